@@ -1,0 +1,90 @@
+// Initiation objects: classes with an executor, as partial completion tokens (cancel_after) need them.
+// Nothing happens before they are called, so that a deferred operation can be dropped. They erase the handler
+// and enter the compiled library.
+#ifndef HOLDFAST_DETAIL_INITIATE_HPP
+#define HOLDFAST_DETAIL_INITIATE_HPP
+
+#include <holdfast/detail/lease_core.hpp>
+#include <holdfast/detail/lock_state.hpp>
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+
+#include <chrono>
+#include <memory>
+#include <utility>
+
+namespace holdfast {
+
+class error;
+class lease;
+class release_result;
+
+namespace detail {
+
+using acquire_handler = asio::any_completion_handler<void(error, lease)>;
+using release_handler = asio::any_completion_handler<void(release_result)>;
+using error_handler = asio::any_completion_handler<void(error)>;
+
+/// How long an acquire may wait for a holder.
+struct wait_limit {
+    enum class kind {
+        none,
+        until,
+        forever
+    } what = kind::none;
+    std::chrono::nanoseconds time{0};
+};
+
+void async_acquire(lock_state_ptr, wait_limit, acquire_handler);
+void async_release(lease_ref, release_handler);
+void async_extend(lease_ref, error_handler);
+void async_lost(lease_ref, error_handler);
+void async_shutdown(std::shared_ptr<runtime::engine>, error_handler);
+
+struct initiate_acquire {
+    lock_state_ptr lock;
+
+    using executor_type = asio::any_io_executor;
+    executor_type get_executor() const noexcept { return lock->executor; }
+
+    template <class Handler>
+    void operator()(Handler&& handler, wait_limit limit) const {
+        async_acquire(lock, limit, std::forward<Handler>(handler));
+    }
+};
+
+template <class Erased, void (*Start)(lease_ref, Erased)>
+struct initiate_on_lease {
+    lease_ref lease;
+
+    using executor_type = asio::any_io_executor;
+    executor_type get_executor() const noexcept { return lease->lock->executor; }
+
+    template <class Handler>
+    void operator()(Handler&& handler) const {
+        Start(lease, std::forward<Handler>(handler));
+    }
+};
+
+using initiate_release = initiate_on_lease<release_handler, &async_release>;
+using initiate_extend = initiate_on_lease<error_handler, &async_extend>;
+using initiate_lost = initiate_on_lease<error_handler, &async_lost>;
+
+struct initiate_shutdown {
+    std::shared_ptr<runtime::engine> engine;
+    asio::any_io_executor executor;
+
+    using executor_type = asio::any_io_executor;
+    executor_type get_executor() const noexcept { return executor; }
+
+    template <class Handler>
+    void operator()(Handler&& handler) const {
+        async_shutdown(engine, std::forward<Handler>(handler));
+    }
+};
+
+} // namespace detail
+} // namespace holdfast
+
+#endif

@@ -1,0 +1,34 @@
+#ifndef HOLDFAST_DETAIL_LOCK_STATE_HPP
+#define HOLDFAST_DETAIL_LOCK_STATE_HPP
+
+#include <holdfast/options.hpp>
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include <memory>
+#include <string>
+
+namespace holdfast {
+
+namespace asio = boost::asio;
+
+namespace runtime {
+class engine;
+}
+
+namespace detail {
+
+/// What the copies of a lock, its waiters and its leases share.
+struct lock_state {
+    std::shared_ptr<runtime::engine> engine;
+    asio::any_io_executor executor;
+    std::string key; ///< with the client's prefix
+    lock_options options;
+};
+
+using lock_state_ptr = std::shared_ptr<lock_state const>;
+
+} // namespace detail
+} // namespace holdfast
+
+#endif

@@ -1,0 +1,128 @@
+#ifndef HOLDFAST_ERROR_HPP
+#define HOLDFAST_ERROR_HPP
+
+#include <holdfast/report.hpp>
+
+#include <boost/asio/disposition.hpp>
+#include <boost/system/error_category.hpp>
+#include <boost/system/error_code.hpp>
+#include <boost/system/system_error.hpp>
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace holdfast {
+
+using boost::system::error_code;
+using boost::system::system_error;
+
+/// What can go wrong. Every code means one thing: contended is never down, cancelled never timed out, lost
+/// never released.
+enum class errc {
+    contended = 1,  ///< the key is held: a quorum answered, and too few of it granted
+    no_quorum,      ///< too few instances answered; the report says which, and why
+    timeout,        ///< the time given to try_acquire_for ran out while the key was held
+    cancelled,      ///< the caller cancelled
+    expired,        ///< a quorum did not grant within the ttl: the servers are slower than the lease is long
+    lease_lost,     ///< the lease ended without having been released: expired, deleted or taken
+    lease_released, ///< the lease was released, so there is nothing to extend or to lose
+    shut_down,      ///< the client was shut down or destroyed
+
+    // What one instance has to say for itself. A call fails with one of these when all the instances that
+    // kept it from a quorum agree on it, else with no_quorum.
+    unreachable,        ///< no connection could be made, or it was closed
+    timed_out,          ///< the instance is connected and does not answer within instance_timeout
+    access_denied,      ///< wrong password, unknown user, or a command that the user may not run
+    not_redis,          ///< what answers there does not speak RESP3 as Redis and Valkey do
+    read_only,          ///< the instance is a replica
+    wrong_type,         ///< the key holds something that is not a string, so it is nobody's lock
+    duplicate_instance, ///< two configured addresses lead to one server
+    rejected,           ///< any other error that the server answered with; the report quotes it
+
+    invalid_key,     ///< empty, or longer than max_key_size
+    invalid_options, ///< a value out of its range; the message names it
+    invalid_address, ///< an address that cannot be parsed, or is given twice
+};
+
+/// Groups of codes, for `ec == condition::unavailable`.
+enum class condition {
+    unavailable = 1,  ///< too few instances took part: no_quorum and every instance's own code
+    not_held,         ///< lease_lost, lease_released
+    invalid_argument, ///< invalid_key, invalid_options, invalid_address
+};
+
+boost::system::error_category const& error_category() noexcept;
+boost::system::error_category const& condition_category() noexcept;
+
+inline error_code make_error_code(errc e) noexcept {
+    return {static_cast<int>(e), error_category()};
+}
+inline boost::system::error_condition make_error_condition(condition c) noexcept {
+    return {static_cast<int>(c), condition_category()};
+}
+
+} // namespace holdfast
+
+template <>
+struct boost::system::is_error_code_enum<holdfast::errc> : std::true_type {};
+template <>
+struct boost::system::is_error_condition_enum<holdfast::condition> : std::true_type {};
+
+namespace holdfast {
+
+/// How an operation ended: an error code, and the report of a failed acquire with it.
+///
+/// It is the first argument of every handler of this library. It converts to `error_code`, so that a handler
+/// may take that instead. Asio treats it as it treats an error code (a *disposition*): co_await and futures
+/// throw it as `boost::system::system_error` whose what() is the report, `as_tuple` returns it,
+/// `wait_for_one_error` looks at it. `asio::redirect_error` knows error codes alone; its twin for this type
+/// is `asio::redirect_disposition`.
+///
+/// @par Thread safety  Distinct objects: safe. The report is immutable and shared.
+class error {
+public:
+    error() noexcept = default;
+    error(errc code) noexcept
+        : code_(code) {}
+    error(errc code, std::shared_ptr<holdfast::report const> why) noexcept
+        : code_(code)
+        , report_(std::move(why)) {}
+
+    error_code code() const noexcept { return code_; }
+    operator error_code() const noexcept { return code_; }
+    /// True when it failed.
+    explicit operator bool() const noexcept { return code_.failed(); }
+
+    /// Instance by instance, what kept an acquire from succeeding. Null on success, and where no instance had
+    /// a part in it.
+    holdfast::report const* report() const noexcept { return report_.get(); }
+
+    /// One readable line: the report, if any, and the code's message.
+    std::string what() const;
+
+    friend bool operator==(error const& a, errc b) noexcept { return a.code_ == make_error_code(b); }
+    friend bool operator==(error const& a, condition b) noexcept {
+        return a.code_ == make_error_condition(b);
+    }
+
+private:
+    error_code code_;
+    std::shared_ptr<holdfast::report const> report_;
+};
+
+/// Throws `e` as a system_error whose what() is `e.what()`.
+[[noreturn]] void throw_error(error const& e);
+
+} // namespace holdfast
+
+template <>
+struct boost::asio::disposition_traits<holdfast::error> {
+    static bool not_an_error(holdfast::error const& e) noexcept { return !e; }
+    static void throw_exception(holdfast::error e) { holdfast::throw_error(e); }
+    static std::exception_ptr to_exception_ptr(holdfast::error e) noexcept;
+};
+
+#endif

@@ -1,0 +1,145 @@
+#ifndef HOLDFAST_LEASE_HPP
+#define HOLDFAST_LEASE_HPP
+
+#include <holdfast/clock.hpp>
+#include <holdfast/detail/initiate.hpp>
+#include <holdfast/detail/lease_core.hpp>
+#include <holdfast/error.hpp>
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+namespace holdfast {
+
+/// How a release ended. It is a result and not an error: `co_await lease.release()` does not throw, as there
+/// is nothing left to do for whom it did not go well. After it the key is not ours, or will not be for longer
+/// than its ttl.
+class release_result {
+public:
+    release_result() noexcept = default;
+    explicit release_result(errc code) noexcept
+        : code_(code) {}
+
+    /// No error: a quorum has deleted the key, and the lease had lasted until then.
+    /// - errc::lease_lost: the lease had ended before, or too few instances still had our key.
+    /// - errc::no_quorum: too few instances answered. Each deletes the key as soon as it can be reached, and
+    ///   lets it expire if that takes longer than the ttl.
+    /// - errc::lease_released: it had been released before.
+    error_code code() const noexcept { return code_; }
+    explicit operator bool() const noexcept { return !code_.failed(); }
+    friend bool operator==(release_result const& a, errc b) noexcept { return a.code_ == make_error_code(b); }
+
+private:
+    error_code code_;
+};
+
+/// The right to a lock, until its deadline.
+///
+/// It is a lease and not a mutex: when the servers cannot be reached, or this process is stopped for long, it
+/// ends, and another may get it. The holder finds out by held(), deadline() and lost(). The deadline counts
+/// from before the request was sent, less an allowance for drifting clocks (ttl / 100 + 2 ms), so it comes
+/// before that of any server. A watchdog extends the lease every ttl / 3 unless lock_options::watchdog is
+/// off.
+///
+/// Destroying a lease that was not released releases it in the background; nothing is sent if the executor's
+/// context runs no more, and then the key goes with its ttl. `co_await lease.release()` is the way to know.
+///
+/// A lease that was moved from, or default-constructed, is empty: held() is false, and the asynchronous
+/// functions throw errc::lease_released from the call itself.
+///
+/// @par Lifetimes  Operations share the lease's state: the object may be destroyed while one is under way.
+/// The
+///     lease is then released when the operation ends.
+/// @par Executor  Handlers run on their associated executor, by default the client's; never inside the call.
+/// @par Thread safety  Distinct leases: safe. One lease: held(), remaining(), deadline() from any thread, the
+///     rest from one coroutine at a time.
+class [[nodiscard]] lease {
+public:
+    lease() noexcept = default;
+    /// For the library.
+    explicit lease(detail::lease_ref core) noexcept
+        : core_(std::move(core)) {}
+
+    lease(lease&&) noexcept = default;
+    lease& operator=(lease&&) noexcept = default;
+    ~lease() = default;
+
+    /// Whether there is a lease at all, held or not.
+    explicit operator bool() const noexcept { return static_cast<bool>(core_); }
+
+    /// The key on the servers, with the client's prefix. Empty for an empty lease.
+    std::string const& key() const noexcept;
+
+    /// Whether the lock is ours now: not released, not lost, and before the deadline. Reads the clock; no
+    /// I/O.
+    bool held() const noexcept {
+        return core_ && !core_->over.load(std::memory_order_acquire) && lease_clock::now() < deadline();
+    }
+
+    /// Until when the lock is ours unless it is extended.
+    lease_clock::time_point deadline() const noexcept {
+        return core_ ? core_->deadline.load(std::memory_order_acquire) : lease_clock::time_point{};
+    }
+
+    /// What is left until the deadline; zero when the lease is over.
+    lease_clock::duration remaining() const noexcept {
+        if (!core_ || core_->over.load(std::memory_order_acquire)) return lease_clock::duration::zero();
+        auto const left = deadline() - lease_clock::now();
+        return left > lease_clock::duration::zero() ? left : lease_clock::duration::zero();
+    }
+
+    /// Gives the lock back: deletes the key, where it still holds our token, on every instance that may have
+    /// it. Completes as soon as a quorum has confirmed, or cannot any more; at the latest after
+    /// client_options::instance_timeout.
+    ///
+    /// @par Handler signature  `void(release_result)`; see there for the codes.
+    /// @par Cancellation  None: giving up would leave the key in the way of others for its ttl.
+    template <asio::completion_token_for<void(release_result)> Token = asio::deferred_t>
+    [[nodiscard]] auto release(Token&& token = {}) {
+        return asio::async_initiate<Token, void(release_result)>(detail::initiate_release{checked()}, token);
+    }
+
+    /// Extends the lease now, to a whole ttl from now; the watchdog does this by itself. Before its deadline
+    /// only: an extension never creates a key, and never brings back a lease that ran out.
+    ///
+    /// @par Handler signature  `void(error)`
+    /// @par Errors
+    ///   - errc::no_quorum: too few instances answered; the lease goes on to its old deadline, and the
+    ///   watchdog
+    ///     tries again.
+    ///   - errc::lease_lost: it had ended, or a majority no longer has our key.
+    ///   - errc::lease_released, errc::shut_down, errc::cancelled.
+    /// @par Cancellation  total, partial, terminal: completes with errc::cancelled. The request may have been
+    ///     sent, and if it wins, the deadline moves all the same.
+    template <asio::completion_token_for<void(error)> Token = asio::deferred_t>
+    [[nodiscard]] auto extend(Token&& token = {}) {
+        return asio::async_initiate<Token, void(error)>(detail::initiate_extend{checked()}, token);
+    }
+
+    /// Waits for the lease to be lost. Told no later than the deadline, by a timer that waits for no server;
+    /// at once, when a majority of the instances is found to have our key no longer.
+    ///
+    /// @par Handler signature  `void(error)`; no error means that the lease is lost.
+    /// @par Errors  errc::lease_released: it was released before it could be lost. errc::cancelled.
+    /// @par Cancellation  total, partial, terminal: the wait ends; the lease is as it was.
+    template <asio::completion_token_for<void(error)> Token = asio::deferred_t>
+    [[nodiscard]] auto lost(Token&& token = {}) {
+        return asio::async_initiate<Token, void(error)>(detail::initiate_lost{checked()}, token);
+    }
+
+private:
+    detail::lease_ref checked() const {
+        if (!core_) throw_error(errc::lease_released);
+        return core_;
+    }
+
+    detail::lease_ref core_;
+};
+
+} // namespace holdfast
+
+#endif

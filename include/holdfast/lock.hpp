@@ -1,0 +1,102 @@
+#ifndef HOLDFAST_LOCK_HPP
+#define HOLDFAST_LOCK_HPP
+
+#include <holdfast/detail/initiate.hpp>
+#include <holdfast/error.hpp>
+#include <holdfast/lease.hpp>
+#include <holdfast/options.hpp>
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+namespace holdfast {
+
+/// A lock by name: what client::make_lock gives. Cheap to copy; copies are the same lock.
+///
+/// Each acquire makes a lease of its own: two acquires of one lock exclude each other, also in one process,
+/// also in one coroutine (it is not recursive).
+///
+/// @par Fairness  None: a waiter tries again after a random pause.
+/// @par Lifetimes  The lock may be destroyed while an acquire is under way. The client may too, and then the
+///     acquire completes with errc::shut_down.
+/// @par Executor  Handlers run on their associated executor, by default the client's; never inside the call.
+/// @par Thread safety  Safe, one object or many, unless client_options::thread_safe is off.
+///
+/// @par What cancelling an acquire does to the key
+/// | when the signal arrives | total | partial, terminal |
+/// |---|---|---|
+/// | not sent yet, or pausing between tries | completes, nothing is on the servers | the same |
+/// | sent, and no quorum yet | waits for the round: a win is delivered, else completes | completes, and the
+/// key is released on every instance that may have it, before anything else that this client sends there | |
+/// a quorum has granted | too late: the lease is delivered | the same |
+///
+/// An acquire that fails, for whatever reason, releases likewise what it may have taken. An instance that
+/// cannot be reached then deletes the key when it can, or lets it expire: no key outlives its ttl.
+class lock {
+public:
+    /// For the library.
+    explicit lock(detail::lock_state_ptr state) noexcept
+        : state_(std::move(state)) {}
+
+    /// The key on the servers, with the client's prefix.
+    std::string const& key() const noexcept { return state_->key; }
+    lock_options const& options() const noexcept { return state_->options; }
+    asio::any_io_executor get_executor() const noexcept { return state_->executor; }
+
+    /// Acquires the lock, waiting for as long as somebody else holds it. An outage is not waited for.
+    ///
+    /// @code
+    /// holdfast::lease lease = co_await lock.acquire(asio::cancel_after(5s));
+    /// @endcode
+    ///
+    /// @par Handler signature  `void(error, lease)`; the lease is empty where there is an error.
+    /// @par Errors
+    ///   - errc::no_quorum, or the code that all unhelpful instances share (condition::unavailable): too few
+    ///     instances answered. Told within client_options::instance_timeout.
+    ///   - errc::wrong_type: on a quorum the key holds something that is no lock.
+    ///   - errc::expired: the servers take longer than the ttl.
+    ///   - errc::cancelled, errc::shut_down.
+    /// @par Cancellation  total, partial, terminal: by the table of the class.
+    template <asio::completion_token_for<void(error, lease)> Token = asio::deferred_t>
+    [[nodiscard]] auto acquire(Token&& token = {}) const {
+        return start({detail::wait_limit::kind::forever, {}}, token);
+    }
+
+    /// Tries once: one round to all instances, and for a lock that is held one more question to those that
+    /// said so, which the report answers (how long is its ttl, is it a lock at all).
+    ///
+    /// @par Handler signature, cancellation  As for acquire.
+    /// @par Errors  errc::contended where acquire would wait; else as for acquire.
+    template <asio::completion_token_for<void(error, lease)> Token = asio::deferred_t>
+    [[nodiscard]] auto try_acquire(Token&& token = {}) const {
+        return start({detail::wait_limit::kind::none, {}}, token);
+    }
+
+    /// As acquire, for no longer than `limit`. Tries at least once, also where `limit` is zero or negative.
+    ///
+    /// @par Handler signature, cancellation  As for acquire.
+    /// @par Errors  errc::timeout where acquire would go on waiting; else as for acquire. A round that is
+    /// under
+    ///     way when the time is up is given up and released.
+    template <asio::completion_token_for<void(error, lease)> Token = asio::deferred_t>
+    [[nodiscard]] auto try_acquire_for(std::chrono::nanoseconds limit, Token&& token = {}) const {
+        return start({detail::wait_limit::kind::until, limit}, token);
+    }
+
+private:
+    template <class Token>
+    auto start(detail::wait_limit limit, Token& token) const {
+        return asio::async_initiate<Token, void(error, lease)>(detail::initiate_acquire{state_}, token,
+                                                               limit);
+    }
+
+    detail::lock_state_ptr state_;
+};
+
+} // namespace holdfast
+
+#endif

@@ -1,0 +1,54 @@
+#ifndef HOLDFAST_OPTIONS_HPP
+#define HOLDFAST_OPTIONS_HPP
+
+#include <chrono>
+#include <cstddef>
+#include <string_view>
+
+namespace holdfast {
+
+/// The longest key, prefix included, in bytes.
+inline constexpr std::size_t max_key_size = 1024;
+/// The shortest time to live. Below it the drift allowance eats the lease.
+inline constexpr std::chrono::milliseconds min_ttl{10};
+/// The most instances one client can have.
+inline constexpr std::size_t max_instances = 32;
+
+/// How a client works. Trivially destructible on purpose: g++ 12 destroys other aggregates twice when they
+/// are written inside a co_await expression.
+struct client_options {
+    /// How long an instance may take to answer before its votes are done without. 1 ms to 60 s.
+    std::chrono::milliseconds instance_timeout{500};
+    /// How long a connection may take to be made. 1 ms to 60 s.
+    std::chrono::milliseconds connect_timeout{1'000};
+    /// The longest pause between two tries to connect; tries start at 20 ms apart. 1 ms to 60 s.
+    std::chrono::milliseconds reconnect_delay{1'000};
+    /// The longest ttl that a lock of this client may ask for. min_ttl to 24 h.
+    std::chrono::milliseconds max_ttl{300'000};
+    /// How many releases are kept for an instance that cannot be reached; older ones are left to their ttl.
+    /// At least 1.
+    std::size_t max_kept_releases = 100'000;
+    /// Put before every key. Copied by the client.
+    std::string_view key_prefix{};
+    /// What CLIENT LIST shows for our connections: no spaces or control characters. Copied by the client.
+    std::string_view name = "holdfast";
+    /// Whether the client's own work runs on a strand. False is for programs that run the executor's context
+    /// on one thread, and saves the strand's cost; client, lock and lease are then for that thread alone.
+    bool thread_safe = true;
+};
+
+/// How a lock behaves. Trivially destructible, for the same reason.
+struct lock_options {
+    /// How long the key lives on the servers without renewal: the longest that a crashed holder can keep
+    /// others out. min_ttl to client_options::max_ttl.
+    std::chrono::milliseconds ttl{10'000};
+    /// The longest pause before a waiter tries again; the pause is random up to that. 1 ms to 60 s.
+    std::chrono::milliseconds retry_delay{50};
+    /// Whether the lease is extended, every ttl / 3, for as long as it lives. If not, it ends at its first
+    /// deadline unless extend() is called.
+    bool watchdog = true;
+};
+
+} // namespace holdfast
+
+#endif

@@ -1,0 +1,55 @@
+#ifndef HOLDFAST_REPORT_HPP
+#define HOLDFAST_REPORT_HPP
+
+#include <chrono>
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace holdfast {
+
+/// What one instance had to say to an acquire.
+enum class outcome : std::uint8_t {
+    unanswered,  ///< the acquire was over before it answered
+    granted,     ///< it gave us the key, and was asked to release it again
+    held,        ///< the key exists there: somebody else's, or left over from somebody
+    unreachable, ///< no connection, or it broke
+    timed_out,   ///< connected, and silent for longer than instance_timeout
+    rejected,    ///< the server answered with an error of its own
+};
+
+char const* to_string(outcome) noexcept;
+
+struct instance_report {
+    std::string address; ///< as configured, without credentials
+    outcome what = outcome::unanswered;
+    /// From sending to the answer; zero where none came.
+    std::chrono::nanoseconds round_trip{0};
+    /// held: what is left of the key's time to live, where known. Empty for a key that never expires.
+    std::optional<std::chrono::milliseconds> ttl_left;
+    bool ttl_known = false;
+    /// The server's own message, or why there is no connection. Never holds a password or a token.
+    std::string message;
+};
+
+/// Why an acquire failed, instance by instance: those of its last round.
+///
+/// @par Thread safety  Distinct objects: safe.
+struct report {
+    std::string key;
+    unsigned quorum = 0;
+    unsigned attempts = 0;              ///< rounds that were tried
+    std::chrono::nanoseconds waited{0}; ///< from the call to its end
+    std::vector<instance_report> instances;
+
+    /// In one line, as in what().
+    std::string to_string() const;
+};
+
+std::ostream& operator<<(std::ostream&, report const&);
+
+} // namespace holdfast
+
+#endif

@@ -1,0 +1,50 @@
+#ifndef HOLDFAST_STATS_HPP
+#define HOLDFAST_STATS_HPP
+
+#include <boost/system/error_code.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace holdfast {
+
+/// What a client has done since it was made.
+struct stats {
+    std::uint64_t acquired = 0;         ///< leases given out
+    std::uint64_t acquire_failed = 0;   ///< acquires that ended with an error
+    std::uint64_t rounds = 0;           ///< rounds of SET that were sent, won or not
+    std::uint64_t released = 0;         ///< leases released before they ended
+    std::uint64_t renewals = 0;         ///< extensions that won, by the watchdog or by extend()
+    std::uint64_t renewals_failed = 0;  ///< extensions that did not
+    std::uint64_t lost = 0;             ///< leases that ended without having been released
+    std::uint64_t commands = 0;         ///< commands sent to the instances
+    std::uint64_t batches = 0;          ///< pipelines they travelled in
+    std::uint64_t releases_dropped = 0; ///< releases for an unreachable instance that were left to the ttl
+    std::uint64_t held = 0;             ///< leases alive now
+    std::uint64_t pending = 0;          ///< acquires under way now
+};
+
+enum class instance_state : std::uint8_t {
+    connecting, ///< the first connection is being made: commands wait for it, instance_timeout at most
+    up,         ///< connected, probed, answering
+    suspect,    ///< connected, but an answer is overdue: its votes are done without until it answers again
+    down,       ///< not connected: tried again with growing pauses
+};
+
+char const* to_string(instance_state) noexcept;
+
+/// An instance as the client sees it now.
+struct instance_status {
+    std::string address; ///< as configured, without credentials
+    instance_state state = instance_state::connecting;
+    /// Why it is not up; no error where it is.
+    boost::system::error_code reason;
+    std::string message; ///< the reason in words: the server's own where it has given one
+    std::string server;  ///< product and version, for example "valkey 9.1.2"; empty before the first probe
+    std::uint64_t connections = 0;   ///< how often a connection came up
+    std::uint64_t kept_releases = 0; ///< releases that wait for it to come back
+};
+
+} // namespace holdfast
+
+#endif

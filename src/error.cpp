@@ -1,0 +1,139 @@
+#include <holdfast/error.hpp>
+
+#include <boost/system/errc.hpp>
+
+namespace holdfast {
+
+namespace {
+
+class category final : public boost::system::error_category {
+public:
+    char const* name() const noexcept override { return "holdfast"; }
+
+    std::string message(int value) const override {
+        switch (static_cast<errc>(value)) {
+        case errc::contended:
+            return "the lock is held";
+        case errc::no_quorum:
+            return "too few instances answered";
+        case errc::timeout:
+            return "the lock was held for longer than the caller would wait";
+        case errc::cancelled:
+            return "the operation was cancelled";
+        case errc::expired:
+            return "no quorum granted within the ttl";
+        case errc::lease_lost:
+            return "the lease was lost";
+        case errc::lease_released:
+            return "the lease has been released";
+        case errc::shut_down:
+            return "the client was shut down";
+        case errc::unreachable:
+            return "the instance cannot be reached";
+        case errc::timed_out:
+            return "the instance does not answer in time";
+        case errc::access_denied:
+            return "the instance denies access";
+        case errc::not_redis:
+            return "the instance does not answer as Redis or Valkey";
+        case errc::read_only:
+            return "the instance is a read-only replica";
+        case errc::wrong_type:
+            return "the key holds something that is not a lock";
+        case errc::duplicate_instance:
+            return "two configured addresses lead to one server";
+        case errc::rejected:
+            return "the instance rejects the command";
+        case errc::invalid_key:
+            return "invalid key";
+        case errc::invalid_options:
+            return "invalid options";
+        case errc::invalid_address:
+            return "invalid address";
+        }
+        return "unknown holdfast error " + std::to_string(value);
+    }
+
+    // So that code that knows only the generic conditions understands us.
+    boost::system::error_condition default_error_condition(int value) const noexcept override {
+        namespace generic = boost::system::errc;
+        switch (static_cast<errc>(value)) {
+        case errc::contended:
+            return make_error_condition(generic::device_or_resource_busy);
+        case errc::timeout:
+            return make_error_condition(generic::timed_out);
+        case errc::cancelled:
+            return make_error_condition(generic::operation_canceled);
+        case errc::invalid_key:
+        case errc::invalid_options:
+        case errc::invalid_address:
+            return make_error_condition(generic::invalid_argument);
+        default:
+            return {value, *this};
+        }
+    }
+};
+
+class conditions final : public boost::system::error_category {
+public:
+    char const* name() const noexcept override { return "holdfast.condition"; }
+
+    std::string message(int value) const override {
+        switch (static_cast<condition>(value)) {
+        case condition::unavailable:
+            return "too few instances took part";
+        case condition::not_held:
+            return "the lease is no longer held";
+        case condition::invalid_argument:
+            return "an argument is invalid";
+        }
+        return "unknown holdfast condition " + std::to_string(value);
+    }
+
+    bool equivalent(error_code const& code, int value) const noexcept override {
+        if (code.category() != holdfast::error_category()) return false;
+        auto const e = static_cast<errc>(code.value());
+        switch (static_cast<condition>(value)) {
+        case condition::unavailable:
+            return e == errc::no_quorum || (e >= errc::unreachable && e <= errc::rejected);
+        case condition::not_held:
+            return e == errc::lease_lost || e == errc::lease_released;
+        case condition::invalid_argument:
+            return e >= errc::invalid_key && e <= errc::invalid_address;
+        }
+        return false;
+    }
+};
+
+} // namespace
+
+boost::system::error_category const& error_category() noexcept {
+    static category const instance;
+    return instance;
+}
+
+boost::system::error_category const& condition_category() noexcept {
+    static conditions const instance;
+    return instance;
+}
+
+std::string error::what() const {
+    return report_ ? report_->to_string() + ": " + code_.message() : code_.message();
+}
+
+void throw_error(error const& e) {
+    if (e.report() != nullptr) throw system_error(e.code(), e.report()->to_string());
+    throw system_error(e.code());
+}
+
+} // namespace holdfast
+
+std::exception_ptr
+boost::asio::disposition_traits<holdfast::error>::to_exception_ptr(holdfast::error e) noexcept {
+    if (!e) return nullptr;
+    try {
+        holdfast::throw_error(e);
+    } catch (...) {
+        return std::current_exception();
+    }
+}

@@ -1,0 +1,27 @@
+// What is asked of an instance and what comes back, without a word about how it travels.
+#ifndef HOLDFAST_PROTOCOL_MESSAGES_HPP
+#define HOLDFAST_PROTOCOL_MESSAGES_HPP
+
+#include <cstdint>
+
+namespace holdfast::protocol {
+
+enum class command : std::uint8_t {
+    acquire, ///< create the key for our token unless it exists
+    extend,  ///< move the key's expiry if it still holds our token
+    release, ///< delete the key if it still holds our token
+    heal,    ///< as acquire, on an instance that lost the key of a lease that is held
+    inspect, ///< the key's time to live and type, to tell a waiter what it waits for
+};
+
+enum class verdict : std::uint8_t {
+    yes,     ///< done: created, extended, deleted
+    no,      ///< not done: the key is somebody else's, or is gone
+    unsent,  ///< never left this process: the instance is as it was
+    unknown, ///< sent, and no answer: it may or may not have been done
+    refused, ///< the server answered with an error: not done
+};
+
+} // namespace holdfast::protocol
+
+#endif

@@ -1,0 +1,63 @@
+// The arithmetic of Redlock, as pure functions.
+//
+// Sources: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/ (quorum, validity, release of
+// every instance); the drift allowance of 1 % + 2 ms is the one that page's reference implementations share.
+#ifndef HOLDFAST_PROTOCOL_RULES_HPP
+#define HOLDFAST_PROTOCOL_RULES_HPP
+
+#include "protocol/instance_set.hpp"
+#include "protocol/time.hpp"
+
+#include <algorithm>
+
+namespace holdfast::protocol {
+
+struct redlock_rules {
+    /// A majority of the configured instances. How many can be reached does not matter: two clients that
+    /// reach different ones would each find a "majority".
+    static constexpr unsigned quorum(unsigned configured, unsigned /*reachable*/) {
+        return configured / 2 + 1;
+    }
+
+    /// How far the clocks of two machines may run apart during one lease.
+    static constexpr duration drift(duration ttl) { return ttl / 100 + std::chrono::milliseconds(2); }
+
+    /// Until when a round that was sent at `sent` and won at `won` is valid. Counted from before the first
+    /// byte left: the earliest moment at which an instance can have started the key's time to live.
+    static constexpr time_point deadline(time_point sent, time_point /*won*/, duration ttl) {
+        return sent + ttl - drift(ttl);
+    }
+
+    /// Whether a round that reaches its quorum at `now` may still count.
+    static constexpr bool in_time(time_point now, time_point deadline) { return now < deadline; }
+
+    /// Where a key may exist after an acquire that failed, and is released: wherever one was asked for and
+    /// not refused, answered or not.
+    static constexpr instance_set owed_release(instance_set maybe_held, instance_set /*granted*/) {
+        return maybe_held;
+    }
+
+    /// Whether an instance that no longer has our key may get it back. Only after a quorum of the others has
+    /// extended: before that, somebody else may be the rightful owner.
+    static constexpr bool may_heal(bool extension_won) { return extension_won; }
+};
+
+/// How much before the deadline a holder is told of its loss, so that it has been told by the deadline.
+constexpr duration loss_margin(duration ttl) {
+    return std::min<duration>(ttl / 20, std::chrono::milliseconds(5));
+}
+
+/// The watchdog's period.
+constexpr duration renewal_period(duration ttl) {
+    return ttl / 3;
+}
+
+/// The pause after a renewal that failed: a tenth of the ttl, so that several tries fit in before the
+/// deadline.
+constexpr duration renewal_retry(duration ttl) {
+    return std::clamp<duration>(ttl / 10, std::chrono::milliseconds(1), std::chrono::seconds(1));
+}
+
+} // namespace holdfast::protocol
+
+#endif

@@ -1,0 +1,63 @@
+// Counts the votes of one round.
+#ifndef HOLDFAST_PROTOCOL_TALLY_HPP
+#define HOLDFAST_PROTOCOL_TALLY_HPP
+
+#include "protocol/instance_set.hpp"
+#include "protocol/messages.hpp"
+
+namespace holdfast::protocol {
+
+class tally {
+public:
+    tally() = default;
+
+    /// A round among `configured` instances of which only `asked` can answer: the others count as failed.
+    tally(unsigned configured, unsigned quorum, instance_set asked)
+        : pending_(asked)
+        , failed_(instance_set::first(configured) - asked)
+        , configured_(configured)
+        , quorum_(quorum) {}
+
+    /// Counts an instance's answer, once. False: it had answered already or was not asked.
+    bool count(unsigned instance, verdict v) {
+        if (!pending_.contains(instance)) return false;
+        pending_.erase(instance);
+        switch (v) {
+        case verdict::yes:
+            yes_.insert(instance);
+            break;
+        case verdict::no:
+            no_.insert(instance);
+            break;
+        case verdict::unsent:
+        case verdict::unknown:
+        case verdict::refused:
+            failed_.insert(instance);
+            break;
+        }
+        return true;
+    }
+
+    bool won() const { return yes_.size() >= quorum_; }
+    /// No answer that may still come can make a quorum.
+    bool impossible() const { return yes_.size() + pending_.size() < quorum_; }
+    /// Too few instances answered at all: neither yes nor no could have won.
+    bool too_few_answered() const { return failed_.size() > configured_ - quorum_; }
+    /// Even if everyone who has not said no were to say yes, there would be no quorum.
+    bool denied() const { return configured_ - no_.size() < quorum_; }
+
+    instance_set yes() const { return yes_; }
+    instance_set no() const { return no_; }
+    instance_set failed() const { return failed_; }
+    instance_set pending() const { return pending_; }
+    unsigned quorum() const { return quorum_; }
+
+private:
+    instance_set pending_, yes_, no_, failed_;
+    unsigned configured_ = 0;
+    unsigned quorum_ = 0;
+};
+
+} // namespace holdfast::protocol
+
+#endif

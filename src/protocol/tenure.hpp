@@ -1,0 +1,281 @@
+// One ownership of a key on the instances, from the first request to the last release: the rounds of acquire,
+// extend, heal and release as one machine. It is told what happened and when, and says what to send and what
+// to tell the owner. It does no I/O, reads no clock and allocates nothing, so it runs in simulation as it
+// does in production.
+#ifndef HOLDFAST_PROTOCOL_TENURE_HPP
+#define HOLDFAST_PROTOCOL_TENURE_HPP
+
+#include "protocol/instance_set.hpp"
+#include "protocol/messages.hpp"
+#include "protocol/rules.hpp"
+#include "protocol/tally.hpp"
+#include "protocol/time.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+namespace holdfast::protocol {
+
+enum class event : std::uint8_t {
+    none,
+    won,                 ///< acquired: valid until deadline()
+    contended,           ///< not acquired: a quorum answered, and too many of it said no
+    no_quorum,           ///< not acquired: too few instances answered
+    expired,             ///< not acquired: validity ran out before a quorum had granted
+    cancelled,           ///< not acquired: the caller gave up
+    renewal_due,         ///< call extend() now
+    extended,            ///< the deadline has moved
+    extension_failed,    ///< the deadline has not moved; it is tried again while it lasts
+    lost,                ///< the lease is no more, and nobody released it
+    released,            ///< a quorum deleted the key
+    release_unconfirmed, ///< too few instances answered; the key goes when they do, or with its ttl
+};
+
+/// What the driver must do now: send these commands (in this order), then tell the owner.
+struct step {
+    instance_set acquire{}, extend{}, heal{}, release{};
+    event what = event::none;
+};
+
+template <class Rules>
+class basic_tenure {
+public:
+    enum class phase : std::uint8_t {
+        acquiring,
+        held,
+        releasing,
+        over
+    };
+
+    /// `watched`: whether time() asks for renewals by itself.
+    basic_tenure(unsigned configured, duration ttl, bool watched)
+        : configured_(configured)
+        , ttl_(ttl)
+        , watched_(watched) {}
+
+    /// Asks every instance that can be reached; `now` is read before anything is sent.
+    step acquire(time_point now, instance_set reachable) {
+        sent_ = now;
+        deadline_ = Rules::deadline(now, now, ttl_);
+        round_ = tally(configured_, Rules::quorum(configured_, reachable.size()), reachable);
+        if (round_.impossible()) return {.what = end_acquire(event::no_quorum)};
+        maybe_held_ = reachable;
+        return {.acquire = reachable};
+    }
+
+    /// Asks for a later deadline. Only while held; one extension at a time (extending()).
+    step extend(time_point now, instance_set reachable) {
+        if (auto const gone = expire(now)) return *gone;
+        ++extension_;
+        extending_ = true;
+        extension_won_ = false;
+        sent_ = now;
+        round_ = tally(configured_, Rules::quorum(configured_, reachable.size()), reachable);
+        if (round_.impossible()) return {.what = end_extension(now)};
+        return {.extend = reachable};
+    }
+
+    /// Gives the key up wherever it may be.
+    step release(time_point now, instance_set reachable) {
+        if (phase_ == phase::over) return {.what = event::lost};
+        lost_ = !Rules::in_time(now, deadline_);
+        phase_ = phase::releasing;
+        extending_ = false;
+        round_ = tally(configured_, Rules::quorum(configured_, reachable.size()), reachable & maybe_held_);
+        step s{.release = maybe_held_};
+        s.what = judge_release();
+        return s;
+    }
+
+    /// The caller no longer wants what it asked for.
+    step cancel() {
+        if (phase_ != phase::acquiring) return {};
+        auto const owed = Rules::owed_release(maybe_held_, round_.yes());
+        return {.release = owed, .what = end_acquire(event::cancelled)};
+    }
+
+    /// An instance answered, or is known not to. `extension` is the number that extension() had when an
+    /// extend command was sent, and is ignored for the others.
+    step answer(command c, std::uint32_t extension, unsigned instance, verdict v, time_point now) {
+        switch (c) {
+        case command::acquire:
+            return acquire_answer(instance, v, now);
+        case command::extend:
+            return extension == extension_ ? extend_answer(instance, v, now) : step{};
+        case command::heal:
+            return heal_answer(instance, v);
+        case command::release:
+            return release_answer(instance, v);
+        case command::inspect:
+            break;
+        }
+        return {};
+    }
+
+    /// Time has passed. Call at wake(), or later.
+    step time(time_point now) {
+        switch (phase_) {
+        case phase::acquiring:
+            if (now >= deadline_) return fail_acquire(event::expired);
+            break;
+        case phase::held:
+            if (auto const gone = expire(now)) return *gone;
+            if (watched_ && !extending_ && now >= renewal_) return {.what = event::renewal_due};
+            break;
+        case phase::releasing:
+        case phase::over:
+            break;
+        }
+        return {};
+    }
+
+    /// When time() has something to say next.
+    std::optional<time_point> wake() const {
+        switch (phase_) {
+        case phase::acquiring:
+            return deadline_;
+        case phase::held: {
+            auto const loss = deadline_ - loss_margin(ttl_);
+            return watched_ && !extending_ ? std::min(renewal_, loss) : loss;
+        }
+        case phase::releasing:
+        case phase::over:
+            break;
+        }
+        return std::nullopt;
+    }
+
+    phase where() const { return phase_; }
+    bool extending() const { return extending_; }
+    std::uint32_t extension() const { return extension_; }
+    time_point deadline() const { return deadline_; }
+    duration ttl() const { return ttl_; }
+    /// The votes of the round that was started last.
+    tally const& votes() const { return round_; }
+    /// Where our key may be: asked for there, and neither refused nor released.
+    instance_set maybe_held() const { return maybe_held_; }
+
+private:
+    step acquire_answer(unsigned instance, verdict v, time_point now) {
+        // A grant stays owed a release until that is confirmed; an unknown outcome counts as a possible
+        // grant.
+        if (v == verdict::no || v == verdict::unsent || v == verdict::refused) maybe_held_.erase(instance);
+        if (phase_ != phase::acquiring || !round_.count(instance, v)) return {};
+        if (round_.won()) {
+            auto const valid_until = Rules::deadline(sent_, now, ttl_);
+            if (!Rules::in_time(now, valid_until)) return fail_acquire(event::expired);
+            deadline_ = valid_until;
+            renewal_ = sent_ + renewal_period(ttl_);
+            phase_ = phase::held;
+            return {.what = event::won};
+        }
+        if (now >= deadline_) return fail_acquire(event::expired);
+        if (round_.impossible()) {
+            return fail_acquire(round_.too_few_answered() ? event::no_quorum : event::contended);
+        }
+        return {};
+    }
+
+    step extend_answer(unsigned instance, verdict v, time_point now) {
+        if (phase_ != phase::held) return {};
+        if (auto const gone = expire(now)) return *gone;
+        if (v == verdict::no) maybe_held_.erase(instance);
+        if (!extending_) {
+            // The round is decided; who has lost the key is given it back.
+            step s;
+            if (v == verdict::no && Rules::may_heal(extension_won_))
+                s.heal = heal(instance_set::only(instance));
+            return s;
+        }
+        if (!round_.count(instance, v)) return {};
+        step s;
+        if (round_.won()) {
+            deadline_ = std::max(deadline_, Rules::deadline(sent_, now, ttl_));
+            renewal_ = sent_ + renewal_period(ttl_);
+            extending_ = false;
+            extension_won_ = true;
+            s.heal = s.heal | heal(round_.no());
+            s.what = event::extended;
+        } else if (round_.denied()) {
+            // A majority no longer has our key: no later try can win.
+            return lose();
+        } else if (round_.impossible()) {
+            s.what = end_extension(now);
+        }
+        return s;
+    }
+
+    step heal_answer(unsigned instance, verdict v) {
+        if (v != verdict::yes && v != verdict::unknown) maybe_held_.erase(instance);
+        return {};
+    }
+
+    step release_answer(unsigned instance, verdict v) {
+        if (v == verdict::yes || v == verdict::no) maybe_held_.erase(instance);
+        if (phase_ != phase::releasing || !round_.count(instance, v)) return {};
+        return {.what = judge_release()};
+    }
+
+    event judge_release() {
+        if (round_.won()) {
+            phase_ = phase::over;
+            return lost_ ? event::lost : event::released;
+        }
+        if (!round_.impossible()) return event::none;
+        phase_ = phase::over;
+        auto const may_have_had_it = round_.yes().size() + (round_.failed() & maybe_held_).size();
+        return lost_ || may_have_had_it < round_.quorum() ? event::lost : event::release_unconfirmed;
+    }
+
+    instance_set heal(instance_set who) {
+        maybe_held_ = maybe_held_ | who;
+        return who;
+    }
+
+    /// The loss, when the deadline is so near that the holder must hear of it.
+    std::optional<step> expire(time_point now) {
+        if (phase_ != phase::held || now < deadline_ - loss_margin(ttl_)) return std::nullopt;
+        return lose();
+    }
+
+    step lose() {
+        phase_ = phase::over;
+        extending_ = false;
+        return {.release = maybe_held_, .what = event::lost};
+    }
+
+    step fail_acquire(event why) {
+        auto const owed = Rules::owed_release(maybe_held_, round_.yes());
+        return {.release = owed, .what = end_acquire(why)};
+    }
+
+    event end_acquire(event why) {
+        phase_ = phase::over;
+        return why;
+    }
+
+    event end_extension(time_point now) {
+        extending_ = false;
+        renewal_ = now + renewal_retry(ttl_);
+        return event::extension_failed;
+    }
+
+    tally round_;
+    instance_set maybe_held_;
+    unsigned configured_;
+    std::uint32_t extension_ = 0;
+    duration ttl_;
+    time_point sent_{}, deadline_{}, renewal_{};
+    phase phase_ = phase::acquiring;
+    bool watched_;
+    bool extending_ = false;
+    bool extension_won_ = false;
+    bool lost_ = false;
+};
+
+using tenure = basic_tenure<redlock_rules>;
+
+} // namespace holdfast::protocol
+
+#endif

@@ -1,0 +1,62 @@
+// One operation as the wire sees it: what its commands are about, and who wants the answers.
+#ifndef HOLDFAST_REDIS_EXCHANGE_HPP
+#define HOLDFAST_REDIS_EXCHANGE_HPP
+
+#include <holdfast/clock.hpp>
+#include <holdfast/error.hpp>
+
+#include "protocol/messages.hpp"
+
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace holdfast::redis {
+
+struct subject {
+    std::string_view key, token;
+    std::chrono::milliseconds ttl{0};
+    lease_clock::time_point gone_by{}; ///< no server keeps the key longer than this
+};
+
+struct answer {
+    protocol::verdict verdict = protocol::verdict::unknown;
+    errc why{};                 ///< where the verdict is unsent, unknown or refused
+    std::string_view message{}; ///< the server's own, or why there is no connection; valid during the call
+    /// inspect: the key's time to live, empty for a key that never expires.
+    std::optional<std::chrono::milliseconds> ttl_left{};
+};
+
+class exchange {
+public:
+    exchange() = default;
+    exchange(exchange const&) = delete;
+    exchange& operator=(exchange const&) = delete;
+
+    virtual subject about() const noexcept = 0;
+    /// Exactly once for each command submitted. `round` is what was given with it.
+    virtual void on_answer(unsigned instance, protocol::command, std::uint32_t round, answer const&) = 0;
+
+protected:
+    ~exchange() = default;
+
+private:
+    /// Nobody refers to it any more.
+    virtual void recycle() noexcept = 0;
+
+    // Counted on the client's executor alone, so no atomics.
+    friend void intrusive_ptr_add_ref(exchange* e) noexcept { ++e->references_; }
+    friend void intrusive_ptr_release(exchange* e) noexcept {
+        if (--e->references_ == 0) e->recycle();
+    }
+    std::uint32_t references_ = 0;
+};
+
+using exchange_ptr = boost::intrusive_ptr<exchange>;
+
+} // namespace holdfast::redis
+
+#endif

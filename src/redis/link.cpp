@@ -1,0 +1,576 @@
+#include "redis/link.hpp"
+
+#include "protocol/backoff.hpp"
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/redis/connection.hpp>
+#include <boost/redis/ignore.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace holdfast::redis {
+
+namespace {
+
+using resp3 = boost::redis::resp3::type;
+using boost::redis::any_adapter;
+using boost::redis::resp3::node_view;
+
+// One in the server, one on its way: more would only wait there.
+constexpr std::size_t max_batches_in_flight = 2;
+// A suspect gets this many timeouts to come back before its connection is given up.
+constexpr int timeouts_until_reconnect = 4;
+constexpr std::chrono::seconds ping_interval{1};
+constexpr std::chrono::milliseconds first_reconnect_delay{20};
+// More than a batch's replies or an INFO need; a server that announces more is none.
+constexpr std::size_t max_read_size = 16 * 1024 * 1024;
+constexpr std::size_t read_chunk = 16 * 1024;
+
+bool is_error(int type) {
+    return type == static_cast<int>(resp3::simple_error) || type == static_cast<int>(resp3::blob_error);
+}
+
+bool is_null(int type) {
+    return type == static_cast<int>(resp3::null);
+}
+
+std::int64_t to_number(std::string_view text) {
+    std::int64_t n = 0;
+    std::from_chars(text.data(), text.data() + text.size(), n);
+    return n;
+}
+
+// Errors of Boost.Redis, timeouts aside, are complaints about what the server sent.
+errc code_for(boost::system::error_code ec) {
+    using boost::redis::error;
+    static auto const& of_redis = make_error_code(error::invalid_data_type).category();
+    auto const timeout = ec == error::connect_timeout || ec == error::resolve_timeout;
+    return ec.category() == of_redis && !timeout ? errc::not_redis : errc::unreachable;
+}
+
+std::string message_for(boost::system::error_code ec) {
+    return ec == asio::error::eof ? "the instance closed the connection" : ec.message();
+}
+
+/// OK or null from SET, 1 or 0 from a script or a native delete; nothing for what is neither.
+std::optional<bool> truth(int type, std::string_view value) {
+    if (is_null(type)) return false;
+    if (type == static_cast<int>(resp3::simple_string) && value == "OK") return true;
+    if (type == static_cast<int>(resp3::number) && (value == "1" || value == "0")) return value == "1";
+    return std::nullopt;
+}
+
+} // namespace
+
+// A connection and what is under way on it. It outlives its link's interest in it until Boost.Redis is done.
+struct link::session : std::enable_shared_from_this<session> {
+    using connection = boost::redis::basic_connection<asio::any_io_executor>;
+
+    session(asio::any_io_executor const& executor, link& l)
+        : connection_(executor, boost::redis::logger{boost::redis::logger::level::disabled})
+        , link_(&l) {}
+
+    void run(link_options const& options) {
+        boost::redis::config config;
+        if (options.address.socket_path().empty()) {
+            config.addr.host = options.address.host();
+            config.addr.port = std::to_string(options.address.port());
+        } else {
+            config.unix_socket = options.address.socket_path();
+        }
+        // Our probe says HELLO, to see the answer; our own watch tells overdue replies from slow ones; and a
+        // lost connection must be seen, not papered over.
+        config.use_setup = true;
+        config.setup.clear();
+        config.health_check_interval = std::chrono::seconds::zero();
+        config.reconnect_wait_interval = std::chrono::seconds::zero();
+        config.resolve_timeout = options.connect_timeout;
+        config.connect_timeout = options.connect_timeout;
+        config.max_read_size = max_read_size;
+        config.read_buffer_append_size = read_chunk;
+        connection_.async_run(config, [self = shared_from_this()](boost::system::error_code ec) {
+            self->connection_.cancel(boost::redis::operation::exec);
+            if (self->link_ == nullptr) return;
+            self->link_->on_session_end(code_for(ec), message_for(ec));
+        });
+        receive_pushes();
+    }
+
+    // An unread push would block the reader, and with it every reply.
+    void receive_pushes() {
+        connection_.async_receive2([self = shared_from_this()](boost::system::error_code ec) {
+            if (!ec && self->link_ != nullptr) self->receive_pushes();
+        });
+    }
+
+    // Small batches must not wait for the acknowledgement of the one before.
+    void set_no_delay() {
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#endif
+        auto& socket = connection_.next_layer().next_layer();
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+        boost::system::error_code ignored;
+        if (socket.is_open()) socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+    }
+
+    void execute(batch_ptr owned) {
+        auto& b = *owned;
+        any_adapter::impl_t adapter = [this, &b](any_adapter::parse_event event, node_view const& node,
+                                                 boost::system::error_code&) {
+            if (link_ == nullptr) return;
+            if (event == any_adapter::parse_event::done) {
+                link_->on_replied(b);
+            } else if (event == any_adapter::parse_event::node && node.depth == 0) {
+                link_->on_reply(b, static_cast<int>(node.data_type), node.value);
+            }
+        };
+        connection_.async_exec(b.request, any_adapter(std::move(adapter)),
+                               [self = shared_from_this(),
+                                owned = std::move(owned)](boost::system::error_code, std::size_t) mutable {
+                                   if (self->link_ == nullptr) return;
+                                   if (owned->next == owned->entries.size()) {
+                                       self->link_->recycle(std::move(owned));
+                                   } else {
+                                       // Lost with the connection, of which the link hears in a moment: it
+                                       // still has to tell.
+                                       self->stranded_.push_back(std::move(owned));
+                                   }
+                               });
+    }
+
+    void abandon() {
+        link_ = nullptr;
+        connection_.cancel(boost::redis::operation::all);
+    }
+
+    connection connection_;
+    link* link_;
+    std::vector<batch_ptr> stranded_;
+};
+
+link::link(asio::any_io_executor executor, unsigned instance, link_options options, link_owner& owner)
+    : executor_(executor)
+    , options_(std::move(options))
+    , owner_(owner)
+    , instance_(instance)
+    , reconnect_timer_(executor)
+    , open_(std::make_unique<batch>())
+    , watch_timer_(executor) {
+    status_.address = options_.address.to_string();
+}
+
+link::~link() {
+    abandon();
+}
+
+void link::start() {
+    connect();
+    watch(clock::now() + options_.instance_timeout);
+}
+
+void link::stop() {
+    if (std::exchange(stopped_, true)) return;
+    reconnect_timer_.cancel();
+    watch_timer_.cancel();
+    end_session(errc::shut_down, "the client was shut down");
+    kept_.clear();
+}
+
+void link::abandon() noexcept {
+    stopped_ = true;
+    for (auto* b : sent_) b->entries.clear();
+    sent_.clear();
+    open_->entries.clear();
+    kept_.clear();
+    if (auto const s = std::exchange(session_, nullptr)) {
+        s->link_ = nullptr;
+        s->stranded_.clear();
+    }
+}
+
+//
+// Session
+//
+
+void link::connect() {
+    probed_ = false;
+    refused_ = false;
+    session_ = std::make_shared<session>(executor_, *this);
+    session_->run(options_);
+    probe();
+}
+
+void link::probe() {
+    auto b = fresh_batch();
+    auto const& a = options_.address;
+    auto const ask = [&](purpose why, auto const&... words) {
+        b->request.push(words...);
+        b->entries.push_back({.why = why});
+    };
+    if (a.password().empty()) {
+        ask(purpose::hello, "HELLO", 3, "SETNAME", options_.name);
+    } else {
+        std::string_view const user = a.user().empty() ? "default" : std::string_view(a.user());
+        ask(purpose::hello, "HELLO", 3, "AUTH", user, a.password(), "SETNAME", options_.name);
+    }
+    if (a.database() != 0) ask(purpose::select, "SELECT", a.database());
+    ask(purpose::load, "SCRIPT", "LOAD", release_script);
+    ask(purpose::load, "SCRIPT", "LOAD", extend_script);
+    ask(purpose::info, "INFO");
+    // The connection may take its time, and after that the answer.
+    b->since = clock::now() + options_.connect_timeout;
+    sent_.push_back(b.get());
+    session_->execute(std::move(b));
+}
+
+void link::on_session_end(errc why, std::string message) {
+    end_session(why, std::move(message));
+    retry_later();
+}
+
+void link::end_session(errc why, std::string message) {
+    if (!session_) return;
+    auto const ended = std::exchange(session_, nullptr); // holds the batches until they have been told of
+    ended->abandon();
+    probed_ = false;
+    set_state(instance_state::down, why, std::move(message));
+    auto const text = reason_message_;
+    fail_sent(why, text, true);
+    fail_open(why, text);
+}
+
+void link::retry_later() {
+    if (stopped_) return;
+    auto const pause = protocol::full_jitter(first_reconnect_delay, options_.reconnect_delay, failures_,
+                                             owner_.random_bits());
+    ++failures_;
+    reconnect_timer_.expires_after(pause);
+    reconnect_timer_.async_wait([weak = weak_from_this()](boost::system::error_code ec) {
+        auto const self = weak.lock();
+        if (!ec && self && !self->stopped_ && !self->session_) self->connect();
+    });
+}
+
+void link::came_up() {
+    probed_ = true;
+    failures_ = 0;
+    session_->set_no_delay();
+    set_state(instance_state::up, errc{}, {});
+    send_kept();
+    if (!open_->entries.empty()) owner_.want_turn();
+}
+
+void link::set_state(instance_state state, errc why, std::string message) {
+    auto const first = state == instance_state::up && state_ != instance_state::suspect;
+    state_ = state;
+    reason_ = why;
+    reason_message_ = presentable(message, options_.address.password());
+    {
+        std::lock_guard const lock(status_mutex_);
+        status_.state = state;
+        status_.reason = why == errc{} ? boost::system::error_code{} : make_error_code(why);
+        status_.message = reason_message_;
+        if (first) ++status_.connections;
+    }
+    owner_.on_change();
+}
+
+instance_status link::status() const {
+    std::lock_guard const lock(status_mutex_);
+    return status_;
+}
+
+//
+// Pipeline
+//
+
+link::batch_ptr link::fresh_batch() {
+    if (spare_.empty()) return std::make_unique<batch>();
+    auto b = std::move(spare_.back());
+    spare_.pop_back();
+    return b;
+}
+
+void link::recycle(batch_ptr b) {
+    // What grew in a burst is not kept for ever.
+    constexpr std::size_t keep_at_most = 4;
+    constexpr std::size_t largest_kept = 64 * 1024;
+    if (spare_.size() >= keep_at_most || b->entries.capacity() > largest_kept) return;
+    b->request.clear();
+    b->entries.clear();
+    b->next = 0;
+    spare_.push_back(std::move(b));
+}
+
+void link::add(entry e) {
+    if (open_->entries.empty()) {
+        open_->since = clock::now();
+        auto const due = open_->since + options_.instance_timeout;
+        if (state_ == instance_state::connecting && due < watch_at_) watch(due);
+        owner_.want_turn();
+    }
+    open_->entries.push_back(std::move(e));
+}
+
+void link::submit(encoder& encoded, exchange_ptr const& who, std::uint32_t round) {
+    auto const what = encoded.what();
+    if (!available()) {
+        if (what == protocol::command::release) keep(who);
+        return;
+    }
+    if (what == protocol::command::inspect)
+        add({.who = who, .round = round, .why = purpose::pttl, .what = what});
+    add({.who = who, .round = round, .what = what});
+    open_->request.append(encoded.in(dialect_));
+}
+
+void link::flush() {
+    if (!probed_ || state_ != instance_state::up || open_->entries.empty()) return;
+    if (sent_.size() < max_batches_in_flight) send();
+}
+
+void link::send() {
+    auto b = std::exchange(open_, fresh_batch());
+    b->since = clock::now();
+    quiet_ = false;
+    counts_.commands.fetch_add(b->entries.size(), std::memory_order_relaxed);
+    counts_.batches.fetch_add(1, std::memory_order_relaxed);
+    sent_.push_back(b.get());
+    if (auto const due = sent_.front()->since + options_.instance_timeout; due < watch_at_) watch(due);
+    session_->execute(std::move(b));
+}
+
+void link::on_reply(batch& b, int type, std::string_view value) {
+    if (b.next >= b.entries.size()) return;
+    auto& e = b.entries[b.next];
+    if (state_ == instance_state::suspect && probed_) {
+        set_state(instance_state::up, errc{}, {});
+        send_kept();
+    }
+    switch (e.why) {
+    case purpose::lock:
+        on_lock_reply(e, type, value);
+        break;
+    case purpose::pttl: {
+        auto const left = type == static_cast<int>(resp3::number) ? to_number(value) : 0;
+        inspected_ttl_ = left >= 0 ? std::optional(std::chrono::milliseconds(left)) : std::nullopt;
+        e.who.reset();
+        break;
+    }
+    case purpose::ping:
+        break;
+    case purpose::hello:
+    case purpose::select:
+    case purpose::info:
+    case purpose::load:
+        on_probe_reply(e, type, value);
+        break;
+    }
+}
+
+void link::on_replied(batch& b) {
+    if (++b.next < b.entries.size() || sent_.empty() || sent_.front() != &b) return;
+    sent_.pop_front();
+    if (!open_->entries.empty()) {
+        owner_.want_turn();
+    } else if (sent_.empty()) {
+        owner_.on_change();
+    }
+}
+
+void link::on_lock_reply(entry& e, int type, std::string_view value) {
+    if (!e.who) return;
+    if (is_error(type) && value.starts_with("NOSCRIPT") && !e.whole_script) return resend_whole(std::move(e));
+    auto const who = std::move(e.who);
+    if (e.answered) return;
+    using protocol::command;
+    using protocol::verdict;
+    answer a;
+    std::string message;
+    if (is_error(type)) {
+        auto const why = classify(value);
+        message = presentable(presentable(value, options_.address.password()), who->about().token);
+        a = {.verdict = verdict::refused, .why = why, .message = message};
+        // It has become a replica since its probe: the next one will say when it is a primary again.
+        if (why == errc::read_only) refuse(why, value);
+    } else if (e.what == command::inspect) {
+        // A lock is a string; "none" means that it has just gone.
+        auto const is_lock = value == "string" || value == "none";
+        if (!is_lock) message = "the key holds a " + presentable(value, {}) + ", not a lock";
+        a = {.verdict = is_lock ? verdict::yes : verdict::refused,
+             .why = is_lock ? errc{} : errc::wrong_type,
+             .message = message,
+             .ttl_left = inspected_ttl_};
+    } else if (auto const done = truth(type, value)) {
+        a.verdict = *done ? verdict::yes : verdict::no;
+    } else {
+        message = "an answer that fits no command of ours";
+        a = {.verdict = verdict::unknown, .why = errc::not_redis, .message = message};
+        refuse(errc::not_redis, message);
+    }
+    who->on_answer(instance_, e.what, e.round, a);
+}
+
+void link::resend_whole(entry e) {
+    e.whole_script = true;
+    encode(open_->request, e.what, dialect_, e.who->about(), true);
+    add(std::move(e));
+}
+
+// Ends the session for what the server said, though not from within the parser's call.
+void link::refuse(errc why, std::string_view message) {
+    if (std::exchange(refused_, true)) return;
+    asio::post(executor_, [s = session_, why, text = std::string(message)]() mutable {
+        if (s->link_ != nullptr) s->link_->on_session_end(why, std::move(text));
+    });
+}
+
+void link::on_probe_reply(entry const& e, int type, std::string_view value) {
+    if (refused_) return;
+    if (is_error(type)) return refuse(classify(value), value);
+    if (e.why != purpose::info) return;
+    auto const info = parse_info(value);
+    if (!info) return refuse(errc::not_redis, "INFO is not answered as by Redis or Valkey");
+    if (info->replica) return refuse(errc::read_only, "the instance is a replica");
+    if (!owner_.is_new_server(instance_, info->run_id)) {
+        return refuse(errc::duplicate_instance, "another configured address leads to the same server");
+    }
+    run_id_ = info->run_id;
+    dialect_ = info->speaks();
+    {
+        std::lock_guard const lock(status_mutex_);
+        status_.server = info->product + ' ' + info->version;
+    }
+    came_up();
+}
+
+//
+// Overdue answers
+//
+
+void link::watch(clock::time_point when) {
+    watch_at_ = when;
+    watch_timer_.expires_at(when);
+    watch_timer_.async_wait([weak = weak_from_this()](boost::system::error_code ec) {
+        auto const self = weak.lock();
+        if (!ec && self && !self->stopped_) self->on_watch();
+    });
+}
+
+void link::on_watch() {
+    auto const now = clock::now();
+    auto next = now + ping_interval;
+    auto const timeout = options_.instance_timeout;
+    if (!sent_.empty()) {
+        auto const overdue = now - sent_.front()->since;
+        if (overdue >= timeout && !probed_) {
+            end_session(errc::timed_out, "connected, but the probe was not answered in time");
+            retry_later();
+        } else if (overdue >= timeout * timeouts_until_reconnect) {
+            end_session(errc::timed_out, "no answer for so long that the connection was given up");
+            retry_later();
+        } else if (overdue >= timeout) {
+            if (state_ == instance_state::up) become_suspect();
+            next = sent_.front()->since + timeout * timeouts_until_reconnect;
+        } else {
+            next = sent_.front()->since + timeout;
+        }
+    } else if (probed_ && quiet_) {
+        open_->request.push("PING");
+        add({.why = purpose::ping});
+    }
+    if (state_ == instance_state::connecting && !open_->entries.empty()) {
+        if (now - open_->since >= timeout) {
+            fail_open(errc::timed_out, "not connected yet");
+            owner_.on_change();
+        } else {
+            next = std::min(next, open_->since + timeout);
+        }
+    }
+    quiet_ = true;
+    watch(next);
+}
+
+void link::become_suspect() {
+    set_state(instance_state::suspect, errc::timed_out, "an answer is overdue");
+    fail_sent(errc::timed_out, "no answer in time", false);
+    fail_open(errc::timed_out, "an earlier answer is overdue");
+}
+
+void link::fail_sent(errc why, std::string_view message, bool connection_lost) {
+    // While the connection lasts the replies may still come, so the entries stay; the releases among them
+    // have been sent and will be carried out in their order.
+    for (std::size_t i = 0; i < sent_.size(); ++i) {
+        auto& b = *sent_[i];
+        for (auto n = b.next; n < b.entries.size(); ++n) {
+            auto& e = b.entries[n];
+            if (!e.who) continue;
+            if (e.why == purpose::lock) {
+                auto const who = e.who;
+                fail(e, protocol::verdict::unknown, why, message);
+                if (connection_lost && e.what == protocol::command::release) keep(who);
+            }
+            if (connection_lost || e.what != protocol::command::release) e.who.reset();
+        }
+    }
+    if (connection_lost) sent_.clear();
+}
+
+void link::fail_open(errc why, std::string_view message) {
+    if (open_->entries.empty()) return;
+    auto failed = std::exchange(open_, fresh_batch());
+    for (auto& e : failed->entries) {
+        if (!e.who || e.why != purpose::lock) continue;
+        auto const who = e.who;
+        fail(e, protocol::verdict::unsent, why, message);
+        if (e.what == protocol::command::release) keep(who);
+    }
+    recycle(std::move(failed));
+}
+
+void link::fail(entry& e, protocol::verdict v, errc why, std::string_view message) {
+    if (std::exchange(e.answered, true)) return;
+    auto const who = e.who;
+    who->on_answer(instance_, e.what, e.round, {.verdict = v, .why = why, .message = message});
+}
+
+//
+// Releases for an instance that cannot be reached
+//
+
+void link::keep(exchange_ptr who) {
+    if (stopped_) return;
+    auto const gone_by = who->about().gone_by;
+    auto const now = lease_clock::now();
+    if (gone_by <= now) return;
+    while (!kept_.empty() && kept_.front().gone_by <= now) kept_.pop_front();
+    if (kept_.size() >= options_.max_kept_releases) {
+        kept_.pop_front();
+        counts_.releases_dropped.fetch_add(1, std::memory_order_relaxed);
+    }
+    kept_.push_back({std::move(who), gone_by});
+    std::lock_guard const lock(status_mutex_);
+    status_.kept_releases = kept_.size();
+}
+
+void link::send_kept() {
+    auto const now = lease_clock::now();
+    for (auto& k : std::exchange(kept_, {})) {
+        if (k.gone_by <= now) continue;
+        encode(open_->request, protocol::command::release, dialect_, k.who->about());
+        entry e{.who = std::move(k.who), .what = protocol::command::release};
+        // Its round was answered when it was kept.
+        e.answered = true;
+        add(std::move(e));
+    }
+    std::lock_guard const lock(status_mutex_);
+    status_.kept_releases = 0;
+}
+
+} // namespace holdfast::redis

@@ -1,0 +1,94 @@
+#include "redis/server_info.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace holdfast::redis {
+
+namespace {
+
+/// The value of `name:` at the start of a line.
+std::string_view field(std::string_view info, std::string_view name) {
+    for (std::size_t at = 0; at < info.size();) {
+        auto const end = std::min(info.find('\n', at), info.size());
+        auto line = info.substr(at, end - at);
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        if (line.starts_with(name) && line.size() > name.size() && line[name.size()] == ':') {
+            return line.substr(name.size() + 1);
+        }
+        at = end + 1;
+    }
+    return {};
+}
+
+bool at_least(std::string_view version, unsigned major, unsigned minor) {
+    unsigned have_major = 0;
+    unsigned have_minor = 0;
+    auto const* const end = version.data() + version.size();
+    auto const first = std::from_chars(version.data(), end, have_major);
+    if (first.ec != std::errc{} || first.ptr == end) return false;
+    std::from_chars(first.ptr + 1, end, have_minor);
+    return have_major > major || (have_major == major && have_minor >= minor);
+}
+
+} // namespace
+
+dialect server_info::speaks() const {
+    if (product == "valkey") {
+        if (at_least(version, 9, 0)) return dialect::delifeq;
+        if (at_least(version, 8, 1)) return dialect::set_ifeq;
+    } else if (product == "redis" && at_least(version, 8, 4)) {
+        return dialect::delex;
+    }
+    return dialect::scripts;
+}
+
+std::optional<server_info> parse_info(std::string_view info) {
+    server_info result;
+    result.run_id = field(info, "run_id");
+    if (result.run_id.empty()) return std::nullopt;
+    // Valkey reports a redis_version too, that of the protocol it is compatible with.
+    if (auto const valkey = field(info, "valkey_version"); !valkey.empty()) {
+        result.product = "valkey";
+        result.version = valkey;
+    } else {
+        result.product = "redis";
+        result.version = field(info, "redis_version");
+    }
+    result.replica = field(info, "role") == "slave";
+    return result;
+}
+
+errc classify(std::string_view server_error) {
+    struct rule {
+        std::string_view prefix;
+        errc code;
+    };
+    static constexpr std::array<rule, 7> rules{{
+        {"WRONGPASS", errc::access_denied},
+        {"NOAUTH", errc::access_denied},
+        {"NOPERM", errc::access_denied},
+        {"ERR invalid password", errc::access_denied},
+        {"ERR Client sent AUTH, but no password is set", errc::access_denied},
+        {"READONLY", errc::read_only},
+        {"WRONGTYPE", errc::wrong_type},
+    }};
+    auto const* const found = std::find_if(rules.begin(), rules.end(),
+                                           [&](rule const& r) { return server_error.starts_with(r.prefix); });
+    return found != rules.end() ? found->code : errc::rejected;
+}
+
+std::string presentable(std::string_view message, std::string_view secret) {
+    std::string text(message.substr(0, message.find(", with args beginning with")));
+    if (!secret.empty()) {
+        for (auto at = text.find(secret); at != text.npos; at = text.find(secret, at + 3)) {
+            text.replace(at, secret.size(), "***");
+        }
+    }
+    std::replace_if(
+        text.begin(), text.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
+    return text;
+}
+
+} // namespace holdfast::redis

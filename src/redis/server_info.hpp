@@ -1,0 +1,36 @@
+// Reads what a server says of itself, and what its errors mean.
+#ifndef HOLDFAST_REDIS_SERVER_INFO_HPP
+#define HOLDFAST_REDIS_SERVER_INFO_HPP
+
+#include <holdfast/error.hpp>
+
+#include "redis/encoder.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace holdfast::redis {
+
+struct server_info {
+    std::string product; ///< "redis" or "valkey"
+    std::string version;
+    std::string run_id; ///< new with every start of the server
+    bool replica = false;
+
+    dialect speaks() const;
+};
+
+/// From the reply to INFO; nothing if that is not one.
+std::optional<server_info> parse_info(std::string_view info);
+
+/// The code for an error that a server answered with.
+errc classify(std::string_view server_error);
+
+/// `message` without what must not be shown: the arguments that a server quotes from a command it does not
+/// know, and any occurrence of `secret`.
+std::string presentable(std::string_view message, std::string_view secret);
+
+} // namespace holdfast::redis
+
+#endif

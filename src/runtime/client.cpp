@@ -1,0 +1,164 @@
+#include <holdfast/client.hpp>
+
+#include "runtime/engine.hpp"
+
+#include <boost/asio/post.hpp>
+
+#include <algorithm>
+#include <string>
+
+namespace holdfast {
+
+namespace {
+
+[[noreturn]] void reject(errc code, std::string const& why) {
+    throw system_error(make_error_code(code), why);
+}
+
+void check_range(char const* name, std::chrono::milliseconds value, std::chrono::milliseconds least,
+                 std::chrono::milliseconds most) {
+    if (value >= least && value <= most) return;
+    reject(errc::invalid_options, std::string(name) + " is " + std::to_string(value.count()) +
+                                      " ms, outside " + std::to_string(least.count()) + " to " +
+                                      std::to_string(most.count()) + " ms");
+}
+
+void check(client_options const& o) {
+    using namespace std::chrono_literals;
+    check_range("instance_timeout", o.instance_timeout, 1ms, 60s);
+    check_range("connect_timeout", o.connect_timeout, 1ms, 60s);
+    check_range("reconnect_delay", o.reconnect_delay, 1ms, 60s);
+    check_range("max_ttl", o.max_ttl, min_ttl, 24h);
+    if (o.max_kept_releases == 0)
+        reject(errc::invalid_options, "max_kept_releases is 0; it must be at least 1");
+    if (o.key_prefix.size() >= max_key_size) {
+        reject(errc::invalid_options, "key_prefix has " + std::to_string(o.key_prefix.size()) +
+                                          " bytes; prefix and key together may have " +
+                                          std::to_string(max_key_size));
+    }
+    // https://redis.io/docs/latest/commands/client-setname/
+    auto const printable = [](char c) { return c > ' ' && c <= '~'; };
+    if (o.name.empty() || !std::all_of(o.name.begin(), o.name.end(), printable)) {
+        reject(errc::invalid_options, "name is \"" + std::string(o.name) +
+                                          "\"; it must not be empty, nor hold spaces or special characters");
+    }
+}
+
+void check(std::vector<address> const& instances) {
+    if (instances.empty()) reject(errc::invalid_options, "no instances are given");
+    if (instances.size() > max_instances) {
+        reject(errc::invalid_options, std::to_string(instances.size()) + " instances are given; at most " +
+                                          std::to_string(max_instances) + " are possible");
+    }
+    for (auto it = instances.begin(); it != instances.end(); ++it) {
+        auto const twin = std::find_if(std::next(it), instances.end(),
+                                       [&](address const& a) { return a.same_server(*it); });
+        if (twin != instances.end()) {
+            reject(errc::invalid_address,
+                   it->to_string() + " is given twice; each instance must be a server of its own");
+        }
+    }
+}
+
+// Every key byte is allowed, so a key in a message is cut and made printable.
+std::string shown(std::string_view key) {
+    constexpr std::size_t most = 64;
+    std::string text(key.substr(0, most));
+    std::replace_if(
+        text.begin(), text.end(), [](char c) { return c < ' ' || c == 0x7f; }, '?');
+    return '"' + text + (key.size() > most ? "...\"" : "\"");
+}
+
+} // namespace
+
+client::client(asio::any_io_executor executor, std::vector<address> const& instances)
+    : client(std::move(executor), instances, client_options{}) {}
+
+client::client(asio::any_io_executor executor, std::vector<address> const& instances,
+               client_options const& options)
+    : executor_(std::move(executor)) {
+    check(options);
+    check(instances);
+    engine_ = std::make_shared<runtime::engine>(executor_, instances, options);
+    engine_->start();
+}
+
+client& client::operator=(client&& other) noexcept {
+    if (this != &other) {
+        if (engine_) engine_->shut_down_in_background();
+        executor_ = std::move(other.executor_);
+        engine_ = std::move(other.engine_);
+    }
+    return *this;
+}
+
+client::~client() {
+    if (engine_) engine_->shut_down_in_background();
+}
+
+lock client::make_lock(std::string_view key) const {
+    return make_lock(key, lock_options{});
+}
+
+lock client::make_lock(std::string_view key, lock_options const& options) const {
+    using namespace std::chrono_literals;
+    auto const& prefix = engine_->key_prefix();
+    if (key.empty()) reject(errc::invalid_key, "the key is empty");
+    if (prefix.size() + key.size() > max_key_size) {
+        reject(errc::invalid_key, "the key " + shown(key) + " has, with its prefix, " +
+                                      std::to_string(prefix.size() + key.size()) + " bytes; at most " +
+                                      std::to_string(max_key_size) + " are possible");
+    }
+    check_range("ttl", options.ttl, min_ttl, engine_->max_ttl());
+    check_range("retry_delay", options.retry_delay, 1ms, 60s);
+    return lock(std::make_shared<detail::lock_state const>(
+        detail::lock_state{engine_, executor_, prefix + std::string(key), options}));
+}
+
+std::vector<instance_status> client::instances() const {
+    return engine_->instances();
+}
+
+stats client::stats() const {
+    return engine_->statistics();
+}
+
+std::string const& lease::key() const noexcept {
+    static std::string const none;
+    return core_ ? core_->lock->key : none;
+}
+
+namespace detail {
+
+using runtime::operation;
+
+void async_acquire(lock_state_ptr lock, wait_limit limit, acquire_handler handler) {
+    auto& engine = *lock->engine;
+    engine.submit(operation::kind::acquire, std::move(lock), limit, {}, std::move(handler));
+}
+
+void async_release(lease_ref lease, release_handler handler) {
+    auto const lock = lease->lock;
+    lock->engine->submit(operation::kind::release, {}, {}, std::move(lease), std::move(handler));
+}
+
+void async_extend(lease_ref lease, error_handler handler) {
+    auto const lock = lease->lock;
+    lock->engine->submit(operation::kind::extend, {}, {}, std::move(lease), std::move(handler));
+}
+
+void async_lost(lease_ref lease, error_handler handler) {
+    auto const lock = lease->lock;
+    lock->engine->submit(operation::kind::lost, {}, {}, std::move(lease), std::move(handler));
+}
+
+void async_shutdown(std::shared_ptr<runtime::engine> engine, error_handler handler) {
+    engine->submit(operation::kind::shutdown, {}, {}, {}, std::move(handler));
+}
+
+void drop(lease_core* core) noexcept {
+    core->lock->engine->drop(*core);
+}
+
+} // namespace detail
+} // namespace holdfast

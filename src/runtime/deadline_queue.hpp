@@ -1,0 +1,102 @@
+// Many points in time behind one timer.
+#ifndef HOLDFAST_RUNTIME_DEADLINE_QUEUE_HPP
+#define HOLDFAST_RUNTIME_DEADLINE_QUEUE_HPP
+
+#include <holdfast/clock.hpp>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/intrusive/set.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <utility>
+
+namespace holdfast::runtime {
+
+namespace asio = boost::asio;
+
+/// Something that waits for its time. Destroying it while it waits is a bug.
+class timed : public boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
+public:
+    virtual void on_time(lease_clock::time_point now) = 0;
+    lease_clock::time_point when() const { return when_; }
+
+protected:
+    timed() = default;
+    ~timed() = default;
+
+private:
+    friend class deadline_queue;
+    lease_clock::time_point when_{};
+};
+
+/// Ordered by time. Not thread-safe. The timer is armed anew only when something comes to wait that is due
+/// earlier than everything else: an uncontended acquire and release do not touch it.
+class deadline_queue {
+public:
+    /// `run` is called in the timer's handler, and calls run_due().
+    template <class Run>
+    deadline_queue(asio::any_io_executor executor, Run run)
+        : timer_(std::move(executor))
+        , run_(std::move(run)) {}
+
+    void schedule(timed& t, lease_clock::time_point when) {
+        if (t.is_linked()) {
+            if (t.when_ == when) return;
+            queue_.erase(queue_.iterator_to(t));
+        }
+        t.when_ = when;
+        // Most deadlines are later than those before them.
+        queue_.insert(queue_.cend(), t);
+        arm();
+    }
+
+    void cancel(timed& t) {
+        if (t.is_linked()) queue_.erase(queue_.iterator_to(t));
+    }
+
+    /// Calls what is due. What falls due within the next millisecond counts: it travels in the same batch.
+    void run_due(lease_clock::time_point now) {
+        armed_for_ = lease_clock::time_point::max();
+        auto const horizon = now + std::chrono::milliseconds(1);
+        while (!queue_.empty() && queue_.begin()->when_ <= horizon) {
+            auto& t = *queue_.begin();
+            queue_.erase(queue_.begin());
+            t.on_time(std::max(now, t.when_));
+        }
+        arm();
+    }
+
+    void stop() {
+        stopped_ = true;
+        timer_.cancel();
+    }
+
+    void clear() { queue_.clear(); }
+
+private:
+    struct by_time {
+        bool operator()(timed const& a, timed const& b) const { return a.when() < b.when(); }
+    };
+
+    void arm() {
+        if (stopped_ || queue_.empty() || queue_.begin()->when_ >= armed_for_) return;
+        armed_for_ = queue_.begin()->when_;
+        timer_.expires_after(std::max(armed_for_ - lease_clock::now(), lease_clock::duration::zero()));
+        timer_.async_wait(run_);
+    }
+
+    asio::steady_timer timer_;
+    std::function<void(boost::system::error_code)> run_;
+    boost::intrusive::multiset<timed, boost::intrusive::compare<by_time>,
+                               boost::intrusive::constant_time_size<false>>
+        queue_;
+    lease_clock::time_point armed_for_ = lease_clock::time_point::max();
+    bool stopped_ = false;
+};
+
+} // namespace holdfast::runtime
+
+#endif

@@ -1,0 +1,163 @@
+// The client at work: drives the protocol's machines with the links to the instances.
+//
+// Calls come in from any thread through an inbox. Everything else happens on one executor (a strand unless
+// the user vouches for a single thread), in turns: a turn looks at what has come in, lets the machines
+// decide, and ends by sending to each instance what it has gathered, in one batch.
+#ifndef HOLDFAST_RUNTIME_ENGINE_HPP
+#define HOLDFAST_RUNTIME_ENGINE_HPP
+
+#include <holdfast/address.hpp>
+#include <holdfast/detail/initiate.hpp>
+#include <holdfast/error.hpp>
+#include <holdfast/options.hpp>
+#include <holdfast/stats.hpp>
+
+#include "protocol/instance_set.hpp"
+#include "protocol/tenure.hpp"
+#include "redis/encoder.hpp"
+#include "redis/link.hpp"
+#include "runtime/deadline_queue.hpp"
+#include "runtime/holding.hpp"
+#include "runtime/operation.hpp"
+#include "runtime/pool.hpp"
+#include "runtime/token_source.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace holdfast::runtime {
+
+class engine final : public std::enable_shared_from_this<engine>, private redis::link_owner {
+public:
+    engine(asio::any_io_executor executor, std::vector<address> const&, client_options const&);
+    ~engine();
+
+    void start();
+
+    // From any thread.
+    void submit(operation::kind, detail::lock_state_ptr, detail::wait_limit, detail::lease_ref,
+                operation::any_handler);
+    void cancel(operation&, std::uint32_t generation, asio::cancellation_type_t) noexcept;
+    void drop(detail::lease_core&) noexcept;
+    void shut_down_in_background() noexcept;
+    std::vector<instance_status> instances() const;
+    holdfast::stats statistics() const;
+    std::string const& key_prefix() const { return key_prefix_; }
+    std::chrono::milliseconds max_ttl() const { return max_ttl_; }
+
+    /// The context is going: lets go of every handler, without calling it.
+    void abandon() noexcept;
+
+private:
+    friend class operation;
+    friend class holding;
+
+    struct message {
+        enum class kind : std::uint8_t {
+            start,
+            cancel,
+            drop,
+            shutdown
+        } what;
+        operation* op = nullptr;
+        std::uint32_t generation = 0;
+        asio::cancellation_type_t type = asio::cancellation_type_t::none;
+        detail::lease_core* lease = nullptr;
+    };
+
+    struct counters {
+        std::atomic<std::uint64_t> acquired{0}, acquire_failed{0}, rounds{0}, released{0}, renewals{0},
+            renewals_failed{0}, lost{0}, held{0}, pending{0};
+    };
+
+    // link_owner
+    void want_turn() override;
+    bool is_new_server(unsigned instance, std::string_view run_id) override;
+    std::uint64_t random_bits() override { return random_.next_bits(); }
+    void on_change() override;
+
+    std::unique_lock<std::mutex> lock_inbox() const;
+    void put(message) noexcept;
+    void post_turn();
+    void turn();
+    void on_start(operation&);
+    void on_cancel(operation&, asio::cancellation_type_t);
+    void on_drop(holding&);
+
+    void start_acquire(operation&);
+    void start_release(operation&);
+    void start_extend(operation&);
+    void start_lost(operation&);
+
+    void start_round(operation&);
+    void on_answer(holding&, unsigned instance, protocol::command, std::uint32_t round, redis::answer const&);
+    void apply(holding&, protocol::step const&, lease_clock::time_point now);
+    void send(holding&, protocol::command, protocol::instance_set, std::uint32_t round);
+    void note(operation&, unsigned instance, redis::answer const&, lease_clock::time_point now);
+    operation::vote_detail& detail_of(operation&, unsigned instance);
+
+    void on_won(holding&);
+    void on_refused(holding&, protocol::event);
+    void inspect(operation&, holding&);
+    void on_inspected(holding&, unsigned instance, redis::answer const&);
+    void on_all_inspected(holding&);
+    void refused_for_good_or_retry(operation&);
+    void give_up_acquire(operation&, errc);
+    void fail_acquire(operation&, errc);
+    errc common_cause(operation const&) const;
+    std::shared_ptr<report const> make_report(operation const&) const;
+    void on_ended(holding&, protocol::event);
+    void tell_waiters(holding&, bool only_extends, errc to_extends, errc to_lost);
+    void begin_release(holding&, operation*, holding::end);
+    void close(holding&, holding::end);
+
+    void complete(operation&, error, detail::lease_ref = {});
+    void complete(operation&, release_result);
+    operation::any_handler finish(operation&);
+    void let_go(operation&);
+
+    void begin_shutdown();
+    void finish_shutdown_if_done();
+
+    protocol::instance_set reachable() const;
+
+    asio::any_io_executor const user_executor_;
+    asio::any_io_executor const executor_;
+    bool const thread_safe_;
+    std::string const key_prefix_;
+    std::chrono::milliseconds const max_ttl_;
+
+    // From any thread, under the mutex.
+    mutable std::mutex mutex_;
+    std::vector<message> inbox_;
+    pool<operation> operations_;
+    bool turn_pending_ = false;
+    bool dead_ = false; ///< the context is gone
+
+    // On the executor alone.
+    std::vector<message> taken_;
+    std::vector<operation*> finished_;
+    bool in_turn_ = false;
+    bool stopping_ = false;
+    bool stopped_ = false;
+    std::size_t releasing_ = 0; ///< leases whose release is under way
+    pool<holding> holdings_;
+    holding_list held_;
+    operation_list acquiring_;
+    operation_list shutdowns_;
+    deadline_queue deadlines_;
+    token_source random_;
+    redis::encoder encoder_;
+    std::vector<std::shared_ptr<redis::link>> links_;
+    std::shared_ptr<engine> running_; ///< itself, from start() until it has shut down
+    counters counters_;
+};
+
+} // namespace holdfast::runtime
+
+#endif

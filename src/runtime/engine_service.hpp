@@ -1,0 +1,36 @@
+// Tells engines that their execution context is about to be destroyed.
+#ifndef HOLDFAST_RUNTIME_ENGINE_SERVICE_HPP
+#define HOLDFAST_RUNTIME_ENGINE_SERVICE_HPP
+
+#include <boost/asio/execution_context.hpp>
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace holdfast::runtime {
+
+class engine;
+
+/// Handlers wait in the engine, not in the context, and hold what holds the engine. So when the context goes,
+/// somebody has to let go of them.
+class engine_service final : public boost::asio::execution_context::service {
+public:
+    using key_type = engine_service;
+    static inline boost::asio::execution_context::id id;
+
+    explicit engine_service(boost::asio::execution_context& context)
+        : service(context) {}
+
+    void add(std::weak_ptr<engine>);
+
+private:
+    void shutdown() override;
+
+    std::mutex mutex_;
+    std::vector<std::weak_ptr<engine>> engines_;
+};
+
+} // namespace holdfast::runtime
+
+#endif

@@ -1,0 +1,399 @@
+// Do the real servers, the fakes and the witness do what the other tests rely on?
+#include "support/fake_server.hpp"
+#include "support/fleet.hpp"
+#include "support/proxy.hpp"
+#include "support/redis_cli.hpp"
+#include "support/server.hpp"
+#include "support/wait.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <sys/socket.h>
+#include <thread>
+#include <vector>
+
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct one_server {
+    server redis;
+    redis_cli cli{redis};
+};
+
+bool exists_file(const std::string& path) {
+    return std::filesystem::exists(path);
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(support)
+
+BOOST_AUTO_TEST_CASE(resp_reads_what_it_writes) {
+    const std::string wire =
+        resp::array({resp::simple("OK"), resp::integer(-7), resp::bulk(std::string{"a\0\r\nb", 5}),
+                     resp::nil(), resp::null(), resp::error("ERR no"), resp::array({})});
+    for (std::size_t size = 0; size < wire.size(); ++size) {
+        std::string_view part = std::string_view{wire}.substr(0, size);
+        BOOST_TEST(!resp::take_reply(part).has_value());
+        BOOST_TEST(part.size() == size); // an incomplete reply is left alone
+    }
+    std::string_view all = wire;
+    const auto whole = resp::take_reply(all);
+    BOOST_REQUIRE(whole.has_value());
+    BOOST_TEST(all.empty());
+    BOOST_TEST(whole->elements().size() == 7U);
+    BOOST_TEST(whole->elements()[2].string() == (std::string{"a\0\r\nb", 5}));
+    BOOST_TEST(whole->elements()[4].is_nil());
+    BOOST_TEST(whole->elements()[5].error() == "ERR no");
+    BOOST_CHECK_THROW((void)whole->integer(), std::runtime_error);
+
+    const std::string message = resp::invalidation("k");
+    std::string_view rest = message;
+    BOOST_TEST(resp::take_reply(rest)->push);
+    std::string_view garbage = "HTTP/1.1 400";
+    BOOST_CHECK_THROW((void)resp::take_reply(garbage), resp::malformed);
+
+    const std::string two = resp::command({"SET", "k", ""}) + "PING  now\r\n";
+    std::string_view commands = two;
+    BOOST_CHECK((resp::take_command(commands) == command_line{"SET", "k", ""}));
+    BOOST_CHECK((resp::take_command(commands) == command_line{"PING", "now"}));
+    BOOST_TEST(commands.empty());
+}
+
+BOOST_FIXTURE_TEST_CASE(server_answers_and_persists_nothing, one_server) {
+    BOOST_TEST(redis.running());
+    BOOST_TEST(redis.address() == "127.0.0.1:" + std::to_string(redis.port()));
+    BOOST_TEST(cli.info("process_id") == std::to_string(redis.pid()));
+    cli.set("k", "v");
+    BOOST_TEST(exists_file(redis.unix_socket()));
+    redis.restart();
+    BOOST_TEST(!cli.exists("k")); // the witness connects anew
+}
+
+BOOST_AUTO_TEST_CASE(server_leaves_nothing_behind) {
+    std::string folder;
+    pid_t pid = -1;
+    {
+        server redis;
+        folder = redis.folder();
+        pid = redis.pid();
+        redis.freeze(); // also a frozen one goes
+    }
+    BOOST_TEST(!exists_file(folder));
+    BOOST_TEST(::kill(pid, 0) == -1);
+}
+
+BOOST_FIXTURE_TEST_CASE(server_freezes_and_thaws, one_server) {
+    cli.set("k", "v");
+    redis.freeze();
+    redis.freeze();
+    BOOST_TEST(redis.running());
+    redis_cli impatient{redis, {}, 30ms};
+    BOOST_CHECK_THROW((void)impatient.get("k"), cli_timeout);
+    redis.thaw();
+    redis.thaw();
+    BOOST_TEST(cli.get("k").value() == "v");
+}
+
+BOOST_FIXTURE_TEST_CASE(server_killed_refuses_and_comes_back_on_its_port, one_server) {
+    const auto port = redis.port();
+    const auto run_id = cli.info("run_id");
+    redis.freeze();
+    redis.kill();
+    BOOST_TEST(!redis.running());
+    BOOST_TEST(redis.pid() == -1);
+    BOOST_CHECK_THROW((void)cli.dbsize(), cli_error);
+    for (int i = 0; i < 3; ++i) {
+        redis.restart();
+        BOOST_TEST(redis.port() == port);
+        BOOST_TEST(cli.dbsize() == 0);
+        redis.kill();
+    }
+    redis.restart();
+    BOOST_TEST(cli.info("run_id") != run_id);
+}
+
+BOOST_AUTO_TEST_CASE(server_takes_arguments) {
+    server redis{{.arguments = {"--requirepass", "secret", "--appendonly", "yes", "--appendfsync", "always",
+                                "--enable-debug-command", "yes"}}};
+    redis_cli stranger{redis};
+    BOOST_TEST(stranger.command({"PING"}).error().starts_with("NOAUTH"));
+    redis_cli cli{redis, "secret"};
+    cli.set("k", "v");
+    redis.kill();
+    redis.restart();
+    BOOST_TEST(cli.get("k").value() == "v");
+    BOOST_TEST(cli.command({"DEBUG", "SLEEP", "0"}).is_ok());
+    redis.stop();
+    BOOST_TEST(!redis.running());
+}
+
+BOOST_AUTO_TEST_CASE(server_that_cannot_start_says_why) {
+    try {
+        server redis{{.arguments = {"--no-such-option", "1"}}};
+        BOOST_ERROR("it started");
+    } catch (const std::runtime_error& error) {
+        BOOST_TEST(std::string{error.what()}.find("no-such-option") != std::string::npos);
+    }
+    server_options nothing;
+    nothing.kind = {"nothing", "/does/not/exist"};
+    BOOST_CHECK_THROW(server{nothing}, std::system_error);
+}
+
+BOOST_AUTO_TEST_CASE(server_survives_the_thread_that_started_it) {
+    std::unique_ptr<server> redis;
+    std::thread{[&] { redis = std::make_unique<server>(); }}.join();
+    BOOST_TEST(redis_cli{*redis}.dbsize() == 0);
+    BOOST_TEST(redis->running());
+}
+
+BOOST_AUTO_TEST_CASE(server_does_not_inherit_the_sockets_of_the_test) {
+    server redis;
+    int ends[2];
+    BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0); // not close-on-exec, like Asio's
+    const net::unique_fd kept{ends[0]};
+    net::unique_fd closed{ends[1]};
+    redis.kill();
+    redis.restart();
+    closed.reset();
+    char byte = 0;
+    BOOST_TEST(::recv(kept.get(), &byte, 1, MSG_DONTWAIT) == 0); // the end is seen
+}
+
+BOOST_AUTO_TEST_CASE(server_in_cluster_and_sentinel_mode) {
+    const server cluster{
+        {.arguments = {"--cluster-enabled", "yes", "--cluster-config-file", "{dir}/nodes.conf"},
+         .extra_ports = {"cluster-port"}}};
+    BOOST_TEST(redis_cli{cluster}.info("cluster_enabled") == "1");
+    BOOST_TEST(cluster.port("cluster-port") != cluster.port());
+
+    server primary;
+    const server sentinel{
+        {.arguments = {"--sentinel"},
+         .config = "sentinel monitor mymaster 127.0.0.1 " + std::to_string(primary.port()) + " 1\n"}};
+    const reply answer = redis_cli{sentinel}.command({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"});
+    BOOST_TEST(answer.elements().at(1).string() == std::to_string(primary.port()));
+}
+
+BOOST_AUTO_TEST_CASE(every_available_kind_starts) {
+    BOOST_TEST(!available_servers().empty());
+    for (const server_kind& kind : available_servers()) {
+        BOOST_TEST_CONTEXT(kind.name) {
+            server_options options;
+            options.kind = kind;
+            server one{options};
+            BOOST_TEST(!redis_cli{one}.info("redis_version").empty());
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(fleet_starts_together) {
+    fleet five{5};
+    std::set<std::string> distinct;
+    for (const std::string& address : five.addresses()) distinct.insert(address);
+    BOOST_TEST(distinct.size() == 5U);
+    BOOST_TEST(five.quorum() == 3U);
+    five.freeze(2);
+    BOOST_TEST(five[1].frozen());
+    five.thaw_all();
+    for (server& one : five) BOOST_TEST(redis_cli{one}.command({"PING"}).string() == "PONG");
+}
+
+BOOST_FIXTURE_TEST_CASE(witness_plays_a_foreign_client, one_server) {
+    BOOST_TEST(cli.set_if_absent("k", "mine", 10s));
+    BOOST_TEST(!cli.set_if_absent("k", "theirs", 10s));
+    BOOST_CHECK(cli.pttl("k") > 9s && cli.pttl("k") <= 10s);
+    BOOST_CHECK(cli.pttl("none") == -2ms);
+    BOOST_TEST(!cli.del_if_equal("k", "theirs"));
+    BOOST_TEST(cli.del_if_equal("k", "mine"));
+    cli.set("b", "1");
+    cli.set("a", "2", 5s);
+    BOOST_CHECK((cli.keys() == std::vector<std::string>{"a", "b"}));
+    BOOST_TEST(cli.del("a"));
+    BOOST_TEST(!cli.get("a").has_value());
+    cli.flush();
+    BOOST_TEST(cli.dbsize() == 0);
+    BOOST_TEST(cli.command({"NONSENSE"}).is_error());
+    cli.command({"SADD", "set", "x"});
+    BOOST_CHECK_THROW((void)cli.get("set"), cli_error);
+
+    cli.command({"HELLO", "3"}); // and it can be woken by tracking
+    cli.command({"CLIENT", "TRACKING", "ON", "NOLOOP"});
+    BOOST_TEST(!cli.exists("watched"));
+    redis_cli{redis}.set("watched", "v");
+    BOOST_TEST(cli.receive() == (reply{reply::array{{"invalidate"}, {reply::array{{"watched"}}}}, true}));
+}
+
+BOOST_AUTO_TEST_CASE(fakes_misbehave) {
+    const auto ask = [](const fake_server& fake) {
+        return redis_cli{fake.port(), {}, 50ms}.command({"HELLO", "3"});
+    };
+    for (const behaviour how : all_behaviours) {
+        BOOST_TEST_CONTEXT(how) {
+            const fake_server fake{how};
+            if (how == behaviour::silent || how == behaviour::huge_bulk) {
+                BOOST_CHECK_THROW(ask(fake), cli_timeout);
+            } else {
+                BOOST_CHECK_EXCEPTION(ask(fake), cli_error, [](const cli_error& error) {
+                    return dynamic_cast<const cli_timeout*>(&error) == nullptr;
+                });
+            }
+            BOOST_TEST(fake.accepted() == (how == behaviour::refused ? 0U : 1U));
+            BOOST_TEST(wait_until([&] { return fake.connected() == 0; }));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(fake_follows_its_script) {
+    std::atomic<int> evaluations = 0;
+    fake_server fake{[&](const command_line& words) {
+        if (is_command(words, "hello")) return resp::error("ERR unknown command 'HELLO'");
+        if (is_command(words, "EVALSHA"))
+            return ++evaluations == 1 ? resp::error("NOSCRIPT No matching script.") : resp::integer(1);
+        if (is_command(words, "CLIENT", "TRACKING")) return resp::simple("OK");
+        if (is_command(words, "BLPOP")) return fake_server::no_answer;
+        if (is_command(words, "QUIT")) return resp::simple("OK") + fake_server::hang_up;
+        if (is_command(words, "SHUTDOWN")) return fake_server::hang_up;
+        if (is_command(words, "FAIL")) throw std::runtime_error{"on purpose"};
+        return resp::error("READONLY You can't write against a read only replica.");
+    }};
+    redis_cli cli{fake.port()};
+    BOOST_TEST(cli.command({"HELLO", "3"}).is_error());
+    BOOST_TEST(cli.command({"EVALSHA", "0"}).error().starts_with("NOSCRIPT"));
+    BOOST_TEST(cli.command({"EVALSHA", "0"}).integer() == 1);
+    BOOST_TEST(cli.command({"SET", "k", "v"}).error().starts_with("READONLY"));
+    BOOST_TEST(cli.command({"FAIL"}).error().find("on purpose") != std::string::npos);
+    cli.send({"BLPOP", "list", "0"});
+    cli.send({"CLIENT", "TRACKING", "ON"});
+    BOOST_TEST(cli.receive().is_ok());
+    fake.push(resp::invalidation("k"));
+    BOOST_TEST(cli.receive().push);
+    BOOST_TEST(fake.count("EVALSHA") == 2U);
+    BOOST_TEST(fake.commands().size() == 7U);
+    cli.send({"CLIENT", "TRACKING", "ON"});
+    cli.send({"SHUTDOWN"});
+    BOOST_TEST(cli.receive().is_ok()); // what was answered before still comes
+    BOOST_CHECK_THROW((void)cli.receive(), cli_error);
+    BOOST_TEST(cli.command({"CLIENT", "TRACKING"}).is_ok());
+    fake.cut();
+    BOOST_TEST(fake.connected() == 0U);
+    BOOST_TEST(fake.accepted() == 2U);
+}
+
+struct proxied : one_server {
+    class proxy wire {
+        redis
+    };
+    redis_cli client{wire.port()};
+};
+
+BOOST_FIXTURE_TEST_CASE(proxy_is_transparent_and_counts, proxied) {
+    const std::string big(300'000, 'x');
+    client.set("k", big);
+    BOOST_TEST(client.get("k").value() == big);
+    client.command({"HELLO", "3"});
+    client.command({"CLIENT", "TRACKING", "ON"});
+    client.command({"GET", "k"});
+    cli.del("k");
+    BOOST_TEST(client.receive().push);
+    BOOST_TEST(wire.commands_forwarded() == 5U);
+    BOOST_TEST(wire.replies_forwarded() == 5U);
+    BOOST_TEST(wire.pushes_forwarded() == 1U);
+    BOOST_TEST(wire.accepted() == 1U);
+    client.disconnect();
+    BOOST_TEST(wait_until([&] { return wire.connected() == 0; }));
+}
+
+BOOST_FIXTURE_TEST_CASE(proxy_loses_the_reply_of_an_executed_command, proxied) {
+    wire.hold_replies();
+    client.send({"SET", "k", "v"});
+    BOOST_REQUIRE(wire.wait_for_held_replies(1));
+    BOOST_TEST(cli.get("k").value() == "v");
+    for (const auto kind : {proxy::cut_kind::end, proxy::cut_kind::reset}) {
+        wire.cut(kind);
+        BOOST_CHECK_THROW((void)client.receive(), cli_error);
+        BOOST_TEST(wire.replies_forwarded() == 0U);
+        client.send({"PING"});
+        BOOST_REQUIRE(wire.wait_for_held_replies(1));
+    }
+    wire.resume();
+    BOOST_TEST(client.receive().string() == "PONG");
+}
+
+BOOST_FIXTURE_TEST_CASE(proxy_holds_requests, proxied) {
+    wire.hold_requests();
+    client.send({"SET", "k", "v"});
+    client.send({"PING"});
+    BOOST_REQUIRE(wire.wait_for_held_commands(2));
+    BOOST_TEST(!cli.exists("k"));
+    wire.resume();
+    BOOST_TEST(client.receive().is_ok());
+    BOOST_TEST(client.receive().string() == "PONG");
+
+    wire.hold_requests(); // what a client sent before it closed arrives late
+    client.send({"SET", "late", "v"});
+    client.disconnect();
+    BOOST_REQUIRE(wire.wait_for_held_commands(1));
+    BOOST_TEST(!cli.exists("late"));
+    wire.resume();
+    BOOST_TEST(wait_until([&] { return cli.exists("late"); }));
+}
+
+BOOST_FIXTURE_TEST_CASE(proxy_cuts_after_replies, proxied) {
+    wire.cut_after_replies(2);
+    for (const char* key : {"a", "b", "c"}) client.send({"SET", key, "v"});
+    BOOST_TEST(client.receive().is_ok());
+    BOOST_TEST(client.receive().is_ok());
+    BOOST_CHECK_THROW((void)client.receive(), cli_error);
+    BOOST_TEST(client.command({"PING"}).string() == "PONG"); // once only
+}
+
+BOOST_FIXTURE_TEST_CASE(proxy_goes_down_and_up, proxied) {
+    BOOST_TEST(client.command({"PING"}).string() == "PONG");
+    wire.down();
+    BOOST_CHECK_THROW(client.command({"PING"}), cli_error);
+    wire.up();
+    BOOST_TEST(client.command({"PING"}).string() == "PONG");
+    redis.kill();
+    BOOST_CHECK_THROW(client.command({"PING"}), cli_error);
+    redis.restart();
+    BOOST_TEST(client.command({"PING"}).string() == "PONG");
+}
+
+BOOST_FIXTURE_TEST_CASE(proxy_delays_replies, proxied) {
+    wire.delay_replies(40ms);
+    const auto start = std::chrono::steady_clock::now();
+    BOOST_TEST(client.command({"PING"}).string() == "PONG");
+    BOOST_CHECK(std::chrono::steady_clock::now() - start >= 40ms);
+}
+
+BOOST_FIXTURE_TEST_CASE(proxy_intercepts_in_order, proxied) {
+    wire.intercept([&](const command_line& words) -> std::optional<std::string> {
+        if (is_command(words, "EVALSHA")) return resp::error("NOSCRIPT No matching script.");
+        if (is_command(words, "SET")) wire.hold_replies();
+        return std::nullopt;
+    });
+    for (const command_line& words :
+         {command_line{"PING"}, command_line{"EVALSHA", "0"}, command_line{"DBSIZE"}})
+        client.send(words);
+    BOOST_TEST(client.receive().string() == "PONG");
+    BOOST_TEST(client.receive().error().starts_with("NOSCRIPT"));
+    BOOST_TEST(client.receive().integer() == 0);
+    client.send({"SET", "k", "v"}); // its reply is held from the start
+    BOOST_REQUIRE(wire.wait_for_held_replies(1));
+    BOOST_TEST(wire.replies_forwarded() == 2U);
+    wire.intercept({});
+    wire.resume();
+    BOOST_TEST(client.receive().is_ok());
+    BOOST_TEST(client.command({"EVALSHA", "0"}).error().starts_with("ERR"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

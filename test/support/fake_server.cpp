@@ -1,0 +1,270 @@
+#include "support/fake_server.hpp"
+
+#include "support/io_thread.hpp"
+#include "support/net.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <list>
+#include <mutex>
+#include <ostream>
+
+namespace holdfast::test {
+
+namespace {
+
+bool equal_ignoring_case(std::string_view left, std::string_view right) {
+    return std::equal(left.begin(), left.end(), right.begin(), right.end(),
+                      [](unsigned char a, unsigned char b) { return std::toupper(a) == std::toupper(b); });
+}
+
+using namespace std::string_view_literals;
+
+constexpr std::string_view garbage_bytes = "\x16\x03\x01\x00\xff\xfe no\r\n\r\n\x00\x00 RESP\r\n"sv;
+constexpr std::string_view http_bytes = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n"
+                                        "Content-Length: 11\r\nConnection: close\r\n\r\nBad Request";
+
+} // namespace
+
+std::ostream& operator<<(std::ostream& out, behaviour what) {
+    switch (what) {
+    case behaviour::garbage:
+        return out << "garbage";
+    case behaviour::http:
+        return out << "http";
+    case behaviour::closes:
+        return out << "closes";
+    case behaviour::closes_mid_reply:
+        return out << "closes_mid_reply";
+    case behaviour::silent:
+        return out << "silent";
+    case behaviour::huge_bulk:
+        return out << "huge_bulk";
+    case behaviour::refused:
+        return out << "refused";
+    }
+    return out << "unknown behaviour";
+}
+
+bool is_command(const command_line& words, std::string_view name) {
+    return !words.empty() && equal_ignoring_case(words[0], name);
+}
+
+bool is_command(const command_line& words, std::string_view name, std::string_view second) {
+    return words.size() > 1 && is_command(words, name) && equal_ignoring_case(words[1], second);
+}
+
+const std::string fake_server::no_answer{"\0no answer", 10};
+const std::string fake_server::hang_up{"\0hang up", 8};
+
+class fake_server::engine {
+public:
+    engine(behaviour how, script answers)
+        : how_{how}
+        , script_{std::move(answers)} {
+        if (!script_ && how_ == behaviour::refused) return;
+        listener_ = net::listen_on(port_);
+        thread_.start([this](std::vector<pollfd>& watched) { return prepare(watched); },
+                      [this](const pollfd* watched) { handle(watched); });
+    }
+
+    ~engine() { thread_.stop(); }
+    engine(const engine&) = delete;
+    engine& operator=(const engine&) = delete;
+
+    [[nodiscard]] const net::reserved_port& port() const noexcept { return port_; }
+
+    // A script may call these as well; then `connections_` is being walked.
+    void push(const std::string& bytes) {
+        thread_.run([&] {
+            for (connection& one : connections_) {
+                one.out += bytes;
+                if (!write_some(one.socket, one.out)) one.broken = true;
+            }
+            if (!handling_) remove_closed();
+        });
+    }
+
+    void cut() {
+        thread_.run([&] {
+            for (connection& one : connections_) one.broken = true;
+            if (!handling_) remove_closed();
+        });
+    }
+
+    [[nodiscard]] std::vector<command_line> commands() const {
+        const std::lock_guard lock{mutex_};
+        return commands_;
+    }
+
+    std::atomic<std::size_t> accepted = 0;
+    std::atomic<std::size_t> connected = 0;
+    std::atomic<std::size_t> received = 0;
+
+private:
+    struct connection {
+        net::unique_fd socket;
+        std::string in = {};
+        std::string out = {};
+        bool greeted = false;  // has got the fixed answer of its behaviour
+        bool closing = false;  // to be closed when `out` is written
+        bool flooding = false; // `out` is filled up for ever
+        bool broken = false;
+    };
+
+    int prepare(std::vector<pollfd>& watched) {
+        watched.push_back({listener_.get(), POLLIN, 0});
+        for (const connection& one : connections_) {
+            const int events = POLLIN | (one.out.empty() && !one.flooding ? 0 : POLLOUT);
+            watched.push_back({one.socket.get(), static_cast<short>(events), 0});
+        }
+        return -1;
+    }
+
+    void handle(const pollfd* watched) {
+        const bool incoming = (watched++)->revents != 0;
+        handling_ = true;
+        for (connection& one : connections_)
+            if ((watched++)->revents != 0) serve(one);
+        handling_ = false;
+        if (incoming) accept_all();
+        remove_closed();
+    }
+
+    void accept_all() {
+        while (net::unique_fd socket = net::accept_from(listener_)) {
+            ++accepted;
+            if (!script_ && how_ == behaviour::closes) continue;
+            connections_.push_back({std::move(socket)});
+        }
+    }
+
+    void serve(connection& one) {
+        const std::size_t before = one.in.size();
+        if (!read_some(one.socket, one.in)) one.broken = true;
+        received += one.in.size() - before;
+        // A client that has closed after a complete command still meant it.
+        if (script_)
+            answer_commands(one);
+        else if (!one.in.empty())
+            misbehave(one);
+        if (one.flooding && one.out.size() < 64 * 1024) one.out.append(64 * 1024, 'x');
+        if (!one.broken && !write_some(one.socket, one.out)) one.broken = true;
+    }
+
+    void misbehave(connection& one) {
+        one.in.clear();
+        if (std::exchange(one.greeted, true)) return;
+        switch (how_) {
+        case behaviour::garbage:
+            one.out = garbage_bytes;
+            break;
+        case behaviour::http:
+            one.out = http_bytes;
+            one.closing = true;
+            break;
+        case behaviour::closes_mid_reply:
+            one.out = "%7\r\n$6\r\nserver\r\n$5\r\nre"; // as the answer to HELLO 3 begins
+            one.closing = true;
+            break;
+        case behaviour::huge_bulk:
+            one.out = "$9999999999\r\n";
+            one.flooding = true;
+            break;
+        case behaviour::silent:
+        case behaviour::closes:
+        case behaviour::refused:
+            break;
+        }
+    }
+
+    void answer_commands(connection& one) {
+        std::string_view rest = one.in;
+        try {
+            while (!one.closing) {
+                const std::optional<command_line> words = resp::take_command(rest);
+                if (!words) break;
+                {
+                    const std::lock_guard lock{mutex_};
+                    commands_.push_back(*words);
+                }
+                answer(one, *words);
+            }
+        } catch (const resp::malformed& error) {
+            one.out += resp::error(std::string{"ERR Protocol error: "} + error.what());
+            one.closing = true;
+        }
+        one.in.erase(0, one.in.size() - rest.size());
+    }
+
+    void answer(connection& one, const command_line& words) {
+        std::string bytes;
+        try {
+            bytes = script_(words);
+        } catch (const std::exception& error) {
+            bytes = resp::error(std::string{"ERR the script of the fake server threw: "} + error.what());
+        }
+        if (bytes == hang_up)
+            one.closing = true;
+        else if (bytes != no_answer)
+            one.out += bytes;
+    }
+
+    void remove_closed() {
+        connections_.remove_if(
+            [](const connection& one) { return one.broken || (one.closing && one.out.empty()); });
+        connected = connections_.size();
+    }
+
+    const behaviour how_;
+    const script script_;
+    const net::reserved_port port_;
+    net::unique_fd listener_;
+    std::list<connection> connections_; // the thread's, as is the next
+    bool handling_ = false;
+    mutable std::mutex mutex_;
+    std::vector<command_line> commands_;
+    io_thread thread_;
+};
+
+fake_server::fake_server(behaviour how)
+    : engine_{std::make_unique<engine>(how, script{})} {}
+
+fake_server::fake_server(script answers)
+    : engine_{std::make_unique<engine>(behaviour::silent, std::move(answers))} {}
+
+fake_server::~fake_server() = default;
+
+std::uint16_t fake_server::port() const noexcept {
+    return engine_->port().number();
+}
+std::string fake_server::address() const {
+    return engine_->port().address();
+}
+std::size_t fake_server::accepted() const noexcept {
+    return engine_->accepted;
+}
+std::size_t fake_server::connected() const noexcept {
+    return engine_->connected;
+}
+std::size_t fake_server::received() const noexcept {
+    return engine_->received;
+}
+std::vector<command_line> fake_server::commands() const {
+    return engine_->commands();
+}
+void fake_server::push(const std::string& bytes) {
+    engine_->push(bytes);
+}
+void fake_server::cut() {
+    engine_->cut();
+}
+
+std::size_t fake_server::count(std::string_view name) const {
+    const std::vector<command_line> all = commands();
+    return static_cast<std::size_t>(std::count_if(
+        all.begin(), all.end(), [&](const command_line& words) { return is_command(words, name); }));
+}
+
+} // namespace holdfast::test

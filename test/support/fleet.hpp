@@ -1,0 +1,70 @@
+// Several servers: independent failure domains for a quorum.
+#pragma once
+
+#include "support/server.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace holdfast::test {
+
+// Starts all servers at once and returns when every one answers.
+class fleet {
+public:
+    explicit fleet(std::size_t size, const server_options& options = {})
+        : fleet{std::vector<server_options>(size, options)} {}
+
+    explicit fleet(const std::vector<server_options>& each) {
+        for (const server_options& options : each)
+            servers_.push_back(std::make_unique<server>(options, server::without_waiting{}));
+        for (const auto& one : servers_) one->wait_ready();
+    }
+
+    [[nodiscard]] std::size_t size() const noexcept { return servers_.size(); }
+    [[nodiscard]] std::size_t quorum() const noexcept { return servers_.size() / 2 + 1; }
+    [[nodiscard]] server& operator[](std::size_t index) { return *servers_.at(index); }
+
+    [[nodiscard]] std::vector<std::string> addresses() const {
+        std::vector<std::string> all;
+        for (const auto& one : servers_) all.push_back(one->address());
+        return all;
+    }
+
+    // The first `count` servers.
+    void freeze(std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) (*this)[i].freeze();
+    }
+    void kill(std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) (*this)[i].kill();
+    }
+
+    void thaw_all() {
+        for (const auto& one : servers_) one->thaw();
+    }
+
+    // for (server& one : fleet)
+    class iterator {
+    public:
+        using inner = std::vector<std::unique_ptr<server>>::const_iterator;
+        explicit iterator(inner at)
+            : at_{at} {}
+        server& operator*() const { return **at_; }
+        iterator& operator++() {
+            ++at_;
+            return *this;
+        }
+        friend bool operator==(const iterator&, const iterator&) = default;
+
+    private:
+        inner at_;
+    };
+    [[nodiscard]] iterator begin() const { return iterator{servers_.begin()}; }
+    [[nodiscard]] iterator end() const { return iterator{servers_.end()}; }
+
+private:
+    std::vector<std::unique_ptr<server>> servers_;
+};
+
+} // namespace holdfast::test

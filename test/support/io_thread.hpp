@@ -1,0 +1,53 @@
+// A thread around poll(): what the fake servers and the proxy run on.
+#pragma once
+
+#include "support/net.hpp"
+
+#include <deque>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <poll.h>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace holdfast::test {
+
+class io_thread {
+public:
+    // Appends what is to be watched; returns the timeout of poll() in ms, -1 for none.
+    using prepare_function = std::function<int(std::vector<pollfd>&)>;
+    // Gets what prepare() appended, in the same order, with `revents`.
+    using handle_function = std::function<void(const pollfd*)>;
+
+    io_thread() = default;
+    ~io_thread() { stop(); }
+    io_thread(const io_thread&) = delete;
+    io_thread& operator=(const io_thread&) = delete;
+
+    void start(prepare_function prepare, handle_function handle);
+    void stop();
+
+    // Runs `task` in the thread, between two turns of it, and returns when it has run. In the thread itself
+    // it runs at once.
+    void run(const std::function<void()>& task);
+
+private:
+    void serve(const prepare_function& prepare, const handle_function& handle);
+    void wake();
+
+    net::unique_fd wake_;
+    std::mutex mutex_;
+    std::deque<std::packaged_task<void()>> tasks_;
+    bool stopping_ = false;
+    std::thread thread_;
+};
+
+// Writes of `bytes` what a non-blocking socket takes; false when the connection is broken.
+[[nodiscard]] bool write_some(const net::unique_fd& socket, std::string& bytes);
+
+// Appends what there is to read; false at the end of the stream or when the connection is broken.
+[[nodiscard]] bool read_some(const net::unique_fd& socket, std::string& bytes);
+
+} // namespace holdfast::test

@@ -1,0 +1,64 @@
+// Loopback sockets for the test support: plain POSIX, always close-on-exec.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace holdfast::test::net {
+
+// Owns a file descriptor.
+class unique_fd {
+public:
+    unique_fd() = default;
+    explicit unique_fd(int fd) noexcept
+        : fd_{fd} {}
+    unique_fd(unique_fd&& other) noexcept
+        : fd_{std::exchange(other.fd_, -1)} {}
+    unique_fd& operator=(unique_fd&& other) noexcept {
+        if (this != &other) {
+            reset();
+            fd_ = std::exchange(other.fd_, -1);
+        }
+        return *this;
+    }
+    ~unique_fd() { reset(); }
+
+    [[nodiscard]] int get() const noexcept { return fd_; }
+    explicit operator bool() const noexcept { return fd_ >= 0; }
+    void reset() noexcept;
+
+private:
+    int fd_ = -1;
+};
+
+// A port of 127.0.0.1 that is ours from now on. The socket is bound and does not listen: connections are
+// refused, the kernel gives the port to nobody who asks for a free one, but a server that binds exactly this
+// port with SO_REUSEADDR (as Redis, Valkey and listen_on() do) may listen on it. So there is no gap between
+// picking a port and using it, nor between two runs of a server on it.
+class reserved_port {
+public:
+    reserved_port();
+
+    [[nodiscard]] std::uint16_t number() const noexcept { return number_; }
+    [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(number_); }
+
+private:
+    unique_fd socket_;
+    std::uint16_t number_ = 0;
+};
+
+// A non-blocking listener on a reserved port.
+[[nodiscard]] unique_fd listen_on(const reserved_port& port);
+
+// Non-blocking; the connection may still be in progress. Empty (with errno set) when it failed at once.
+[[nodiscard]] unique_fd connect_to_port(std::uint16_t port);
+[[nodiscard]] unique_fd connect_to_path(const std::string& path);
+
+// Accepts one connection, non-blocking. Empty when there is none.
+[[nodiscard]] unique_fd accept_from(const unique_fd& listener);
+
+// Closes with a reset instead of an orderly end.
+void close_with_reset(unique_fd& socket) noexcept;
+
+} // namespace holdfast::test::net

@@ -1,0 +1,81 @@
+// RESP2 and RESP3, written for the tests alone: what the witness and the fakes speak must not come from the
+// library or from Boost.Redis.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace holdfast::test {
+
+using command_line = std::vector<std::string>;
+
+// One reply of a server. Simple and bulk strings, doubles and big numbers are strings, booleans are integers,
+// maps and sets are flat arrays.
+struct reply {
+    struct nil_value {
+        friend bool operator==(nil_value, nil_value) = default;
+    };
+    struct error_value {
+        std::string message;
+        friend bool operator==(const error_value&, const error_value&) = default;
+    };
+    using array = std::vector<reply>;
+
+    std::variant<nil_value, std::int64_t, std::string, error_value, array> value;
+    bool push = false; // an RESP3 push: not the answer to a command
+
+    [[nodiscard]] bool is_nil() const { return std::holds_alternative<nil_value>(value); }
+    [[nodiscard]] bool is_integer() const { return std::holds_alternative<std::int64_t>(value); }
+    [[nodiscard]] bool is_string() const { return std::holds_alternative<std::string>(value); }
+    [[nodiscard]] bool is_error() const { return std::holds_alternative<error_value>(value); }
+    [[nodiscard]] bool is_array() const { return std::holds_alternative<array>(value); }
+    [[nodiscard]] bool is_ok() const { return is_string() && std::get<std::string>(value) == "OK"; }
+
+    // These throw std::runtime_error, which prints the reply, when it is of another type.
+    [[nodiscard]] std::int64_t integer() const;
+    [[nodiscard]] const std::string& string() const;
+    [[nodiscard]] const std::string& error() const;
+    [[nodiscard]] const array& elements() const;
+};
+
+bool operator==(const reply& left, const reply& right);
+std::ostream& operator<<(std::ostream& out, const reply& what);
+
+namespace resp {
+
+struct malformed : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// Takes one complete reply or command off the front of `input`; nothing while it is incomplete.
+// Throws `malformed` on what is not RESP.
+std::optional<reply> take_reply(std::string_view& input);
+std::optional<command_line> take_command(std::string_view& input);
+
+// What a command looks like on the wire.
+std::string command(const command_line& words);
+
+// What replies look like on the wire.
+std::string simple(std::string_view text); // resp::simple("OK")
+std::string error(std::string_view text);  // resp::error("READONLY You can't write against ...")
+std::string integer(std::int64_t number);  //
+std::string bulk(std::string_view bytes);  //
+std::string nil();                         // RESP2, understood by RESP3 clients as well: "$-1\r\n"
+std::string null();                        // RESP3: "_\r\n"
+std::string array(const std::vector<std::string>& encoded);
+std::string map(const std::vector<std::string>& encoded); // key, value, key, value ..
+std::string push(const std::vector<std::string>& encoded);
+
+// RESP3 `>2 invalidate [key]`, as a tracking server sends it.
+std::string invalidation(std::string_view key);
+
+} // namespace resp
+
+} // namespace holdfast::test

@@ -1,0 +1,458 @@
+#include "support/server.hpp"
+
+#include "support/resp.hpp"
+#include "support/wait.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <iostream>
+#include <mutex>
+#include <poll.h>
+#include <stdexcept>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <system_error>
+#include <thread>
+#include <unistd.h>
+
+extern char** environ; // NOLINT
+
+namespace holdfast::test {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+namespace {
+
+[[noreturn]] void fail_with(int error, const std::string& what) {
+    throw std::system_error{error, std::generic_category(), what};
+}
+
+const char* environment(const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0' ? value : nullptr;
+}
+
+bool is_executable(const fs::path& file) {
+    std::error_code ignored;
+    return fs::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0;
+}
+
+std::optional<std::string> find_in_path(std::string_view program) {
+    std::string_view path = std::getenv("PATH") != nullptr ? std::getenv("PATH") : "/usr/bin:/bin";
+    while (!path.empty()) {
+        const std::size_t end = std::min(path.find(':'), path.size());
+        const fs::path candidate = fs::path{path.substr(0, end)} / program;
+        if (is_executable(candidate)) return candidate.string();
+        path.remove_prefix(std::min(end + 1, path.size()));
+    }
+    return std::nullopt;
+}
+
+// Forks in a thread of its own that lives as long as the process: PR_SET_PDEATHSIG fires at the end of the
+// *thread* that forked, so a server started in a short-lived thread would die with that.
+class spawner {
+public:
+    static spawner& instance() {
+        static spawner one;
+        return one;
+    }
+
+    // Throws std::system_error when the program cannot be run.
+    pid_t spawn(std::vector<std::string> arguments, std::string log_file) {
+        std::packaged_task<pid_t()> task{[&] { return fork_and_exec(arguments, log_file); }};
+        std::future<pid_t> result = task.get_future();
+        {
+            const std::lock_guard lock{mutex_};
+            tasks_.push_back(std::move(task));
+        }
+        changed_.notify_one();
+        return result.get();
+    }
+
+    spawner(const spawner&) = delete;
+    spawner& operator=(const spawner&) = delete;
+
+private:
+    spawner()
+        : thread_{[this] { serve(); }} {}
+
+    ~spawner() {
+        {
+            const std::lock_guard lock{mutex_};
+            stopping_ = true;
+        }
+        changed_.notify_one();
+        thread_.join();
+    }
+
+    void serve() {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_BLOCK, &all, nullptr); // signals are for the threads of the test
+        for (;;) {
+            std::packaged_task<pid_t()> task;
+            {
+                std::unique_lock lock{mutex_};
+                changed_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+                if (tasks_.empty()) return;
+                task = std::move(tasks_.front());
+                tasks_.pop_front();
+            }
+            task();
+        }
+    }
+
+    static pid_t fork_and_exec(const std::vector<std::string>& arguments, const std::string& log_file) {
+        std::vector<char*> argv;
+        for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+        argv.push_back(nullptr);
+        int ends[2];
+        if (::pipe2(ends, O_CLOEXEC) != 0) fail_with(errno, "pipe2");
+        const net::unique_fd from_child{ends[0]};
+        net::unique_fd to_parent{ends[1]};
+
+        const pid_t parent = ::getpid();
+        const pid_t child = ::fork();
+        if (child < 0) fail_with(errno, "fork");
+        if (child == 0) become_server(argv.data(), log_file.c_str(), parent, to_parent.get());
+
+        to_parent.reset(); // now the pipe ends with the child's exec
+        int error = 0;
+        ssize_t received = 0;
+        do received = ::read(from_child.get(), &error, sizeof error);
+        while (received < 0 && errno == EINTR);
+        if (received > 0) {
+            ::waitpid(child, nullptr, 0);
+            fail_with(error, "cannot run " + arguments.front());
+        }
+        return child;
+    }
+
+    // In the child of a process that may have many threads: nothing but async-signal-safe calls.
+    [[noreturn]] static void become_server(char** argv, const char* log_file, pid_t parent, int to_parent) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (::getppid() != parent) ::_exit(1);
+        ::setpgid(0, 0); // Ctrl-C is for the test, which ends us
+        // Sockets of the test (Asio's are not close-on-exec) must not stay open in the server: their peers
+        // would not notice when the test closes them.
+        constexpr unsigned int close_on_exec = 1U << 2U;
+        if (::syscall(SYS_close_range, 3U, ~0U, close_on_exec) != 0)
+            for (int fd = 3; fd < 4096; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+        const int input = ::open("/dev/null", O_RDONLY);
+        const int log = ::open(log_file, O_WRONLY | O_CREAT | O_APPEND, 0600);
+        ::dup2(input, STDIN_FILENO);
+        ::dup2(log, STDOUT_FILENO);
+        ::dup2(log, STDERR_FILENO);
+        for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
+        sigset_t none;
+        sigemptyset(&none);
+        ::sigprocmask(SIG_SETMASK, &none, nullptr);
+        ::execve(argv[0], argv, environ);
+        const int error = errno;
+        [[maybe_unused]] const ssize_t told = ::write(to_parent, &error, sizeof error);
+        ::_exit(127);
+    }
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<std::packaged_task<pid_t()>> tasks_;
+    bool stopping_ = false;
+    std::thread thread_; // last: it uses the others
+};
+
+std::string make_folder() {
+    const char* base = environment("TMPDIR");
+    // The path of a Unix socket has at most 107 bytes.
+    if (base == nullptr || std::strlen(base) > 70) base = "/tmp";
+    std::string folder = std::string{base} + "/holdfast-server-XXXXXX";
+    if (::mkdtemp(folder.data()) == nullptr) fail_with(errno, "mkdtemp " + folder);
+    return folder;
+}
+
+std::string describe_end(int status) {
+    if (WIFEXITED(status)) return "exited with status " + std::to_string(WEXITSTATUS(status));
+    if (WIFSIGNALED(status)) return std::string{"was ended by "} + ::strsignal(WTERMSIG(status));
+    return "changed state";
+}
+
+} // namespace
+
+std::vector<server_kind> available_servers() {
+    std::vector<server_kind> kinds;
+    if (const char* folder = environment("HOLDFAST_SERVERS_DIR")) {
+        std::error_code ignored;
+        for (const fs::directory_entry& entry : fs::directory_iterator{folder, ignored}) {
+            const fs::path binary = fs::absolute(entry.path() / "server");
+            if (is_executable(binary)) kinds.push_back({entry.path().filename().string(), binary.string()});
+        }
+        std::sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    }
+    if (!kinds.empty()) return kinds;
+    if (const char* binary = environment("HOLDFAST_REDIS_SERVER")) {
+        if (std::strchr(binary, '/') != nullptr) return {{"system", fs::absolute(binary).string()}};
+        if (const auto found = find_in_path(binary)) return {{"system", *found}};
+    }
+    for (const char* program : {"redis-server", "valkey-server"})
+        if (const auto found = find_in_path(program)) return {{"system", *found}};
+    return kinds;
+}
+
+std::optional<server_kind> find_server(std::string_view name) {
+    for (server_kind& kind : available_servers())
+        if (kind.name == name) return std::move(kind);
+    return std::nullopt;
+}
+
+server_kind default_server() {
+    if (const char* wanted = environment("HOLDFAST_SERVER_KIND")) {
+        if (auto found = find_server(wanted)) return *found;
+        throw std::runtime_error{std::string{"no server of the kind HOLDFAST_SERVER_KIND="} + wanted};
+    }
+    if (auto found = find_server("redis-7.0")) return *found;
+    std::vector<server_kind> kinds = available_servers();
+    if (kinds.empty())
+        throw std::runtime_error{
+            "no Redis or Valkey server: set HOLDFAST_SERVERS_DIR or HOLDFAST_REDIS_SERVER, "
+            "or install redis-server"};
+    return kinds.front();
+}
+
+server::server(server_options options)
+    : server{std::move(options), without_waiting{}} {
+    wait_ready();
+}
+
+server::server(server_options options, without_waiting)
+    : options_{std::move(options)}
+    , folder_{make_folder()}
+    , exceptions_at_start_{std::uncaught_exceptions()} {
+    try {
+        for (const std::string& name : options_.extra_ports) extra_ports_[name];
+        if (options_.config) std::ofstream{folder_ + "/server.conf"} << expanded(*options_.config);
+        spawn();
+    } catch (...) {
+        std::error_code ignored;
+        fs::remove_all(folder_, ignored);
+        throw;
+    }
+}
+
+// wait_ready() in the first constructor may throw: this runs then too, since the second has completed.
+server::~server() {
+    const bool healthy = pid_ < 0 || running();
+    const bool suspect = died_by_itself_ || !healthy || std::uncaught_exceptions() > exceptions_at_start_;
+    if (suspect && !reported_) {
+        std::cerr << "--- " << options_.kind.name << " at " << address() << ' '
+                  << (end_.empty() ? "is running" : end_) << "; the end of its log:\n"
+                  << log_tail() << "---" << std::endl;
+    }
+    if (pid_ > 0) {
+        send_signal_to_group(SIGKILL); // ends a frozen process as well
+        wait_for(awaited::end, 10s);
+    }
+    if (environment("HOLDFAST_KEEP_FOLDERS") != nullptr) return;
+    std::error_code error;
+    for (int i = 0; i < 5; ++i) { // a child of the server that saves may still write for an instant
+        fs::remove_all(folder_, error);
+        if (!error) break;
+    }
+}
+
+std::string server::expanded(std::string text) const {
+    const auto replace = [&text](const std::string& what, const std::string& with) {
+        for (std::size_t at = text.find(what); at != std::string::npos;
+             at = text.find(what, at + with.size()))
+            text.replace(at, what.size(), with);
+    };
+    replace("{dir}", folder_);
+    for (const auto& [name, port] : extra_ports_) replace("{" + name + "}", std::to_string(port.number()));
+    return text;
+}
+
+void server::spawn() {
+    std::vector<std::string> arguments{options_.kind.binary};
+    if (options_.config) arguments.push_back(folder_ + "/server.conf");
+    const auto add = [&](std::initializer_list<std::string> words) {
+        arguments.insert(arguments.end(), words.begin(), words.end());
+    };
+    add({"--port", std::to_string(port()), "--bind", "127.0.0.1", "--unixsocket", unix_socket()});
+    add({"--dir", folder_, "--daemonize", "no", "--logfile", "", "--save", "", "--appendonly", "no"});
+    for (const auto& [name, port] : extra_ports_) add({"--" + name, std::to_string(port.number())});
+    for (const std::string& argument : options_.arguments) arguments.push_back(expanded(argument));
+
+    ::unlink(unix_socket().c_str()); // of a run before this
+    end_.clear();
+    died_by_itself_ = false;
+    frozen_ = false;
+    started_ = std::chrono::steady_clock::now();
+    pid_ = spawner::instance().spawn(std::move(arguments), folder_ + "/log");
+}
+
+// Asks over the Unix socket in our own folder: whoever answers there is our child, and servers listen on it
+// only after they could listen on their TCP ports.
+bool server::answers() const {
+    const net::unique_fd socket = net::connect_to_path(unix_socket());
+    if (!socket) return false;
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 &&
+        peer.pid != pid_)
+        fail("runs as a child of " + options_.kind.binary + ", which must `exec` it");
+    // A server that wants a password says so also while it still loads its data: it is ready only when it
+    // answers after AUTH. One with other users and no `requirepass` counts as ready when it says so.
+    std::string question = resp::command({"PING"});
+    std::size_t replies = 1;
+    const auto& arguments = options_.arguments;
+    const auto option = std::find(arguments.begin(), arguments.end(), "--requirepass");
+    if (option != arguments.end() && option + 1 != arguments.end()) {
+        question = resp::command({"AUTH", option[1]}) + question;
+        replies = 2;
+    }
+    if (::send(socket.get(), question.data(), question.size(), MSG_NOSIGNAL) !=
+        static_cast<ssize_t>(question.size()))
+        return false;
+    std::string received;
+    std::string_view rest;
+    for (reply last;;) {
+        while (const std::optional<reply> next = resp::take_reply(rest)) {
+            last = *next;
+            --replies;
+        }
+        if (replies == 0) {
+            if (!last.is_error()) return true;
+            return last.error().starts_with("NOAUTH") || last.error().starts_with("NOPERM");
+        }
+        pollfd ready{socket.get(), POLLIN, 0};
+        if (::poll(&ready, 1, 100) <= 0) return false;
+        char buffer[256];
+        const ssize_t count = ::recv(socket.get(), buffer, sizeof buffer, 0);
+        if (count <= 0) return false;
+        received.assign(std::string{rest}).append(buffer, static_cast<std::size_t>(count));
+        rest = received;
+    }
+}
+
+void server::wait_ready() {
+    const auto elapsed =
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started_);
+    bool alive = true;
+    const bool ready = wait_until(
+        [&] {
+            alive = running();
+            return !alive || answers();
+        },
+        std::max(0ms, options_.start_timeout - elapsed));
+    reported_ = !alive || !ready;
+    if (!alive) fail("did not start: it " + end_);
+    if (!ready) fail("did not answer PING within " + std::to_string(options_.start_timeout.count()) + " ms");
+}
+
+bool server::running() {
+    if (pid_ < 0) return false;
+    if (wait_for(awaited::end, 0ms)) {
+        died_by_itself_ = true;
+        return false;
+    }
+    return true;
+}
+
+void server::freeze() {
+    if (frozen_) return;
+    send_signal(SIGSTOP);
+    if (!wait_for(awaited::stop, 5s)) fail("could not be frozen");
+    frozen_ = true;
+}
+
+void server::thaw() {
+    if (!frozen_ || pid_ < 0) return;
+    send_signal(SIGCONT);
+    if (!wait_for(awaited::continuation, 5s)) fail("could not be thawed");
+    frozen_ = false;
+}
+
+void server::kill() {
+    if (pid_ < 0) return;
+    send_signal_to_group(SIGKILL);
+    if (!wait_for(awaited::end, 10s)) fail("could not be killed");
+}
+
+void server::stop() {
+    if (pid_ < 0) return;
+    thaw();
+    send_signal(SIGTERM);
+    if (wait_for(awaited::end, 10s)) return;
+    kill();
+    fail("did not stop on SIGTERM within 10 s");
+}
+
+void server::restart() {
+    stop();
+    spawn();
+    wait_ready();
+}
+
+bool server::wait_for(awaited state, std::chrono::milliseconds timeout) {
+    const int options = WNOHANG | (state == awaited::stop ? WUNTRACED : 0) |
+                        (state == awaited::continuation ? WCONTINUED : 0);
+    return wait_until(
+        [&] {
+            int status = 0;
+            const pid_t changed = ::waitpid(pid_, &status, options);
+            if (changed == 0 || (changed < 0 && errno == EINTR)) return false;
+            if (changed < 0) end_ = "is gone: somebody else waited for it";
+            const bool ended = changed < 0 || WIFEXITED(status) || WIFSIGNALED(status);
+            if (!ended) return state == awaited::stop ? WIFSTOPPED(status) : WIFCONTINUED(status);
+            if (changed > 0) end_ = describe_end(status);
+            pid_ = -1;
+            frozen_ = false;
+            if (state != awaited::end) {
+                died_by_itself_ = true;
+                fail(end_);
+            }
+            return true;
+        },
+        timeout);
+}
+
+void server::send_signal(int signal) const {
+    if (pid_ < 0) fail("does not run: it " + end_);
+    if (::kill(pid_, signal) != 0) fail_with(errno, "kill");
+}
+
+// The child leads a group of its own: children of the server that save or rewrite go with it.
+void server::send_signal_to_group(int signal) const noexcept {
+    ::kill(-pid_, signal);
+}
+
+std::string server::log_tail(std::size_t lines) const {
+    std::ifstream log{folder_ + "/log"};
+    std::deque<std::string> tail;
+    for (std::string line; std::getline(log, line);) {
+        tail.push_back(line);
+        if (tail.size() > lines) tail.pop_front();
+    }
+    std::string text;
+    for (const std::string& line : tail) text += "    " + line + '\n';
+    return text;
+}
+
+void server::fail(const std::string& what) const {
+    throw std::runtime_error{options_.kind.name + " at " + address() + ' ' + what +
+                             "\nthe end of its log:\n" + log_tail()};
+}
+
+} // namespace holdfast::test

@@ -1,0 +1,129 @@
+// One real Redis or Valkey server as a child process of the test.
+#pragma once
+
+#include "support/net.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+namespace holdfast::test {
+
+// A kind of server that this machine has.
+struct server_kind {
+    std::string name;   // "redis-7.0", "valkey-9.1", or "system" for the one that PATH has
+    std::string binary; // takes the arguments of redis-server; a wrapper script must `exec` the server
+};
+
+// The kinds in the folder $HOLDFAST_SERVERS_DIR (each subfolder with an executable `server`), by name. When
+// it is not set or has none: $HOLDFAST_REDIS_SERVER, else redis-server or valkey-server in PATH, as "system".
+[[nodiscard]] std::vector<server_kind> available_servers();
+
+// The kind of this name, if this machine has it.
+[[nodiscard]] std::optional<server_kind> find_server(std::string_view name);
+
+// $HOLDFAST_SERVER_KIND if set, else redis-7.0 if there is one, else the first. Throws when there is none.
+[[nodiscard]] server_kind default_server();
+
+struct server_options {
+    server_kind kind = default_server();
+
+    // Added to the command line: {"--requirepass", "secret", "--enable-debug-command", "yes"}.
+    // "{dir}" stands for the server's folder and "{name}" for the port reserved for `name` in `extra_ports`.
+    std::vector<std::string> arguments = {};
+
+    // Options that name a further port: {"tls-port"} reserves a port and adds "--tls-port PORT".
+    std::vector<std::string> extra_ports = {};
+
+    // Text of a configuration file, written into the folder once; Sentinel needs one, for it rewrites it.
+    std::optional<std::string> config = {};
+
+    std::chrono::milliseconds start_timeout = std::chrono::seconds{10};
+};
+
+// Starts in the constructor and listens on a port of 127.0.0.1 and on a Unix socket when that returns.
+// Without arguments to the contrary it persists nothing. The folder lives as long as the object;
+// $HOLDFAST_KEEP_FOLDERS keeps it for a look. The child dies with this process, whatever ends it. The log's
+// tail goes to stderr when the server died by itself or when the object is destroyed by an exception.
+//
+// Thread safety: distinct objects: safe. Shared objects: unsafe.
+class server {
+public:
+    struct without_waiting {};
+
+    explicit server(server_options options = {});
+    // Returns when the process exists; wait_ready() must follow. So many servers start at once.
+    server(server_options options, without_waiting);
+    ~server();
+
+    server(const server&) = delete;
+    server& operator=(const server&) = delete;
+
+    void wait_ready();
+
+    [[nodiscard]] std::uint16_t port() const noexcept { return port_.number(); }
+    [[nodiscard]] std::uint16_t port(const std::string& extra) const {
+        return extra_ports_.at(extra).number();
+    }
+    [[nodiscard]] pid_t pid() const noexcept { return pid_; } // -1 while it does not run
+    [[nodiscard]] std::string address() const { return port_.address(); }
+    [[nodiscard]] std::string unix_socket() const { return folder_ + "/socket"; }
+    [[nodiscard]] const std::string& folder() const noexcept { return folder_; }
+    [[nodiscard]] const server_kind& kind() const noexcept { return options_.kind; }
+
+    [[nodiscard]] bool running(); // also while frozen
+    [[nodiscard]] bool frozen() const noexcept { return frozen_; }
+
+    // Stops the whole process in mid-air: connections stay open, new ones are accepted by the kernel, nothing
+    // is answered. Returns when it has really stopped.
+    void freeze();
+    void thaw();
+
+    // SIGKILL: what was not yet on disk is lost, as in a crash. Returns when the process is gone.
+    void kill();
+    // SIGTERM, as an operator does; thaws first. Throws, after a SIGKILL, when it does not end within 10 s.
+    void stop();
+    // Starts again on the same port and in the same folder; stops first if it runs. kill() before it makes it
+    // a crash. The arguments can be changed in between.
+    void restart();
+    void set_arguments(std::vector<std::string> arguments) { options_.arguments = std::move(arguments); }
+
+    // The end of what the server wrote, for messages.
+    [[nodiscard]] std::string log_tail(std::size_t lines = 40) const;
+
+private:
+    enum class awaited {
+        end,
+        stop,
+        continuation
+    };
+
+    void spawn();
+    [[nodiscard]] bool answers() const;
+    [[nodiscard]] std::string expanded(std::string text) const;
+    // Waits until the state of the child is the awaited one; false when `timeout` passed before.
+    bool wait_for(awaited state, std::chrono::milliseconds timeout);
+    void send_signal(int signal) const;
+    void send_signal_to_group(int signal) const noexcept;
+    [[noreturn]] void fail(const std::string& what) const;
+
+    server_options options_;
+    net::reserved_port port_;
+    std::map<std::string, net::reserved_port> extra_ports_;
+    std::string folder_;
+    pid_t pid_ = -1;
+    bool frozen_ = false;
+    bool died_by_itself_ = false;
+    bool reported_ = false; // the log is in an exception
+    std::string end_;       // how the process ended
+    int exceptions_at_start_;
+    std::chrono::steady_clock::time_point started_;
+};
+
+} // namespace holdfast::test
