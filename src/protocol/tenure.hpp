@@ -96,8 +96,10 @@ public:
     }
 
     /// An instance answered, or is known not to. `extension` is the number that extension() had when an
-    /// extend command was sent, and is ignored for the others.
-    step answer(command c, std::uint32_t extension, unsigned instance, verdict v, time_point now) {
+    /// extend command was sent, and is ignored for the others. `now` is a time point, or a function that
+    /// reads one: most answers decide nothing, and need no time.
+    template <class Now>
+    step answer(command c, std::uint32_t extension, unsigned instance, verdict v, Now now) {
         switch (c) {
         case command::acquire:
             return acquire_answer(instance, v, now);
@@ -157,41 +159,46 @@ public:
     instance_set maybe_held() const { return maybe_held_; }
 
 private:
-    step acquire_answer(unsigned instance, verdict v, time_point now) {
+    static time_point read(time_point now) { return now; }
+    template <class Clock>
+    static time_point read(Clock now) {
+        return now();
+    }
+
+    template <class Now>
+    step acquire_answer(unsigned instance, verdict v, Now now) {
         // A grant stays owed a release until that is confirmed; an unknown outcome counts as a possible
         // grant.
         if (v == verdict::no || v == verdict::unsent || v == verdict::refused) maybe_held_.erase(instance);
         if (phase_ != phase::acquiring || !round_.count(instance, v)) return {};
         if (round_.won()) {
-            auto const valid_until = Rules::deadline(sent_, now, ttl_);
-            if (!Rules::in_time(now, valid_until)) return fail_acquire(event::expired);
+            auto const won_at = read(now);
+            auto const valid_until = Rules::deadline(sent_, won_at, ttl_);
+            if (!Rules::in_time(won_at, valid_until)) return fail_acquire(event::expired);
             deadline_ = valid_until;
             renewal_ = sent_ + renewal_period(ttl_);
             phase_ = phase::held;
             return {.what = event::won};
         }
-        if (now >= deadline_) return fail_acquire(event::expired);
         if (round_.impossible()) {
             return fail_acquire(round_.too_few_answered() ? event::no_quorum : event::contended);
         }
         return {};
     }
 
-    step extend_answer(unsigned instance, verdict v, time_point now) {
+    template <class Now>
+    step extend_answer(unsigned instance, verdict v, Now now) {
         if (phase_ != phase::held) return {};
-        if (auto const gone = expire(now)) return *gone;
         if (v == verdict::no) maybe_held_.erase(instance);
-        if (!extending_) {
-            // The round is decided; who has lost the key is given it back.
-            step s;
-            if (v == verdict::no && Rules::may_heal(extension_won_))
-                s.heal = heal(instance_set::only(instance));
-            return s;
-        }
-        if (!round_.count(instance, v)) return {};
         step s;
+        // Also when the round has been decided: who has lost the key is given it back.
+        if (v == verdict::no && Rules::may_heal(extension_won_)) s.heal = heal(instance_set::only(instance));
+        if (!extending_ || !round_.count(instance, v)) return s;
+        if (!round_.won() && !round_.impossible()) return s;
+        auto const decided_at = read(now);
+        if (auto const gone = expire(decided_at)) return *gone;
         if (round_.won()) {
-            deadline_ = std::max(deadline_, Rules::deadline(sent_, now, ttl_));
+            deadline_ = std::max(deadline_, Rules::deadline(sent_, decided_at, ttl_));
             renewal_ = sent_ + renewal_period(ttl_);
             extending_ = false;
             extension_won_ = true;
@@ -200,8 +207,8 @@ private:
         } else if (round_.denied()) {
             // A majority no longer has our key: no later try can win.
             return lose();
-        } else if (round_.impossible()) {
-            s.what = end_extension(now);
+        } else {
+            s.what = end_extension(decided_at);
         }
         return s;
     }

@@ -3,19 +3,13 @@
 #include "protocol/backoff.hpp"
 #include "runtime/engine_service.hpp"
 
-#include <boost/asio/append.hpp>
-#include <boost/asio/associated_allocator.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
-#include <boost/asio/associated_executor.hpp>
-#include <boost/asio/defer.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/prefer.hpp>
 #include <boost/asio/query.hpp>
 #include <boost/asio/strand.hpp>
 
 #include <algorithm>
 #include <cassert>
-#include <tuple>
 
 namespace holdfast::runtime {
 
@@ -23,27 +17,6 @@ namespace {
 
 // Waiters that were refused try again after a random pause; the first ones are short.
 constexpr std::chrono::milliseconds first_retry_delay{2};
-
-/// A handler and what it is called with. The signal that could have cancelled the operation is disconnected
-/// where it may be used: on the handler's executor, before the handler runs.
-template <class Handler, class... Args>
-struct completion {
-    using executor_type = asio::associated_executor_t<Handler, asio::any_io_executor>;
-    using allocator_type = asio::associated_allocator_t<Handler>;
-
-    executor_type get_executor() const noexcept { return asio::get_associated_executor(handler, fallback); }
-    allocator_type get_allocator() const noexcept { return asio::get_associated_allocator(handler); }
-
-    void operator()() {
-        auto slot = asio::get_associated_cancellation_slot(handler);
-        if (slot.is_connected()) slot.clear();
-        std::apply([this](auto&... a) { std::move(handler)(std::move(a)...); }, args);
-    }
-
-    Handler handler;
-    asio::any_io_executor fallback;
-    std::tuple<Args...> args;
-};
 
 /// What a cancellation slot calls: asks the engine, if it still exists.
 struct canceller {
@@ -156,9 +129,6 @@ void engine::submit(operation::kind what, detail::lock_state_ptr lock, detail::w
     std::visit(
         [&](auto& h) {
             if constexpr (!std::is_same_v<std::decay_t<decltype(h)>, std::monostate>) {
-                op->work = asio::prefer(
-                    asio::any_completion_executor(asio::get_associated_executor(h, user_executor_)),
-                    asio::execution::outstanding_work.tracked);
                 auto slot = asio::get_associated_cancellation_slot(h);
                 if (slot.is_connected()) {
                     slot.template emplace<canceller>(weak_from_this(), op, op->generation);
@@ -242,7 +212,6 @@ void engine::abandon() noexcept {
         leases.push_back(std::move(op.lease));
         locks.push_back(std::move(op.lock));
         op.handler = {};
-        op.work = {};
     });
     handlers.clear();
     leases.clear();
@@ -279,6 +248,7 @@ void engine::turn() {
     }
     finished_.clear();
     in_turn_ = true;
+    turn_began_ = lease_clock::now();
     for (auto const& m : taken_) {
         switch (m.what) {
         case message::kind::start:
@@ -347,6 +317,12 @@ void engine::on_cancel(operation& op, asio::cancellation_type_t type) {
     }
 }
 
+// What a turn does, it does as of its beginning: that is before the first byte is sent, and after every call
+// that it answers.
+lease_clock::time_point engine::time() const {
+    return in_turn_ ? turn_began_ : lease_clock::now();
+}
+
 protocol::instance_set engine::reachable() const {
     protocol::instance_set set;
     for (unsigned i = 0; i < links_.size(); ++i) {
@@ -367,7 +343,7 @@ bool engine::is_new_server(unsigned instance, std::string_view run_id) {
 //
 
 void engine::start_acquire(operation& op) {
-    op.started = lease_clock::now();
+    op.started = time();
     op.attempts = 0;
     op.inspected = false;
     acquiring_.push_back(op);
@@ -402,7 +378,7 @@ void engine::start_round(operation& op) {
     ++op.attempts;
     counters_.rounds.fetch_add(1, std::memory_order_relaxed);
     if (op.limit.what == detail::wait_limit::kind::until) deadlines_.schedule(op, op.give_up);
-    auto const now = lease_clock::now();
+    auto const now = time();
     op.round_started = now;
     apply(h, h.machine.acquire(now, reachable()), now);
 }
@@ -410,12 +386,13 @@ void engine::start_round(operation& op) {
 void engine::on_answer(holding& h, unsigned instance, protocol::command c, std::uint32_t round,
                        redis::answer const& a) {
     if (c == protocol::command::inspect) return on_inspected(h, instance, a);
-    auto const now = lease_clock::now();
     if (c == protocol::command::acquire && a.verdict != protocol::verdict::yes && h.acquirer != nullptr &&
         h.acquirer->where == operation::stage::round) {
-        note(*h.acquirer, instance, a, now);
+        note(*h.acquirer, instance, a, lease_clock::now());
     }
-    apply(h, h.machine.answer(c, round, instance, a.verdict, now), now);
+    auto const step = h.machine.answer(c, round, instance, a.verdict, &lease_clock::now);
+    if (step.what == protocol::event::none && step.heal.empty() && step.release.empty()) return;
+    apply(h, step, step.heal.empty() ? h.last_sent : lease_clock::now());
 }
 
 void engine::apply(holding& h, protocol::step const& s, lease_clock::time_point now) {
@@ -655,7 +632,7 @@ void engine::begin_release(holding& h, operation* op, holding::end as) {
     auto const lost = as == holding::end::lost;
     tell_waiters(h, false, lost ? errc::shut_down : errc::lease_released,
                  lost ? errc{} : errc::lease_released);
-    auto const now = lease_clock::now();
+    auto const now = time();
     apply(h, h.machine.release(now, reachable()), now);
 }
 
@@ -693,7 +670,7 @@ void engine::start_extend(operation& op) {
     op.where = operation::stage::attached;
     h.waiters.push_back(op);
     if (h.machine.extending()) return; // the one under way answers for both
-    auto const now = lease_clock::now();
+    auto const now = time();
     apply(h, h.machine.extend(now, reachable()), now);
 }
 
@@ -733,38 +710,23 @@ operation::any_handler engine::finish(operation& op) {
     if (op.what == operation::kind::acquire) counters_.pending.fetch_sub(1, std::memory_order_relaxed);
     ++op.generation;
     finished_.push_back(&op);
-    auto handler = std::move(op.handler);
-    op.handler = {};
-    return handler;
+    op.lock.reset();
+    op.lease = {};
+    return std::exchange(op.handler, {});
 }
 
 void engine::complete(operation& op, error e, detail::lease_ref lease) {
     auto handler = finish(op);
     if (auto* const h = std::get_if<detail::acquire_handler>(&handler)) {
-        asio::defer(user_executor_,
-                    completion<detail::acquire_handler, error, holdfast::lease>{
-                        std::move(*h), user_executor_, {std::move(e), holdfast::lease(std::move(lease))}});
+        std::move (*h)(std::move(e), holdfast::lease(std::move(lease)));
     } else if (auto* const other = std::get_if<detail::error_handler>(&handler)) {
-        asio::defer(user_executor_, completion<detail::error_handler, error>{
-                                        std::move(*other), user_executor_, {std::move(e)}});
+        std::move (*other)(std::move(e));
     }
-    let_go(op);
 }
 
 void engine::complete(operation& op, release_result r) {
     auto handler = finish(op);
-    if (auto* const h = std::get_if<detail::release_handler>(&handler)) {
-        asio::defer(user_executor_,
-                    completion<detail::release_handler, release_result>{std::move(*h), user_executor_, {r}});
-    }
-    let_go(op);
-}
-
-// After its handler is on its way, and not before: the handler's context must have work until then.
-void engine::let_go(operation& op) {
-    op.work = {};
-    op.lock.reset();
-    op.lease = {};
+    if (auto* const h = std::get_if<detail::release_handler>(&handler)) std::move (*h)(r);
 }
 
 //

@@ -119,11 +119,11 @@ private:
     void complete(operation&, error, detail::lease_ref = {});
     void complete(operation&, release_result);
     operation::any_handler finish(operation&);
-    void let_go(operation&);
 
     void begin_shutdown();
     void finish_shutdown_if_done();
 
+    lease_clock::time_point time() const;
     protocol::instance_set reachable() const;
 
     asio::any_io_executor const user_executor_;
@@ -143,6 +143,7 @@ private:
     std::vector<message> taken_;
     std::vector<operation*> finished_;
     bool in_turn_ = false;
+    lease_clock::time_point turn_began_{};
     bool stopping_ = false;
     bool stopped_ = false;
     std::size_t releasing_ = 0; ///< leases whose release is under way

@@ -11,7 +11,6 @@
 #include "redis/exchange.hpp"
 #include "runtime/deadline_queue.hpp"
 
-#include <boost/asio/any_completion_executor.hpp>
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/intrusive/list.hpp>
 
@@ -61,8 +60,6 @@ public:
     stage where{};
     bool cancel_requested = false; ///< in a way that must wait for the round's end
     any_handler handler;
-    /// Keeps the handler's context running.
-    asio::any_completion_executor work;
     detail::lease_ref lease;
 
     // acquire

@@ -4,6 +4,7 @@
 #ifndef HOLDFAST_DETAIL_INITIATE_HPP
 #define HOLDFAST_DETAIL_INITIATE_HPP
 
+#include <holdfast/detail/completion.hpp>
 #include <holdfast/detail/lease_core.hpp>
 #include <holdfast/detail/lock_state.hpp>
 
@@ -12,6 +13,7 @@
 
 #include <chrono>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 namespace holdfast {
@@ -42,6 +44,11 @@ void async_extend(lease_ref, error_handler);
 void async_lost(lease_ref, error_handler);
 void async_shutdown(std::shared_ptr<runtime::engine>, error_handler);
 
+template <class Handler>
+auto defer_to_own_executor(Handler&& handler, asio::any_io_executor const& fallback) {
+    return deferring_handler<std::decay_t<Handler>>(std::forward<Handler>(handler), fallback);
+}
+
 struct initiate_acquire {
     lock_state_ptr lock;
 
@@ -50,7 +57,7 @@ struct initiate_acquire {
 
     template <class Handler>
     void operator()(Handler&& handler, wait_limit limit) const {
-        async_acquire(lock, limit, std::forward<Handler>(handler));
+        async_acquire(lock, limit, defer_to_own_executor(std::forward<Handler>(handler), lock->executor));
     }
 };
 
@@ -63,7 +70,7 @@ struct initiate_on_lease {
 
     template <class Handler>
     void operator()(Handler&& handler) const {
-        Start(lease, std::forward<Handler>(handler));
+        Start(lease, defer_to_own_executor(std::forward<Handler>(handler), lease->lock->executor));
     }
 };
 
@@ -80,7 +87,7 @@ struct initiate_shutdown {
 
     template <class Handler>
     void operator()(Handler&& handler) const {
-        async_shutdown(engine, std::forward<Handler>(handler));
+        async_shutdown(engine, defer_to_own_executor(std::forward<Handler>(handler), executor));
     }
 };
 

@@ -1,0 +1,343 @@
+// Measures the library against the floor, interleaved, on servers of its own.
+//
+//   holdfast_bench SCENARIO [options]      tools/bench builds it first
+//
+//   latency                                          one coroutine
+//   throughput [--coroutines 100,1000,5000] [--instances 5]
+//   leases [--count 100000] [--ttl 30] [--seconds 60]
+//   minority [--coroutines 100]                      2 of 5 frozen, against none
+//
+//   --json FILE     also writes the result as one JSON object
+//   --rounds N      how often library and floor take turns (5); figures are medians of the rounds
+//   --round-seconds S   how long each turn takes (2)
+//   --single-threaded   without the client's strand
+
+#include "allocation_counter.hpp"
+#include "floor.hpp"
+#include "support/fleet.hpp"
+#include "workload.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <unistd.h>
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::bench;
+using namespace std::chrono_literals;
+namespace json = boost::json;
+
+// Everything that the scenarios let the command line change.
+struct settings {
+    std::vector<unsigned> coroutines{100, 1000, 5000};
+    bool coroutines_given = false;
+    unsigned instances = 5;
+    unsigned count = 100'000;
+    std::chrono::seconds ttl{30};
+    double seconds = 60;
+    unsigned rounds = 5;
+    double round_seconds = 2;
+    bool single_threaded = false;
+    std::string json_file;
+};
+
+client_options options_for(settings const& s) {
+    return {.thread_safe = !s.single_threaded};
+}
+
+double median(std::vector<double> values) {
+    if (values.empty()) return 0;
+    auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
+
+std::vector<std::uint16_t> ports_of(test::fleet& servers) {
+    std::vector<std::uint16_t> ports;
+    for (std::size_t i = 0; i < servers.size(); ++i) ports.push_back(servers[i].port());
+    return ports;
+}
+
+// The medians of a figure over rounds, by name.
+class series {
+public:
+    void add(std::string const& name, double value) { values_[name].push_back(value); }
+    double operator[](std::string const& name) const {
+        auto const found = values_.find(name);
+        return found == values_.end() ? 0 : median(found->second);
+    }
+
+private:
+    std::map<std::string, std::vector<double>> values_;
+};
+
+json::object latency_scenario(settings const& s) {
+    test::fleet servers(s.instances);
+    floor_client floor({.ports = ports_of(servers)});
+    workload ours(servers.addresses(), options_for(s), s.ttl);
+    std::chrono::duration<double> const turn(s.round_seconds);
+    ours.run(1, 300ms);
+    floor.run(300ms);
+    series of;
+    for (unsigned i = 0; i < s.rounds; ++i) {
+        auto const f = floor.run(turn);
+        auto const o = ours.run(1, turn);
+        if (o.failed > 0) throw std::runtime_error("operations failed: " + std::to_string(o.failed));
+        of.add("acquire_p50_us", o.acquire.percentile(50));
+        of.add("acquire_p99_us", o.acquire.percentile(99));
+        of.add("release_p50_us", o.release.percentile(50));
+        of.add("floor_p50_us", f.acquire.percentile(50));
+        of.add("ratio_p50", o.acquire.percentile(50) / f.acquire.percentile(50));
+        of.add("cpu_us_per_pair", o.cpu_seconds * 1e6 / static_cast<double>(o.pairs));
+        of.add("floor_cpu_us_per_pair", f.cpu_seconds * 1e6 / static_cast<double>(f.pairs));
+    }
+    json::object result;
+    for (auto const* name : {"acquire_p50_us", "acquire_p99_us", "release_p50_us", "floor_p50_us",
+                             "ratio_p50", "cpu_us_per_pair", "floor_cpu_us_per_pair"}) {
+        result[name] = of[name];
+    }
+    return result;
+}
+
+json::object throughput_scenario(settings const& s) {
+    test::fleet servers(s.instances);
+    std::chrono::duration<double> const turn(s.round_seconds);
+    json::array runs;
+    for (auto const coroutines : s.coroutines) {
+        floor_client floor({.ports = ports_of(servers), .tasks = coroutines});
+        workload ours(servers.addresses(), options_for(s), s.ttl);
+        ours.run(coroutines, 500ms);
+        floor.run(300ms);
+        series of;
+        for (unsigned i = 0; i < s.rounds; ++i) {
+            auto const f = floor.run(turn);
+            auto const o = ours.run(coroutines, turn);
+            if (o.failed > 0 || f.lost > 0) throw std::runtime_error("operations failed");
+            auto const pairs = static_cast<double>(o.pairs);
+            auto const floor_pairs = static_cast<double>(f.pairs);
+            auto const rate = pairs / o.seconds;
+            auto const floor_rate = floor_pairs / f.seconds;
+            auto const cpu = o.cpu_seconds * 1e6 / pairs;
+            auto const floor_cpu = f.cpu_seconds * 1e6 / floor_pairs;
+            of.add("pairs_per_s", rate);
+            of.add("floor_pairs_per_s", floor_rate);
+            of.add("ratio", rate / floor_rate);
+            of.add("cpu_us_per_pair", cpu);
+            of.add("floor_cpu_us_per_pair", floor_cpu);
+            of.add("cpu_ratio", cpu / floor_cpu);
+            of.add("allocations_per_pair", static_cast<double>(o.allocations) / pairs);
+        }
+        json::object run{{"coroutines", coroutines}};
+        for (auto const* name : {"pairs_per_s", "floor_pairs_per_s", "ratio", "cpu_us_per_pair",
+                                 "floor_cpu_us_per_pair", "cpu_ratio", "allocations_per_pair"}) {
+            run[name] = of[name];
+        }
+        runs.push_back(std::move(run));
+    }
+    return {{"instances", s.instances}, {"runs", std::move(runs)}};
+}
+
+std::size_t resident_bytes() {
+    std::ifstream statm("/proc/self/statm");
+    std::size_t total = 0;
+    std::size_t resident = 0;
+    statm >> total >> resident;
+    return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+asio::awaitable<void> take(client& c, std::vector<lease>& held, unsigned& next, unsigned count,
+                           std::chrono::milliseconds ttl) {
+    while (next < count) {
+        auto const key = c.make_lock("bench:lease:" + std::to_string(next++), {.ttl = ttl});
+        held.push_back(co_await key.acquire());
+    }
+}
+
+asio::awaitable<void> pass(std::chrono::duration<double> time) {
+    asio::steady_timer timer(co_await asio::this_coro::executor,
+                             std::chrono::duration_cast<std::chrono::nanoseconds>(time));
+    co_await timer.async_wait(asio::deferred);
+}
+
+// Runs the context until the coroutine has ended.
+void run_until_done(asio::io_context& context, asio::awaitable<void> what) {
+    bool done = false;
+    asio::co_spawn(context, std::move(what), [&](std::exception_ptr e) {
+        if (e) std::rethrow_exception(e);
+        done = true;
+        context.stop();
+    });
+    while (!done) {
+        context.restart();
+        context.run();
+    }
+}
+
+json::object leases_scenario(settings const& s) {
+    test::fleet servers(s.instances);
+    workload ours(servers.addresses(), options_for(s), s.ttl);
+    // Warm buffers and the heap, so that the leases alone are measured.
+    ours.run(1000, 1s);
+    std::vector<lease> held;
+    held.reserve(s.count);
+    auto const before = resident_bytes();
+    unsigned next = 0;
+    unsigned running = 0;
+    for (unsigned i = 0; i < 500; ++i) {
+        ++running;
+        asio::co_spawn(ours.context(), take(ours.client(), held, next, s.count, s.ttl),
+                       [&](std::exception_ptr e) {
+                           if (e) std::rethrow_exception(e);
+                           if (--running == 0) ours.context().stop();
+                       });
+    }
+    ours.context().restart();
+    ours.context().run();
+    // One whole period first, so that the renewals have spread as they do in the long run.
+    run_until_done(ours.context(), pass(std::chrono::duration<double>(s.ttl) / 3));
+    auto const resident = resident_bytes() - before;
+    auto const stats0 = ours.client().stats();
+    auto const cpu0 = thread_cpu_seconds();
+    auto const t0 = std::chrono::steady_clock::now();
+    run_until_done(ours.context(), pass(std::chrono::duration<double>(s.seconds)));
+    std::chrono::duration<double> const took = std::chrono::steady_clock::now() - t0;
+    auto const cpu = thread_cpu_seconds() - cpu0;
+    auto const stats1 = ours.client().stats();
+    auto const alive = std::count_if(held.begin(), held.end(), [](lease const& l) { return l.held(); });
+    json::object result{
+        {"count", s.count},
+        {"ttl_s", s.ttl.count()},
+        {"seconds", took.count()},
+        {"cpu_percent_of_core", cpu / took.count() * 100},
+        {"rss_bytes_per_lease", static_cast<double>(resident) / s.count},
+        {"renewals_per_s", static_cast<double>(stats1.renewals - stats0.renewals) / took.count()},
+        {"lost", static_cast<std::int64_t>(s.count) - static_cast<std::int64_t>(alive)},
+    };
+    held.clear();
+    return result;
+}
+
+json::object minority_scenario(settings const& s) {
+    test::fleet servers(s.instances);
+    auto const minority = servers.size() - servers.quorum();
+    auto const coroutines = s.coroutines_given ? s.coroutines.front() : 100;
+    workload ours(servers.addresses(), options_for(s), s.ttl);
+    std::chrono::duration<double> const turn(s.round_seconds);
+    ours.run(coroutines, 500ms);
+    series of;
+    double failed = 0;
+    for (unsigned i = 0; i < s.rounds; ++i) {
+        auto const healthy = ours.run(coroutines, turn);
+        servers.freeze(minority);
+        auto const reduced = ours.run(coroutines, turn);
+        servers.thaw_all();
+        // Back to five that answer before the next round.
+        for (auto up = std::size_t{0}; up < servers.size();) {
+            run_until_done(ours.context(), pass(50ms));
+            auto const all = ours.client().instances();
+            up = static_cast<std::size_t>(std::count_if(
+                all.begin(), all.end(), [](auto const& one) { return one.state == instance_state::up; }));
+        }
+        failed += static_cast<double>(healthy.failed + reduced.failed);
+        of.add("p50_ratio", reduced.acquire.percentile(50) / healthy.acquire.percentile(50));
+        of.add("p99_ratio", reduced.acquire.percentile(99) / healthy.acquire.percentile(99));
+        of.add("p50_us", reduced.acquire.percentile(50));
+        of.add("healthy_p50_us", healthy.acquire.percentile(50));
+    }
+    return {{"coroutines", coroutines},     {"p50_ratio", of["p50_ratio"]},
+            {"p99_ratio", of["p99_ratio"]}, {"failed", failed},
+            {"p50_us", of["p50_us"]},       {"healthy_p50_us", of["healthy_p50_us"]}};
+}
+
+template <class Number>
+Number number(std::string const& option, std::string const& text) {
+    std::istringstream in(text);
+    Number n{};
+    if (!(in >> n) || !in.eof() || n <= Number{0}) {
+        throw std::invalid_argument(option + ": \"" + text + "\" is not a positive number");
+    }
+    return n;
+}
+
+settings parse(int argc, char** argv) {
+    settings s;
+    for (int i = 2; i < argc; ++i) {
+        std::string const option = argv[i];
+        if (option == "--single-threaded") {
+            s.single_threaded = true;
+            continue;
+        }
+        if (i + 1 == argc) throw std::invalid_argument(option + " needs a value");
+        std::string const value = argv[++i];
+        if (option == "--json") {
+            s.json_file = value;
+        } else if (option == "--instances") {
+            s.instances = number<unsigned>(option, value);
+        } else if (option == "--coroutines") {
+            s.coroutines.clear();
+            std::istringstream list(value);
+            for (std::string one; std::getline(list, one, ',');)
+                s.coroutines.push_back(number<unsigned>(option, one));
+            s.coroutines_given = true;
+        } else if (option == "--count") {
+            s.count = number<unsigned>(option, value);
+        } else if (option == "--ttl") {
+            s.ttl = std::chrono::seconds(number<int>(option, value));
+        } else if (option == "--seconds") {
+            s.seconds = number<double>(option, value);
+        } else if (option == "--rounds") {
+            s.rounds = number<unsigned>(option, value);
+        } else if (option == "--round-seconds") {
+            s.round_seconds = number<double>(option, value);
+        } else {
+            throw std::invalid_argument("unknown option " + option);
+        }
+    }
+    return s;
+}
+
+json::object run(std::string const& scenario, settings const& s) {
+    if (scenario == "latency") return latency_scenario(s);
+    if (scenario == "throughput") return throughput_scenario(s);
+    if (scenario == "leases") return leases_scenario(s);
+    if (scenario == "minority") return minority_scenario(s);
+    throw std::invalid_argument("unknown scenario \"" + scenario +
+                                "\": latency, throughput, leases or minority");
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    try {
+        if (argc < 2)
+            throw std::invalid_argument(
+                "usage: holdfast_bench latency|throughput|leases|minority [--json FILE] ...");
+        auto const s = parse(argc, argv);
+        json::object result{{"scenario", argv[1]}, {"thread_safe", !s.single_threaded}};
+        for (auto& [key, value] : run(argv[1], s)) result[key] = std::move(value);
+        auto const text = json::serialize(result);
+        std::cout << text << '\n';
+        if (!s.json_file.empty()) {
+            std::ofstream file(s.json_file);
+            file << text << '\n';
+            if (!file) throw std::runtime_error("cannot write " + s.json_file);
+        }
+    } catch (std::exception const& e) {
+        std::cerr << "bench: " << e.what() << '\n';
+        return 1;
+    }
+}

@@ -1,0 +1,109 @@
+#include "workload.hpp"
+
+#include "allocation_counter.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <exception>
+#include <time.h>
+
+namespace holdfast::bench {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// What the coroutines of one run share.
+struct progress {
+    workload_result result;
+    clock::time_point end{};
+    double cpu_at_end = 0;
+    std::uint64_t allocations_at_end = 0;
+    clock::time_point ended{};
+    bool over = false;
+};
+
+void stop(progress& p) {
+    if (p.over) return;
+    p.over = true;
+    p.ended = clock::now();
+    p.cpu_at_end = thread_cpu_seconds();
+    p.allocations_at_end = allocations();
+}
+
+asio::awaitable<void> work(lock const& key, progress& p) {
+    while (!p.over) {
+        auto const t0 = clock::now();
+        auto r = co_await key.acquire(asio::as_tuple);
+        auto& [failure, held] = r;
+        auto const t1 = clock::now();
+        if (failure) {
+            ++p.result.failed;
+            continue;
+        }
+        auto const released = co_await held.release();
+        auto const t2 = clock::now();
+        if (t2 >= p.end) {
+            stop(p);
+            break;
+        }
+        if (!released) {
+            ++p.result.failed;
+            continue;
+        }
+        p.result.acquire.record(t1 - t0);
+        p.result.release.record(t2 - t1);
+        ++p.result.pairs;
+    }
+}
+
+} // namespace
+
+double thread_cpu_seconds() {
+    timespec t{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
+}
+
+workload::workload(std::vector<std::string> const& instances, client_options const& options,
+                   std::chrono::milliseconds ttl)
+    : ttl_(ttl) {
+    std::vector<address> const addresses(instances.begin(), instances.end());
+    client_ = std::make_unique<holdfast::client>(context_.get_executor(), addresses, options);
+}
+
+workload::~workload() {
+    client_.reset();
+    context_.restart();
+    context_.run();
+}
+
+workload_result workload::run(unsigned coroutines, std::chrono::duration<double> how_long) {
+    while (locks_.size() < coroutines) {
+        locks_.push_back(client_->make_lock("bench:lock:" + std::to_string(locks_.size()), {.ttl = ttl_}));
+    }
+    progress p;
+    unsigned running = coroutines;
+    auto const start = clock::now();
+    auto const cpu = thread_cpu_seconds();
+    auto const allocated = allocations();
+    p.end = start + std::chrono::duration_cast<clock::duration>(how_long);
+    for (unsigned i = 0; i < coroutines; ++i) {
+        asio::co_spawn(context_, work(locks_[i], p), [&](std::exception_ptr e) {
+            if (e) std::rethrow_exception(e);
+            if (--running == 0) context_.stop();
+        });
+    }
+    context_.restart();
+    context_.run();
+    p.result.seconds = std::chrono::duration<double>(p.ended - start).count();
+    p.result.cpu_seconds = p.cpu_at_end - cpu;
+    p.result.allocations = p.allocations_at_end - allocated;
+    return p.result;
+}
+
+} // namespace holdfast::bench

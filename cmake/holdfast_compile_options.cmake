@@ -1,0 +1,29 @@
+# How our own targets are compiled. None of it reaches a consumer.
+
+set(HOLDFAST_SANITIZE "" CACHE STRING "Sanitizers for everything: address,undefined or thread")
+
+if(HOLDFAST_SANITIZE)
+    add_compile_options(-fsanitize=${HOLDFAST_SANITIZE} -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${HOLDFAST_SANITIZE})
+    if(HOLDFAST_SANITIZE MATCHES undefined)
+        add_compile_options(-fno-sanitize-recover=undefined)
+        if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+            # clang 14 cannot assemble Asio's coroutines with it.
+            add_compile_options(-fno-sanitize=function)
+        endif()
+    endif()
+    # Recycled frames hide leaks and uses after the end.
+    add_compile_definitions(BOOST_ASIO_DISABLE_AWAITABLE_FRAME_RECYCLING)
+endif()
+
+function(holdfast_compile_options target)
+    target_compile_features(${target} PUBLIC cxx_std_20)
+    set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+    if(PROJECT_IS_TOP_LEVEL)
+        target_compile_options(${target} PRIVATE -Wall -Wextra -Wconversion -Wshadow -Werror)
+        if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+            # A false alarm about string concatenation: GCC bug 105651.
+            target_compile_options(${target} PRIVATE -Wno-restrict)
+        endif()
+    endif()
+endfunction()

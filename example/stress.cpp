@@ -1,0 +1,320 @@
+// Thousands of coroutines that want a few hundred locks, and a check that no two ever had the same one.
+//
+//   stress --instances HOST:PORT,... --witness HOST:PORT [options]
+//     --coroutines N   (2000)      --keys N     (500)
+//     --seconds N      (10)        --ttl MS     (3000)
+//     --wait MS        (10000)     how long a coroutine waits for a lock
+//     --faults COMMAND             a shell command that is started after a fifth of the time; what it prints
+//     is
+//                                  shown. It may freeze or kill instances, as long as a quorum stays.
+//
+// Under the lock a coroutine reads a counter of the key on the witness, a Redis that is none of the lock's
+// instances, and writes it back one higher, in two steps. Whoever comes between them is a violation: it shows
+// at once when both are in this process, and at the end, when the counters do not add up, wherever they are.
+//
+// Ends 0 only if there was no violation and no failure that has not been accounted for.
+#include <holdfast/client.hpp>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/cancel_after.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/streambuf.hpp>
+#include <boost/redis/connection.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <random>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace asio = boost::asio;
+namespace redis = boost::redis;
+using clock_type = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+struct settings {
+    std::vector<holdfast::address> instances;
+    std::string witness;
+    std::string faults;
+    unsigned coroutines = 2000;
+    unsigned keys = 500;
+    unsigned seconds = 10;
+    std::chrono::milliseconds ttl{3000};
+    std::chrono::milliseconds wait{10'000};
+};
+
+// Everything that the coroutines find out.
+struct findings {
+    std::vector<clock_type::duration> second; ///< latencies since the last live line
+    std::vector<clock_type::duration> all;
+    std::map<std::string, unsigned> failures; ///< acquires that failed, by error
+    std::vector<unsigned> inside;             ///< who is in the section of each key, in this process
+    std::vector<long> increments;             ///< written to the witness, by key
+    unsigned violations = 0;
+    unsigned lost = 0;           ///< leases that ended in mid-section; their holders wrote nothing
+    unsigned release_failed = 0; ///< releases that no quorum confirmed
+    unsigned witness_failed = 0;
+    unsigned fault_command_failed = 0;
+};
+
+double milliseconds(clock_type::duration d) {
+    return std::chrono::duration<double, std::milli>(d).count();
+}
+
+clock_type::duration percentile(std::vector<clock_type::duration>& of, double share) {
+    if (of.empty()) return {};
+    auto const at = of.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(of.size() - 1));
+    std::nth_element(of.begin(), at, of.end());
+    return *at;
+}
+
+class stress {
+public:
+    explicit stress(settings s)
+        : settings_(std::move(s))
+        , locks_(context_.get_executor(), settings_.instances)
+        , witness_(context_, redis::logger{redis::logger::level::disabled})
+        , end_(clock_type::now() + std::chrono::seconds(settings_.seconds)) {
+        found_.inside.resize(settings_.keys);
+        found_.increments.resize(settings_.keys);
+        for (unsigned k = 0; k < settings_.keys; ++k) {
+            keys_.push_back(locks_.make_lock("stress:" + std::to_string(k), {.ttl = settings_.ttl}));
+        }
+    }
+
+    bool run() {
+        asio::co_spawn(context_, everything(), [](std::exception_ptr e) {
+            if (e) std::rethrow_exception(e);
+        });
+        context_.run();
+        return report();
+    }
+
+private:
+    asio::awaitable<void> everything() {
+        redis::config config;
+        auto const colon = settings_.witness.rfind(':');
+        config.addr = {settings_.witness.substr(0, colon), settings_.witness.substr(colon + 1)};
+        witness_.async_run(config, asio::detached);
+        redis::request clear;
+        clear.push("FLUSHALL");
+        co_await witness_.async_exec(clear, redis::ignore, asio::cancel_after(5s, asio::deferred));
+
+        for (unsigned i = 0; i < settings_.coroutines; ++i) {
+            ++working_;
+            asio::co_spawn(context_, worker(i), [this](std::exception_ptr e) {
+                if (e) std::rethrow_exception(e);
+                --working_;
+            });
+        }
+        if (!settings_.faults.empty()) {
+            ++working_;
+            asio::co_spawn(context_, faults(), [this](std::exception_ptr e) {
+                if (e) std::rethrow_exception(e);
+                --working_;
+            });
+        }
+        asio::steady_timer second(context_);
+        for (auto next = clock_type::now() + 1s; working_ > 0; next += 1s) {
+            second.expires_at(next);
+            co_await second.async_wait(asio::deferred);
+            live_line();
+        }
+        co_await check_counters();
+        last_state_ = locks_.instances();
+        stats_ = locks_.stats();
+        co_await locks_.shutdown();
+        witness_.cancel();
+    }
+
+    asio::awaitable<void> worker(unsigned number) {
+        std::minstd_rand random(number + 1);
+        while (clock_type::now() < end_) {
+            unsigned const key = static_cast<unsigned>(random()) % settings_.keys;
+            auto const asked = clock_type::now();
+            auto acquired = co_await keys_[key].try_acquire_for(settings_.wait, asio::as_tuple);
+            auto& [failure, lease] = acquired;
+            if (failure) {
+                ++found_.failures[failure.code().message()];
+                last_failure_ = failure.what();
+                continue;
+            }
+            found_.second.push_back(clock_type::now() - asked);
+            co_await section(key, lease);
+            auto const released = co_await lease.release();
+            if (released == holdfast::errc::no_quorum) ++found_.release_failed;
+        }
+    }
+
+    // The critical section: not atomic on purpose.
+    asio::awaitable<void> section(unsigned key, holdfast::lease& lease) {
+        ++held_;
+        if (found_.inside[key]++ != 0) ++found_.violations;
+        auto const counter = "counter:" + std::to_string(key);
+        redis::request get;
+        get.push("GET", counter);
+        redis::response<std::optional<long>> value;
+        auto read = co_await witness_.async_exec(get, value, asio::as_tuple(asio::deferred));
+        if (std::get<0>(read) || !std::get<0>(value).has_value()) {
+            ++found_.witness_failed;
+        } else if (!lease.held()) {
+            ++found_.lost;
+        } else {
+            redis::request set;
+            set.push("SET", counter, std::get<0>(value).value().value_or(0) + 1);
+            auto written = co_await witness_.async_exec(set, redis::ignore, asio::as_tuple(asio::deferred));
+            std::get<0>(written) ? ++found_.witness_failed : ++found_.increments[key];
+        }
+        --found_.inside[key];
+        --held_;
+    }
+
+    asio::awaitable<void> faults() {
+        asio::steady_timer timer(context_, std::chrono::milliseconds(settings_.seconds * 200));
+        co_await timer.async_wait(asio::deferred);
+        auto* const pipe = ::popen(settings_.faults.c_str(), "r");
+        if (pipe == nullptr) throw std::runtime_error("cannot start: " + settings_.faults);
+        asio::posix::stream_descriptor output(context_, ::dup(::fileno(pipe)));
+        asio::streambuf text;
+        for (;;) {
+            auto got = co_await asio::async_read_until(output, text, '\n', asio::as_tuple(asio::deferred));
+            if (std::get<0>(got)) break;
+            std::string line;
+            std::istream(&text) >> std::ws;
+            std::istream lines(&text);
+            std::getline(lines, line);
+            std::cout << "   -- " << line << std::endl;
+        }
+        if (::pclose(pipe) != 0) ++found_.fault_command_failed;
+    }
+
+    void live_line() {
+        auto& second = found_.second;
+        if (lines_++ % 20 == 0)
+            std::cout << "   s  acquired/s    p50 ms    p99 ms   held  violations  instances\n";
+        std::printf("%4u  %10zu  %8.2f  %8.2f  %5u  %10u ", lines_, second.size(),
+                    milliseconds(percentile(second, .5)), milliseconds(percentile(second, .99)), held_,
+                    found_.violations);
+        for (auto const& i : locks_.instances()) std::printf(" %s", to_string(i.state));
+        std::printf("\n");
+        std::fflush(stdout);
+        found_.all.insert(found_.all.end(), second.begin(), second.end());
+        second.clear();
+    }
+
+    asio::awaitable<void> check_counters() {
+        for (unsigned k = 0; k < settings_.keys; ++k) {
+            redis::request get;
+            get.push("GET", "counter:" + std::to_string(k));
+            redis::response<std::optional<long>> value;
+            co_await witness_.async_exec(get, value, asio::deferred);
+            auto const counted = std::get<0>(value).value().value_or(0);
+            // A write whose reply was lost may have been made or not.
+            if (found_.witness_failed == 0 && counted != found_.increments[k]) ++found_.violations;
+        }
+    }
+
+    bool report() {
+        auto& all = found_.all;
+        std::printf("\nacquired             %zu, p50 %.2f ms, p99 %.2f ms\n", all.size(),
+                    milliseconds(percentile(all, .5)), milliseconds(percentile(all, .99)));
+        std::printf("rounds per lock      %.2f\n",
+                    all.empty() ? 0. : static_cast<double>(stats_.rounds) / static_cast<double>(all.size()));
+        std::printf("violations           %u\n", found_.violations);
+        std::printf("lost leases          %u\n", found_.lost);
+        std::printf("unconfirmed releases %u\n", found_.release_failed);
+        std::printf("witness failures     %u\n", found_.witness_failed);
+        unsigned failed = 0;
+        for (auto const& [what, times] : found_.failures) {
+            std::printf("failed               %u: %s\n", times, what.c_str());
+            failed += times;
+        }
+        if (failed > 0) std::printf("the last of them     %s\n", last_failure_.c_str());
+        for (auto const& i : last_state_) {
+            std::printf("instance             %s %s, %s, connected %llu times\n", i.address.c_str(),
+                        i.server.c_str(), to_string(i.state), static_cast<unsigned long long>(i.connections));
+        }
+        auto const held = found_.violations == 0 && failed == 0 && found_.lost == 0 &&
+                          found_.release_failed == 0 && found_.witness_failed == 0 &&
+                          found_.fault_command_failed == 0 && !all.empty();
+        std::printf("%s\n", held ? "all held" : "NOT all held");
+        return held;
+    }
+
+    settings settings_;
+    asio::io_context context_{1};
+    holdfast::client locks_;
+    redis::connection witness_;
+    clock_type::time_point end_;
+    std::vector<holdfast::lock> keys_;
+    findings found_;
+    std::string last_failure_;
+    std::vector<holdfast::instance_status> last_state_;
+    holdfast::stats stats_;
+    unsigned working_ = 0;
+    unsigned held_ = 0;
+    unsigned lines_ = 0;
+};
+
+unsigned positive(std::string const& option, std::string const& text) {
+    std::istringstream in(text);
+    int n = 0;
+    if (!(in >> n) || !in.eof() || n <= 0)
+        throw std::invalid_argument(option + ": \"" + text + "\" is not a positive number");
+    return static_cast<unsigned>(n);
+}
+
+settings parse(int argc, char** argv) {
+    settings s;
+    for (int i = 1; i < argc; i += 2) {
+        std::string const option = argv[i];
+        if (i + 1 == argc) throw std::invalid_argument(option + " needs a value");
+        std::string const value = argv[i + 1];
+        if (option == "--instances") {
+            std::istringstream list(value);
+            for (std::string one; std::getline(list, one, ',');) s.instances.emplace_back(one);
+        } else if (option == "--witness") {
+            s.witness = value;
+        } else if (option == "--faults") {
+            s.faults = value;
+        } else if (option == "--coroutines") {
+            s.coroutines = positive(option, value);
+        } else if (option == "--keys") {
+            s.keys = positive(option, value);
+        } else if (option == "--seconds") {
+            s.seconds = positive(option, value);
+        } else if (option == "--ttl") {
+            s.ttl = std::chrono::milliseconds(positive(option, value));
+        } else if (option == "--wait") {
+            s.wait = std::chrono::milliseconds(positive(option, value));
+        } else {
+            throw std::invalid_argument("unknown option " + option);
+        }
+    }
+    if (s.instances.empty()) throw std::invalid_argument("--instances HOST:PORT,... is missing");
+    if (s.witness.find(':') == s.witness.npos) throw std::invalid_argument("--witness HOST:PORT is missing");
+    return s;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return stress(parse(argc, argv)).run() ? 0 : 1;
+    } catch (std::exception const& e) {
+        std::cerr << "stress: " << e.what() << '\n';
+        return 2;
+    }
+}

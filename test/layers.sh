@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Fails when an include, or a clock, crosses a layer the wrong way:
+#   src/protocol   nothing of ours but protocol/; no Asio, no Boost.Redis, no sockets, no clock
+#   src/redis      protocol/, redis/ and the public headers
+#   src/runtime    everything
+#   include/       public headers only, and no Boost.Redis
+# usage: layers.sh PROJECT | layers.sh --self-test
+set -eu -o pipefail
+
+forbid() { # project folder pattern why
+    local found
+    found=$(grep -rnE "$3" "$1/$2" --include='*.hpp' --include='*.cpp' || true)
+    [ -z "$found" ] || { printf '%s: %s\n%s\n' "$2" "$4" "$found"; return 1; }
+}
+
+check() {
+    local bad=0
+    forbid "$1" src/protocol '#include ["<](redis|runtime|holdfast)/' 'the protocol includes only itself' || bad=1
+    forbid "$1" src/protocol '#include <boost/(asio|redis)|#include <(sys/|netinet/|unistd|time\.h)' \
+        'the protocol knows neither Asio nor sockets' || bad=1
+    forbid "$1" src/protocol '::now\(|clock_gettime' 'the protocol reads no clock' || bad=1
+    forbid "$1" src/redis '#include ["<]runtime/' 'the wire does not know who drives it' || bad=1
+    forbid "$1" include '#include ["<](protocol|redis|runtime)/|#include "' 'public headers include public headers' || bad=1
+    forbid "$1" include '#include <boost/redis' 'no public header includes Boost.Redis' || bad=1
+    return $bad
+}
+
+if [ "$1" = --self-test ]; then
+    root=$(mktemp -d)
+    trap 'rm -rf "$root"' EXIT
+    plant() { # file line
+        rm -rf "$root"/*
+        mkdir -p "$root"/src/{protocol,redis,runtime} "$root"/include/holdfast
+        check "$root" >/dev/null || { echo "an empty project does not pass"; exit 1; }
+        printf '%s\n' "$2" >"$root/$1"
+        ! check "$root" >/dev/null || { echo "not found in $1: $2"; exit 1; }
+    }
+    plant src/protocol/a.hpp '#include "redis/link.hpp"'
+    plant src/protocol/a.hpp '#include "runtime/engine.hpp"'
+    plant src/protocol/a.hpp '#include <holdfast/clock.hpp>'
+    plant src/protocol/a.hpp '#include <boost/asio/post.hpp>'
+    plant src/protocol/a.hpp 'auto t = lease_clock::now();'
+    plant src/redis/a.cpp '#include "runtime/engine.hpp"'
+    plant include/holdfast/a.hpp '#include <boost/redis/request.hpp>'
+    plant include/holdfast/a.hpp '#include "runtime/engine.hpp"'
+    echo "every planted violation was found"
+else
+    check "$1"
+fi

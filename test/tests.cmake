@@ -1,0 +1,3 @@
+# Which tests there are. A line here is all that a new one needs.
+holdfast_test(integration SOURCES
+    integration/support_test.cpp)
