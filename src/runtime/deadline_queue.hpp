@@ -36,11 +36,11 @@ private:
 /// earlier than everything else: an uncontended acquire and release do not touch it.
 class deadline_queue {
 public:
-    /// `run` is called in the timer's handler, and calls run_due().
-    template <class Run>
-    deadline_queue(asio::any_io_executor executor, Run run)
-        : timer_(std::move(executor))
-        , run_(std::move(run)) {}
+    explicit deadline_queue(asio::any_io_executor executor)
+        : timer_(std::move(executor)) {}
+
+    /// What the timer's handler calls, and which calls run_due().
+    void call(std::function<void(boost::system::error_code)> run) { run_ = std::move(run); }
 
     void schedule(timed& t, lease_clock::time_point when) {
         if (t.is_linked()) {

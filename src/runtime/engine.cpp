@@ -69,11 +69,7 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , thread_safe_(options.thread_safe)
     , key_prefix_(options.key_prefix)
     , max_ttl_(options.max_ttl)
-    , deadlines_(executor_, [this](boost::system::error_code ec) {
-        if (ec || stopped_) return;
-        deadlines_.run_due(lease_clock::now());
-        want_turn();
-    }) {
+    , deadlines_(executor_) {
     for (unsigned i = 0; i < instances.size(); ++i) {
         links_.push_back(
             std::make_shared<redis::link>(executor_, i,
@@ -102,6 +98,13 @@ void engine::start() {
     running_ = shared_from_this();
     asio::use_service<engine_service>(asio::query(user_executor_, asio::execution::context))
         .add(weak_from_this());
+    deadlines_.call([weak = weak_from_this()](boost::system::error_code ec) {
+        auto const self = weak.lock();
+        if (ec || !self || self->stopped_) return;
+        self->begin_turn();
+        self->deadlines_.run_due(self->turn_began_);
+        self->end_turn();
+    });
     asio::post(executor_, [self = running_] {
         for (auto const& l : self->links_) l->start();
     });
@@ -247,8 +250,7 @@ void engine::turn() {
         for (auto* op : finished_) operations_.give_back(*op);
     }
     finished_.clear();
-    in_turn_ = true;
-    turn_began_ = lease_clock::now();
+    begin_turn();
     for (auto const& m : taken_) {
         switch (m.what) {
         case message::kind::start:
@@ -266,12 +268,23 @@ void engine::turn() {
         }
     }
     taken_.clear();
+    end_turn();
+}
+
+void engine::begin_turn() {
+    in_turn_ = true;
+    turn_began_ = lease_clock::now();
+}
+
+void engine::end_turn() {
     for (auto const& l : links_) l->flush();
     in_turn_ = false;
     finish_shutdown_if_done();
 }
 
 void engine::on_start(operation& op) {
+    auto const waits = op.what == operation::kind::extend || op.what == operation::kind::lost;
+    if (waits && op.cancel_requested) return complete(op, errc::cancelled);
     switch (op.what) {
     case operation::kind::acquire:
         start_acquire(op);
@@ -294,6 +307,10 @@ void engine::on_start(operation& op) {
 }
 
 void engine::on_cancel(operation& op, asio::cancellation_type_t type) {
+    if (op.where == operation::stage::starting) {
+        op.cancel_requested = true;
+        return;
+    }
     switch (op.what) {
     case operation::kind::acquire: {
         // Asked in the total way, an acquire must have no effect at all; so once it was sent, it has to wait.
@@ -349,6 +366,7 @@ void engine::start_acquire(operation& op) {
     acquiring_.push_back(op);
     counters_.pending.fetch_add(1, std::memory_order_relaxed);
     if (stopping_) return fail_acquire(op, errc::shut_down);
+    if (op.cancel_requested) return fail_acquire(op, errc::cancelled);
     if (op.limit.what == detail::wait_limit::kind::until) {
         if (op.limit.time > std::chrono::nanoseconds::zero()) {
             // A limit too large to be added to the time is no limit.

@@ -85,6 +85,8 @@ private:
     void put(message) noexcept;
     void post_turn();
     void turn();
+    void begin_turn();
+    void end_turn();
     void on_start(operation&);
     void on_cancel(operation&, asio::cancellation_type_t);
     void on_drop(holding&);
