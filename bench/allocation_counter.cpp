@@ -60,7 +60,7 @@ void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
 int posix_memalign(void** block, std::size_t alignment, std::size_t size) noexcept {
     if (alignment % sizeof(void*) != 0 || alignment == 0 || (alignment & (alignment - 1)) != 0) return EINVAL;
     ++count;
-    const int before = errno; // which posix_memalign, unlike memalign, leaves alone
+    int const before = errno; // which posix_memalign, unlike memalign, leaves alone
     void* const got = __libc_memalign(alignment, size);
     errno = before;
     if (got == nullptr) return ENOMEM;

@@ -51,17 +51,17 @@ double in_seconds(nanoseconds d) noexcept {
     return std::chrono::duration<double>{d}.count();
 }
 
-[[noreturn]] void fail(std::uint16_t port, const std::string& what) {
+[[noreturn]] void fail(std::uint16_t port, std::string const& what) {
     throw std::runtime_error("127.0.0.1:" + std::to_string(port) + ": " + what);
 }
 
-[[noreturn]] void fail(std::uint16_t port, const char* what, int error) {
+[[noreturn]] void fail(std::uint16_t port, char const* what, int error) {
     throw std::system_error(error, std::system_category(), "127.0.0.1:" + std::to_string(port) + ": " + what);
 }
 
 class file_descriptor {
 public:
-    file_descriptor(int fd, const char* what)
+    file_descriptor(int fd, char const* what)
         : fd_(fd) {
         if (fd < 0) throw std::system_error(errno, std::system_category(), what);
     }
@@ -112,7 +112,7 @@ private:
 
 std::string encode(std::initializer_list<std::string_view> words) {
     std::string out = "*" + std::to_string(words.size()) + "\r\n";
-    for (const auto word : words) {
+    for (auto const word : words) {
         out += "$" + std::to_string(word.size()) + "\r\n";
         out.append(word).append("\r\n");
     }
@@ -133,7 +133,7 @@ public:
         , number_at_(text_.find(":" + std::string(number_slot) + "\r\n") + 1)
         , token_at_(text_.find("\r\n" + std::string(token_slot) + "\r\n") + 2) {}
 
-    void fill(const char* number, const char* token) noexcept {
+    void fill(char const* number, char const* token) noexcept {
         std::memcpy(text_.data() + number_at_, number, digits);
         std::memcpy(text_.data() + token_at_, token, token_size);
     }
@@ -193,7 +193,7 @@ public:
         end_ += text.size();
     }
 
-    [[nodiscard]] const char* data() const noexcept { return bytes_.data() + begin_; }
+    [[nodiscard]] char const* data() const noexcept { return bytes_.data() + begin_; }
     [[nodiscard]] std::size_t size() const noexcept { return end_ - begin_; }
 
     void consume(std::size_t n) noexcept {
@@ -219,9 +219,9 @@ file_descriptor connect_to(std::uint16_t port) {
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    if (::connect(fd.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address) != 0)
         fail(port, "connect", errno);
-    const int on = 1;
+    int const on = 1;
     if (::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0)
         fail(port, "TCP_NODELAY", errno);
     return fd;
@@ -233,7 +233,7 @@ std::string greet(int fd, std::uint16_t port) {
     patience.tv_sec = handshake_patience.count();
     if (::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0)
         fail(port, "SO_RCVTIMEO", errno);
-    const auto hello = encode({"HELLO", "3"}) + encode({"SCRIPT", "LOAD", delete_if_mine});
+    auto const hello = encode({"HELLO", "3"}) + encode({"SCRIPT", "LOAD", delete_if_mine});
     if (::send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(hello.size()))
         fail(port, "handshake", errno);
 
@@ -243,16 +243,16 @@ std::string greet(int fd, std::uint16_t port) {
     std::string got;
     for (;;) {
         std::array<char, 4096> part;
-        const auto n = ::recv(fd, part.data(), part.size(), 0);
+        auto const n = ::recv(fd, part.data(), part.size(), 0);
         if (n < 0) fail(port, "handshake", errno);
         if (n == 0) fail(port, "closed in the handshake");
         got.append(part.data(), static_cast<std::size_t>(n));
-        const auto error = got.front() == '-' ? 0 : got.find("\r\n-");
+        auto const error = got.front() == '-' ? 0 : got.find("\r\n-");
         if (error != got.npos && got.ends_with("\r\n")) {
-            const auto text = got.find('-', error);
+            auto const text = got.find('-', error);
             fail(port, "handshake: " + got.substr(text, got.find('\r', text) - text));
         }
-        const auto at = got.rfind(sha_header);
+        auto const at = got.rfind(sha_header);
         if (at != got.npos && got.size() == at + sha_header.size() + sha_size + 2)
             return got.substr(at + sha_header.size(), sha_size);
     }
@@ -299,7 +299,7 @@ public:
         , watchdog_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create")
         , tasks_(options_.tasks)
         , events_(options_.ports.size() + 1) {
-        const auto n = options_.ports.size();
+        auto const n = options_.ports.size();
         if (n == 0 || n > most_instances) throw std::runtime_error("the floor takes 1 to 64 instances");
         if (options_.tasks == 0 || options_.tasks > most_tasks)
             throw std::runtime_error("the floor takes 1 to 10^7 - 1 tasks");
@@ -308,7 +308,7 @@ public:
 
         std::string sha;
         connections_.reserve(n);
-        for (const auto port : options_.ports) {
+        for (auto const port : options_.ports) {
             auto& c = connections_.emplace_back(port, tasks_.size());
             sha = greet(c.fd.get(), port); // the hash of one script: the same everywhere
             if (::fcntl(c.fd.get(), F_SETFL, O_NONBLOCK) != 0) fail(port, "O_NONBLOCK", errno);
@@ -320,12 +320,12 @@ public:
         if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, watchdog_.get(), &event) != 0)
             throw std::system_error(errno, std::system_category(), "epoll_ctl");
 
-        const auto key = "bench:" + options_.prefix + ":" + std::string(command::number_slot);
+        auto const key = "bench:" + options_.prefix + ":" + std::string(command::number_slot);
         acquire_ =
             command({"SET", key, command::token_slot, "NX", "PX", std::to_string(options_.ttl.count())});
         release_ = command({"EVALSHA", sha, "1", key, command::token_slot});
         for (unsigned i = 0; i != options_.tasks; ++i) {
-            const auto number = numbered(i);
+            auto const number = numbered(i);
             std::copy(number.begin(), number.end(), tasks_[i].number.begin());
         }
     }
@@ -335,8 +335,8 @@ public:
         result_ = &result;
         set_watchdog(how_long + drain_patience);
 
-        const auto cpu_began = read_clock(CLOCK_THREAD_CPUTIME_ID);
-        const auto began = time_ = now();
+        auto const cpu_began = read_clock(CLOCK_THREAD_CPUTIME_ID);
+        auto const began = time_ = now();
         deadline_ = began + how_long;
         for (std::uint32_t i = 0; i != tasks_.size(); ++i) acquire(i);
         active_ = tasks_.size();
@@ -385,10 +385,10 @@ private:
 
     /// Takes in what has come, lets the tasks go on, and writes what they have to say, once to each instance.
     void turn() {
-        const int n = ::epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), -1);
+        int const n = ::epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), -1);
         if (n < 0 && errno != EINTR) throw std::system_error(errno, std::system_category(), "epoll_wait");
         for (int i = 0; i < n; ++i) {
-            const auto& event = events_[static_cast<std::size_t>(i)];
+            auto const& event = events_[static_cast<std::size_t>(i)];
             if (event.data.u64 == connections_.size()) overdue();
             auto& c = connections_[event.data.u64];
             if ((event.events & EPOLLOUT) != 0) {
@@ -401,7 +401,7 @@ private:
     }
 
     [[noreturn]] void overdue() const {
-        for (const auto& c : connections_)
+        for (auto const& c : connections_)
             if (!c.waiting.empty()) fail(c.port, "owes replies long after the end of the run");
         throw std::logic_error("the floor waits for nothing");
     }
@@ -409,7 +409,7 @@ private:
     void flush() {
         for (auto& c : connections_) {
             if (c.out.size() == 0 || c.congested) continue;
-            const auto n = ::send(c.fd.get(), c.out.data(), c.out.size(), MSG_NOSIGNAL);
+            auto const n = ::send(c.fd.get(), c.out.data(), c.out.size(), MSG_NOSIGNAL);
             if (n < 0 && errno != EAGAIN && errno != EINTR) fail(c.port, "write", errno);
             if (n > 0) c.out.consume(static_cast<std::size_t>(n));
             if (c.out.size() == 0) continue;
@@ -419,14 +419,14 @@ private:
     }
 
     void read(connection& c) {
-        const auto n = ::recv(c.fd.get(), c.in.data() + c.kept, c.in.size() - c.kept, 0);
+        auto const n = ::recv(c.fd.get(), c.in.data() + c.kept, c.in.size() - c.kept, 0);
         if (n < 0) {
             if (errno == EAGAIN || errno == EINTR) return;
             fail(c.port, "read", errno);
         }
         if (n == 0) fail(c.port, "closed the connection");
-        const char* const end = c.in.data() + c.kept + static_cast<std::size_t>(n);
-        const char* const rest = parse(c, c.in.data(), end);
+        char const* const end = c.in.data() + c.kept + static_cast<std::size_t>(n);
+        char const* const rest = parse(c, c.in.data(), end);
         c.kept = static_cast<std::size_t>(end - rest);
         if (c.kept == c.in.size()) fail(c.port, "sent an endless reply");
         if (c.kept != 0) std::memmove(c.in.data(), rest, c.kept);
@@ -434,19 +434,19 @@ private:
 
     /// The commands know four replies: "+OK", the null "_", ":1" and ":0". Gives the first byte not
     /// understood yet.
-    const char* parse(connection& c, const char* p, const char* end) {
+    char const* parse(connection& c, char const* p, char const* end) {
         while (p != end) {
             const std::size_t size = *p == '+' ? 5 : *p == ':' ? 4 : 3;
             if (static_cast<std::size_t>(end - p) < size) break;
             const std::string_view reply(p, size);
-            const bool yes = reply == ":1\r\n" || reply == "+OK\r\n";
+            bool const yes = reply == ":1\r\n" || reply == "+OK\r\n";
             if (!yes && reply != ":0\r\n" && reply != "_\r\n") {
-                const char* const line_end = std::find(p, end, '\r');
+                char const* const line_end = std::find(p, end, '\r');
                 if (line_end == end) break;
                 fail(c.port, "unexpected reply: " + std::string(p, line_end));
             }
             if (c.waiting.empty()) fail(c.port, "answered what was not asked");
-            const auto [index, step] = c.waiting.pop();
+            auto const [index, step] = c.waiting.pop();
             if ((step % 2 == 0) != (*p == '+' || *p == '_'))
                 fail(c.port, "gave the reply of another command");
             if (tasks_[index].step == step) answer(index, yes);

@@ -18,14 +18,14 @@ namespace holdfast::bench {
 class latency {
 public:
     void record(std::chrono::nanoseconds sample) noexcept {
-        const auto ns = std::clamp<std::int64_t>(sample.count(), 0, longest);
+        auto const ns = std::clamp<std::int64_t>(sample.count(), 0, longest);
         ++buckets_[bucket_of(static_cast<std::uint64_t>(ns))];
         ++count_;
         sum_ns_ += ns;
         longest_ns_ = std::max(longest_ns_, ns);
     }
 
-    void merge(const latency& other) noexcept {
+    void merge(latency const& other) noexcept {
         for (std::size_t i = 0; i != buckets_.size(); ++i) buckets_[i] += other.buckets_[i];
         count_ += other.count_;
         sum_ns_ += other.sum_ns_;
@@ -48,7 +48,7 @@ public:
     /// the median, percentile(100) is max().
     [[nodiscard]] double percentile(double percent) const noexcept {
         if (percent >= 100.0) return max();
-        const double wanted = std::max(percent, 0.0) / 100.0 * static_cast<double>(count_);
+        double const wanted = std::max(percent, 0.0) / 100.0 * static_cast<double>(count_);
         std::uint64_t seen = 0;
         for (std::size_t i = 0; i != buckets_.size(); ++i) {
             seen += buckets_[i];
@@ -66,14 +66,14 @@ private:
     // Octave 0 holds 0 to 127 ns, one bucket each; octave o > 0 holds [128 << (o - 1), 256 << (o - 1)).
     static constexpr std::size_t bucket_of(std::uint64_t ns) noexcept {
         if (ns < per_octave) return static_cast<std::size_t>(ns);
-        const auto shift = static_cast<unsigned>(std::bit_width(ns)) - 1U - precision;
+        auto const shift = static_cast<unsigned>(std::bit_width(ns)) - 1U - precision;
         return (std::size_t{shift} + 1) * per_octave + static_cast<std::size_t>(ns >> shift) - per_octave;
     }
 
     static constexpr double middle_of(std::size_t bucket) noexcept {
         if (bucket < per_octave) return static_cast<double>(bucket);
-        const auto shift = bucket / per_octave - 1;
-        const auto low = std::uint64_t{bucket % per_octave + per_octave} << shift;
+        auto const shift = bucket / per_octave - 1;
+        auto const low = std::uint64_t{bucket % per_octave + per_octave} << shift;
         return static_cast<double>(low) + static_cast<double>((std::uint64_t{1} << shift) - 1) / 2.0;
     }
 

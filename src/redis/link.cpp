@@ -57,8 +57,12 @@ std::string message_for(boost::system::error_code ec) {
 /// OK or null from SET, 1 or 0 from a script or a native delete; nothing for what is neither.
 std::optional<bool> truth(int type, std::string_view value) {
     if (is_null(type)) return false;
-    if (type == static_cast<int>(resp3::simple_string) && value == "OK") return true;
-    if (type == static_cast<int>(resp3::number) && (value == "1" || value == "0")) return value == "1";
+    if (type == static_cast<int>(resp3::simple_string)) {
+        if (value.size() == 2 && value[0] == 'O' && value[1] == 'K') return true;
+    } else if (type == static_cast<int>(resp3::number) && value.size() == 1) {
+        if (value[0] == '1') return true;
+        if (value[0] == '0') return false;
+    }
     return std::nullopt;
 }
 
@@ -389,32 +393,34 @@ void link::on_lock_reply(entry& e, int type, std::string_view value) {
     if (is_error(type) && value.starts_with("NOSCRIPT") && !e.whole_script) return resend_whole(std::move(e));
     auto const who = std::move(e.who);
     if (e.answered) return;
-    using protocol::command;
     using protocol::verdict;
-    answer a;
-    std::string message;
-    if (is_error(type)) {
-        auto const why = classify(value);
-        message = presentable(presentable(value, options_.address.password()), who->about().token);
-        a = {.verdict = verdict::refused, .why = why, .message = message};
-        // It has become a replica since its probe: the next one will say when it is a primary again.
-        if (why == errc::read_only) refuse(why, value);
-    } else if (e.what == command::inspect) {
-        // A lock is a string; "none" means that it has just gone.
-        auto const is_lock = value == "string" || value == "none";
-        if (!is_lock) message = "the key holds a " + presentable(value, {}) + ", not a lock";
-        a = {.verdict = is_lock ? verdict::yes : verdict::refused,
-             .why = is_lock ? errc{} : errc::wrong_type,
-             .message = message,
-             .ttl_left = inspected_ttl_};
-    } else if (auto const done = truth(type, value)) {
-        a.verdict = *done ? verdict::yes : verdict::no;
-    } else {
-        message = "an answer that fits no command of ours";
-        a = {.verdict = verdict::unknown, .why = errc::not_redis, .message = message};
-        refuse(errc::not_redis, message);
+    if (e.what == protocol::command::inspect && !is_error(type)) return on_inspected(*who, e, value);
+    if (auto const done = truth(type, value)) {
+        return who->on_answer(instance_, e.what, e.round, {.verdict = *done ? verdict::yes : verdict::no});
     }
-    who->on_answer(instance_, e.what, e.round, a);
+    if (!is_error(type)) {
+        std::string_view const message = "an answer that fits no command of ours";
+        refuse(errc::not_redis, message);
+        return who->on_answer(instance_, e.what, e.round,
+                              {.verdict = verdict::unknown, .why = errc::not_redis, .message = message});
+    }
+    auto const why = classify(value);
+    auto const message = presentable(presentable(value, options_.address.password()), who->about().token);
+    // It has become a replica since its probe: the next one will say when it is a primary again.
+    if (why == errc::read_only) refuse(why, value);
+    who->on_answer(instance_, e.what, e.round, {.verdict = verdict::refused, .why = why, .message = message});
+}
+
+void link::on_inspected(exchange& who, entry const& e, std::string_view type_of_key) {
+    using protocol::verdict;
+    // A lock is a string; "none" means that it has just gone.
+    if (type_of_key == "string" || type_of_key == "none") {
+        return who.on_answer(instance_, e.what, e.round,
+                             {.verdict = verdict::yes, .ttl_left = inspected_ttl_});
+    }
+    auto const message = "the key holds a " + presentable(type_of_key, {}) + ", not a lock";
+    who.on_answer(instance_, e.what, e.round,
+                  {.verdict = verdict::refused, .why = errc::wrong_type, .message = message});
 }
 
 void link::resend_whole(entry e) {

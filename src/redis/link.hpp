@@ -146,6 +146,7 @@ private:
     void on_replied(batch&);
     void on_lock_reply(entry&, int type, std::string_view value);
     void on_probe_reply(entry const&, int type, std::string_view value);
+    void on_inspected(exchange&, entry const&, std::string_view type_of_key);
     void resend_whole(entry);
     void recycle(batch_ptr);
     batch_ptr fresh_batch();

@@ -115,31 +115,37 @@ std::unique_lock<std::mutex> engine::lock_inbox() const {
 }
 
 void engine::submit(operation::kind what, detail::lock_state_ptr lock, detail::wait_limit limit,
-                    detail::lease_ref lease, operation::any_handler handler) {
-    operation* op = nullptr;
-    {
-        auto const guard = lock_inbox();
-        if (dead_) return;
-        op = &operations_.take(*this);
-    }
-    op->what = what;
-    op->where = operation::stage::starting;
-    op->cancel_requested = false;
-    op->lock = std::move(lock);
-    op->limit = limit;
-    op->lease = std::move(lease);
-    op->handler = std::move(handler);
-    std::visit(
-        [&](auto& h) {
-            if constexpr (!std::is_same_v<std::decay_t<decltype(h)>, std::monostate>) {
-                auto slot = asio::get_associated_cancellation_slot(h);
-                if (slot.is_connected()) {
-                    slot.template emplace<canceller>(weak_from_this(), op, op->generation);
-                }
+                    detail::lease_ref lease, operation::any_handler&& handler) {
+    auto const slot = std::visit(
+        [](auto const& h) {
+            if constexpr (std::is_same_v<std::decay_t<decltype(h)>, std::monostate>) {
+                return asio::cancellation_slot();
+            } else {
+                return asio::get_associated_cancellation_slot(h);
             }
         },
-        op->handler);
-    put({.what = message::kind::start, .op = op});
+        handler);
+    {
+        auto guard = lock_inbox();
+        if (dead_) return;
+        auto& op = operations_.take(*this);
+        op.what = what;
+        op.where = operation::stage::starting;
+        op.cancel_requested = false;
+        op.lock = std::move(lock);
+        op.limit = limit;
+        op.lease = std::move(lease);
+        op.handler = std::move(handler);
+        if (slot.is_connected()) {
+            // Not under the mutex: the slot may have to let go of an older handler of the user.
+            if (guard) guard.unlock();
+            asio::cancellation_slot(slot).emplace<canceller>(weak_from_this(), &op, op.generation);
+            if (thread_safe_) guard.lock();
+        }
+        inbox_.push_back({.what = message::kind::start, .op = &op});
+        if (std::exchange(turn_pending_, true)) return;
+    }
+    post_turn();
 }
 
 void engine::cancel(operation& op, std::uint32_t generation, asio::cancellation_type_t type) noexcept {
@@ -722,29 +728,34 @@ void engine::on_drop(holding& h) {
 // Completion
 //
 
-operation::any_handler engine::finish(operation& op) {
-    deadlines_.cancel(op);
-    static_cast<operation_hook&>(op).unlink();
-    if (op.what == operation::kind::acquire) counters_.pending.fetch_sub(1, std::memory_order_relaxed);
-    ++op.generation;
-    finished_.push_back(&op);
-    op.lock.reset();
-    op.lease = {};
-    return std::exchange(op.handler, {});
-}
-
 void engine::complete(operation& op, error e, detail::lease_ref lease) {
-    auto handler = finish(op);
-    if (auto* const h = std::get_if<detail::acquire_handler>(&handler)) {
-        std::move (*h)(std::move(e), holdfast::lease(std::move(lease)));
-    } else if (auto* const other = std::get_if<detail::error_handler>(&handler)) {
-        std::move (*other)(std::move(e));
+    if (auto* const acquire = std::get_if<detail::acquire_handler>(&op.handler)) {
+        auto handler = std::move(*acquire);
+        finish(op);
+        std::move(handler)(std::move(e), holdfast::lease(std::move(lease)));
+    } else if (auto* const other = std::get_if<detail::error_handler>(&op.handler)) {
+        auto handler = std::move(*other);
+        finish(op);
+        std::move(handler)(std::move(e));
     }
 }
 
 void engine::complete(operation& op, release_result r) {
-    auto handler = finish(op);
-    if (auto* const h = std::get_if<detail::release_handler>(&handler)) std::move (*h)(r);
+    auto handler = std::move(std::get<detail::release_handler>(op.handler));
+    finish(op);
+    std::move(handler)(r);
+}
+
+// Free for its next use; before its handler is called.
+void engine::finish(operation& op) {
+    deadlines_.cancel(op);
+    static_cast<operation_hook&>(op).unlink();
+    if (op.what == operation::kind::acquire) counters_.pending.fetch_sub(1, std::memory_order_relaxed);
+    ++op.generation;
+    op.handler = {};
+    op.lock.reset();
+    op.lease = {};
+    finished_.push_back(&op);
 }
 
 //

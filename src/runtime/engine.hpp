@@ -41,7 +41,7 @@ public:
 
     // From any thread.
     void submit(operation::kind, detail::lock_state_ptr, detail::wait_limit, detail::lease_ref,
-                operation::any_handler);
+                operation::any_handler&&);
     void cancel(operation&, std::uint32_t generation, asio::cancellation_type_t) noexcept;
     void drop(detail::lease_core&) noexcept;
     void shut_down_in_background() noexcept;
@@ -120,7 +120,7 @@ private:
 
     void complete(operation&, error, detail::lease_ref = {});
     void complete(operation&, release_result);
-    operation::any_handler finish(operation&);
+    void finish(operation&);
 
     void begin_shutdown();
     void finish_shutdown_if_done();

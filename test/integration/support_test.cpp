@@ -28,7 +28,7 @@ struct one_server {
     redis_cli cli{redis};
 };
 
-bool exists_file(const std::string& path) {
+bool exists_file(std::string const& path) {
     return std::filesystem::exists(path);
 }
 
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(resp_reads_what_it_writes) {
         BOOST_TEST(part.size() == size); // an incomplete reply is left alone
     }
     std::string_view all = wire;
-    const auto whole = resp::take_reply(all);
+    auto const whole = resp::take_reply(all);
     BOOST_REQUIRE(whole.has_value());
     BOOST_TEST(all.empty());
     BOOST_TEST(whole->elements().size() == 7U);
@@ -104,8 +104,8 @@ BOOST_FIXTURE_TEST_CASE(server_freezes_and_thaws, one_server) {
 }
 
 BOOST_FIXTURE_TEST_CASE(server_killed_refuses_and_comes_back_on_its_port, one_server) {
-    const auto port = redis.port();
-    const auto run_id = cli.info("run_id");
+    auto const port = redis.port();
+    auto const run_id = cli.info("run_id");
     redis.freeze();
     redis.kill();
     BOOST_TEST(!redis.running());
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(server_that_cannot_start_says_why) {
     try {
         server redis{{.arguments = {"--no-such-option", "1"}}};
         BOOST_ERROR("it started");
-    } catch (const std::runtime_error& error) {
+    } catch (std::runtime_error const& error) {
         BOOST_TEST(std::string{error.what()}.find("no-such-option") != std::string::npos);
     }
     server_options nothing;
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(server_in_cluster_and_sentinel_mode) {
 
 BOOST_AUTO_TEST_CASE(every_available_kind_starts) {
     BOOST_TEST(!available_servers().empty());
-    for (const server_kind& kind : available_servers()) {
+    for (server_kind const& kind : available_servers()) {
         BOOST_TEST_CONTEXT(kind.name) {
             server_options options;
             options.kind = kind;
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(every_available_kind_starts) {
 BOOST_AUTO_TEST_CASE(fleet_starts_together) {
     fleet five{5};
     std::set<std::string> distinct;
-    for (const std::string& address : five.addresses()) distinct.insert(address);
+    for (std::string const& address : five.addresses()) distinct.insert(address);
     BOOST_TEST(distinct.size() == 5U);
     BOOST_TEST(five.quorum() == 3U);
     five.freeze(2);
@@ -233,7 +233,7 @@ BOOST_FIXTURE_TEST_CASE(witness_plays_a_foreign_client, one_server) {
 }
 
 BOOST_AUTO_TEST_CASE(fakes_misbehave) {
-    const auto ask = [](const fake_server& fake) {
+    auto const ask = [](fake_server const& fake) {
         return redis_cli{fake.port(), {}, 50ms}.command({"HELLO", "3"});
     };
     for (const behaviour how : all_behaviours) {
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(fakes_misbehave) {
             if (how == behaviour::silent || how == behaviour::huge_bulk) {
                 BOOST_CHECK_THROW(ask(fake), cli_timeout);
             } else {
-                BOOST_CHECK_EXCEPTION(ask(fake), cli_error, [](const cli_error& error) {
+                BOOST_CHECK_EXCEPTION(ask(fake), cli_error, [](cli_error const& error) {
                     return dynamic_cast<const cli_timeout*>(&error) == nullptr;
                 });
             }
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(fakes_misbehave) {
 
 BOOST_AUTO_TEST_CASE(fake_follows_its_script) {
     std::atomic<int> evaluations = 0;
-    fake_server fake{[&](const command_line& words) {
+    fake_server fake{[&](command_line const& words) {
         if (is_command(words, "hello")) return resp::error("ERR unknown command 'HELLO'");
         if (is_command(words, "EVALSHA"))
             return ++evaluations == 1 ? resp::error("NOSCRIPT No matching script.") : resp::integer(1);
@@ -317,7 +317,7 @@ BOOST_FIXTURE_TEST_CASE(proxy_loses_the_reply_of_an_executed_command, proxied) {
     client.send({"SET", "k", "v"});
     BOOST_REQUIRE(wire.wait_for_held_replies(1));
     BOOST_TEST(cli.get("k").value() == "v");
-    for (const auto kind : {proxy::cut_kind::end, proxy::cut_kind::reset}) {
+    for (auto const kind : {proxy::cut_kind::end, proxy::cut_kind::reset}) {
         wire.cut(kind);
         BOOST_CHECK_THROW((void)client.receive(), cli_error);
         BOOST_TEST(wire.replies_forwarded() == 0U);
@@ -349,7 +349,7 @@ BOOST_FIXTURE_TEST_CASE(proxy_holds_requests, proxied) {
 
 BOOST_FIXTURE_TEST_CASE(proxy_cuts_after_replies, proxied) {
     wire.cut_after_replies(2);
-    for (const char* key : {"a", "b", "c"}) client.send({"SET", key, "v"});
+    for (char const* key : {"a", "b", "c"}) client.send({"SET", key, "v"});
     BOOST_TEST(client.receive().is_ok());
     BOOST_TEST(client.receive().is_ok());
     BOOST_CHECK_THROW((void)client.receive(), cli_error);
@@ -370,18 +370,18 @@ BOOST_FIXTURE_TEST_CASE(proxy_goes_down_and_up, proxied) {
 
 BOOST_FIXTURE_TEST_CASE(proxy_delays_replies, proxied) {
     wire.delay_replies(40ms);
-    const auto start = std::chrono::steady_clock::now();
+    auto const start = std::chrono::steady_clock::now();
     BOOST_TEST(client.command({"PING"}).string() == "PONG");
     BOOST_CHECK(std::chrono::steady_clock::now() - start >= 40ms);
 }
 
 BOOST_FIXTURE_TEST_CASE(proxy_intercepts_in_order, proxied) {
-    wire.intercept([&](const command_line& words) -> std::optional<std::string> {
+    wire.intercept([&](command_line const& words) -> std::optional<std::string> {
         if (is_command(words, "EVALSHA")) return resp::error("NOSCRIPT No matching script.");
         if (is_command(words, "SET")) wire.hold_replies();
         return std::nullopt;
     });
-    for (const command_line& words :
+    for (command_line const& words :
          {command_line{"PING"}, command_line{"EVALSHA", "0"}, command_line{"DBSIZE"}})
         client.send(words);
     BOOST_TEST(client.receive().string() == "PONG");

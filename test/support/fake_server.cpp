@@ -47,11 +47,11 @@ std::ostream& operator<<(std::ostream& out, behaviour what) {
     return out << "unknown behaviour";
 }
 
-bool is_command(const command_line& words, std::string_view name) {
+bool is_command(command_line const& words, std::string_view name) {
     return !words.empty() && equal_ignoring_case(words[0], name);
 }
 
-bool is_command(const command_line& words, std::string_view name, std::string_view second) {
+bool is_command(command_line const& words, std::string_view name, std::string_view second) {
     return words.size() > 1 && is_command(words, name) && equal_ignoring_case(words[1], second);
 }
 
@@ -66,17 +66,17 @@ public:
         if (!script_ && how_ == behaviour::refused) return;
         listener_ = net::listen_on(port_);
         thread_.start([this](std::vector<pollfd>& watched) { return prepare(watched); },
-                      [this](const pollfd* watched) { handle(watched); });
+                      [this](pollfd const* watched) { handle(watched); });
     }
 
     ~engine() { thread_.stop(); }
-    engine(const engine&) = delete;
-    engine& operator=(const engine&) = delete;
+    engine(engine const&) = delete;
+    engine& operator=(engine const&) = delete;
 
-    [[nodiscard]] const net::reserved_port& port() const noexcept { return port_; }
+    [[nodiscard]] net::reserved_port const& port() const noexcept { return port_; }
 
     // A script may call these as well; then `connections_` is being walked.
-    void push(const std::string& bytes) {
+    void push(std::string const& bytes) {
         thread_.run([&] {
             for (connection& one : connections_) {
                 one.out += bytes;
@@ -115,15 +115,15 @@ private:
 
     int prepare(std::vector<pollfd>& watched) {
         watched.push_back({listener_.get(), POLLIN, 0});
-        for (const connection& one : connections_) {
-            const int events = POLLIN | (one.out.empty() && !one.flooding ? 0 : POLLOUT);
+        for (connection const& one : connections_) {
+            int const events = POLLIN | (one.out.empty() && !one.flooding ? 0 : POLLOUT);
             watched.push_back({one.socket.get(), static_cast<short>(events), 0});
         }
         return -1;
     }
 
-    void handle(const pollfd* watched) {
-        const bool incoming = (watched++)->revents != 0;
+    void handle(pollfd const* watched) {
+        bool const incoming = (watched++)->revents != 0;
         handling_ = true;
         for (connection& one : connections_)
             if ((watched++)->revents != 0) serve(one);
@@ -191,18 +191,18 @@ private:
                 }
                 answer(one, *words);
             }
-        } catch (const resp::malformed& error) {
+        } catch (resp::malformed const& error) {
             one.out += resp::error(std::string{"ERR Protocol error: "} + error.what());
             one.closing = true;
         }
         one.in.erase(0, one.in.size() - rest.size());
     }
 
-    void answer(connection& one, const command_line& words) {
+    void answer(connection& one, command_line const& words) {
         std::string bytes;
         try {
             bytes = script_(words);
-        } catch (const std::exception& error) {
+        } catch (std::exception const& error) {
             bytes = resp::error(std::string{"ERR the script of the fake server threw: "} + error.what());
         }
         if (bytes == hang_up)
@@ -213,7 +213,7 @@ private:
 
     void remove_closed() {
         connections_.remove_if(
-            [](const connection& one) { return one.broken || (one.closing && one.out.empty()); });
+            [](connection const& one) { return one.broken || (one.closing && one.out.empty()); });
         connected = connections_.size();
     }
 
@@ -254,7 +254,7 @@ std::size_t fake_server::received() const noexcept {
 std::vector<command_line> fake_server::commands() const {
     return engine_->commands();
 }
-void fake_server::push(const std::string& bytes) {
+void fake_server::push(std::string const& bytes) {
     engine_->push(bytes);
 }
 void fake_server::cut() {
@@ -264,7 +264,7 @@ void fake_server::cut() {
 std::size_t fake_server::count(std::string_view name) const {
     const std::vector<command_line> all = commands();
     return static_cast<std::size_t>(std::count_if(
-        all.begin(), all.end(), [&](const command_line& words) { return is_command(words, name); }));
+        all.begin(), all.end(), [&](command_line const& words) { return is_command(words, name); }));
 }
 
 } // namespace holdfast::test

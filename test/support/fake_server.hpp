@@ -39,7 +39,7 @@ public:
     // Gets each command, in order, and returns the bytes of the answer (see resp::). It runs in the fake's
     // thread, one call at a time: no assertions of Boost.Test in it. What it shares with the test must be
     // atomic or locked. An exception from it is answered as an error.
-    using script = std::function<std::string(const command_line& words)>;
+    using script = std::function<std::string(command_line const& words)>;
 
     // A script returns these instead of bytes:
     static const std::string no_answer; // this command never gets one (the later ones may)
@@ -49,8 +49,8 @@ public:
     explicit fake_server(script answers);
     ~fake_server();
 
-    fake_server(const fake_server&) = delete;
-    fake_server& operator=(const fake_server&) = delete;
+    fake_server(fake_server const&) = delete;
+    fake_server& operator=(fake_server const&) = delete;
 
     [[nodiscard]] std::uint16_t port() const noexcept;
     [[nodiscard]] std::string address() const;
@@ -65,7 +65,7 @@ public:
     [[nodiscard]] std::size_t count(std::string_view name) const;
 
     // Sends bytes to every connection, unasked for: resp::invalidation("key").
-    void push(const std::string& bytes);
+    void push(std::string const& bytes);
     // Closes every connection; new ones are accepted.
     void cut();
 
@@ -76,7 +76,7 @@ private:
 
 // Whether the words are this command; upper and lower case are the same. is_command(words, "CLIENT",
 // "TRACKING")
-[[nodiscard]] bool is_command(const command_line& words, std::string_view name);
-[[nodiscard]] bool is_command(const command_line& words, std::string_view name, std::string_view second);
+[[nodiscard]] bool is_command(command_line const& words, std::string_view name);
+[[nodiscard]] bool is_command(command_line const& words, std::string_view name, std::string_view second);
 
 } // namespace holdfast::test

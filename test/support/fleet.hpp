@@ -13,13 +13,13 @@ namespace holdfast::test {
 // Starts all servers at once and returns when every one answers.
 class fleet {
 public:
-    explicit fleet(std::size_t size, const server_options& options = {})
+    explicit fleet(std::size_t size, server_options const& options = {})
         : fleet{std::vector<server_options>(size, options)} {}
 
-    explicit fleet(const std::vector<server_options>& each) {
-        for (const server_options& options : each)
+    explicit fleet(std::vector<server_options> const& each) {
+        for (server_options const& options : each)
             servers_.push_back(std::make_unique<server>(options, server::without_waiting{}));
-        for (const auto& one : servers_) one->wait_ready();
+        for (auto const& one : servers_) one->wait_ready();
     }
 
     [[nodiscard]] std::size_t size() const noexcept { return servers_.size(); }
@@ -28,7 +28,7 @@ public:
 
     [[nodiscard]] std::vector<std::string> addresses() const {
         std::vector<std::string> all;
-        for (const auto& one : servers_) all.push_back(one->address());
+        for (auto const& one : servers_) all.push_back(one->address());
         return all;
     }
 
@@ -41,7 +41,7 @@ public:
     }
 
     void thaw_all() {
-        for (const auto& one : servers_) one->thaw();
+        for (auto const& one : servers_) one->thaw();
     }
 
     // for (server& one : fleet)
@@ -55,7 +55,7 @@ public:
             ++at_;
             return *this;
         }
-        friend bool operator==(const iterator&, const iterator&) = default;
+        friend bool operator==(iterator const&, iterator const&) = default;
 
     private:
         inner at_;

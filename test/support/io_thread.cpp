@@ -32,7 +32,7 @@ void io_thread::wake() {
     [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
 }
 
-void io_thread::run(const std::function<void()>& task) {
+void io_thread::run(std::function<void()> const& task) {
     if (!thread_.joinable() || std::this_thread::get_id() == thread_.get_id()) {
         task();
         return;
@@ -47,7 +47,7 @@ void io_thread::run(const std::function<void()>& task) {
     done.get();
 }
 
-void io_thread::serve(const prepare_function& prepare, const handle_function& handle) {
+void io_thread::serve(prepare_function const& prepare, handle_function const& handle) {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr); // signals are for the threads of the test
@@ -64,7 +64,7 @@ void io_thread::serve(const prepare_function& prepare, const handle_function& ha
         if (stopping) return;
 
         watched.assign(1, pollfd{wake_.get(), POLLIN, 0});
-        const int timeout = prepare(watched);
+        int const timeout = prepare(watched);
         if (::poll(watched.data(), watched.size(), timeout) < 0) continue;
         if (watched.front().revents != 0) {
             std::uint64_t count = 0;
@@ -74,7 +74,7 @@ void io_thread::serve(const prepare_function& prepare, const handle_function& ha
     }
 }
 
-bool write_some(const net::unique_fd& socket, std::string& bytes) {
+bool write_some(net::unique_fd const& socket, std::string& bytes) {
     std::size_t written = 0;
     bool intact = true;
     while (written < bytes.size()) {
@@ -91,7 +91,7 @@ bool write_some(const net::unique_fd& socket, std::string& bytes) {
     return intact;
 }
 
-bool read_some(const net::unique_fd& socket, std::string& bytes) {
+bool read_some(net::unique_fd const& socket, std::string& bytes) {
     char buffer[64 * 1024];
     for (;;) {
         const ssize_t count = ::recv(socket.get(), buffer, sizeof buffer, 0);

@@ -19,22 +19,22 @@ public:
     // Appends what is to be watched; returns the timeout of poll() in ms, -1 for none.
     using prepare_function = std::function<int(std::vector<pollfd>&)>;
     // Gets what prepare() appended, in the same order, with `revents`.
-    using handle_function = std::function<void(const pollfd*)>;
+    using handle_function = std::function<void(pollfd const*)>;
 
     io_thread() = default;
     ~io_thread() { stop(); }
-    io_thread(const io_thread&) = delete;
-    io_thread& operator=(const io_thread&) = delete;
+    io_thread(io_thread const&) = delete;
+    io_thread& operator=(io_thread const&) = delete;
 
     void start(prepare_function prepare, handle_function handle);
     void stop();
 
     // Runs `task` in the thread, between two turns of it, and returns when it has run. In the thread itself
     // it runs at once.
-    void run(const std::function<void()>& task);
+    void run(std::function<void()> const& task);
 
 private:
-    void serve(const prepare_function& prepare, const handle_function& handle);
+    void serve(prepare_function const& prepare, handle_function const& handle);
     void wake();
 
     net::unique_fd wake_;
@@ -45,9 +45,9 @@ private:
 };
 
 // Writes of `bytes` what a non-blocking socket takes; false when the connection is broken.
-[[nodiscard]] bool write_some(const net::unique_fd& socket, std::string& bytes);
+[[nodiscard]] bool write_some(net::unique_fd const& socket, std::string& bytes);
 
 // Appends what there is to read; false at the end of the stream or when the connection is broken.
-[[nodiscard]] bool read_some(const net::unique_fd& socket, std::string& bytes);
+[[nodiscard]] bool read_some(net::unique_fd const& socket, std::string& bytes);
 
 } // namespace holdfast::test

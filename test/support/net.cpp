@@ -13,7 +13,7 @@ namespace holdfast::test::net {
 
 namespace {
 
-[[noreturn]] void fail(const char* what) {
+[[noreturn]] void fail(char const* what) {
     throw std::system_error{errno, std::generic_category(), what};
 }
 
@@ -25,8 +25,8 @@ sockaddr_in loopback(std::uint16_t port) {
     return address;
 }
 
-void set_flag(const unique_fd& socket, int level, int option) {
-    const int on = 1;
+void set_flag(unique_fd const& socket, int level, int option) {
+    int const on = 1;
     if (::setsockopt(socket.get(), level, option, &on, sizeof on) != 0) fail("setsockopt");
 }
 
@@ -35,14 +35,14 @@ unique_fd bound_socket(std::uint16_t port) {
     if (!socket) fail("socket");
     set_flag(socket, SOL_SOCKET, SO_REUSEADDR);
     const sockaddr_in address = loopback(port);
-    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fail("bind");
+    if (::bind(socket.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address) != 0) fail("bind");
     return socket;
 }
 
-unique_fd connect_socket(unique_fd socket, const sockaddr* address, socklen_t size) {
+unique_fd connect_socket(unique_fd socket, sockaddr const* address, socklen_t size) {
     if (!socket) return {};
     if (::connect(socket.get(), address, size) != 0 && errno != EINPROGRESS) {
-        const int error = errno;
+        int const error = errno;
         socket.reset();
         errno = error;
     }
@@ -63,7 +63,7 @@ reserved_port::reserved_port()
     number_ = ntohs(address.sin_port);
 }
 
-unique_fd listen_on(const reserved_port& port) {
+unique_fd listen_on(reserved_port const& port) {
     unique_fd socket = bound_socket(port.number());
     if (::listen(socket.get(), 512) != 0) fail("listen");
     return socket;
@@ -74,10 +74,10 @@ unique_fd connect_to_port(std::uint16_t port) {
     if (!socket) fail("socket");
     set_flag(socket, IPPROTO_TCP, TCP_NODELAY);
     const sockaddr_in address = loopback(port);
-    return connect_socket(std::move(socket), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    return connect_socket(std::move(socket), reinterpret_cast<sockaddr const*>(&address), sizeof address);
 }
 
-unique_fd connect_to_path(const std::string& path) {
+unique_fd connect_to_path(std::string const& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.size() >= sizeof address.sun_path) {
@@ -87,13 +87,13 @@ unique_fd connect_to_path(const std::string& path) {
     std::memcpy(address.sun_path, path.data(), path.size());
     unique_fd socket{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
     if (!socket) fail("socket");
-    return connect_socket(std::move(socket), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    return connect_socket(std::move(socket), reinterpret_cast<sockaddr const*>(&address), sizeof address);
 }
 
-unique_fd accept_from(const unique_fd& listener) {
+unique_fd accept_from(unique_fd const& listener) {
     unique_fd socket{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (socket) {
-        const int on = 1;
+        int const on = 1;
         ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     }
     return socket;

@@ -49,14 +49,14 @@ private:
 };
 
 // A non-blocking listener on a reserved port.
-[[nodiscard]] unique_fd listen_on(const reserved_port& port);
+[[nodiscard]] unique_fd listen_on(reserved_port const& port);
 
 // Non-blocking; the connection may still be in progress. Empty (with errno set) when it failed at once.
 [[nodiscard]] unique_fd connect_to_port(std::uint16_t port);
-[[nodiscard]] unique_fd connect_to_path(const std::string& path);
+[[nodiscard]] unique_fd connect_to_path(std::string const& path);
 
 // Accepts one connection, non-blocking. Empty when there is none.
-[[nodiscard]] unique_fd accept_from(const unique_fd& listener);
+[[nodiscard]] unique_fd accept_from(unique_fd const& listener);
 
 // Closes with a reset instead of an orderly end.
 void close_with_reset(unique_fd& socket) noexcept;

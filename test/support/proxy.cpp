@@ -18,7 +18,7 @@ using std::chrono::steady_clock;
 namespace {
 
 // Their confirmations are pushes (RESP3) or one reply per channel (RESP2): not one reply per command.
-bool answered_by_pushes(const command_line& words) {
+bool answered_by_pushes(command_line const& words) {
     std::string name = words.front();
     std::transform(name.begin(), name.end(), name.begin(),
                    [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
@@ -35,14 +35,14 @@ public:
         : server_port_{server_port}
         , listener_{net::listen_on(port_)} {
         thread_.start([this](std::vector<pollfd>& watched) { return prepare(watched); },
-                      [this](const pollfd* watched) { handle(watched); });
+                      [this](pollfd const* watched) { handle(watched); });
     }
 
     ~engine() { thread_.stop(); }
-    engine(const engine&) = delete;
-    engine& operator=(const engine&) = delete;
+    engine(engine const&) = delete;
+    engine& operator=(engine const&) = delete;
 
-    [[nodiscard]] const net::reserved_port& port() const noexcept { return port_; }
+    [[nodiscard]] net::reserved_port const& port() const noexcept { return port_; }
 
     // Runs a change in the thread, and what follows from it. The interceptor may ask for changes as well.
     template <class Change>
@@ -112,28 +112,28 @@ private:
     };
 
     int prepare(std::vector<pollfd>& watched) {
-        const auto now = steady_clock::now();
+        auto const now = steady_clock::now();
         milliseconds timeout{-1};
         watched.push_back({listener_.get(), POLLIN, 0});
-        for (const connection& one : connections_) {
-            const auto events = [](const std::string& out) {
+        for (connection const& one : connections_) {
+            auto const events = [](std::string const& out) {
                 return static_cast<short>(out.empty() ? POLLIN : POLLIN | POLLOUT);
             };
             watched.push_back({one.client_gone ? -1 : one.client.get(), events(one.to_client), 0});
             watched.push_back({one.server_gone ? -1 : one.server.get(), events(one.to_server), 0});
             if (holding_replies || one.answers.empty()) continue;
-            const auto left =
+            auto const left =
                 std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(one.answers.front().due - now));
             timeout = timeout.count() < 0 ? left : std::min(timeout, left);
         }
         return static_cast<int>(timeout.count());
     }
 
-    void handle(const pollfd* watched) {
-        const bool incoming = (watched++)->revents != 0;
+    void handle(pollfd const* watched) {
+        bool const incoming = (watched++)->revents != 0;
         for (connection& one : connections_) {
-            const short client = (watched++)->revents;
-            const short server = (watched++)->revents;
+            short const client = (watched++)->revents;
+            short const server = (watched++)->revents;
             if (client != 0 && !read_some(one.client, one.from_client)) one.client_gone = true;
             if (server != 0 && !read_some(one.server, one.from_server)) one.server_gone = true;
         }
@@ -190,18 +190,18 @@ private:
     void update_counts() {
         std::size_t commands = 0;
         std::size_t replies = 0;
-        for (const connection& one : connections_) {
+        for (connection const& one : connections_) {
             commands += one.requests.size();
             replies += static_cast<std::size_t>(
                 std::count_if(one.answers.begin(), one.answers.end(),
-                              [](const answer& a) { return a.from == origin::reply; }));
+                              [](answer const& a) { return a.from == origin::reply; }));
         }
         commands_held = commands;
         replies_held = replies;
         connected = connections_.size();
     }
 
-    static bool finished(const connection& one) {
+    static bool finished(connection const& one) {
         if (one.cut) return true;
         if (one.closing) return one.to_client.empty();
         // What one side sent before it closed still reaches the other.
@@ -220,7 +220,7 @@ private:
                 one.requests.push_back(
                     {std::move(*words), std::string{before.substr(0, before.size() - rest.size())}});
             }
-        } catch (const resp::malformed&) {
+        } catch (resp::malformed const&) {
             one.requests.push_back({{}, std::string{rest}});
             rest = {};
         }
@@ -259,7 +259,7 @@ private:
                 if (!what->push && !one.owed.empty()) one.owed.pop_front();
                 pay_intercepted(one);
             }
-        } catch (const resp::malformed&) {
+        } catch (resp::malformed const&) {
             add_answer(one, origin::unknown, std::string{rest});
             rest = {};
         }
@@ -278,9 +278,9 @@ private:
     }
 
     void pass_on_answers(connection& one) {
-        const auto now = steady_clock::now();
+        auto const now = steady_clock::now();
         while (!holding_replies && !one.answers.empty() && one.answers.front().due <= now) {
-            const answer& next = one.answers.front();
+            answer const& next = one.answers.front();
             if (next.from == origin::reply) {
                 if (replies_until_cut && *replies_until_cut == 0) return;
                 if (replies_until_cut) --*replies_until_cut;
@@ -304,7 +304,7 @@ private:
 
 proxy::proxy(std::uint16_t server_port)
     : engine_{std::make_unique<engine>(server_port)} {}
-proxy::proxy(const server& to)
+proxy::proxy(server const& to)
     : proxy{to.port()} {}
 proxy::~proxy() = default;
 

@@ -33,11 +33,11 @@ public:
     using milliseconds = std::chrono::milliseconds;
 
     explicit proxy(std::uint16_t server_port);
-    explicit proxy(const server& to);
+    explicit proxy(server const& to);
     ~proxy();
 
-    proxy(const proxy&) = delete;
-    proxy& operator=(const proxy&) = delete;
+    proxy(proxy const&) = delete;
+    proxy& operator=(proxy const&) = delete;
 
     [[nodiscard]] std::uint16_t port() const noexcept;
     [[nodiscard]] std::string address() const;
@@ -68,7 +68,7 @@ public:
     // Asked about each command before it goes to the server: bytes (see resp::) are the answer, in the right
     // order, and the server never hears of the command; nothing means that it is passed on. Runs in the
     // proxy's thread: no assertions of Boost.Test in it. intercept({}) ends it.
-    using interceptor = std::function<std::optional<std::string>(const command_line& words)>;
+    using interceptor = std::function<std::optional<std::string>(command_line const& words)>;
     void intercept(interceptor answers);
 
     // Since the start, of all connections. Pushes are no replies, nor are the interceptor's answers.

@@ -18,7 +18,7 @@ redis_cli::redis_cli(std::uint16_t port, std::string password, milliseconds time
     , password_{std::move(password)}
     , timeout_{timeout} {}
 
-redis_cli::redis_cli(const server& on, std::string password, milliseconds timeout)
+redis_cli::redis_cli(server const& on, std::string password, milliseconds timeout)
     : redis_cli{on.port(), std::move(password), timeout} {}
 
 void redis_cli::disconnect() {
@@ -26,7 +26,7 @@ void redis_cli::disconnect() {
     received_.clear();
 }
 
-void redis_cli::fail(const std::string& what) {
+void redis_cli::fail(std::string const& what) {
     disconnect();
     throw cli_error{"127.0.0.1:" + std::to_string(port_) + ": " + what};
 }
@@ -56,9 +56,9 @@ void redis_cli::connect(time_point deadline) {
 
 void redis_cli::wait_for(short events, time_point deadline) {
     for (;;) {
-        const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+        auto const left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
         pollfd ready{socket_.get(), events, 0};
-        const int count = ::poll(&ready, 1, static_cast<int>(std::max<milliseconds::rep>(0, left.count())));
+        int const count = ::poll(&ready, 1, static_cast<int>(std::max<milliseconds::rep>(0, left.count())));
         if (count > 0) return;
         if (count < 0 && errno != EINTR) fail(std::string{"poll: "} + std::strerror(errno));
         if (count == 0 && left <= milliseconds{0}) {
@@ -89,7 +89,7 @@ reply redis_cli::read_reply(time_point deadline) {
                 received_.erase(0, received_.size() - rest.size());
                 return std::move(*complete);
             }
-        } catch (const resp::malformed& error) {
+        } catch (resp::malformed const& error) {
             fail(error.what());
         }
         char buffer[16 * 1024];
@@ -105,7 +105,7 @@ reply redis_cli::read_reply(time_point deadline) {
     }
 }
 
-reply redis_cli::command(const command_line& words) {
+reply redis_cli::command(command_line const& words) {
     const time_point deadline = steady_clock::now() + timeout_;
     connect(deadline);
     write_all(resp::command(words), deadline);
@@ -116,7 +116,7 @@ reply redis_cli::command(const command_line& words) {
     }
 }
 
-void redis_cli::send(const command_line& words) {
+void redis_cli::send(command_line const& words) {
     send_bytes(resp::command(words));
 }
 
@@ -136,24 +136,24 @@ reply redis_cli::receive() {
     return read_reply(steady_clock::now() + timeout_);
 }
 
-reply redis_cli::checked(const command_line& words) {
+reply redis_cli::checked(command_line const& words) {
     reply answer = command(words);
     if (answer.is_error())
         throw cli_error{"127.0.0.1:" + std::to_string(port_) + ": " + words.front() + ": " + answer.error()};
     return answer;
 }
 
-bool redis_cli::exists(const std::string& key) {
+bool redis_cli::exists(std::string const& key) {
     return checked({"EXISTS", key}).integer() == 1;
 }
 
-std::optional<std::string> redis_cli::get(const std::string& key) {
+std::optional<std::string> redis_cli::get(std::string const& key) {
     const reply answer = checked({"GET", key});
     if (answer.is_nil()) return std::nullopt;
     return answer.string();
 }
 
-redis_cli::milliseconds redis_cli::pttl(const std::string& key) {
+redis_cli::milliseconds redis_cli::pttl(std::string const& key) {
     return milliseconds{checked({"PTTL", key}).integer()};
 }
 
@@ -161,10 +161,10 @@ std::int64_t redis_cli::dbsize() {
     return checked({"DBSIZE"}).integer();
 }
 
-std::vector<std::string> redis_cli::keys(const std::string& pattern) {
+std::vector<std::string> redis_cli::keys(std::string const& pattern) {
     std::vector<std::string> all;
     const reply answer = checked({"KEYS", pattern});
-    for (const reply& key : answer.elements()) all.push_back(key.string());
+    for (reply const& key : answer.elements()) all.push_back(key.string());
     std::sort(all.begin(), all.end());
     return all;
 }
@@ -173,24 +173,24 @@ void redis_cli::flush() {
     checked({"FLUSHALL"});
 }
 
-void redis_cli::set(const std::string& key, const std::string& value) {
+void redis_cli::set(std::string const& key, std::string const& value) {
     checked({"SET", key, value});
 }
 
-void redis_cli::set(const std::string& key, const std::string& value, milliseconds ttl) {
+void redis_cli::set(std::string const& key, std::string const& value, milliseconds ttl) {
     checked({"SET", key, value, "PX", std::to_string(ttl.count())});
 }
 
-bool redis_cli::set_if_absent(const std::string& key, const std::string& value, milliseconds ttl) {
+bool redis_cli::set_if_absent(std::string const& key, std::string const& value, milliseconds ttl) {
     return checked({"SET", key, value, "NX", "PX", std::to_string(ttl.count())}).is_ok();
 }
 
-bool redis_cli::del(const std::string& key) {
+bool redis_cli::del(std::string const& key) {
     return checked({"DEL", key}).integer() == 1;
 }
 
-bool redis_cli::del_if_equal(const std::string& key, const std::string& value) {
-    constexpr const char* script =
+bool redis_cli::del_if_equal(std::string const& key, std::string const& value) {
+    constexpr char const* script =
         "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
     return checked({"EVAL", script, "1", key, value}).integer() == 1;
 }
@@ -207,7 +207,7 @@ std::string redis_cli::info(std::string_view field) {
     return {};
 }
 
-void redis_cli::config(const std::string& option, const std::string& value) {
+void redis_cli::config(std::string const& option, std::string const& value) {
     checked({"CONFIG", "SET", option, value});
 }
 

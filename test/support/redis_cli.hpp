@@ -34,7 +34,7 @@ public:
 
     explicit redis_cli(std::uint16_t port, std::string password = {},
                        milliseconds timeout = std::chrono::seconds{5});
-    explicit redis_cli(const server& on, std::string password = {},
+    explicit redis_cli(server const& on, std::string password = {},
                        milliseconds timeout = std::chrono::seconds{5});
 
     void set_timeout(milliseconds timeout) { timeout_ = timeout; }
@@ -42,10 +42,10 @@ public:
     // One command and its reply, also when that is an error. Pushes that come meanwhile are kept for
     // take_pushes(). Throws cli_timeout, cli_error when the connection fails; the next command then connects
     // anew.
-    reply command(const command_line& words);
+    reply command(command_line const& words);
 
     // The halves of command(), for pipelines and for subscribers. receive() gives pushes too.
-    void send(const command_line& words);
+    void send(command_line const& words);
     void send_bytes(std::string_view bytes);
     reply receive();
     [[nodiscard]] std::vector<reply> take_pushes() { return std::exchange(pushes_, {}); }
@@ -53,22 +53,22 @@ public:
     void disconnect();
 
     // These throw cli_error when the server answers an error.
-    [[nodiscard]] bool exists(const std::string& key);
-    [[nodiscard]] std::optional<std::string> get(const std::string& key);
-    [[nodiscard]] milliseconds pttl(const std::string& key); // -2 ms: no such key, -1 ms: it never expires
+    [[nodiscard]] bool exists(std::string const& key);
+    [[nodiscard]] std::optional<std::string> get(std::string const& key);
+    [[nodiscard]] milliseconds pttl(std::string const& key); // -2 ms: no such key, -1 ms: it never expires
     [[nodiscard]] std::int64_t dbsize();
-    [[nodiscard]] std::vector<std::string> keys(const std::string& pattern = "*"); // sorted
+    [[nodiscard]] std::vector<std::string> keys(std::string const& pattern = "*"); // sorted
     void flush();
-    void set(const std::string& key, const std::string& value);
-    void set(const std::string& key, const std::string& value, milliseconds ttl);
+    void set(std::string const& key, std::string const& value);
+    void set(std::string const& key, std::string const& value, milliseconds ttl);
     // SET NX PX, as every Redlock client does.
-    [[nodiscard]] bool set_if_absent(const std::string& key, const std::string& value, milliseconds ttl);
-    bool del(const std::string& key);
+    [[nodiscard]] bool set_if_absent(std::string const& key, std::string const& value, milliseconds ttl);
+    bool del(std::string const& key);
     // Compare and delete, as every Redlock client does.
-    bool del_if_equal(const std::string& key, const std::string& value);
+    bool del_if_equal(std::string const& key, std::string const& value);
     // A field of INFO: info("run_id"). Empty when there is none.
     [[nodiscard]] std::string info(std::string_view field);
-    void config(const std::string& option, const std::string& value);
+    void config(std::string const& option, std::string const& value);
 
 private:
     using time_point = std::chrono::steady_clock::time_point;
@@ -78,8 +78,8 @@ private:
     void write_all(std::string_view bytes, time_point deadline);
     reply read_reply(time_point deadline);
     [[nodiscard]] bool closed_by_server() const;
-    reply checked(const command_line& words);
-    [[noreturn]] void fail(const std::string& what);
+    reply checked(command_line const& words);
+    [[noreturn]] void fail(std::string const& what);
 
     std::uint16_t port_;
     std::string password_;

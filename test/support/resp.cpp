@@ -9,7 +9,7 @@ namespace holdfast::test {
 namespace {
 
 template <class T>
-const T& get_or_throw(const reply& from, const char* wanted) {
+const T& get_or_throw(reply const& from, char const* wanted) {
     if (const T* found = std::get_if<T>(&from.value)) return *found;
     std::ostringstream text;
     text << "the server answered " << from << " instead of " << wanted;
@@ -21,29 +21,29 @@ const T& get_or_throw(const reply& from, const char* wanted) {
 std::int64_t reply::integer() const {
     return get_or_throw<std::int64_t>(*this, "an integer");
 }
-const std::string& reply::string() const {
+std::string const& reply::string() const {
     return get_or_throw<std::string>(*this, "a string");
 }
-const std::string& reply::error() const {
+std::string const& reply::error() const {
     return get_or_throw<error_value>(*this, "an error").message;
 }
-const reply::array& reply::elements() const {
+reply::array const& reply::elements() const {
     return get_or_throw<array>(*this, "an array");
 }
 
-bool operator==(const reply& left, const reply& right) {
+bool operator==(reply const& left, reply const& right) {
     return left.push == right.push && left.value == right.value;
 }
 
-std::ostream& operator<<(std::ostream& out, const reply& what) {
+std::ostream& operator<<(std::ostream& out, reply const& what) {
     if (what.push) out << "push ";
     if (what.is_nil()) return out << "nil";
     if (what.is_integer()) return out << what.integer();
     if (what.is_string()) return out << '"' << what.string() << '"';
     if (what.is_error()) return out << "error '" << what.error() << '\'';
     out << '[';
-    const char* separator = "";
-    for (const reply& element : what.elements()) {
+    char const* separator = "";
+    for (reply const& element : what.elements()) {
         out << separator << element;
         separator = ", ";
     }
@@ -70,7 +70,7 @@ std::optional<std::string_view> take_line(std::string_view& input) {
 
 std::int64_t to_number(std::string_view text) {
     std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc{} || end != text.data() + text.size() || text.empty())
         throw malformed{"not a number: " + std::string{text.substr(0, 40)}};
     return number;
@@ -99,7 +99,7 @@ std::optional<reply> take_elements(std::string_view& input, std::int64_t count, 
 std::optional<reply> take(std::string_view& input, int depth) {
     if (depth > max_depth) throw malformed{"nested too deeply"};
     if (input.empty()) return std::nullopt;
-    const char type = input.front();
+    char const type = input.front();
     if (std::string_view{"+-:$*_#,(!=%~>|"}.find(type) == std::string_view::npos)
         throw malformed{"not RESP: " + std::string{input.substr(0, 40)}};
     const std::optional<std::string_view> line = take_line(input);
@@ -148,9 +148,9 @@ std::optional<reply> take(std::string_view& input, int depth) {
     }
 }
 
-std::string counted(char type, std::size_t count, const std::vector<std::string>& encoded) {
+std::string counted(char type, std::size_t count, std::vector<std::string> const& encoded) {
     std::string out = type + std::to_string(count) + "\r\n";
-    for (const std::string& element : encoded) out += element;
+    for (std::string const& element : encoded) out += element;
     return out;
 }
 
@@ -168,7 +168,7 @@ std::optional<command_line> take_command(std::string_view& input) {
     command_line words;
     while (words.empty()) { // empty commands are skipped, as servers do
         if (rest.empty()) return std::nullopt;
-        const bool is_array = rest.front() == '*';
+        bool const is_array = rest.front() == '*';
         const std::optional<std::string_view> line = take_line(rest);
         if (!line) return std::nullopt;
         if (!is_array) { // inline, as typed into telnet
@@ -193,9 +193,9 @@ std::optional<command_line> take_command(std::string_view& input) {
     return words;
 }
 
-std::string command(const command_line& words) {
+std::string command(command_line const& words) {
     std::string out = '*' + std::to_string(words.size()) + "\r\n";
-    for (const std::string& word : words) out += bulk(word);
+    for (std::string const& word : words) out += bulk(word);
     return out;
 }
 
@@ -217,13 +217,13 @@ std::string nil() {
 std::string null() {
     return "_\r\n";
 }
-std::string array(const std::vector<std::string>& encoded) {
+std::string array(std::vector<std::string> const& encoded) {
     return counted('*', encoded.size(), encoded);
 }
-std::string map(const std::vector<std::string>& encoded) {
+std::string map(std::vector<std::string> const& encoded) {
     return counted('%', encoded.size() / 2, encoded);
 }
-std::string push(const std::vector<std::string>& encoded) {
+std::string push(std::vector<std::string> const& encoded) {
     return counted('>', encoded.size(), encoded);
 }
 

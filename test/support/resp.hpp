@@ -24,7 +24,7 @@ struct reply {
     };
     struct error_value {
         std::string message;
-        friend bool operator==(const error_value&, const error_value&) = default;
+        friend bool operator==(error_value const&, error_value const&) = default;
     };
     using array = std::vector<reply>;
 
@@ -40,13 +40,13 @@ struct reply {
 
     // These throw std::runtime_error, which prints the reply, when it is of another type.
     [[nodiscard]] std::int64_t integer() const;
-    [[nodiscard]] const std::string& string() const;
-    [[nodiscard]] const std::string& error() const;
-    [[nodiscard]] const array& elements() const;
+    [[nodiscard]] std::string const& string() const;
+    [[nodiscard]] std::string const& error() const;
+    [[nodiscard]] array const& elements() const;
 };
 
-bool operator==(const reply& left, const reply& right);
-std::ostream& operator<<(std::ostream& out, const reply& what);
+bool operator==(reply const& left, reply const& right);
+std::ostream& operator<<(std::ostream& out, reply const& what);
 
 namespace resp {
 
@@ -60,7 +60,7 @@ std::optional<reply> take_reply(std::string_view& input);
 std::optional<command_line> take_command(std::string_view& input);
 
 // What a command looks like on the wire.
-std::string command(const command_line& words);
+std::string command(command_line const& words);
 
 // What replies look like on the wire.
 std::string simple(std::string_view text); // resp::simple("OK")
@@ -69,9 +69,9 @@ std::string integer(std::int64_t number);  //
 std::string bulk(std::string_view bytes);  //
 std::string nil();                         // RESP2, understood by RESP3 clients as well: "$-1\r\n"
 std::string null();                        // RESP3: "_\r\n"
-std::string array(const std::vector<std::string>& encoded);
-std::string map(const std::vector<std::string>& encoded); // key, value, key, value ..
-std::string push(const std::vector<std::string>& encoded);
+std::string array(std::vector<std::string> const& encoded);
+std::string map(std::vector<std::string> const& encoded); // key, value, key, value ..
+std::string push(std::vector<std::string> const& encoded);
 
 // RESP3 `>2 invalidate [key]`, as a tracking server sends it.
 std::string invalidation(std::string_view key);

@@ -37,16 +37,16 @@ using namespace std::chrono_literals;
 
 namespace {
 
-[[noreturn]] void fail_with(int error, const std::string& what) {
+[[noreturn]] void fail_with(int error, std::string const& what) {
     throw std::system_error{error, std::generic_category(), what};
 }
 
-const char* environment(const char* name) {
-    const char* value = std::getenv(name);
+char const* environment(char const* name) {
+    char const* value = std::getenv(name);
     return value != nullptr && *value != '\0' ? value : nullptr;
 }
 
-bool is_executable(const fs::path& file) {
+bool is_executable(fs::path const& file) {
     std::error_code ignored;
     return fs::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0;
 }
@@ -83,8 +83,8 @@ public:
         return result.get();
     }
 
-    spawner(const spawner&) = delete;
-    spawner& operator=(const spawner&) = delete;
+    spawner(spawner const&) = delete;
+    spawner& operator=(spawner const&) = delete;
 
 private:
     spawner()
@@ -116,9 +116,9 @@ private:
         }
     }
 
-    static pid_t fork_and_exec(const std::vector<std::string>& arguments, const std::string& log_file) {
+    static pid_t fork_and_exec(std::vector<std::string> const& arguments, std::string const& log_file) {
         std::vector<char*> argv;
-        for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+        for (std::string const& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
         argv.push_back(nullptr);
         int ends[2];
         if (::pipe2(ends, O_CLOEXEC) != 0) fail_with(errno, "pipe2");
@@ -143,7 +143,7 @@ private:
     }
 
     // In the child of a process that may have many threads: nothing but async-signal-safe calls.
-    [[noreturn]] static void become_server(char** argv, const char* log_file, pid_t parent, int to_parent) {
+    [[noreturn]] static void become_server(char** argv, char const* log_file, pid_t parent, int to_parent) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (::getppid() != parent) ::_exit(1);
         ::setpgid(0, 0); // Ctrl-C is for the test, which ends us
@@ -152,8 +152,8 @@ private:
         constexpr unsigned int close_on_exec = 1U << 2U;
         if (::syscall(SYS_close_range, 3U, ~0U, close_on_exec) != 0)
             for (int fd = 3; fd < 4096; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
-        const int input = ::open("/dev/null", O_RDONLY);
-        const int log = ::open(log_file, O_WRONLY | O_CREAT | O_APPEND, 0600);
+        int const input = ::open("/dev/null", O_RDONLY);
+        int const log = ::open(log_file, O_WRONLY | O_CREAT | O_APPEND, 0600);
         ::dup2(input, STDIN_FILENO);
         ::dup2(log, STDOUT_FILENO);
         ::dup2(log, STDERR_FILENO);
@@ -162,7 +162,7 @@ private:
         sigemptyset(&none);
         ::sigprocmask(SIG_SETMASK, &none, nullptr);
         ::execve(argv[0], argv, environ);
-        const int error = errno;
+        int const error = errno;
         [[maybe_unused]] const ssize_t told = ::write(to_parent, &error, sizeof error);
         ::_exit(127);
     }
@@ -175,7 +175,7 @@ private:
 };
 
 std::string make_folder() {
-    const char* base = environment("TMPDIR");
+    char const* base = environment("TMPDIR");
     // The path of a Unix socket has at most 107 bytes.
     if (base == nullptr || std::strlen(base) > 70) base = "/tmp";
     std::string folder = std::string{base} + "/holdfast-server-XXXXXX";
@@ -193,21 +193,21 @@ std::string describe_end(int status) {
 
 std::vector<server_kind> available_servers() {
     std::vector<server_kind> kinds;
-    if (const char* folder = environment("HOLDFAST_SERVERS_DIR")) {
+    if (char const* folder = environment("HOLDFAST_SERVERS_DIR")) {
         std::error_code ignored;
-        for (const fs::directory_entry& entry : fs::directory_iterator{folder, ignored}) {
+        for (fs::directory_entry const& entry : fs::directory_iterator{folder, ignored}) {
             const fs::path binary = fs::absolute(entry.path() / "server");
             if (is_executable(binary)) kinds.push_back({entry.path().filename().string(), binary.string()});
         }
-        std::sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+        std::sort(kinds.begin(), kinds.end(), [](auto const& a, auto const& b) { return a.name < b.name; });
     }
     if (!kinds.empty()) return kinds;
-    if (const char* binary = environment("HOLDFAST_REDIS_SERVER")) {
+    if (char const* binary = environment("HOLDFAST_REDIS_SERVER")) {
         if (std::strchr(binary, '/') != nullptr) return {{"system", fs::absolute(binary).string()}};
-        if (const auto found = find_in_path(binary)) return {{"system", *found}};
+        if (auto const found = find_in_path(binary)) return {{"system", *found}};
     }
-    for (const char* program : {"redis-server", "valkey-server"})
-        if (const auto found = find_in_path(program)) return {{"system", *found}};
+    for (char const* program : {"redis-server", "valkey-server"})
+        if (auto const found = find_in_path(program)) return {{"system", *found}};
     return kinds;
 }
 
@@ -218,7 +218,7 @@ std::optional<server_kind> find_server(std::string_view name) {
 }
 
 server_kind default_server() {
-    if (const char* wanted = environment("HOLDFAST_SERVER_KIND")) {
+    if (char const* wanted = environment("HOLDFAST_SERVER_KIND")) {
         if (auto found = find_server(wanted)) return *found;
         throw std::runtime_error{std::string{"no server of the kind HOLDFAST_SERVER_KIND="} + wanted};
     }
@@ -241,7 +241,7 @@ server::server(server_options options, without_waiting)
     , folder_{make_folder()}
     , exceptions_at_start_{std::uncaught_exceptions()} {
     try {
-        for (const std::string& name : options_.extra_ports) extra_ports_[name];
+        for (std::string const& name : options_.extra_ports) extra_ports_[name];
         if (options_.config) std::ofstream{folder_ + "/server.conf"} << expanded(*options_.config);
         spawn();
     } catch (...) {
@@ -253,8 +253,8 @@ server::server(server_options options, without_waiting)
 
 // wait_ready() in the first constructor may throw: this runs then too, since the second has completed.
 server::~server() {
-    const bool healthy = pid_ < 0 || running();
-    const bool suspect = died_by_itself_ || !healthy || std::uncaught_exceptions() > exceptions_at_start_;
+    bool const healthy = pid_ < 0 || running();
+    bool const suspect = died_by_itself_ || !healthy || std::uncaught_exceptions() > exceptions_at_start_;
     if (suspect && !reported_) {
         std::cerr << "--- " << options_.kind.name << " at " << address() << ' '
                   << (end_.empty() ? "is running" : end_) << "; the end of its log:\n"
@@ -273,26 +273,26 @@ server::~server() {
 }
 
 std::string server::expanded(std::string text) const {
-    const auto replace = [&text](const std::string& what, const std::string& with) {
+    auto const replace = [&text](std::string const& what, std::string const& with) {
         for (std::size_t at = text.find(what); at != std::string::npos;
              at = text.find(what, at + with.size()))
             text.replace(at, what.size(), with);
     };
     replace("{dir}", folder_);
-    for (const auto& [name, port] : extra_ports_) replace("{" + name + "}", std::to_string(port.number()));
+    for (auto const& [name, port] : extra_ports_) replace("{" + name + "}", std::to_string(port.number()));
     return text;
 }
 
 void server::spawn() {
     std::vector<std::string> arguments{options_.kind.binary};
     if (options_.config) arguments.push_back(folder_ + "/server.conf");
-    const auto add = [&](std::initializer_list<std::string> words) {
+    auto const add = [&](std::initializer_list<std::string> words) {
         arguments.insert(arguments.end(), words.begin(), words.end());
     };
     add({"--port", std::to_string(port()), "--bind", "127.0.0.1", "--unixsocket", unix_socket()});
     add({"--dir", folder_, "--daemonize", "no", "--logfile", "", "--save", "", "--appendonly", "no"});
-    for (const auto& [name, port] : extra_ports_) add({"--" + name, std::to_string(port.number())});
-    for (const std::string& argument : options_.arguments) arguments.push_back(expanded(argument));
+    for (auto const& [name, port] : extra_ports_) add({"--" + name, std::to_string(port.number())});
+    for (std::string const& argument : options_.arguments) arguments.push_back(expanded(argument));
 
     ::unlink(unix_socket().c_str()); // of a run before this
     end_.clear();
@@ -316,8 +316,8 @@ bool server::answers() const {
     // answers after AUTH. One with other users and no `requirepass` counts as ready when it says so.
     std::string question = resp::command({"PING"});
     std::size_t replies = 1;
-    const auto& arguments = options_.arguments;
-    const auto option = std::find(arguments.begin(), arguments.end(), "--requirepass");
+    auto const& arguments = options_.arguments;
+    auto const option = std::find(arguments.begin(), arguments.end(), "--requirepass");
     if (option != arguments.end() && option + 1 != arguments.end()) {
         question = resp::command({"AUTH", option[1]}) + question;
         replies = 2;
@@ -347,10 +347,10 @@ bool server::answers() const {
 }
 
 void server::wait_ready() {
-    const auto elapsed =
+    auto const elapsed =
         std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started_);
     bool alive = true;
-    const bool ready = wait_until(
+    bool const ready = wait_until(
         [&] {
             alive = running();
             return !alive || answers();
@@ -406,7 +406,7 @@ void server::restart() {
 }
 
 bool server::wait_for(awaited state, std::chrono::milliseconds timeout) {
-    const int options = WNOHANG | (state == awaited::stop ? WUNTRACED : 0) |
+    int const options = WNOHANG | (state == awaited::stop ? WUNTRACED : 0) |
                         (state == awaited::continuation ? WCONTINUED : 0);
     return wait_until(
         [&] {
@@ -446,11 +446,11 @@ std::string server::log_tail(std::size_t lines) const {
         if (tail.size() > lines) tail.pop_front();
     }
     std::string text;
-    for (const std::string& line : tail) text += "    " + line + '\n';
+    for (std::string const& line : tail) text += "    " + line + '\n';
     return text;
 }
 
-void server::fail(const std::string& what) const {
+void server::fail(std::string const& what) const {
     throw std::runtime_error{options_.kind.name + " at " + address() + ' ' + what +
                              "\nthe end of its log:\n" + log_tail()};
 }

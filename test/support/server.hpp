@@ -62,20 +62,20 @@ public:
     server(server_options options, without_waiting);
     ~server();
 
-    server(const server&) = delete;
-    server& operator=(const server&) = delete;
+    server(server const&) = delete;
+    server& operator=(server const&) = delete;
 
     void wait_ready();
 
     [[nodiscard]] std::uint16_t port() const noexcept { return port_.number(); }
-    [[nodiscard]] std::uint16_t port(const std::string& extra) const {
+    [[nodiscard]] std::uint16_t port(std::string const& extra) const {
         return extra_ports_.at(extra).number();
     }
     [[nodiscard]] pid_t pid() const noexcept { return pid_; } // -1 while it does not run
     [[nodiscard]] std::string address() const { return port_.address(); }
     [[nodiscard]] std::string unix_socket() const { return folder_ + "/socket"; }
-    [[nodiscard]] const std::string& folder() const noexcept { return folder_; }
-    [[nodiscard]] const server_kind& kind() const noexcept { return options_.kind; }
+    [[nodiscard]] std::string const& folder() const noexcept { return folder_; }
+    [[nodiscard]] server_kind const& kind() const noexcept { return options_.kind; }
 
     [[nodiscard]] bool running(); // also while frozen
     [[nodiscard]] bool frozen() const noexcept { return frozen_; }
@@ -111,7 +111,7 @@ private:
     bool wait_for(awaited state, std::chrono::milliseconds timeout);
     void send_signal(int signal) const;
     void send_signal_to_group(int signal) const noexcept;
-    [[noreturn]] void fail(const std::string& what) const;
+    [[noreturn]] void fail(std::string const& what) const;
 
     server_options options_;
     net::reserved_port port_;

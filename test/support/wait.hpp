@@ -10,7 +10,7 @@ namespace holdfast::test {
 template <class Predicate>
 [[nodiscard]] bool wait_until(Predicate happened,
                               std::chrono::milliseconds timeout = std::chrono::seconds{5}) {
-    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    auto const deadline = std::chrono::steady_clock::now() + timeout;
     while (!happened()) {
         if (std::chrono::steady_clock::now() >= deadline) return happened();
         std::this_thread::sleep_for(std::chrono::microseconds{300});
