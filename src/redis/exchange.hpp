@@ -19,7 +19,6 @@ namespace holdfast::redis {
 struct subject {
     std::string_view key, token;
     std::chrono::milliseconds ttl{0};
-    lease_clock::time_point gone_by{}; ///< no server keeps the key longer than this
 };
 
 struct answer {

@@ -1,6 +1,7 @@
 #include "redis/link.hpp"
 
 #include "protocol/backoff.hpp"
+#include "protocol/rules.hpp"
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/redis/connection.hpp>
@@ -240,6 +241,7 @@ void link::on_session_end(errc why, std::string message) {
 
 void link::end_session(errc why, std::string message) {
     if (!session_) return;
+    if (probed_) session_ended_ = lease_clock::now();
     auto const ended = std::exchange(session_, nullptr); // holds the batches until they have been told of
     ended->abandon();
     probed_ = false;
@@ -266,7 +268,7 @@ void link::came_up() {
     failures_ = 0;
     session_->set_no_delay();
     set_state(instance_state::up, errc{}, {});
-    send_kept();
+    send_kept(false);
     if (!open_->entries.empty()) owner_.want_turn();
 }
 
@@ -355,7 +357,8 @@ void link::on_reply(batch& b, int type, std::string_view value) {
     auto& e = b.entries[b.next];
     if (state_ == instance_state::suspect && probed_) {
         set_state(instance_state::up, errc{}, {});
-        send_kept();
+        // All of them: what the instance is late with may be the very keys that they are about.
+        send_kept(true);
     }
     switch (e.why) {
     case purpose::lock:
@@ -552,23 +555,28 @@ void link::fail(entry& e, protocol::verdict v, errc why, std::string_view messag
 
 void link::keep(exchange_ptr who) {
     if (stopped_) return;
-    auto const gone_by = who->about().gone_by;
     auto const now = lease_clock::now();
-    if (gone_by <= now) return;
-    while (!kept_.empty() && kept_.front().gone_by <= now) kept_.pop_front();
+    while (!session_ && !kept_.empty() && gone_by(kept_.front()) <= now) kept_.pop_front();
     if (kept_.size() >= options_.max_kept_releases) {
         kept_.pop_front();
         counts_.releases_dropped.fetch_add(1, std::memory_order_relaxed);
     }
-    kept_.push_back({std::move(who), gone_by});
+    kept_.push_back({std::move(who), now});
     std::lock_guard const lock(status_mutex_);
     status_.kept_releases = kept_.size();
 }
 
-void link::send_kept() {
+// When the instance no longer has the key by itself: what was sent to it has been carried out before the
+// session ended, or never will be.
+lease_clock::time_point link::gone_by(kept_release const& k) const {
+    auto const ttl = k.who->about().ttl;
+    return std::max(k.since, session_ended_) + ttl + protocol::redlock_rules::drift(ttl);
+}
+
+void link::send_kept(bool all) {
     auto const now = lease_clock::now();
     for (auto& k : std::exchange(kept_, {})) {
-        if (k.gone_by <= now) continue;
+        if (!all && gone_by(k) <= now) continue;
         encode(open_->request, protocol::command::release, dialect_, k.who->about());
         entry e{.who = std::move(k.who), .what = protocol::command::release};
         // Its round was answered when it was kept.

@@ -127,6 +127,11 @@ private:
     };
     using batch_ptr = std::unique_ptr<batch>;
 
+    struct kept_release {
+        exchange_ptr who;
+        lease_clock::time_point since;
+    };
+
     using clock = std::chrono::steady_clock;
 
     // session
@@ -161,7 +166,8 @@ private:
 
     // releases
     void keep(exchange_ptr);
-    void send_kept();
+    lease_clock::time_point gone_by(kept_release const&) const;
+    void send_kept(bool all);
 
     asio::any_io_executor executor_;
     link_options const options_;
@@ -190,11 +196,8 @@ private:
     clock::time_point watch_at_ = clock::time_point::max();
     bool quiet_ = false; ///< nothing was sent since the last look
 
-    struct kept_release {
-        exchange_ptr who;
-        lease_clock::time_point gone_by;
-    };
     std::deque<kept_release> kept_;
+    lease_clock::time_point session_ended_{};
 
     link_counts counts_;
     mutable std::mutex status_mutex_;

@@ -50,7 +50,7 @@ void holding::on_answer(unsigned instance, protocol::command c, std::uint32_t ro
 void holding::on_time(lease_clock::time_point now) {
     auto step = machine.time(std::max(now, timed::when()));
     if (step.what == protocol::event::renewal_due) step = machine.extend(now, engine_.reachable());
-    engine_.apply(*this, step, now);
+    engine_.apply(*this, step);
 }
 
 void holding::recycle() noexcept {
@@ -404,7 +404,7 @@ void engine::start_round(operation& op) {
     if (op.limit.what == detail::wait_limit::kind::until) deadlines_.schedule(op, op.give_up);
     auto const now = time();
     op.round_started = now;
-    apply(h, h.machine.acquire(now, reachable()), now);
+    apply(h, h.machine.acquire(now, reachable()));
 }
 
 void engine::on_answer(holding& h, unsigned instance, protocol::command c, std::uint32_t round,
@@ -416,14 +416,13 @@ void engine::on_answer(holding& h, unsigned instance, protocol::command c, std::
     }
     auto const step = h.machine.answer(c, round, instance, a.verdict, &lease_clock::now);
     if (step.what == protocol::event::none && step.heal.empty() && step.release.empty()) return;
-    apply(h, step, step.heal.empty() ? h.last_sent : lease_clock::now());
+    apply(h, step);
 }
 
-void engine::apply(holding& h, protocol::step const& s, lease_clock::time_point now) {
+void engine::apply(holding& h, protocol::step const& s) {
     holding_ptr const alive(&h);
     using protocol::command;
     using protocol::event;
-    if (!s.acquire.empty() || !s.extend.empty() || !s.heal.empty()) h.last_sent = now;
     if (!s.acquire.empty()) send(h, command::acquire, s.acquire, 0);
     if (!s.extend.empty()) send(h, command::extend, s.extend, h.machine.extension());
     if (!s.heal.empty()) send(h, command::heal, s.heal, 0);
@@ -555,7 +554,7 @@ void engine::give_up_acquire(operation& op, errc why) {
         op.votes = h->machine.votes();
         h->acquirer = nullptr;
         op.current.reset();
-        apply(*h, h->machine.cancel(), lease_clock::now());
+        apply(*h, h->machine.cancel());
     }
     fail_acquire(op, why);
     want_turn();
@@ -657,7 +656,7 @@ void engine::begin_release(holding& h, operation* op, holding::end as) {
     tell_waiters(h, false, lost ? errc::shut_down : errc::lease_released,
                  lost ? errc{} : errc::lease_released);
     auto const now = time();
-    apply(h, h.machine.release(now, reachable()), now);
+    apply(h, h.machine.release(now, reachable()));
 }
 
 // The lease is held no longer.
@@ -695,7 +694,7 @@ void engine::start_extend(operation& op) {
     h.waiters.push_back(op);
     if (h.machine.extending()) return; // the one under way answers for both
     auto const now = time();
-    apply(h, h.machine.extend(now, reachable()), now);
+    apply(h, h.machine.extend(now, reachable()));
 }
 
 void engine::start_lost(operation& op) {

@@ -98,7 +98,7 @@ private:
 
     void start_round(operation&);
     void on_answer(holding&, unsigned instance, protocol::command, std::uint32_t round, redis::answer const&);
-    void apply(holding&, protocol::step const&, lease_clock::time_point now);
+    void apply(holding&, protocol::step const&);
     void send(holding&, protocol::command, protocol::instance_set, std::uint32_t round);
     void note(operation&, unsigned instance, redis::answer const&, lease_clock::time_point now);
     operation::vote_detail& detail_of(operation&, unsigned instance);

@@ -31,10 +31,7 @@ public:
         : engine_(e) {}
 
     redis::subject about() const noexcept override {
-        return {.key = lock->key,
-                .token = {token_.data(), token_.size()},
-                .ttl = lock->options.ttl,
-                .gone_by = last_sent + lock->options.ttl};
+        return {.key = lock->key, .token = {token_.data(), token_.size()}, .ttl = lock->options.ttl};
     }
     void on_answer(unsigned instance, protocol::command, std::uint32_t round, redis::answer const&) override;
     void on_time(lease_clock::time_point now) override;
@@ -42,7 +39,6 @@ public:
     engine& engine_;
     protocol::tenure machine{1, {}, false};
     token token_{};
-    lease_clock::time_point last_sent{}; ///< of what can lengthen the key's life
     end ended = end::none;
     operation* acquirer = nullptr;
     operation* releaser = nullptr;

@@ -1,0 +1,136 @@
+// The protocol's classes in a world of delays, losses, crashes, stopped processes and drifting clocks.
+//
+// HOLDFAST_SCHEDULES is how many schedules are tried (20,000 by default; give millions for a night),
+// HOLDFAST_SEED the first one's seed. A failure names the seed that shows it again.
+#include "simulation/world.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+std::uint64_t number_from(char const* variable, std::uint64_t otherwise) {
+    auto const* const text = std::getenv(variable);
+    return text != nullptr ? std::stoull(text) : otherwise;
+}
+
+struct finding {
+    std::uint64_t seed;
+    std::string violation;
+};
+
+/// The first schedule that violates `property`, or any property if that is empty.
+template <class Rules>
+std::optional<finding> search(std::uint64_t schedules, tally_of_events& seen,
+                              std::string_view property = {}) {
+    auto const first = number_from("HOLDFAST_SEED", 1);
+    for (auto seed = first; seed < first + schedules; ++seed) {
+        auto v = world<Rules>(seed, seen).run();
+        if (!v.empty() && v.starts_with(property)) return finding{seed, std::move(v)};
+    }
+    return std::nullopt;
+}
+
+/// Broken rules must be found out, by the property that they break.
+template <class Rules>
+void refute(std::string_view property) {
+    tally_of_events seen;
+    auto const found = search<Rules>(20'000, seen, property);
+    BOOST_REQUIRE(found.has_value());
+    BOOST_TEST_MESSAGE("seed " << found->seed << ": " << found->violation);
+}
+
+struct quorum_of_the_reachable : protocol::redlock_rules {
+    static constexpr unsigned quorum(unsigned, unsigned reachable) { return reachable / 2 + 1; }
+};
+
+struct half_is_enough : protocol::redlock_rules {
+    static constexpr unsigned quorum(unsigned configured, unsigned) { return (configured + 1) / 2; }
+};
+
+struct validity_from_the_reply : protocol::redlock_rules {
+    static constexpr time_point deadline(time_point, time_point won, duration ttl) {
+        return won + ttl - drift(ttl);
+    }
+};
+
+struct clocks_never_drift : protocol::redlock_rules {
+    static constexpr time_point deadline(time_point sent, time_point, duration ttl) { return sent + ttl; }
+};
+
+struct no_late_release : protocol::redlock_rules {
+    static constexpr protocol::instance_set owed_release(protocol::instance_set,
+                                                         protocol::instance_set granted) {
+        return granted;
+    }
+};
+
+struct win_after_the_deadline : protocol::redlock_rules {
+    static constexpr bool in_time(time_point, time_point) { return true; }
+};
+
+struct heal_before_the_win : protocol::redlock_rules {
+    static constexpr bool may_heal(bool) { return true; }
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(schedules)
+
+BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
+    tally_of_events seen;
+    auto const found = search<protocol::redlock_rules>(number_from("HOLDFAST_SCHEDULES", 20'000), seen);
+    BOOST_TEST(!found.has_value(),
+               "seed " << (found ? found->seed : 0) << ": " << (found ? found->violation : std::string()));
+    BOOST_TEST_MESSAGE("won " << seen.won << ", contended " << seen.contended << ", no quorum "
+                              << seen.no_quorum << ", expired " << seen.expired << ", cancelled "
+                              << seen.cancelled << ", extended " << seen.extended << ", not extended "
+                              << seen.extension_failed << ", lost " << seen.lost << ", released "
+                              << seen.released << ", unconfirmed " << seen.unconfirmed << ", healed "
+                              << seen.healed << ", late grants " << seen.late_grants
+                              << ", releases kept and sent " << seen.resent << ", pauses " << seen.pauses);
+    for (auto const n : {seen.won, seen.contended, seen.no_quorum, seen.expired, seen.cancelled,
+                         seen.extended, seen.extension_failed, seen.lost, seen.released, seen.unconfirmed,
+                         seen.healed, seen.late_grants, seen.resent, seen.pauses}) {
+        BOOST_TEST(n > 0U);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_quorum_of_the_reachable_is_refuted) {
+    refute<quorum_of_the_reachable>("S1");
+}
+
+BOOST_AUTO_TEST_CASE(half_of_an_even_number_is_refuted) {
+    refute<half_is_enough>("S1");
+}
+
+BOOST_AUTO_TEST_CASE(validity_from_the_reply_is_refuted) {
+    refute<validity_from_the_reply>("S1");
+}
+
+BOOST_AUTO_TEST_CASE(clocks_without_drift_are_refuted) {
+    refute<clocks_never_drift>("S1");
+}
+
+BOOST_AUTO_TEST_CASE(no_release_of_late_grants_is_refuted) {
+    refute<no_late_release>("S4");
+}
+
+BOOST_AUTO_TEST_CASE(a_win_after_the_deadline_is_refuted) {
+    refute<win_after_the_deadline>("S1");
+}
+
+BOOST_AUTO_TEST_CASE(healing_before_the_win_is_refuted) {
+    refute<heal_before_the_win>("heal");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
