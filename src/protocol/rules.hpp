@@ -9,6 +9,7 @@
 #include "protocol/time.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace holdfast::protocol {
 
@@ -47,9 +48,24 @@ constexpr duration loss_margin(duration ttl) {
     return std::min<duration>(ttl / 20, std::chrono::milliseconds(5));
 }
 
-/// The watchdog's period.
+/// The watchdog's longest period.
 constexpr duration renewal_period(duration ttl) {
     return ttl / 3;
+}
+
+/// A period up to a fifth shorter, from random bits: so leases that were taken together are not renewed
+/// together for ever, as one great batch that fills buffers and keeps the servers from others.
+constexpr duration spread_renewal_period(duration ttl, std::uint64_t random) {
+    auto const period = renewal_period(ttl);
+    return period -
+           duration(static_cast<duration::rep>(random % static_cast<std::uint64_t>(period.count() / 5 + 1)));
+}
+
+/// When a lease that was last extended at `sent` is renewed: at the latest one period on, but together with
+/// all others of its ttl that are due within the same thousandth of it.
+constexpr time_point renewal_time(time_point sent, duration period, duration ttl) {
+    auto const due = sent + period;
+    return due - due.time_since_epoch() % (ttl / 1024);
 }
 
 /// The pause after a renewal that failed: a tenth of the ttl, so that several tries fit in before the

@@ -48,11 +48,14 @@ public:
         over
     };
 
-    /// `watched`: whether time() asks for renewals by itself.
-    basic_tenure(unsigned configured, duration ttl, bool watched)
+    /// `watched`: whether time() asks for renewals by itself, every `period`.
+    basic_tenure(unsigned configured, duration ttl, bool watched, duration period)
         : configured_(configured)
         , ttl_(ttl)
+        , period_(period)
         , watched_(watched) {}
+    basic_tenure(unsigned configured, duration ttl, bool watched)
+        : basic_tenure(configured, ttl, watched, renewal_period(ttl)) {}
 
     /// Asks every instance that can be reached; `now` is read before anything is sent.
     step acquire(time_point now, instance_set reachable) {
@@ -176,7 +179,7 @@ private:
             auto const valid_until = Rules::deadline(sent_, won_at, ttl_);
             if (!Rules::in_time(won_at, valid_until)) return fail_acquire(event::expired);
             deadline_ = valid_until;
-            renewal_ = sent_ + renewal_period(ttl_);
+            renewal_ = renewal_time(sent_, period_, ttl_);
             phase_ = phase::held;
             return {.what = event::won};
         }
@@ -199,7 +202,7 @@ private:
         if (auto const gone = expire(decided_at)) return *gone;
         if (round_.won()) {
             deadline_ = std::max(deadline_, Rules::deadline(sent_, decided_at, ttl_));
-            renewal_ = sent_ + renewal_period(ttl_);
+            renewal_ = renewal_time(sent_, period_, ttl_);
             extending_ = false;
             extension_won_ = true;
             s.heal = s.heal | heal(round_.no());
@@ -272,7 +275,7 @@ private:
     instance_set maybe_held_;
     unsigned configured_;
     std::uint32_t extension_ = 0;
-    duration ttl_;
+    duration ttl_, period_;
     time_point sent_{}, deadline_{}, renewal_{};
     phase phase_ = phase::acquiring;
     bool watched_;

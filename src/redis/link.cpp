@@ -306,7 +306,7 @@ link::batch_ptr link::fresh_batch() {
 void link::recycle(batch_ptr b) {
     // What grew in a burst is not kept for ever.
     constexpr std::size_t keep_at_most = 4;
-    constexpr std::size_t largest_kept = 64 * 1024;
+    constexpr std::size_t largest_kept = 4 * 1024;
     if (spare_.size() >= keep_at_most || b->entries.capacity() > largest_kept) return;
     b->request.clear();
     b->entries.clear();

@@ -389,7 +389,8 @@ void engine::start_acquire(operation& op) {
 void engine::start_round(operation& op) {
     auto const& options = op.lock->options;
     auto& h = holdings_.take(*this);
-    h.machine = protocol::tenure(static_cast<unsigned>(links_.size()), options.ttl, options.watchdog);
+    h.machine = protocol::tenure(static_cast<unsigned>(links_.size()), options.ttl, options.watchdog,
+                                 protocol::spread_renewal_period(options.ttl, random_.next_bits()));
     h.token_ = random_.next_token();
     h.lock = op.lock;
     h.over.store(false, std::memory_order_relaxed);
