@@ -9,7 +9,10 @@
 #include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/prefer.hpp>
+#include <boost/asio/recycling_allocator.hpp>
 
+#include <array>
+#include <cstddef>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -38,23 +41,24 @@ struct bound_completion {
 
 /// What the library is handed in a handler's place. Called on the client's executor, it sends the handler to
 /// its own, and keeps that one's context at work until then. It is made before the handler is erased, because
-/// asking an erased handler for its executor allocates.
-template <class Handler>
+/// asking an erased handler for its executor allocates. `Args` is what it will be called with.
+template <class Handler, class... Args>
 class deferring_handler {
 public:
     using cancellation_slot_type = asio::associated_cancellation_slot_t<Handler>;
-    using allocator_type = asio::associated_allocator_t<Handler>;
+    using allocator_type = asio::associated_allocator_t<Handler, asio::recycling_allocator<void>>;
     cancellation_slot_type get_cancellation_slot() const noexcept {
         return asio::get_associated_cancellation_slot(handler_);
     }
-    allocator_type get_allocator() const noexcept { return asio::get_associated_allocator(handler_); }
+    allocator_type get_allocator() const noexcept {
+        return asio::get_associated_allocator(handler_, asio::recycling_allocator<void>());
+    }
 
     deferring_handler(Handler handler, asio::any_io_executor const& fallback)
         : executor_(asio::prefer(asio::get_associated_executor(handler, fallback),
                                  asio::execution::outstanding_work.tracked))
         , handler_(std::move(handler)) {}
 
-    template <class... Args>
     void operator()(Args... args) {
         auto const executor = std::move(executor_);
         send(executor, bound_completion<Handler, Args...>{std::move(handler_), {std::move(args)...}});
@@ -83,6 +87,9 @@ private:
 
     tracked_executor executor_;
     Handler handler_;
+    /// Makes the memory of this object large enough for the completion that follows it: the allocator hands
+    /// it on, and an operation allocates once.
+    std::array<std::byte, sizeof(std::tuple<Args...>)> room_;
 };
 
 } // namespace holdfast::detail

@@ -44,9 +44,9 @@ void async_extend(lease_ref, error_handler);
 void async_lost(lease_ref, error_handler);
 void async_shutdown(std::shared_ptr<runtime::engine>, error_handler);
 
-template <class Handler>
+template <class... Args, class Handler>
 auto defer_to_own_executor(Handler&& handler, asio::any_io_executor const& fallback) {
-    return deferring_handler<std::decay_t<Handler>>(std::forward<Handler>(handler), fallback);
+    return deferring_handler<std::decay_t<Handler>, Args...>(std::forward<Handler>(handler), fallback);
 }
 
 struct initiate_acquire {
@@ -57,11 +57,12 @@ struct initiate_acquire {
 
     template <class Handler>
     void operator()(Handler&& handler, wait_limit limit) const {
-        async_acquire(lock, limit, defer_to_own_executor(std::forward<Handler>(handler), lock->executor));
+        async_acquire(lock, limit,
+                      defer_to_own_executor<error, lease>(std::forward<Handler>(handler), lock->executor));
     }
 };
 
-template <class Erased, void (*Start)(lease_ref, Erased)>
+template <class Result, void (*Start)(lease_ref, asio::any_completion_handler<void(Result)>)>
 struct initiate_on_lease {
     lease_ref lease;
 
@@ -70,13 +71,13 @@ struct initiate_on_lease {
 
     template <class Handler>
     void operator()(Handler&& handler) const {
-        Start(lease, defer_to_own_executor(std::forward<Handler>(handler), lease->lock->executor));
+        Start(lease, defer_to_own_executor<Result>(std::forward<Handler>(handler), lease->lock->executor));
     }
 };
 
-using initiate_release = initiate_on_lease<release_handler, &async_release>;
-using initiate_extend = initiate_on_lease<error_handler, &async_extend>;
-using initiate_lost = initiate_on_lease<error_handler, &async_lost>;
+using initiate_release = initiate_on_lease<release_result, &async_release>;
+using initiate_extend = initiate_on_lease<error, &async_extend>;
+using initiate_lost = initiate_on_lease<error, &async_lost>;
 
 struct initiate_shutdown {
     std::shared_ptr<runtime::engine> engine;
@@ -87,7 +88,7 @@ struct initiate_shutdown {
 
     template <class Handler>
     void operator()(Handler&& handler) const {
-        async_shutdown(engine, defer_to_own_executor(std::forward<Handler>(handler), executor));
+        async_shutdown(engine, defer_to_own_executor<error>(std::forward<Handler>(handler), executor));
     }
 };
 
