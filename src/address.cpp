@@ -11,13 +11,18 @@ namespace holdfast {
 
 namespace {
 
-// What a person may see of an address that could not be parsed: no user, no password.
+// What a person may see of an address that could not be parsed: no user, no password, no query, which may
+// hold either.
 std::string masked(std::string_view text) {
-    auto const at = text.rfind('@');
-    if (at == text.npos) return std::string(text);
     auto const scheme = text.find("://");
-    auto const start = scheme == text.npos || scheme > at ? 0 : scheme + 3;
-    return std::string(text.substr(0, start)) + "***" + std::string(text.substr(at));
+    auto const start = std::string(text.substr(0, scheme == text.npos ? 0 : scheme + 3));
+    auto const at = text.rfind('@');
+    auto const query = text.find('?');
+    if (at != text.npos && query < at) return start + "***";
+    auto shown = at == text.npos ? std::string(text.substr(0, query))
+                                 : start + "***" + std::string(text.substr(at, query - at));
+    if (query != text.npos) shown += "?***";
+    return shown;
 }
 
 [[noreturn]] void reject(std::string_view text, std::string const& why) {

@@ -2,4 +2,7 @@
 holdfast_test(simulation SOURCES
     simulation/schedules_test.cpp)
 holdfast_test(integration SOURCES
-    integration/support_test.cpp)
+    integration/bad_input_test.cpp
+    integration/faults_test.cpp
+    integration/support_test.cpp
+    integration/versions_test.cpp)

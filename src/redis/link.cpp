@@ -165,7 +165,7 @@ link::link(asio::any_io_executor executor, unsigned instance, link_options optio
     , owner_(owner)
     , instance_(instance)
     , reconnect_timer_(executor)
-    , open_(std::make_unique<batch>())
+    , open_(std::make_shared<batch>())
     , watch_timer_(executor) {
     status_.address = options_.address.to_string();
 }
@@ -189,7 +189,7 @@ void link::stop() {
 
 void link::abandon() noexcept {
     stopped_ = true;
-    for (auto* b : sent_) b->entries.clear();
+    for (auto const& b : sent_) b->entries.clear();
     sent_.clear();
     open_->entries.clear();
     kept_.clear();
@@ -230,7 +230,7 @@ void link::probe() {
     ask(purpose::info, "INFO");
     // The connection may take its time, and after that the answer.
     b->since = clock::now() + options_.connect_timeout;
-    sent_.push_back(b.get());
+    sent_.push_back(b);
     session_->execute(std::move(b));
 }
 
@@ -297,7 +297,7 @@ instance_status link::status() const {
 //
 
 link::batch_ptr link::fresh_batch() {
-    if (spare_.empty()) return std::make_unique<batch>();
+    if (spare_.empty()) return std::make_shared<batch>();
     auto b = std::move(spare_.back());
     spare_.pop_back();
     return b;
@@ -347,7 +347,7 @@ void link::send() {
     quiet_ = false;
     counts_.commands.fetch_add(b->entries.size(), std::memory_order_relaxed);
     counts_.batches.fetch_add(1, std::memory_order_relaxed);
-    sent_.push_back(b.get());
+    sent_.push_back(b);
     if (auto const due = sent_.front()->since + options_.instance_timeout; due < watch_at_) watch(due);
     session_->execute(std::move(b));
 }
@@ -382,7 +382,7 @@ void link::on_reply(batch& b, int type, std::string_view value) {
 }
 
 void link::on_replied(batch& b) {
-    if (++b.next < b.entries.size() || sent_.empty() || sent_.front() != &b) return;
+    if (++b.next < b.entries.size() || sent_.empty() || sent_.front().get() != &b) return;
     sent_.pop_front();
     if (!open_->entries.empty()) {
         owner_.want_turn();
@@ -410,7 +410,7 @@ void link::on_lock_reply(entry& e, int type, std::string_view value) {
     auto const why = classify(value);
     auto const message = presentable(presentable(value, options_.address.password()), who->about().token);
     // It has become a replica since its probe: the next one will say when it is a primary again.
-    if (why == errc::read_only) refuse(why, value);
+    if (why == errc::read_only) refuse(why, message);
     who->on_answer(instance_, e.what, e.round, {.verdict = verdict::refused, .why = why, .message = message});
 }
 
@@ -421,7 +421,8 @@ void link::on_inspected(exchange& who, entry const& e, std::string_view type_of_
         return who.on_answer(instance_, e.what, e.round,
                              {.verdict = verdict::yes, .ttl_left = inspected_ttl_});
     }
-    auto const message = "the key holds a " + presentable(type_of_key, {}) + ", not a lock";
+    auto const type = presentable(presentable(type_of_key, options_.address.password()), who.about().token);
+    auto const message = "the key holds a " + type + ", not a lock";
     who.on_answer(instance_, e.what, e.round,
                   {.verdict = verdict::refused, .why = errc::wrong_type, .message = message});
 }

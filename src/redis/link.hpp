@@ -77,6 +77,8 @@ public:
 
     /// Whether it can be asked for votes.
     bool available() const { return state_ == instance_state::up || state_ == instance_state::connecting; }
+    /// Whether it has a session that was probed.
+    bool connected() const { return probed_; }
     /// Why it cannot.
     errc reason() const { return reason_; }
     std::string const& reason_message() const { return reason_message_; }
@@ -125,7 +127,7 @@ private:
         std::size_t next = 0;                        ///< the entry whose reply comes next
         std::chrono::steady_clock::time_point since; ///< sent, or for the open batch: first submitted
     };
-    using batch_ptr = std::unique_ptr<batch>;
+    using batch_ptr = std::shared_ptr<batch>;
 
     struct kept_release {
         exchange_ptr who;
@@ -188,7 +190,7 @@ private:
     asio::steady_timer reconnect_timer_;
 
     batch_ptr open_;
-    std::deque<batch*> sent_;
+    std::deque<batch_ptr> sent_;
     std::vector<batch_ptr> spare_;
     std::optional<std::chrono::milliseconds> inspected_ttl_;
 

@@ -356,7 +356,8 @@ protocol::instance_set engine::reachable() const {
 
 bool engine::is_new_server(unsigned instance, std::string_view run_id) {
     for (unsigned i = 0; i < links_.size(); ++i) {
-        if (i != instance && links_[i]->available() && links_[i]->run_id() == run_id) return false;
+        // A suspect counts: it may answer again, and vote.
+        if (i != instance && links_[i]->connected() && links_[i]->run_id() == run_id) return false;
     }
     return true;
 }
@@ -593,8 +594,7 @@ errc engine::common_cause(operation const& op) const {
         same = same && (!cause || *cause == why);
         cause = why;
     });
-    auto const telling =
-        cause && *cause != errc::unreachable && *cause != errc::timed_out && *cause != errc{};
+    auto const telling = cause && *cause != errc{};
     return same && telling ? *cause : errc::no_quorum;
 }
 

@@ -1,0 +1,833 @@
+// Whatever is wrong with the input or with an instance has an error of its own, at once, and harms nobody
+// else's vote.
+#include <holdfast/client.hpp>
+
+#include "integration/run.hpp"
+#include "support/fake_server.hpp"
+#include "support/fleet.hpp"
+#include "support/proxy.hpp"
+#include "support/redis_cli.hpp"
+#include "support/wait.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::string_view secret = "s3cr3t-Passw0rd-XYZZY";
+
+bool contains(std::string_view text, std::string_view part) {
+    return text.find(part) != std::string_view::npos;
+}
+
+// "At once" means: without a timeout having had a part in it. So these are far longer than any wait here.
+client_options patient() {
+    return {.instance_timeout = 30s, .connect_timeout = 30s, .reconnect_delay = 50ms};
+}
+
+client_options hasty() {
+    return {.instance_timeout = 250ms, .connect_timeout = 250ms, .reconnect_delay = 50ms};
+}
+
+// A client on a context of its own, and calls on it that wait for their end.
+struct party {
+    asio::io_context context;
+    client locks;
+
+    explicit party(std::vector<address> const& where, client_options const& options = patient())
+        : locks(context.get_executor(), where, options) {}
+
+    std::pair<error, lease> acquire(std::string_view key, lock_options const& options = {}) {
+        auto const lock = locks.make_lock(key, options);
+        return wait([&](auto handler) { lock.acquire(std::move(handler)); });
+    }
+    std::pair<error, lease> try_acquire(std::string_view key, lock_options const& options = {}) {
+        auto const lock = locks.make_lock(key, options);
+        return wait([&](auto handler) { lock.try_acquire(std::move(handler)); });
+    }
+    release_result release(lease& held) {
+        auto done = false;
+        release_result result;
+        held.release([&](release_result r) {
+            result = r;
+            done = true;
+        });
+        BOOST_REQUIRE(run_until(context, [&] { return done; }));
+        return result;
+    }
+    instance_status status(std::size_t i) const { return locks.instances().at(i); }
+
+    [[nodiscard]] bool comes_up(std::size_t i) {
+        return run_until(context, [&] { return status(i).state == instance_state::up; });
+    }
+    [[nodiscard]] bool goes_down(std::size_t i, errc why) {
+        return run_until(context, [&] {
+            auto const s = status(i);
+            return s.state == instance_state::down && s.reason == make_error_code(why);
+        });
+    }
+    // The client runs meanwhile: it may have to delete them.
+    [[nodiscard]] bool sees_no_keys(redis_cli& on) {
+        return run_until(context, [&] { return on.dbsize() == 0; });
+    }
+
+private:
+    template <class Start>
+    std::pair<error, lease> wait(Start start) {
+        auto done = false;
+        std::pair<error, lease> result;
+        start([&](error e, lease l) {
+            result.first = std::move(e);
+            result.second = std::move(l);
+            done = true;
+        });
+        BOOST_REQUIRE(run_until(context, [&] { return done; }));
+        return result;
+    }
+};
+
+// `bad` is one instance of three, then two of three, then the only one.
+void check_bad_instances(std::vector<address> const& bad, errc why, std::string_view in_message,
+                         client_options const& options = patient()) {
+    fleet good(2);
+    redis_cli cli(good[0]);
+    {
+        party p({bad[0], good[0].address(), good[1].address()}, options);
+        auto [e, l] = p.acquire("k");
+        BOOST_TEST(!e, e.what());
+        BOOST_TEST(l.held());
+        BOOST_TEST(cli.exists("k"));
+        BOOST_TEST(p.goes_down(0, why), p.status(0).message);
+        BOOST_TEST(p.status(0).address == bad[0].to_string());
+        BOOST_TEST(contains(p.status(0).message, in_message), p.status(0).message);
+        BOOST_TEST(p.comes_up(1));
+        BOOST_TEST(p.comes_up(2));
+        BOOST_TEST(!p.status(1).reason.failed());
+        BOOST_TEST(p.status(1).message == "");
+        // Once it is known to be bad it delays nobody.
+        BOOST_TEST(!p.release(l).code().failed());
+        BOOST_TEST(p.sees_no_keys(cli));
+        auto [again, second] = p.acquire("k");
+        BOOST_TEST(!again, again.what());
+        BOOST_TEST(!p.release(second).code().failed());
+    }
+    BOOST_TEST(wait_until([&] { return cli.dbsize() == 0; }));
+    {
+        party p({bad[0], bad[1], good[0].address()}, options);
+        for (int known = 0; known < 2; ++known) {
+            BOOST_TEST_CONTEXT((known != 0 ? "known to be bad" : "new")) {
+                auto const [e, l] = p.acquire("k");
+                BOOST_TEST((e == why), e.what());
+                BOOST_TEST((e == condition::unavailable));
+                BOOST_TEST(!l);
+                BOOST_REQUIRE(e.report() != nullptr);
+                BOOST_TEST(e.report()->quorum == 2U);
+                for (std::size_t i = 0; i < 2; ++i) {
+                    auto const& told = e.report()->instances.at(i);
+                    BOOST_TEST(told.address == bad[i].to_string());
+                    BOOST_TEST((told.what == outcome::unreachable) == (why == errc::unreachable), e.what());
+                    BOOST_TEST((told.what == outcome::timed_out) == (why == errc::timed_out), e.what());
+                    BOOST_TEST(!told.message.empty());
+                    BOOST_TEST(contains(e.what(), bad[i].to_string()), e.what());
+                }
+                BOOST_TEST(p.sees_no_keys(cli));
+            }
+            BOOST_TEST(p.goes_down(0, why));
+            BOOST_TEST(p.goes_down(1, why));
+            BOOST_TEST(p.comes_up(2));
+        }
+    }
+    {
+        party p({bad[0]}, options);
+        auto const [e, l] = p.acquire("k");
+        BOOST_TEST((e == why), e.what());
+        BOOST_TEST(contains(e.what(), bad[0].to_string()), e.what());
+        BOOST_TEST(contains(e.what(), in_message), e.what());
+    }
+}
+
+// Answers a probe as a server that can vote, and everything else with what `others` says.
+fake_server::script voter(fake_server::script others) {
+    return [others = std::move(others)](command_line const& words) {
+        if (is_command(words, "HELLO"))
+            return resp::map(
+                {resp::bulk("server"), resp::bulk("redis"), resp::bulk("proto"), resp::integer(3)});
+        if (is_command(words, "SCRIPT")) return resp::bulk("0123456789012345678901234567890123456789");
+        if (is_command(words, "INFO"))
+            return resp::bulk("# Server\r\nredis_version:7.0.15\r\nrun_id:fake\r\nrole:master\r\n");
+        if (is_command(words, "PING")) return resp::simple("PONG");
+        return others(words);
+    };
+}
+
+template <class Action>
+void check_throws(errc code, std::vector<std::string_view> const& parts, Action&& action) {
+    try {
+        action();
+        BOOST_ERROR("nothing was thrown");
+    } catch (system_error const& e) {
+        BOOST_TEST((e.code() == code), e.what());
+        BOOST_TEST((e.code() == condition::invalid_argument), e.what());
+        for (auto const part : parts)
+            BOOST_TEST(contains(e.what(), part), "\"" << e.what() << "\" without \"" << part << '"');
+    }
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(bad_input)
+
+BOOST_AUTO_TEST_CASE(a_key_must_be_neither_empty_nor_too_long) {
+    server redis;
+    redis_cli cli(redis);
+    std::string const prefix = "app:";
+    auto options = patient();
+    options.key_prefix = prefix;
+    party p({redis.address()}, options);
+    check_throws(errc::invalid_key, {"empty"}, [&] { (void)p.locks.make_lock(""); });
+    check_throws(errc::invalid_key, {"\"zzz", "1025", "1024"},
+                 [&] { (void)p.locks.make_lock(std::string(max_key_size - prefix.size() + 1, 'z')); });
+    check_throws(errc::invalid_key, {"1000004"},
+                 [&] { (void)p.locks.make_lock(std::string(1'000'000, 'z')); });
+
+    std::string const longest(max_key_size - prefix.size(), 'z');
+    auto [e, l] = p.acquire(longest);
+    BOOST_TEST(!e, e.what());
+    BOOST_TEST(cli.exists(prefix + longest));
+}
+
+BOOST_AUTO_TEST_CASE(a_ttl_must_be_in_its_range) {
+    server redis;
+    auto options = patient();
+    options.max_ttl = 5s;
+    party p({redis.address()}, options);
+    for (auto const ttl : {0ms, -1ms, -10'000ms, 9ms, 5'001ms, std::chrono::milliseconds::max(),
+                           std::chrono::milliseconds::min()}) {
+        check_throws(errc::invalid_options, {"ttl", std::to_string(ttl.count()) + " ms", "5000"},
+                     [&] { (void)p.locks.make_lock("k", {.ttl = ttl}); });
+    }
+    // The default is beyond this client's largest.
+    check_throws(errc::invalid_options, {"ttl", "10000 ms"}, [&] { (void)p.locks.make_lock("k"); });
+    BOOST_CHECK_NO_THROW((void)p.locks.make_lock("k", {.ttl = 10ms}));
+    BOOST_CHECK_NO_THROW((void)p.locks.make_lock("k", {.ttl = 5s}));
+    for (auto const delay : {0ms, -1ms, 60'001ms}) {
+        check_throws(errc::invalid_options, {"retry_delay", std::to_string(delay.count()) + " ms"},
+                     [&] { (void)p.locks.make_lock("k", {.ttl = 1s, .retry_delay = delay}); });
+    }
+}
+
+BOOST_AUTO_TEST_CASE(each_client_option_must_be_in_its_range) {
+    struct mistake {
+        char const* name;
+        std::string value;
+        std::function<void(client_options&)> make;
+    };
+    std::vector<mistake> mistakes;
+    auto const add_times = [&](char const* name, std::chrono::milliseconds client_options::*member,
+                               std::vector<std::chrono::milliseconds> const& values) {
+        for (auto const v : values)
+            mistakes.push_back(
+                {name, std::to_string(v.count()) + " ms", [member, v](client_options& o) { o.*member = v; }});
+    };
+    auto const longest = std::chrono::milliseconds::max();
+    add_times("instance_timeout", &client_options::instance_timeout, {0ms, -1ms, 60'001ms, longest});
+    add_times("connect_timeout", &client_options::connect_timeout, {0ms, -1ms, 60'001ms, longest});
+    add_times("reconnect_delay", &client_options::reconnect_delay, {0ms, -1ms, 60'001ms, longest});
+    add_times("max_ttl", &client_options::max_ttl, {0ms, -1ms, 9ms, 86'400'001ms, longest});
+    mistakes.push_back({"max_kept_releases", "0", [](client_options& o) { o.max_kept_releases = 0; }});
+    std::string const prefix(max_key_size, 'p');
+    mistakes.push_back({"key_prefix", "1024", [&](client_options& o) { o.key_prefix = prefix; }});
+    for (char const* name : {"", "two words", "line\nfeed", "caf\xc3\xa9", "del\x7f"})
+        mistakes.push_back({"name", name, [name](client_options& o) { o.name = name; }});
+
+    asio::io_context context;
+    for (auto const& m : mistakes) {
+        BOOST_TEST_CONTEXT(m.name << " = " << m.value) {
+            client_options options;
+            m.make(options);
+            check_throws(errc::invalid_options, {m.name, m.value},
+                         [&] { client(context.get_executor(), {address("127.0.0.1:1")}, options); });
+        }
+    }
+    client_options least{.instance_timeout = 1ms,
+                         .connect_timeout = 1ms,
+                         .reconnect_delay = 1ms,
+                         .max_ttl = min_ttl,
+                         .max_kept_releases = 1};
+    BOOST_CHECK_NO_THROW(client(context.get_executor(), {address("127.0.0.1:1")}, least));
+    client_options most{
+        .instance_timeout = 60s, .connect_timeout = 60s, .reconnect_delay = 60s, .max_ttl = 24h};
+    BOOST_CHECK_NO_THROW(client(context.get_executor(), {address("127.0.0.1:1")}, most));
+}
+
+BOOST_AUTO_TEST_CASE(there_must_be_1_to_32_instances) {
+    asio::io_context context;
+    auto const make = [&](std::size_t count) {
+        std::vector<address> all;
+        for (std::size_t i = 0; i < count; ++i) all.emplace_back("127.0.0.1:" + std::to_string(1 + i));
+        client(context.get_executor(), all);
+    };
+    check_throws(errc::invalid_options, {"no instances"}, [&] { make(0); });
+    check_throws(errc::invalid_options, {"33", "32"}, [&] { make(33); });
+    BOOST_CHECK_NO_THROW(make(32));
+}
+
+BOOST_AUTO_TEST_CASE(an_instance_must_not_be_given_twice) {
+    asio::io_context context;
+    struct twins {
+        char const *one, *other, *name;
+    };
+    for (auto const& t : {twins{"10.0.0.1:7001", "10.0.0.1:7001", "10.0.0.1:7001"},
+                          twins{"redis.example", "redis.example:6379", "redis.example:6379"},
+                          twins{"Redis.Example:1", "redis.eXample:1", "redis.example:1"},
+                          twins{"redis://app:pw-one@h:1/0", "redis://:pw-two@h:1/3", "h:1"},
+                          twins{"unix:/run/redis.sock", "unix:///run/redis.sock", "unix:/run/redis.sock"},
+                          twins{"[::1]:7001", "redis://[::1]:7001", "[::1]:7001"}}) {
+        BOOST_TEST_CONTEXT(t.one << " and " << t.other) {
+            std::vector<address> const all{t.one, "10.0.0.9:1", t.other};
+            check_throws(errc::invalid_address, {t.name, "twice"},
+                         [&] { client(context.get_executor(), all); });
+            try {
+                client(context.get_executor(), all);
+            } catch (system_error const& e) {
+                BOOST_TEST(!contains(e.what(), "pw-"));
+            }
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_address_must_be_one) {
+    for (std::string const text : {"",
+                                   ":6379",
+                                   "host:",
+                                   "host:0",
+                                   "host:65536",
+                                   "host:-1",
+                                   "host:abc",
+                                   "host:1:2",
+                                   "[::1",
+                                   "::1",
+                                   "two words",
+                                   "unix:",
+                                   "unix:relative/path",
+                                   "http://host:1",
+                                   "rediss://host:1",
+                                   "redis://",
+                                   "redis://host/abc",
+                                   "redis://host/-1",
+                                   "redis://host/1/2",
+                                   "redis://host/99999999999",
+                                   "redis://host/0?x=1",
+                                   "redis://host/0#f",
+                                   "redis://user@host:1",
+                                   "host%zz:1"}) {
+        BOOST_TEST_CONTEXT('"' << text << '"') {
+            // Who logs in, and what a query may hold, is masked.
+            auto const at = text.find('@');
+            auto const query = text.find('?');
+            auto const shown = at != text.npos      ? text.substr(at) + '"'
+                               : query != text.npos ? '"' + text.substr(0, query)
+                                                    : '"' + text + '"';
+            check_throws(errc::invalid_address, {shown}, [&] { address{text}; });
+        }
+    }
+    check_throws(errc::invalid_address, {}, [] { address{std::string_view("ho\0st:1", 7)}; });
+    // What is wrong may stand beside a password.
+    for (std::string const form :
+         {"redis://app:*@host:99999", "app:*@host:abc", "redis://app:*@", "rediss://app:*@host:1",
+          "redis://app:*@host/x@y", "redis://app:*@ho st:1", "redis://host:1/0?password=*",
+          "redis://app:?*@host:99999", "redis://app:*?@host:99999", "redis://host:1/0?password=x@*"}) {
+        auto text = form;
+        text.replace(text.find('*'), 1, secret);
+        BOOST_TEST_CONTEXT(form) {
+            try {
+                address{text};
+                BOOST_ERROR("nothing was thrown");
+            } catch (system_error const& e) {
+                BOOST_TEST((e.code() == errc::invalid_address));
+                BOOST_TEST(!contains(e.what(), secret), e.what());
+            }
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_password_is_access_denied) {
+    server_options options;
+    options.arguments = {"--requirepass", "right"};
+    fleet locked(2, options);
+    auto const with = [&](std::string const& credentials) {
+        std::vector<address> all;
+        for (auto const& a : locked.addresses()) all.emplace_back("redis://" + credentials + "@" + a);
+        return all;
+    };
+    check_bad_instances(with(":wrong"), errc::access_denied, "WRONGPASS");
+    check_bad_instances(with("nobody:right"), errc::access_denied, "WRONGPASS");
+    check_bad_instances({locked[0].address(), locked[1].address()}, errc::access_denied, "NOAUTH");
+
+    redis_cli cli(locked[0], "right");
+    for (auto const& all : {with(":right"), with("default:right")}) {
+        party p(all);
+        auto [e, l] = p.acquire("k");
+        BOOST_TEST(!e, e.what());
+        BOOST_TEST(cli.exists("k"));
+        BOOST_TEST(!p.release(l).code().failed());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_password_may_hold_special_characters) {
+    server_options options;
+    options.arguments = {"--requirepass", "a b/c:d@e%f"};
+    server redis(options);
+    party p({address("redis://:a%20b%2Fc%3Ad%40e%25f@" + redis.address())});
+    auto [e, l] = p.acquire("k");
+    BOOST_TEST(!e, e.what());
+}
+
+BOOST_AUTO_TEST_CASE(a_user_without_any_permission_is_access_denied) {
+    fleet servers(2);
+    std::vector<address> all;
+    for (server& one : servers) {
+        BOOST_TEST(redis_cli(one).command({"ACL", "SETUSER", "guest", "on", ">pw", "~*", "-@all"}).is_ok());
+        all.emplace_back("redis://guest:pw@" + one.address());
+    }
+    check_bad_instances(all, errc::access_denied, "NOPERM");
+}
+
+BOOST_AUTO_TEST_CASE(a_user_who_may_not_lock_is_access_denied) {
+    fleet servers(3);
+    std::vector<address> all;
+    for (server& one : servers) {
+        redis_cli cli(one);
+        BOOST_TEST(cli.command({"ACL", "SETUSER", "reader", "on", ">pw", "~*", "+@all", "-set"}).is_ok());
+        BOOST_TEST(cli.command({"ACL", "SETUSER", "other", "on", ">pw", "~other:*", "+@all"}).is_ok());
+    }
+    for (std::string const user : {"reader", "other"}) {
+        BOOST_TEST_CONTEXT(user) {
+            auto const as = [&](std::size_t i) {
+                return address("redis://" + user + ":pw@" + servers[i].address());
+            };
+            {
+                party p({as(0), servers[1].address(), servers[2].address()});
+                BOOST_TEST(p.comes_up(0));
+                auto [e, l] = p.acquire("k");
+                BOOST_TEST(!e, e.what());
+                BOOST_TEST(!p.release(l).code().failed());
+            }
+            party p({as(0), as(1), servers[2].address()});
+            auto [e, l] = p.acquire("k");
+            BOOST_TEST((e == errc::access_denied), e.what());
+            BOOST_REQUIRE(e.report() != nullptr);
+            BOOST_TEST((e.report()->instances.at(0).what == outcome::rejected));
+            BOOST_TEST(contains(e.report()->instances.at(0).message, "NOPERM"), e.what());
+            redis_cli cli(servers[2]);
+            BOOST_TEST(p.sees_no_keys(cli));
+            if (user == "other") {
+                auto [none, allowed] = p.acquire("other:k");
+                BOOST_TEST(!none, none.what());
+                BOOST_TEST(!p.release(allowed).code().failed());
+            }
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_redis_says_so) {
+    for (auto const how : {behaviour::garbage, behaviour::http, behaviour::huge_bulk}) {
+        BOOST_TEST_CONTEXT(how) {
+            fake_server one(how);
+            fake_server two(how);
+            check_bad_instances({one.address(), two.address()}, errc::not_redis, "");
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_closes_or_refuses_is_unreachable) {
+    for (auto const how : {behaviour::closes, behaviour::closes_mid_reply, behaviour::refused}) {
+        BOOST_TEST_CONTEXT(how) {
+            fake_server one(how);
+            fake_server two(how);
+            check_bad_instances({one.address(), two.address()}, errc::unreachable,
+                                how == behaviour::refused ? "refused" : "");
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_name_or_a_socket_that_does_not_exist_is_unreachable) {
+    check_bad_instances({"unix:/does/not/exist.sock", "unix:/does/not/exist-either.sock"}, errc::unreachable,
+                        "");
+    check_bad_instances({"no-such-host.invalid:1", "no-such-host-either.invalid:1"}, errc::unreachable, "");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_silent_has_timed_out) {
+    fake_server one(behaviour::silent);
+    fake_server two(behaviour::silent);
+    check_bad_instances({one.address(), two.address()}, errc::timed_out, "", hasty());
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_is_read_only) {
+    server primary;
+    server_options options;
+    options.arguments = {"--replicaof", "127.0.0.1", std::to_string(primary.port())};
+    fleet replicas(2, options);
+    check_bad_instances({replicas[0].address(), replicas[1].address()}, errc::read_only, "replica");
+}
+
+BOOST_AUTO_TEST_CASE(a_primary_that_becomes_a_replica_is_read_only_until_it_is_one_again) {
+    server primary;
+    server redis;
+    redis_cli cli(redis);
+    party p({redis.address()});
+    auto [before, first] = p.acquire("a");
+    BOOST_TEST(!before, before.what());
+    cli.command({"REPLICAOF", "127.0.0.1", std::to_string(primary.port())});
+    auto [e, l] = p.acquire("b");
+    BOOST_TEST((e == errc::read_only), e.what());
+    BOOST_TEST(contains(e.what(), redis.address()), e.what());
+    BOOST_TEST(p.goes_down(0, errc::read_only));
+    cli.command({"REPLICAOF", "NO", "ONE"});
+    BOOST_TEST(p.comes_up(0));
+    auto [after, second] = p.acquire("b");
+    BOOST_TEST(!after, after.what());
+}
+
+BOOST_AUTO_TEST_CASE(rubbish_instead_of_a_vote_is_not_redis) {
+    for (std::string const& rubbish :
+         {resp::integer(7), resp::integer(-1), resp::simple("QUEUED"), resp::simple(""), resp::bulk("OK"),
+          resp::bulk(std::string("\0\xff", 2)), resp::array({resp::simple("OK")}), resp::array({}),
+          resp::array({resp::array({resp::integer(1)}), resp::nil()}),
+          resp::map({resp::bulk("a"), resp::integer(1)}), std::string("\x01 no RESP at all\r\n"),
+          std::string("#t\r\n"), std::string(",1.5\r\n"), std::string("$-7\r\n"), std::string("*-5\r\n")}) {
+        BOOST_TEST_CONTEXT(rubbish) {
+            fake_server fake(voter([&](command_line const& words) {
+                return is_command(words, "SET") ? rubbish : resp::integer(0);
+            }));
+            fleet good(2);
+            {
+                party p({fake.address(), good[0].address(), good[1].address()});
+                BOOST_TEST(p.comes_up(0));
+                auto [e, l] = p.acquire("k");
+                BOOST_TEST(!e, e.what());
+                BOOST_TEST(p.goes_down(0, errc::not_redis), p.status(0).message);
+                BOOST_TEST(p.status(0).message != "");
+                BOOST_TEST(!p.release(l).code().failed());
+                BOOST_TEST(p.comes_up(1));
+                BOOST_TEST(p.comes_up(2));
+                BOOST_TEST(p.status(1).connections == 1U);
+            }
+            party p({fake.address()});
+            BOOST_TEST(p.comes_up(0));
+            auto [e, l] = p.acquire("k");
+            BOOST_TEST((e == errc::not_redis), e.what());
+            BOOST_TEST(contains(e.what(), fake.address()), e.what());
+            BOOST_REQUIRE(e.report() != nullptr);
+            BOOST_TEST(!e.report()->instances.at(0).message.empty());
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_error_instead_of_a_vote_is_quoted) {
+    struct told {
+        std::string bytes;
+        errc code;
+        std::string quoted;
+    };
+    for (auto const& t :
+         {told{resp::error("OOM command not allowed when used memory > 'maxmemory'."), errc::rejected, "OOM"},
+          told{resp::error("MISCONF Errors writing to the AOF file"), errc::rejected,
+               "MISCONF Errors writing"},
+          told{resp::error("LOADING the dataset in memory"), errc::rejected, "LOADING"},
+          told{resp::error(""), errc::rejected, ""},
+          told{resp::error("NOPERM no permissions"), errc::access_denied, "NOPERM"},
+          told{resp::error("WRONGTYPE of value"), errc::wrong_type, "WRONGTYPE"},
+          told{resp::error("READONLY replica"), errc::read_only, "READONLY"},
+          told{resp::error("NOSCRIPT to a SET"), errc::rejected, "NOSCRIPT"},
+          told{"!21\r\nERR two\r\nlines\x1b[31m red\r\n", errc::rejected, "ERR two"}}) {
+        BOOST_TEST_CONTEXT(t.bytes) {
+            fake_server fake(voter([&](command_line const& words) {
+                return is_command(words, "SET") ? t.bytes : resp::integer(0);
+            }));
+            fleet good(2);
+            {
+                party p({fake.address(), good[0].address(), good[1].address()});
+                BOOST_TEST(p.comes_up(0));
+                auto [e, l] = p.acquire("k");
+                BOOST_TEST(!e, e.what());
+                BOOST_TEST(run_until(p.context, [&] { return fake.count("SET") > 0; }));
+                BOOST_TEST(!p.release(l).code().failed());
+            }
+            party p({fake.address()});
+            BOOST_TEST(p.comes_up(0));
+            auto [e, l] = p.acquire("k");
+            BOOST_TEST((e == t.code), e.what());
+            BOOST_TEST(contains(e.what(), t.quoted), e.what());
+            BOOST_TEST(contains(e.what(), fake.address()), e.what());
+            for (char const c : e.what()) BOOST_TEST((c < 0 || c >= ' '), "not one readable line");
+            BOOST_REQUIRE(e.report() != nullptr);
+            BOOST_TEST((e.report()->instances.at(0).what == outcome::rejected));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_is_no_lock_is_left_alone) {
+    fleet servers(3);
+    for (server& one : servers) redis_cli(one).command({"HSET", "hash", "field", "value"});
+    redis_cli(servers[0]).command({"HSET", "on one", "field", "value"});
+    party p(addresses_of(servers));
+    auto const [e, none] = p.acquire("hash");
+    BOOST_TEST((e == errc::wrong_type), e.what());
+    BOOST_TEST(contains(e.what(), "hash"), e.what());
+    for (auto const& address : servers.addresses()) BOOST_TEST(contains(e.what(), address), e.what());
+    auto const [once, nothing] = p.try_acquire("hash");
+    BOOST_TEST((once == errc::wrong_type), once.what());
+    for (server& one : servers)
+        BOOST_TEST(redis_cli(one).command({"HGET", "hash", "field"}).string() == "value");
+
+    auto [good, l] = p.acquire("on one");
+    BOOST_TEST(!good, good.what());
+    BOOST_TEST(!p.release(l).code().failed());
+    BOOST_TEST(redis_cli(servers[0]).command({"HGET", "on one", "field"}).string() == "value");
+    for (std::size_t i : {1U, 2U}) {
+        redis_cli cli(servers[i]);
+        BOOST_TEST(run_until(p.context, [&] { return !cli.exists("on one"); }));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_never_expires_is_told_of) {
+    fleet servers(3);
+    for (server& one : servers) redis_cli(one).set("k", "left over");
+    party p(addresses_of(servers));
+    auto const [e, l] = p.try_acquire("k");
+    BOOST_TEST((e == errc::contended), e.what());
+    BOOST_TEST(contains(e.what(), "never expires"), e.what());
+    BOOST_REQUIRE(e.report() != nullptr);
+    auto told = 0;
+    for (auto const& i : e.report()->instances) {
+        if (i.what != outcome::held) continue;
+        if (i.ttl_known) ++told;
+        BOOST_TEST(!i.ttl_left.has_value());
+    }
+    BOOST_TEST(told >= 2);
+    for (server& one : servers) {
+        BOOST_TEST(redis_cli(one).get("k").value() == "left over");
+        redis_cli(one).set("k", "left over", 60s);
+    }
+    auto const [expires, nothing] = p.try_acquire("k");
+    BOOST_TEST((expires == errc::contended));
+    BOOST_TEST(!contains(expires.what(), "never expires"), expires.what());
+    BOOST_TEST(contains(expires.what(), " ms left"), expires.what());
+}
+
+BOOST_AUTO_TEST_CASE(any_bytes_make_a_key) {
+    fleet servers(3);
+    redis_cli cli(servers[0]);
+    party one(addresses_of(servers));
+    party two(addresses_of(servers));
+    std::vector<std::string> keys{std::string("a\0b", 3),
+                                  std::string("\0", 1),
+                                  "line\r\nfeed",
+                                  " ",
+                                  "a b",
+                                  "$3\r\nSET\r\n",
+                                  "\"quoted\\\"",
+                                  "*",
+                                  "{tag}",
+                                  "\xff\xfe\x80"};
+    std::string every;
+    for (int i = 0; i < 256; ++i) every += static_cast<char>(i);
+    keys.push_back(every);
+    for (auto const& key : keys) {
+        BOOST_TEST_CONTEXT("key " << key.size() << ' ' << key) {
+            auto [e, l] = one.acquire(key);
+            BOOST_TEST(!e, e.what());
+            BOOST_TEST(l.key() == key);
+            BOOST_TEST(run_until(one.context, [&] { return cli.exists(key); }));
+            BOOST_TEST(cli.dbsize() == 1);
+            auto const [other, none] = two.try_acquire(key);
+            BOOST_TEST((other == errc::contended), other.what());
+            BOOST_TEST(!contains(other.what(), "\n"));
+            BOOST_TEST(!contains(other.what(), std::string_view("\0", 1)));
+            BOOST_TEST(!one.release(l).code().failed());
+            BOOST_TEST(one.sees_no_keys(cli));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(one_server_by_two_names_votes_once) {
+    fleet servers(2);
+    address const by_number("127.0.0.1:" + std::to_string(servers[0].port()));
+    address const by_name("localhost:" + std::to_string(servers[0].port()));
+    redis_cli cli(servers[0]);
+    auto const duplicates = [](party const& p) {
+        auto count = 0;
+        for (auto const& s : p.locks.instances())
+            if (s.reason == make_error_code(errc::duplicate_instance)) ++count;
+        return count;
+    };
+    {
+        party p({by_number, by_name, servers[1].address()});
+        auto [e, l] = p.acquire("k");
+        BOOST_TEST(!e, e.what());
+        BOOST_TEST(run_until(p.context, [&] { return duplicates(p) == 1; }));
+        auto const all = p.locks.instances();
+        auto const& twin = all[all[0].state == instance_state::up ? 1 : 0];
+        BOOST_TEST((twin.state == instance_state::down));
+        BOOST_TEST(contains(twin.message, "same server"), twin.message);
+        BOOST_TEST((all[0].state == instance_state::up) != (all[1].state == instance_state::up));
+        BOOST_TEST((all[2].state == instance_state::up));
+        BOOST_TEST(!p.release(l).code().failed());
+        BOOST_TEST(p.sees_no_keys(cli));
+    }
+    party p({by_number, by_name});
+    auto const [e, l] = p.acquire("k");
+    BOOST_TEST((e == errc::duplicate_instance), e.what());
+    BOOST_TEST(duplicates(p) == 1);
+    BOOST_TEST(p.sees_no_keys(cli));
+}
+
+BOOST_AUTO_TEST_CASE(one_server_by_two_names_votes_once_also_after_a_silence) {
+    server redis;
+    proxy first(redis);
+    proxy second(redis);
+    second.down();
+    auto options = patient();
+    options.instance_timeout = 250ms; // times 4 before a silent connection is given up
+    party p({first.address(), second.address()}, options);
+    auto const up = [&] {
+        auto count = 0;
+        for (auto const& s : p.locks.instances())
+            if (s.state == instance_state::up) ++count;
+        return count;
+    };
+    BOOST_REQUIRE(p.comes_up(0));
+    second.up();
+    BOOST_REQUIRE(p.goes_down(1, errc::duplicate_instance));
+    first.hold_replies();
+    // It does not answer the next PING in time.
+    BOOST_REQUIRE(run_until(p.context, [&] { return p.status(0).state == instance_state::suspect; }));
+    // The second tries again and again. It may be let in now, but then the first must be kept out.
+    auto const tries = second.accepted();
+    BOOST_REQUIRE(run_until(
+        p.context, [&] { return second.accepted() > tries + 1 || p.status(1).state == instance_state::up; }));
+    first.resume();
+    auto two = false;
+    auto const look = [&] { return two = two || up() == 2; };
+    BOOST_TEST(run_until(p.context, [&] { return look() || p.status(0).state != instance_state::suspect; }));
+    auto const later = second.accepted() + first.accepted();
+    (void)run_until(
+        p.context, [&] { return look() || second.accepted() + first.accepted() > later; }, 2s);
+    BOOST_TEST(!two, "one server is counted as two instances");
+}
+
+// Passwords and tokens
+
+BOOST_AUTO_TEST_CASE(passwords_are_never_shown) {
+    std::string const password(secret);
+    // It answers whatever comes with an error that repeats all of it.
+    auto const echo = [](command_line const& words) {
+        std::string text = "ERR no: ";
+        for (auto const& w : words) text += '\'' + w + "' ";
+        return text;
+    };
+    struct hostile {
+        char const* name;
+        fake_server::script answers;
+    };
+    std::vector<hostile> const all{
+        {"probe", [&](command_line const& words) { return resp::error(echo(words)); }},
+        {"auth", [&](command_line const& words) { return resp::error("WRONGPASS " + echo(words)); }},
+        {"server quotes",
+         [&](command_line const& words) {
+             return resp::error("ERR unknown command '" + words[0] +
+                                "', with args beginning with: " + echo(words));
+         }},
+        {"votes", voter([&](command_line const& words) {
+             return resp::error("ERR " + echo(words) + std::string(secret));
+         })},
+        {"replica", voter([&](command_line const& words) {
+             return resp::error("READONLY " + echo(words) + std::string(secret));
+         })},
+    };
+    for (auto const& h : all) {
+        BOOST_TEST_CONTEXT(h.name) {
+            fake_server fake(h.answers);
+            party p({address("redis://app:" + password + "@" + fake.address())});
+            std::vector<std::string> tokens;
+            auto const check = [&](std::string const& text) {
+                BOOST_TEST(!contains(text, secret), text);
+                for (auto const& t : tokens) BOOST_TEST(!contains(text, t), text);
+            };
+            for (int i = 0; i < 3; ++i) {
+                std::set<std::string> seen; // also what is only there for a moment
+                auto done = false;
+                error e;
+                p.locks.make_lock("k").acquire([&](error got, lease) {
+                    e = std::move(got);
+                    done = true;
+                });
+                BOOST_REQUIRE(run_until(p.context, [&] {
+                    seen.insert(p.status(0).message);
+                    return done;
+                }));
+                BOOST_TEST(static_cast<bool>(e));
+                auto const until = std::chrono::steady_clock::now() + 100ms;
+                (void)run_until(p.context, [&] {
+                    seen.insert(p.status(0).message);
+                    return std::chrono::steady_clock::now() > until;
+                });
+                for (auto const& words : fake.commands())
+                    if (is_command(words, "SET")) tokens.push_back(words.at(2));
+                check(e.what());
+                BOOST_REQUIRE(e.report() != nullptr);
+                check(e.report()->to_string());
+                for (auto const& told : e.report()->instances) {
+                    check(told.message);
+                    check(told.address);
+                }
+                for (auto const& s : seen) check(s);
+                check(p.status(0).address);
+                try {
+                    throw_error(e);
+                } catch (system_error const& thrown) {
+                    check(thrown.what());
+                }
+            }
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_hostile_answer_to_an_inspection_shows_nothing_secret) {
+    std::atomic<int> asked = 0;
+    std::string token;
+    fake_server fake(voter([&](command_line const& words) {
+        if (is_command(words, "SET")) {
+            token = words.at(2);
+            return resp::null();
+        }
+        if (is_command(words, "PTTL")) return resp::integer(1000);
+        if (is_command(words, "TYPE")) {
+            ++asked;
+            return resp::simple(token + ' ' + std::string(secret));
+        }
+        return resp::integer(0);
+    }));
+    party p({address("redis://:" + std::string(secret) + "@" + fake.address())});
+    auto const [e, l] = p.acquire("k");
+    BOOST_TEST((e == errc::wrong_type), e.what());
+    BOOST_TEST(asked == 1);
+    BOOST_TEST(!token.empty());
+    BOOST_TEST(!contains(e.what(), token), e.what());
+    BOOST_TEST(!contains(e.what(), secret), e.what());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,371 @@
+// The same lock on every kind of server that this machine has, alone and side by side: they compare before
+// they delete or extend in different ways.
+#include <holdfast/client.hpp>
+
+#include "integration/run.hpp"
+#include "support/fleet.hpp"
+#include "support/redis_cli.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+// No timeout is to have a part in any of this.
+client_options patient() {
+    return {.instance_timeout = 20s, .connect_timeout = 20s, .reconnect_delay = 50ms};
+}
+
+// Long enough that a key which goes away was deleted.
+constexpr lock_options long_lived{.ttl = 60s};
+
+// A client on a context of its own, and calls on it that wait for their end.
+struct party {
+    asio::io_context context;
+    client locks;
+
+    explicit party(fleet const& servers)
+        : locks(context.get_executor(), addresses_of(servers), patient()) {
+        BOOST_REQUIRE(until([&] {
+            auto const all = locks.instances();
+            return std::all_of(all.begin(), all.end(),
+                               [](auto const& i) { return i.state == instance_state::up; });
+        }));
+    }
+
+    std::pair<error, lease> acquire(std::string_view key, lock_options const& options = long_lived) {
+        auto const lock = locks.make_lock(key, options);
+        return wait([&](auto handler) { lock.acquire(std::move(handler)); });
+    }
+    std::pair<error, lease> try_acquire(std::string_view key, lock_options const& options = long_lived) {
+        auto const lock = locks.make_lock(key, options);
+        return wait([&](auto handler) { lock.try_acquire(std::move(handler)); });
+    }
+    // One that is to succeed.
+    lease hold(std::string_view key, lock_options const& options = long_lived) {
+        auto [e, l] = acquire(key, options);
+        BOOST_REQUIRE_MESSAGE(!e, e.what());
+        BOOST_TEST(l.held());
+        return std::move(l);
+    }
+    error extend(lease& held) {
+        auto done = false;
+        error result;
+        held.extend([&](error e) {
+            result = std::move(e);
+            done = true;
+        });
+        BOOST_REQUIRE(until([&] { return done; }));
+        return result;
+    }
+    release_result release(lease& held) {
+        auto done = false;
+        release_result result;
+        held.release([&](release_result r) {
+            result = r;
+            done = true;
+        });
+        BOOST_REQUIRE(until([&] { return done; }));
+        return result;
+    }
+
+    // The client runs meanwhile.
+    template <class Predicate>
+    [[nodiscard]] bool until(Predicate happened) {
+        return run_until(context, happened);
+    }
+    [[nodiscard]] bool sees(fleet const& servers, std::string const& key, bool there) {
+        return until([&] {
+            for (server& one : servers)
+                if (redis_cli(one).exists(key) != there) return false;
+            return true;
+        });
+    }
+    [[nodiscard]] bool renews(std::uint64_t times) {
+        auto const before = locks.stats().renewals;
+        return until([&] { return locks.stats().renewals >= before + times; });
+    }
+
+private:
+    template <class Start>
+    std::pair<error, lease> wait(Start start) {
+        auto done = false;
+        std::pair<error, lease> result;
+        start([&](error e, lease l) {
+            result.first = std::move(e);
+            result.second = std::move(l);
+            done = true;
+        });
+        BOOST_REQUIRE(until([&] { return done; }));
+        return result;
+    }
+};
+
+// What is tried on each of these: three servers of every kind, and one of each kind.
+struct shape {
+    std::string name;
+    std::vector<server_options> servers;
+};
+
+std::vector<shape> shapes() {
+    std::vector<shape> all;
+    shape mixed{"mixed", {}};
+    for (auto const& kind : available_servers()) {
+        server_options options;
+        options.kind = kind;
+        all.push_back({kind.name, {options, options, options}});
+        mixed.servers.push_back(options);
+    }
+    if (mixed.servers.size() > 1) all.push_back(mixed);
+    return all;
+}
+
+template <class Test>
+void on_every_shape(Test test) {
+    auto const all = shapes();
+    BOOST_REQUIRE(!all.empty());
+    for (auto const& s : all) {
+        BOOST_TEST_CONTEXT(s.name) {
+            fleet servers(s.servers);
+            test(servers);
+        }
+    }
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(versions)
+
+BOOST_AUTO_TEST_CASE(each_server_is_known_by_its_product_and_version) {
+    on_every_shape([](fleet& servers) {
+        party p(servers);
+        auto const all = p.locks.instances();
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            redis_cli cli(servers[i]);
+            auto const valkey = cli.info("valkey_version");
+            BOOST_TEST(all[i].server ==
+                       (valkey.empty() ? "redis " + cli.info("redis_version") : "valkey " + valkey));
+        }
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_lock_is_acquired_extended_and_released) {
+    on_every_shape([](fleet& servers) {
+        party p(servers);
+        auto l = p.hold("k");
+        BOOST_TEST(p.sees(servers, "k", true));
+        for (server& one : servers) redis_cli(one).command({"PEXPIRE", "k", "30000"});
+        auto const deadline = l.deadline();
+        BOOST_TEST(!p.extend(l));
+        BOOST_TEST((l.deadline() > deadline));
+        for (server& one : servers) {
+            redis_cli cli(one);
+            BOOST_TEST(p.until([&] { return cli.pttl("k") > 50s; }));
+            BOOST_TEST((cli.pttl("k") <= 60s));
+        }
+        auto const [e, none] = p.try_acquire("k");
+        BOOST_TEST((e == errc::contended), e.what());
+        BOOST_TEST(!p.release(l).code().failed());
+        BOOST_TEST(p.sees(servers, "k", false));
+        auto again = p.hold("k");
+        BOOST_TEST(!p.release(again).code().failed());
+    });
+}
+
+BOOST_AUTO_TEST_CASE(the_watchdog_extends) {
+    on_every_shape([](fleet& servers) {
+        party p(servers);
+        auto l = p.hold("k", {.ttl = 600ms});
+        auto const deadline = l.deadline();
+        BOOST_TEST(p.renews(4));
+        BOOST_TEST((l.deadline() > deadline + 600ms));
+        BOOST_TEST(l.held());
+        BOOST_TEST(p.sees(servers, "k", true));
+        BOOST_TEST(!p.release(l).code().failed());
+        BOOST_TEST(p.sees(servers, "k", false));
+    });
+}
+
+BOOST_AUTO_TEST_CASE(an_unwatched_key_expires_on_the_server) {
+    on_every_shape([](fleet& servers) {
+        party p(servers);
+        auto l = p.hold("k", {.ttl = 300ms, .watchdog = false});
+        for (server& one : servers) {
+            auto const left = redis_cli(one).pttl("k"); // -2: not there yet, or no longer
+            BOOST_TEST((left <= 300ms && left != -1ms));
+        }
+        BOOST_TEST(p.until([&] { return !l.held(); }));
+        BOOST_TEST((p.release(l) == errc::lease_lost));
+        BOOST_TEST(p.sees(servers, "k", false));
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_whose_keys_are_deleted_is_lost) {
+    on_every_shape([](fleet& servers) {
+        party p(servers);
+        auto l = p.hold("k");
+        BOOST_TEST(p.sees(servers, "k", true));
+        auto told = false;
+        l.lost([&](error e) {
+            BOOST_TEST(!e, e.what());
+            told = true;
+        });
+        for (std::size_t i = 0; i < servers.quorum(); ++i) BOOST_TEST(redis_cli(servers[i]).del("k"));
+        auto const e = p.extend(l);
+        BOOST_TEST((e == errc::lease_lost), e.what());
+        BOOST_TEST(p.until([&] { return told; }));
+        BOOST_TEST(!l.held());
+        BOOST_TEST((p.release(l) == errc::lease_lost));
+        BOOST_TEST(p.sees(servers, "k", false));
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_key_of_another_is_neither_extended_nor_deleted) {
+    on_every_shape([](fleet& servers) {
+        party p(servers);
+        for (auto const release : {true, false}) {
+            auto l = p.hold("k");
+            BOOST_TEST(p.sees(servers, "k", true));
+            for (server& one : servers) redis_cli(one).set("k", "foreign", 30s);
+            if (release) {
+                BOOST_TEST((p.release(l) == errc::lease_lost));
+            } else {
+                auto const e = p.extend(l);
+                BOOST_TEST((e == errc::lease_lost), e.what());
+            }
+            auto behind = p.hold("behind"); // whatever was sent before it has been carried out
+            BOOST_TEST(!p.release(behind).code().failed());
+            BOOST_TEST(p.sees(servers, "behind", false));
+            for (server& one : servers) {
+                redis_cli cli(one);
+                BOOST_TEST(cli.get("k").value_or("gone") == "foreign");
+                BOOST_TEST((cli.pttl("k") <= 30s));
+                cli.flush();
+            }
+        }
+    });
+}
+
+BOOST_AUTO_TEST_CASE(scripts_that_a_server_forgot_are_sent_again) {
+    on_every_shape([](fleet& servers) {
+        party p(servers);
+        auto const forget = [&] {
+            for (server& one : servers) BOOST_TEST(redis_cli(one).command({"SCRIPT", "FLUSH"}).is_ok());
+        };
+        auto l = p.hold("k");
+        forget();
+        BOOST_TEST(!p.extend(l));
+        forget();
+        BOOST_TEST(!p.release(l).code().failed());
+        BOOST_TEST(p.sees(servers, "k", false));
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_is_no_lock_is_left_alone) {
+    on_every_shape([](fleet& servers) {
+        party p(servers);
+        auto const untouched = [&](std::string const& key) {
+            for (server& one : servers)
+                BOOST_TEST(redis_cli(one).command({"HGET", key, "field"}).string() == "value");
+        };
+        for (server& one : servers) redis_cli(one).command({"HSET", "hash", "field", "value"});
+        auto const [e, none] = p.acquire("hash");
+        BOOST_TEST((e == errc::wrong_type), e.what());
+        untouched("hash");
+
+        // Nor when it takes the place of a lock that is held.
+        auto l = p.hold("k", {.ttl = 900ms});
+        BOOST_TEST(p.sees(servers, "k", true));
+        for (server& one : servers) {
+            redis_cli cli(one);
+            cli.del("k");
+            cli.command({"HSET", "k", "field", "value"});
+        }
+        auto other = p.hold("other");
+        BOOST_TEST(static_cast<bool>(p.extend(l)));
+        BOOST_TEST(p.until([&] { return !l.held(); }));
+        BOOST_TEST(p.release(l).code().failed());
+        BOOST_TEST(!p.release(other).code().failed());
+        BOOST_TEST(p.sees(servers, "other", false));
+        untouched("k");
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_minority_that_lost_the_key_gets_it_back) {
+    on_every_shape([](fleet& servers) {
+        party p(servers);
+        for (std::size_t i = 0; i < servers.size(); ++i) {
+            redis_cli cli(servers[i]);
+            auto l = p.hold("k");
+            BOOST_TEST(p.sees(servers, "k", true));
+            auto const token = cli.get("k").value();
+            cli.del("k");
+            BOOST_TEST(!p.extend(l));
+            BOOST_TEST(p.until([&] { return cli.exists("k"); }));
+            BOOST_TEST(cli.get("k").value_or("gone") == token);
+            BOOST_TEST((cli.pttl("k") > 30s));
+            BOOST_TEST(!p.release(l).code().failed());
+            BOOST_TEST(p.sees(servers, "k", false));
+        }
+    });
+}
+
+BOOST_AUTO_TEST_CASE(any_bytes_make_a_key) {
+    on_every_shape([](fleet& servers) {
+        party p(servers);
+        std::string const key("a\0b\r\n c\xff", 8);
+        auto l = p.hold(key);
+        BOOST_TEST(p.sees(servers, key, true));
+        BOOST_TEST(!p.extend(l));
+        BOOST_TEST(!p.release(l).code().failed());
+        BOOST_TEST(p.sees(servers, key, false));
+    });
+}
+
+BOOST_AUTO_TEST_CASE(clients_of_the_same_servers_exclude_each_other) {
+    on_every_shape([](fleet& servers) {
+        party one(servers);
+        party two(servers);
+        for (int i = 0; i < 10; ++i) {
+            auto& holder = i % 2 == 0 ? one : two;
+            auto& waiter = i % 2 == 0 ? two : one;
+            auto l = holder.hold("k");
+            auto const [e, none] = waiter.try_acquire("k");
+            BOOST_TEST((e == errc::contended), e.what());
+            auto got = false;
+            lease next;
+            waiter.locks.make_lock("k", long_lived).acquire([&](error failed, lease won) {
+                BOOST_TEST(!failed, failed.what());
+                next = std::move(won);
+                got = true;
+            });
+            auto const rounds = waiter.locks.stats().rounds;
+            BOOST_TEST(waiter.until([&] { return waiter.locks.stats().rounds > rounds + 2; }));
+            BOOST_TEST(!got);
+            BOOST_TEST(l.held());
+            BOOST_TEST(!holder.release(l).code().failed());
+            BOOST_REQUIRE(waiter.until([&] { return got; }));
+            BOOST_TEST(next.held());
+            BOOST_TEST(!waiter.release(next).code().failed());
+            BOOST_TEST(waiter.until([&] {
+                holder.context.poll(); // it may still have to reach the last server
+                for (server& each : servers)
+                    if (redis_cli(each).exists("k")) return false;
+                return true;
+            }));
+        }
+    });
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,288 @@
+// Many points in time behind one timer, on a real io_context. What is due is either past, or so near that the
+// timer itself brings it; nothing sleeps.
+#include "runtime/deadline_queue.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <list>
+#include <string>
+#include <vector>
+
+namespace asio = boost::asio;
+using holdfast::lease_clock;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Writes its name down when its time has come.
+struct note final : holdfast::runtime::timed {
+    note(std::string& to, char n)
+        : log(to)
+        , name(n) {}
+
+    void on_time(lease_clock::time_point now) override {
+        log += name;
+        told = now;
+        if (then) then();
+    }
+
+    std::string& log;
+    char name;
+    lease_clock::time_point told{};
+    std::function<void()> then;
+};
+
+struct fixture {
+    fixture() {
+        queue.call([this](boost::system::error_code ec) {
+            ec ? ++aborted : ++fired;
+            if (!ec) queue.run_due(lease_clock::now());
+        });
+    }
+    ~fixture() { queue.clear(); }
+
+    /// Runs until the log is at least so long; false if that takes unreasonably long.
+    bool run_until_logged(std::size_t size) {
+        auto const limit = std::chrono::steady_clock::now() + 10s;
+        while (log.size() < size && std::chrono::steady_clock::now() < limit) {
+            context.restart();
+            if (context.run_one_for(1s) == 0) break; // nothing is armed
+        }
+        return log.size() >= size;
+    }
+
+    asio::io_context context;
+    holdfast::runtime::deadline_queue queue{context.get_executor()};
+    std::string log;
+    note a{log, 'a'}, b{log, 'b'}, c{log, 'c'}, d{log, 'd'};
+    int fired = 0, aborted = 0;
+    lease_clock::time_point const now = lease_clock::now();
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(deadline_queue, fixture)
+
+BOOST_AUTO_TEST_CASE(what_is_due_is_called_in_the_order_of_time) {
+    queue.schedule(c, now + 3h);
+    queue.schedule(a, now + 1h);
+    queue.schedule(d, now + 4h);
+    queue.schedule(b, now + 2h);
+    queue.run_due(now + 5h);
+    BOOST_TEST(log == "abcd");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_due_at_one_time_is_called_in_the_order_of_scheduling) {
+    for (auto* n : {&b, &a, &d, &c}) queue.schedule(*n, now + 1h);
+    queue.run_due(now + 1h);
+    BOOST_TEST(log == "badc");
+}
+
+BOOST_AUTO_TEST_CASE(each_is_called_once) {
+    queue.schedule(a, now);
+    queue.run_due(now);
+    queue.run_due(now + 1h);
+    BOOST_TEST(log == "a");
+    BOOST_TEST(!a.is_linked());
+}
+
+BOOST_AUTO_TEST_CASE(only_what_falls_due_within_a_millisecond_is_called) {
+    queue.schedule(a, now + 1h);
+    queue.schedule(b, now + 1h + 1ms);
+    queue.schedule(c, now + 1h + 1ms + 1ns);
+    queue.run_due(now + 1h - 1ms - 1ns);
+    BOOST_TEST(log == "");
+    queue.run_due(now + 1h);
+    BOOST_TEST(log == "ab");
+    queue.run_due(now + 1h + 1ms);
+    BOOST_TEST(log == "abc");
+}
+
+BOOST_AUTO_TEST_CASE(nobody_is_told_a_time_before_its_own) {
+    queue.schedule(a, now + 1h - 1min);
+    queue.schedule(b, now + 1h);
+    queue.schedule(c, now + 1h + 1ms);
+    queue.run_due(now + 1h);
+    BOOST_TEST((a.told == now + 1h));
+    BOOST_TEST((b.told == now + 1h));
+    BOOST_TEST((c.told == now + 1h + 1ms));
+    BOOST_TEST((c.when() == now + 1h + 1ms));
+}
+
+BOOST_AUTO_TEST_CASE(rescheduling_replaces_the_earlier_time) {
+    queue.schedule(a, now + 1h);
+    queue.schedule(b, now + 2h);
+    queue.schedule(a, now + 3h); // later
+    BOOST_TEST((a.when() == now + 3h));
+    queue.run_due(now + 2h);
+    BOOST_TEST(log == "b");
+    queue.schedule(a, now + 1h); // earlier
+    queue.run_due(now + 2h);
+    BOOST_TEST(log == "ba");
+    queue.run_due(now + 4h);
+    BOOST_TEST(log == "ba");
+}
+
+BOOST_AUTO_TEST_CASE(rescheduling_to_the_same_time_keeps_the_place) {
+    queue.schedule(a, now + 1h);
+    queue.schedule(b, now + 1h);
+    queue.schedule(a, now + 1h);
+    queue.run_due(now + 1h);
+    BOOST_TEST(log == "ab");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_cancelled_is_not_called) {
+    queue.schedule(a, now + 1h);
+    queue.schedule(b, now + 1h);
+    queue.cancel(a);
+    BOOST_TEST(!a.is_linked());
+    queue.cancel(a); // again
+    queue.cancel(c); // never scheduled
+    queue.run_due(now + 2h);
+    BOOST_TEST(log == "b");
+    // It may come back.
+    queue.schedule(a, now + 1h);
+    queue.run_due(now + 2h);
+    BOOST_TEST(log == "ba");
+}
+
+BOOST_AUTO_TEST_CASE(who_is_called_may_schedule_and_cancel_others_and_itself) {
+    a.then = [this] {
+        queue.cancel(b);              // due at the same time
+        queue.schedule(c, now + 1h);  // due already
+        queue.schedule(a, now + 10h); // again, later
+    };
+    queue.schedule(a, now + 1h);
+    queue.schedule(b, now + 1h);
+    queue.run_due(now + 2h);
+    BOOST_TEST(log == "ac");
+    BOOST_TEST(a.is_linked());
+    a.then = {};
+    queue.run_due(now + 10h);
+    BOOST_TEST(log == "aca");
+}
+
+BOOST_AUTO_TEST_CASE(a_thousand_come_in_order) {
+    std::list<note> many;
+    std::vector<lease_clock::time_point> seen;
+    for (int i = 0; i < 1'000; ++i) {
+        auto& n = many.emplace_back(log, 'x');
+        n.then = [&seen, &n] { seen.push_back(n.when()); };
+        queue.schedule(n, now + 1h + std::chrono::seconds(i * 7'919 % 1'000));
+    }
+    queue.run_due(now + 2h);
+    BOOST_TEST(seen.size() == 1'000U);
+    BOOST_TEST(std::is_sorted(seen.begin(), seen.end()));
+}
+
+BOOST_AUTO_TEST_CASE(the_timer_brings_what_is_past_without_delay) {
+    queue.schedule(a, now - 1h);
+    BOOST_TEST(log == ""); // never from within schedule
+    BOOST_TEST(run_until_logged(1));
+    BOOST_TEST(log == "a");
+    BOOST_TEST(fired == 1);
+}
+
+BOOST_AUTO_TEST_CASE(the_timer_brings_each_in_its_turn_and_none_too_early) {
+    auto const soon = lease_clock::now();
+    queue.schedule(c, soon + 30ms);
+    queue.schedule(a, soon + 10ms);
+    queue.schedule(b, soon + 20ms);
+    BOOST_TEST(run_until_logged(3));
+    BOOST_TEST(log == "abc");
+    for (auto const* n : {&a, &b, &c}) BOOST_TEST((n->told >= n->when()));
+    BOOST_TEST((lease_clock::now() >= soon + 29ms));
+}
+
+BOOST_AUTO_TEST_CASE(the_timer_is_armed_anew_for_what_is_earlier) {
+    queue.schedule(a, now + 1h);
+    context.poll();
+    BOOST_TEST(fired + aborted == 0);
+    queue.schedule(b, lease_clock::now() + 5ms);
+    BOOST_TEST(run_until_logged(1));
+    BOOST_TEST(log == "b");
+    BOOST_TEST(fired == 1);
+    BOOST_TEST(aborted == 1); // the wait of an hour
+    // And then for what is left.
+    queue.schedule(a, lease_clock::now() + 5ms);
+    BOOST_TEST(run_until_logged(2));
+    BOOST_TEST(log == "ba");
+}
+
+BOOST_AUTO_TEST_CASE(the_timer_is_left_alone_for_what_is_later) {
+    queue.schedule(a, now + 1h);
+    queue.schedule(b, now + 2h);
+    queue.schedule(c, now + 1h);
+    queue.cancel(c);
+    queue.schedule(c, now + 3h);
+    context.restart();
+    context.poll();
+    BOOST_TEST(aborted == 0);
+    BOOST_TEST(fired == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_timer_that_fires_for_somebody_cancelled_is_armed_for_the_next) {
+    auto const soon = lease_clock::now();
+    queue.schedule(a, soon + 5ms);
+    queue.schedule(b, soon + 25ms);
+    queue.cancel(a);
+    BOOST_TEST(run_until_logged(1));
+    BOOST_TEST(log == "b");
+    BOOST_TEST((lease_clock::now() >= soon + 24ms));
+}
+
+BOOST_AUTO_TEST_CASE(a_timer_that_fires_for_somebody_put_off_is_armed_for_the_later_time) {
+    auto const soon = lease_clock::now();
+    queue.schedule(a, soon + 5ms);
+    queue.schedule(a, soon + 25ms);
+    BOOST_TEST(run_until_logged(1));
+    BOOST_TEST(log == "a");
+    BOOST_TEST((lease_clock::now() >= soon + 24ms));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_scheduled_by_who_is_called_gets_its_timer) {
+    a.then = [this] {
+        if (log.size() < 3) queue.schedule(a, lease_clock::now() + 5ms);
+    };
+    queue.schedule(a, now);
+    BOOST_TEST(run_until_logged(3));
+    BOOST_TEST(log == "aaa");
+    BOOST_TEST(fired == 3);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_comes_after_stop) {
+    queue.schedule(a, now + 1h);
+    queue.stop();
+    queue.schedule(b, now - 1h);
+    context.restart();
+    context.run_for(10s); // ends at once, as no timer is left
+    BOOST_TEST(log == "");
+    BOOST_TEST(fired == 0);
+    BOOST_TEST(aborted == 1);
+    BOOST_TEST(context.stopped());
+}
+
+BOOST_AUTO_TEST_CASE(clear_lets_everybody_go) {
+    queue.schedule(a, now + 1h);
+    queue.schedule(b, now + 2h);
+    queue.clear();
+    BOOST_TEST(!a.is_linked());
+    BOOST_TEST(!b.is_linked());
+    queue.run_due(now + 3h);
+    BOOST_TEST(log == "");
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_time_is_never_due_and_needs_no_timer) {
+    queue.schedule(a, lease_clock::time_point::max());
+    queue.run_due(now + 24h);
+    context.restart();
+    context.run_for(10s); // ends at once
+    BOOST_TEST(context.stopped());
+    BOOST_TEST(log == "");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

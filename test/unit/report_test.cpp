@@ -1,0 +1,152 @@
+// The one line that says why an acquire failed.
+#include <holdfast/report.hpp>
+
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <chrono>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+using holdfast::instance_report;
+using holdfast::outcome;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::array every_outcome{outcome::unanswered,  outcome::granted,   outcome::held,
+                                   outcome::unreachable, outcome::timed_out, outcome::rejected};
+
+holdfast::report about(instance_report one) {
+    holdfast::report r;
+    r.key = "k";
+    r.quorum = 1;
+    r.attempts = 1;
+    r.waited = 1ms;
+    r.instances.push_back(std::move(one));
+    return r;
+}
+
+/// What the line says of the only instance.
+std::string said_of(instance_report one) {
+    auto const line = about(std::move(one)).to_string();
+    auto const at = line.find("; ");
+    BOOST_REQUIRE(at != line.npos);
+    return line.substr(at + 2);
+}
+
+std::string named(std::string key) {
+    holdfast::report r;
+    r.key = std::move(key);
+    auto const line = r.to_string();
+    return line.substr(0, line.find(": 0 of 0"));
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(report)
+
+BOOST_AUTO_TEST_CASE(the_line_tells_the_whole_story) {
+    holdfast::report r;
+    r.key = "seat:7";
+    r.quorum = 3;
+    r.attempts = 4;
+    r.waited = 1'234'567us;
+    r.instances = {
+        {.address = "a:1", .what = outcome::granted, .round_trip = 0ns, .ttl_left = {}, .message = {}},
+        {.address = "b:2",
+         .what = outcome::held,
+         .round_trip = 1'500us,
+         .ttl_left = 2'500ms,
+         .ttl_known = true,
+         .message = {}},
+        {.address = "c:3",
+         .what = outcome::rejected,
+         .round_trip = 300us,
+         .ttl_left = {},
+         .message = "OOM command not allowed"},
+        {.address = "unix:/d",
+         .what = outcome::unreachable,
+         .round_trip = 0ns,
+         .ttl_left = {},
+         .message = "Connection refused"},
+        {.address = "e:5", .what = outcome::timed_out, .round_trip = 500ms, .ttl_left = {}, .message = {}},
+    };
+    BOOST_TEST(r.to_string() ==
+               "lock \"seat:7\": 1 of 5 instances granted, 3 needed, after 4 tries in 1234.6 "
+               "ms; a:1 granted; b:2 held, 2500 ms left after 1.5 ms; c:3 rejected after 0.3 "
+               "ms (OOM command not allowed); unix:/d unreachable (Connection refused); e:5 "
+               "timed out after 500.0 ms");
+}
+
+BOOST_AUTO_TEST_CASE(one_try_is_a_try) {
+    auto r = about({.address = "a:1", .ttl_left = {}, .message = {}});
+    BOOST_TEST(r.to_string().find("after 1 try in 1.0 ms") != std::string::npos);
+    r.attempts = 2;
+    BOOST_TEST(r.to_string().find("after 2 tries in 1.0 ms") != std::string::npos);
+    r.attempts = 0;
+    BOOST_TEST(r.to_string().find("after 0 tries in 1.0 ms") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(every_outcome_has_a_name_of_its_own) {
+    std::string all;
+    for (auto const o : every_outcome) {
+        std::string const name = to_string(o);
+        BOOST_TEST(!name.empty());
+        BOOST_TEST(name != "?");
+        BOOST_TEST(all.find('/' + name + '/') == std::string::npos);
+        all += '/' + name + '/';
+        BOOST_TEST(said_of({.address = "a:1", .what = o, .ttl_left = {}, .message = {}}) == "a:1 " + name);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(only_grants_are_counted_as_granted) {
+    for (auto const o : every_outcome) {
+        auto const line = about({.address = "a:1", .what = o, .ttl_left = {}, .message = {}}).to_string();
+        BOOST_TEST(line.starts_with(o == outcome::granted ? "lock \"k\": 1 of 1 instances granted"
+                                                          : "lock \"k\": 0 of 1 instances granted"));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_time_to_live_is_told_where_it_is_known) {
+    instance_report one{.address = "a:1", .what = outcome::held, .ttl_left = {}, .message = {}};
+    BOOST_TEST(said_of(one) == "a:1 held");
+    one.ttl_known = true;
+    BOOST_TEST(said_of(one) == "a:1 held, never expires");
+    one.ttl_left = 0ms;
+    BOOST_TEST(said_of(one) == "a:1 held, 0 ms left");
+    one.ttl_left = 12'345ms;
+    BOOST_TEST(said_of(one) == "a:1 held, 12345 ms left");
+    one.ttl_known = false;
+    BOOST_TEST(said_of(one) == "a:1 held");
+    // It is the holder's, so it means nothing elsewhere.
+    one.ttl_known = true;
+    one.what = outcome::timed_out;
+    BOOST_TEST(said_of(one) == "a:1 timed out");
+}
+
+BOOST_AUTO_TEST_CASE(a_key_is_quoted_whatever_it_holds) {
+    BOOST_TEST(named("plain") == "lock \"plain\"");
+    BOOST_TEST(named("") == "lock \"\"");
+    BOOST_TEST(named("a\"b\\c") == "lock \"a\\\"b\\\\c\"");
+    BOOST_TEST(named(std::string("a\0b\r\n\x1f\x7f", 7)) == "lock \"a\\x00b\\x0d\\x0a\\x1f\\x7f\"");
+    BOOST_TEST(named("gr\xc3\xbc\xc3\x9f") == "lock \"gr\xc3\xbc\xc3\x9f\"");
+    BOOST_TEST(named("\x1b[31m") == "lock \"\\x1b[31m\"");
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_report_is_still_a_line) {
+    BOOST_TEST(holdfast::report{}.to_string() ==
+               "lock \"\": 0 of 0 instances granted, 0 needed, after 0 tries in 0.0 ms");
+}
+
+BOOST_AUTO_TEST_CASE(a_report_prints_as_its_line) {
+    auto const r = about({.address = "a:1", .what = outcome::held, .ttl_left = {}, .message = "why"});
+    std::ostringstream out;
+    out << r;
+    BOOST_TEST(out.str() == r.to_string());
+    BOOST_TEST(out.str().find('\n') == std::string::npos);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
