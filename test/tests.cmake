@@ -1,4 +1,16 @@
 # Which tests there are. A line here is all that a new one needs.
+holdfast_test(unit SOURCES
+    unit/address_test.cpp
+    unit/backoff_test.cpp
+    unit/deadline_queue_test.cpp
+    unit/encoder_test.cpp
+    unit/error_test.cpp
+    unit/instance_set_test.cpp
+    unit/report_test.cpp
+    unit/rules_test.cpp
+    unit/server_info_test.cpp
+    unit/tally_test.cpp
+    unit/tenure_test.cpp)
 holdfast_test(simulation SOURCES
     simulation/schedules_test.cpp)
 holdfast_test(integration SOURCES

@@ -234,7 +234,8 @@ private:
         }
         if (!round_.impossible()) return event::none;
         phase_ = phase::over;
-        auto const may_have_had_it = round_.yes().size() + (round_.failed() & maybe_held_).size();
+        auto const unheard = (round_.failed() | round_.pending()) & maybe_held_;
+        auto const may_have_had_it = round_.yes().size() + unheard.size();
         return lost_ || may_have_had_it < round_.quorum() ? event::lost : event::release_unconfirmed;
     }
 

@@ -408,6 +408,10 @@ void link::on_lock_reply(entry& e, int type, std::string_view value) {
                               {.verdict = verdict::unknown, .why = errc::not_redis, .message = message});
     }
     auto const why = classify(value);
+    if (why == errc::wrong_type && e.what != protocol::command::acquire) {
+        // Somebody has put something else in our key's place.
+        return who->on_answer(instance_, e.what, e.round, {.verdict = verdict::no});
+    }
     auto const message = presentable(presentable(value, options_.address.password()), who->about().token);
     // It has become a replica since its probe: the next one will say when it is a primary again.
     if (why == errc::read_only) refuse(why, message);

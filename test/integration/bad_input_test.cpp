@@ -2,7 +2,7 @@
 // else's vote.
 #include <holdfast/client.hpp>
 
-#include "integration/run.hpp"
+#include "integration/party.hpp"
 #include "support/fake_server.hpp"
 #include "support/fleet.hpp"
 #include "support/proxy.hpp"
@@ -32,72 +32,6 @@ bool contains(std::string_view text, std::string_view part) {
     return text.find(part) != std::string_view::npos;
 }
 
-// "At once" means: without a timeout having had a part in it. So these are far longer than any wait here.
-client_options patient() {
-    return {.instance_timeout = 30s, .connect_timeout = 30s, .reconnect_delay = 50ms};
-}
-
-client_options hasty() {
-    return {.instance_timeout = 250ms, .connect_timeout = 250ms, .reconnect_delay = 50ms};
-}
-
-// A client on a context of its own, and calls on it that wait for their end.
-struct party {
-    asio::io_context context;
-    client locks;
-
-    explicit party(std::vector<address> const& where, client_options const& options = patient())
-        : locks(context.get_executor(), where, options) {}
-
-    std::pair<error, lease> acquire(std::string_view key, lock_options const& options = {}) {
-        auto const lock = locks.make_lock(key, options);
-        return wait([&](auto handler) { lock.acquire(std::move(handler)); });
-    }
-    std::pair<error, lease> try_acquire(std::string_view key, lock_options const& options = {}) {
-        auto const lock = locks.make_lock(key, options);
-        return wait([&](auto handler) { lock.try_acquire(std::move(handler)); });
-    }
-    release_result release(lease& held) {
-        auto done = false;
-        release_result result;
-        held.release([&](release_result r) {
-            result = r;
-            done = true;
-        });
-        BOOST_REQUIRE(run_until(context, [&] { return done; }));
-        return result;
-    }
-    instance_status status(std::size_t i) const { return locks.instances().at(i); }
-
-    [[nodiscard]] bool comes_up(std::size_t i) {
-        return run_until(context, [&] { return status(i).state == instance_state::up; });
-    }
-    [[nodiscard]] bool goes_down(std::size_t i, errc why) {
-        return run_until(context, [&] {
-            auto const s = status(i);
-            return s.state == instance_state::down && s.reason == make_error_code(why);
-        });
-    }
-    // The client runs meanwhile: it may have to delete them.
-    [[nodiscard]] bool sees_no_keys(redis_cli& on) {
-        return run_until(context, [&] { return on.dbsize() == 0; });
-    }
-
-private:
-    template <class Start>
-    std::pair<error, lease> wait(Start start) {
-        auto done = false;
-        std::pair<error, lease> result;
-        start([&](error e, lease l) {
-            result.first = std::move(e);
-            result.second = std::move(l);
-            done = true;
-        });
-        BOOST_REQUIRE(run_until(context, [&] { return done; }));
-        return result;
-    }
-};
-
 // `bad` is one instance of three, then two of three, then the only one.
 void check_bad_instances(std::vector<address> const& bad, errc why, std::string_view in_message,
                          client_options const& options = patient()) {
@@ -112,8 +46,8 @@ void check_bad_instances(std::vector<address> const& bad, errc why, std::string_
         BOOST_TEST(p.goes_down(0, why), p.status(0).message);
         BOOST_TEST(p.status(0).address == bad[0].to_string());
         BOOST_TEST(contains(p.status(0).message, in_message), p.status(0).message);
-        BOOST_TEST(p.comes_up(1));
-        BOOST_TEST(p.comes_up(2));
+        BOOST_TEST(p.becomes(1, instance_state::up));
+        BOOST_TEST(p.becomes(2, instance_state::up));
         BOOST_TEST(!p.status(1).reason.failed());
         BOOST_TEST(p.status(1).message == "");
         // Once it is known to be bad it delays nobody.
@@ -146,7 +80,7 @@ void check_bad_instances(std::vector<address> const& bad, errc why, std::string_
             }
             BOOST_TEST(p.goes_down(0, why));
             BOOST_TEST(p.goes_down(1, why));
-            BOOST_TEST(p.comes_up(2));
+            BOOST_TEST(p.becomes(2, instance_state::up));
         }
     }
     {
@@ -420,7 +354,7 @@ BOOST_AUTO_TEST_CASE(a_user_who_may_not_lock_is_access_denied) {
             };
             {
                 party p({as(0), servers[1].address(), servers[2].address()});
-                BOOST_TEST(p.comes_up(0));
+                BOOST_TEST(p.becomes(0, instance_state::up));
                 auto [e, l] = p.acquire("k");
                 BOOST_TEST(!e, e.what());
                 BOOST_TEST(!p.release(l).code().failed());
@@ -496,7 +430,7 @@ BOOST_AUTO_TEST_CASE(a_primary_that_becomes_a_replica_is_read_only_until_it_is_o
     BOOST_TEST(contains(e.what(), redis.address()), e.what());
     BOOST_TEST(p.goes_down(0, errc::read_only));
     cli.command({"REPLICAOF", "NO", "ONE"});
-    BOOST_TEST(p.comes_up(0));
+    BOOST_TEST(p.becomes(0, instance_state::up));
     auto [after, second] = p.acquire("b");
     BOOST_TEST(!after, after.what());
 }
@@ -515,18 +449,18 @@ BOOST_AUTO_TEST_CASE(rubbish_instead_of_a_vote_is_not_redis) {
             fleet good(2);
             {
                 party p({fake.address(), good[0].address(), good[1].address()});
-                BOOST_TEST(p.comes_up(0));
+                BOOST_TEST(p.becomes(0, instance_state::up));
                 auto [e, l] = p.acquire("k");
                 BOOST_TEST(!e, e.what());
                 BOOST_TEST(p.goes_down(0, errc::not_redis), p.status(0).message);
                 BOOST_TEST(p.status(0).message != "");
                 BOOST_TEST(!p.release(l).code().failed());
-                BOOST_TEST(p.comes_up(1));
-                BOOST_TEST(p.comes_up(2));
+                BOOST_TEST(p.becomes(1, instance_state::up));
+                BOOST_TEST(p.becomes(2, instance_state::up));
                 BOOST_TEST(p.status(1).connections == 1U);
             }
             party p({fake.address()});
-            BOOST_TEST(p.comes_up(0));
+            BOOST_TEST(p.becomes(0, instance_state::up));
             auto [e, l] = p.acquire("k");
             BOOST_TEST((e == errc::not_redis), e.what());
             BOOST_TEST(contains(e.what(), fake.address()), e.what());
@@ -560,14 +494,14 @@ BOOST_AUTO_TEST_CASE(an_error_instead_of_a_vote_is_quoted) {
             fleet good(2);
             {
                 party p({fake.address(), good[0].address(), good[1].address()});
-                BOOST_TEST(p.comes_up(0));
+                BOOST_TEST(p.becomes(0, instance_state::up));
                 auto [e, l] = p.acquire("k");
                 BOOST_TEST(!e, e.what());
                 BOOST_TEST(run_until(p.context, [&] { return fake.count("SET") > 0; }));
                 BOOST_TEST(!p.release(l).code().failed());
             }
             party p({fake.address()});
-            BOOST_TEST(p.comes_up(0));
+            BOOST_TEST(p.becomes(0, instance_state::up));
             auto [e, l] = p.acquire("k");
             BOOST_TEST((e == t.code), e.what());
             BOOST_TEST(contains(e.what(), t.quoted), e.what());
@@ -709,7 +643,7 @@ BOOST_AUTO_TEST_CASE(one_server_by_two_names_votes_once_also_after_a_silence) {
             if (s.state == instance_state::up) ++count;
         return count;
     };
-    BOOST_REQUIRE(p.comes_up(0));
+    BOOST_REQUIRE(p.becomes(0, instance_state::up));
     second.up();
     BOOST_REQUIRE(p.goes_down(1, errc::duplicate_instance));
     first.hold_replies();

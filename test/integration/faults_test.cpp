@@ -2,7 +2,7 @@
 // before its time, none is left behind, and nobody waits for ever.
 #include <holdfast/client.hpp>
 
-#include "integration/run.hpp"
+#include "integration/party.hpp"
 #include "support/fleet.hpp"
 #include "support/proxy.hpp"
 #include "support/redis_cli.hpp"
@@ -28,108 +28,6 @@ using namespace holdfast::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-// Where nothing hangs, no timeout is to have a part in it.
-client_options patient() {
-    return {.instance_timeout = 20s, .connect_timeout = 20s, .reconnect_delay = 50ms};
-}
-
-client_options hasty() {
-    return {.instance_timeout = 250ms, .connect_timeout = 250ms, .reconnect_delay = 50ms};
-}
-
-// Long enough that a key which goes away was deleted.
-constexpr lock_options long_lived{.ttl = 60s};
-
-// A client on a context of its own, and calls on it that wait for their end.
-struct party {
-    asio::io_context context;
-    client locks;
-
-    explicit party(std::vector<address> const& where, client_options const& options = patient())
-        : locks(context.get_executor(), where, options) {}
-    explicit party(fleet const& servers, client_options const& options = patient())
-        : party(addresses_of(servers), options) {}
-
-    std::pair<error, lease> acquire(std::string_view key, lock_options const& options = long_lived) {
-        auto const lock = locks.make_lock(key, options);
-        return wait([&](auto handler) { lock.acquire(std::move(handler)); });
-    }
-    std::pair<error, lease> try_acquire(std::string_view key, lock_options const& options = long_lived) {
-        auto const lock = locks.make_lock(key, options);
-        return wait([&](auto handler) { lock.try_acquire(std::move(handler)); });
-    }
-    // One that is to succeed.
-    lease hold(std::string_view key, lock_options const& options = long_lived) {
-        auto [e, l] = acquire(key, options);
-        BOOST_REQUIRE_MESSAGE(!e, e.what());
-        BOOST_TEST(l.held());
-        return std::move(l);
-    }
-    error extend(lease& held) {
-        auto done = false;
-        error result;
-        held.extend([&](error e) {
-            result = std::move(e);
-            done = true;
-        });
-        BOOST_REQUIRE(until([&] { return done; }));
-        return result;
-    }
-    release_result release(lease& held) {
-        auto done = false;
-        release_result result;
-        held.release([&](release_result r) {
-            result = r;
-            done = true;
-        });
-        BOOST_REQUIRE(until([&] { return done; }));
-        return result;
-    }
-    [[nodiscard]] bool releases(lease& held) { return static_cast<bool>(release(held)); }
-
-    // The client runs meanwhile.
-    template <class Predicate>
-    [[nodiscard]] bool until(Predicate happened) {
-        return run_until(context, happened);
-    }
-    void pass(lease_clock::time_point when) {
-        BOOST_REQUIRE(until([&] { return lease_clock::now() >= when; }));
-    }
-    [[nodiscard]] bool sees_no_keys(server const& on) {
-        redis_cli cli(on);
-        return until([&] { return cli.dbsize() == 0; });
-    }
-    [[nodiscard]] bool becomes(std::size_t i, instance_state state) {
-        return until([&] { return locks.instances().at(i).state == state; });
-    }
-    [[nodiscard]] bool all_up() {
-        return until([&] {
-            auto const all = locks.instances();
-            return std::all_of(all.begin(), all.end(),
-                               [](auto const& i) { return i.state == instance_state::up; });
-        });
-    }
-    // The watchdog extends that many times from now on.
-    [[nodiscard]] bool renews(std::uint64_t times) {
-        auto const before = locks.stats().renewals;
-        return until([&] { return locks.stats().renewals >= before + times; });
-    }
-
-private:
-    template <class Start>
-    std::pair<error, lease> wait(Start start) {
-        auto done = false;
-        std::pair<error, lease> result;
-        start([&](error e, lease l) {
-            result.first = std::move(e);
-            result.second = std::move(l);
-            done = true;
-        });
-        BOOST_REQUIRE(until([&] { return done; }));
-        return result;
-    }
-};
 
 // Waits for the loss of a lease, in the background.
 struct loss {

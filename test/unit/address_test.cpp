@@ -204,6 +204,17 @@ BOOST_AUTO_TEST_CASE(a_password_given_as_a_parameter_is_not_shown_either) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(what_only_looks_like_the_end_of_a_scheme_hides_no_less) {
+    for (std::string_view const text : {"app:hunter2@redis://localhost", ":hunter2@http://localhost",
+                                        "app:hunter2://word@localhost", "app:hunter2?x@redis://localhost"}) {
+        BOOST_TEST_CONTEXT(text) {
+            auto const said = complaint(text);
+            BOOST_TEST(!said.empty());
+            BOOST_TEST(!contains(said, "hunter2"));
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(to_string_is_fit_for_a_log) {
     constexpr std::array<std::pair<std::string_view, std::string_view>, 7> table{{
         {"localhost", "localhost:6379"},

@@ -1,0 +1,147 @@
+// A client on a context of its own, for tests that make one call after another.
+#ifndef HOLDFAST_TEST_INTEGRATION_PARTY_HPP
+#define HOLDFAST_TEST_INTEGRATION_PARTY_HPP
+
+#include <holdfast/client.hpp>
+
+#include "integration/run.hpp"
+#include "support/fleet.hpp"
+#include "support/redis_cli.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace holdfast::test {
+
+/// Where nothing hangs, no timeout is to have a part in it; "at once" means without one.
+inline client_options patient() {
+    return {.instance_timeout = std::chrono::seconds(20),
+            .connect_timeout = std::chrono::seconds(20),
+            .reconnect_delay = std::chrono::milliseconds(50)};
+}
+
+inline client_options hasty() {
+    return {.instance_timeout = std::chrono::milliseconds(250),
+            .connect_timeout = std::chrono::milliseconds(250),
+            .reconnect_delay = std::chrono::milliseconds(50)};
+}
+
+/// Long enough that a key which goes away was deleted.
+inline constexpr lock_options long_lived{.ttl = std::chrono::seconds(60)};
+
+/// Its calls wait for their end.
+struct party {
+    asio::io_context context;
+    client locks;
+
+    explicit party(std::vector<address> const& where, client_options const& options = patient())
+        : locks(context.get_executor(), where, options) {}
+    explicit party(fleet const& servers, client_options const& options = patient())
+        : party(addresses_of(servers), options) {}
+
+    std::pair<error, lease> acquire(std::string_view key, lock_options const& options = long_lived) {
+        auto const lock = locks.make_lock(key, options);
+        return wait([&](auto handler) { lock.acquire(std::move(handler)); });
+    }
+    std::pair<error, lease> try_acquire(std::string_view key, lock_options const& options = long_lived) {
+        auto const lock = locks.make_lock(key, options);
+        return wait([&](auto handler) { lock.try_acquire(std::move(handler)); });
+    }
+    // One that is to succeed.
+    lease hold(std::string_view key, lock_options const& options = long_lived) {
+        auto [e, l] = acquire(key, options);
+        BOOST_REQUIRE_MESSAGE(!e, e.what());
+        BOOST_TEST(l.held());
+        return std::move(l);
+    }
+    error extend(lease& held) {
+        auto done = false;
+        error result;
+        held.extend([&](error e) {
+            result = std::move(e);
+            done = true;
+        });
+        BOOST_REQUIRE(until([&] { return done; }));
+        return result;
+    }
+    release_result release(lease& held) {
+        auto done = false;
+        release_result result;
+        held.release([&](release_result r) {
+            result = r;
+            done = true;
+        });
+        BOOST_REQUIRE(until([&] { return done; }));
+        return result;
+    }
+    [[nodiscard]] bool releases(lease& held) { return static_cast<bool>(release(held)); }
+
+    // The client runs meanwhile.
+    template <class Predicate>
+    [[nodiscard]] bool until(Predicate happened) {
+        return run_until(context, happened);
+    }
+    void pass(lease_clock::time_point when) {
+        BOOST_REQUIRE(until([&] { return lease_clock::now() >= when; }));
+    }
+    instance_status status(std::size_t i) const { return locks.instances().at(i); }
+    [[nodiscard]] bool goes_down(std::size_t i, errc why) {
+        return until([&] {
+            auto const s = status(i);
+            return s.state == instance_state::down && s.reason == make_error_code(why);
+        });
+    }
+    [[nodiscard]] bool sees_no_keys(redis_cli& on) {
+        return until([&] { return on.dbsize() == 0; });
+    }
+    [[nodiscard]] bool sees(fleet const& servers, std::string const& key, bool there) {
+        return until([&] {
+            for (server& one : servers) {
+                if (redis_cli(one).exists(key) != there) return false;
+            }
+            return true;
+        });
+    }
+    [[nodiscard]] bool sees_no_keys(server const& on) {
+        redis_cli cli(on);
+        return until([&] { return cli.dbsize() == 0; });
+    }
+    [[nodiscard]] bool becomes(std::size_t i, instance_state state) {
+        return until([&] { return status(i).state == state; });
+    }
+    [[nodiscard]] bool all_up() {
+        return until([&] {
+            auto const all = locks.instances();
+            return std::all_of(all.begin(), all.end(),
+                               [](auto const& i) { return i.state == instance_state::up; });
+        });
+    }
+    // The watchdog extends that many times from now on.
+    [[nodiscard]] bool renews(std::uint64_t times) {
+        auto const before = locks.stats().renewals;
+        return until([&] { return locks.stats().renewals >= before + times; });
+    }
+
+private:
+    template <class Start>
+    std::pair<error, lease> wait(Start start) {
+        auto done = false;
+        std::pair<error, lease> result;
+        start([&](error e, lease l) {
+            result.first = std::move(e);
+            result.second = std::move(l);
+            done = true;
+        });
+        BOOST_REQUIRE(until([&] { return done; }));
+        return result;
+    }
+};
+
+} // namespace holdfast::test
+
+#endif
