@@ -15,7 +15,8 @@ namespace {
 // hold either.
 std::string masked(std::string_view text) {
     auto const scheme = text.find("://");
-    auto const start = std::string(text.substr(0, scheme == text.npos ? 0 : scheme + 3));
+    auto const has_scheme = scheme != text.npos && text.find_first_of(":@/?#") == scheme;
+    auto const start = std::string(text.substr(0, has_scheme ? scheme + 3 : 0));
     auto const at = text.rfind('@');
     auto const query = text.find('?');
     if (at != text.npos && query < at) return start + "***";

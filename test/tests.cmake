@@ -15,6 +15,9 @@ holdfast_test(simulation SOURCES
     simulation/schedules_test.cpp)
 holdfast_test(integration SOURCES
     integration/bad_input_test.cpp
+    integration/crowd_test.cpp
     integration/faults_test.cpp
     integration/support_test.cpp
-    integration/versions_test.cpp)
+    integration/threads_test.cpp
+    integration/versions_test.cpp
+    integration/watchdog_test.cpp)

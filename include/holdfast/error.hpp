@@ -22,7 +22,7 @@ using boost::system::system_error;
 /// What can go wrong. Every code means one thing: contended is never down, cancelled never timed out, lost
 /// never released.
 enum class errc {
-    contended = 1,  ///< the key is held: a quorum answered, and too few of it granted
+    contended = 1,  ///< the key is held: enough instances took part, and too many of them refused it
     no_quorum,      ///< too few instances answered; the report says which, and why
     timeout,        ///< the time given to try_acquire_for ran out while the key was held
     cancelled,      ///< the caller cancelled
@@ -77,7 +77,7 @@ namespace holdfast {
 ///
 /// It is the first argument of every handler of this library. It converts to `error_code`, so that a handler
 /// may take that instead. Asio treats it as it treats an error code (a *disposition*): co_await and futures
-/// throw it as `boost::system::system_error` whose what() is the report, `as_tuple` returns it,
+/// throw it as `boost::system::system_error` whose what() has the report, `as_tuple` returns it,
 /// `wait_for_one_error` looks at it. `asio::redirect_error` knows error codes alone; its twin for this type
 /// is `asio::redirect_disposition`.
 ///
@@ -113,7 +113,7 @@ private:
     std::shared_ptr<holdfast::report const> report_;
 };
 
-/// Throws `e` as a system_error whose what() is `e.what()`.
+/// Throws `e` as a system_error whose what() begins with `e.what()`.
 [[noreturn]] void throw_error(error const& e);
 
 } // namespace holdfast

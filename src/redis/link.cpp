@@ -447,7 +447,11 @@ void link::refuse(errc why, std::string_view message) {
 
 void link::on_probe_reply(entry const& e, int type, std::string_view value) {
     if (refused_) return;
-    if (is_error(type)) return refuse(classify(value), value);
+    if (is_error(type)) {
+        // Without HELLO there is no RESP3: Redis before 6, or something that only resembles it.
+        auto const too_old = e.why == purpose::hello && value.starts_with("ERR unknown command");
+        return refuse(too_old ? errc::not_redis : classify(value), value);
+    }
     if (e.why != purpose::info) return;
     auto const info = parse_info(value);
     if (!info) return refuse(errc::not_redis, "INFO is not answered as by Redis or Valkey");

@@ -409,6 +409,15 @@ BOOST_AUTO_TEST_CASE(what_is_silent_has_timed_out) {
     check_bad_instances({one.address(), two.address()}, errc::timed_out, "", hasty());
 }
 
+BOOST_AUTO_TEST_CASE(a_server_from_before_resp3_is_not_redis_as_we_need_it) {
+    auto const old = [](command_line const& words) {
+        return resp::error("ERR unknown command `" + words.front() + "`, with args beginning with: `3`, ");
+    };
+    fake_server one(old);
+    fake_server two(old);
+    check_bad_instances({one.address(), two.address()}, errc::not_redis, "unknown command `HELLO`");
+}
+
 BOOST_AUTO_TEST_CASE(a_replica_is_read_only) {
     server primary;
     server_options options;

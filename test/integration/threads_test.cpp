@@ -1,0 +1,280 @@
+// One client, many threads. Meant for the thread sanitizer, which sees what the checks here do not.
+#include "integration/party.hpp"
+#include "support/wait.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_future.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int thread_count = 4;
+
+// What the holders of a key find out about one another.
+struct section {
+    std::atomic<int> inside{0}, visits{0}, violations{0};
+};
+
+asio::awaitable<void> visit(lock key, section& s, int times) {
+    for (int i = 0; i < times; ++i) {
+        auto held = co_await key.acquire();
+        if (s.inside.fetch_add(1) != 0) ++s.violations;
+        ++s.visits;
+        s.inside.fetch_sub(1);
+        if (i % 3 == 0) continue; // released by its end
+        co_await held.release();
+    }
+}
+
+// Counts what is under way, and passes on the first exception.
+class group {
+public:
+    template <class Context>
+    void spawn(Context& context, asio::awaitable<void> what) {
+        ++running_;
+        asio::co_spawn(context, std::move(what), [this](std::exception_ptr e) {
+            if (e && !failed_.exchange(true)) thrown_ = e;
+            --running_;
+        });
+    }
+    void wait() {
+        BOOST_REQUIRE(wait_until([&] { return running_ == 0; }, 60s));
+        if (failed_) std::rethrow_exception(thrown_);
+    }
+
+private:
+    std::atomic<int> running_{0};
+    std::atomic<bool> failed_{false};
+    std::exception_ptr thrown_;
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(threads)
+
+BOOST_AUTO_TEST_CASE(coroutines_on_every_thread_share_one_lock) {
+    fleet servers(3);
+    asio::thread_pool pool(thread_count);
+    {
+        client locks(pool.get_executor(), addresses_of(servers), patient());
+        auto const hot = locks.make_lock("hot", {.ttl = 60s, .retry_delay = 5ms});
+        section s;
+        group all;
+        for (int i = 0; i < 20; ++i) all.spawn(pool, visit(hot, s, 4));
+        all.wait();
+        BOOST_TEST(s.visits == 80);
+        BOOST_TEST(s.violations == 0);
+        all.spawn(pool, [](client& c) -> asio::awaitable<void> { co_await c.shutdown(); }(locks));
+        all.wait();
+    }
+    pool.join();
+}
+
+BOOST_AUTO_TEST_CASE(many_locks_on_every_thread_of_a_context) {
+    fleet servers(3);
+    asio::io_context context(thread_count);
+    auto work = std::make_optional(asio::make_work_guard(context));
+    std::vector<std::thread> workers;
+    for (int i = 0; i < thread_count; ++i) workers.emplace_back([&] { context.run(); });
+    {
+        client one(context.get_executor(), addresses_of(servers), patient());
+        client two(context.get_executor(), addresses_of(servers), patient());
+        std::vector<section> sections(25);
+        group all;
+        for (std::size_t i = 0; i < 200; ++i) {
+            auto const key = "key:" + std::to_string(i % sections.size());
+            auto& from = i % 2 == 0 ? one : two;
+            all.spawn(context, visit(from.make_lock(key, {.ttl = 60s, .retry_delay = 5ms}),
+                                     sections[i % sections.size()], 3));
+        }
+        // Anybody may look at any time.
+        std::atomic<bool> looking{true};
+        std::thread spectator([&] {
+            while (looking) {
+                (void)one.stats();
+                (void)two.instances();
+                std::this_thread::yield();
+            }
+        });
+        all.wait();
+        looking = false;
+        spectator.join();
+        for (auto const& s : sections) {
+            BOOST_TEST(s.violations == 0);
+            BOOST_TEST(s.visits == 24);
+        }
+    }
+    work.reset();
+    for (auto& w : workers) w.join();
+}
+
+BOOST_AUTO_TEST_CASE(threads_outside_wait_for_futures) {
+    fleet servers(3);
+    asio::thread_pool pool(2);
+    {
+        client locks(pool.get_executor(), addresses_of(servers), patient());
+        auto const key = locks.make_lock("k", {.ttl = 60s, .retry_delay = 5ms});
+        section s;
+        std::vector<std::thread> outside;
+        for (int t = 0; t < thread_count; ++t) {
+            outside.emplace_back([&] {
+                for (int i = 0; i < 10; ++i) {
+                    auto held = key.acquire(asio::use_future).get();
+                    if (s.inside.fetch_add(1) != 0) ++s.violations;
+                    ++s.visits;
+                    if (!held.held() || held.remaining() <= 0s) ++s.violations;
+                    s.inside.fetch_sub(1);
+                    if (i % 2 == 0) (void)held.release(asio::use_future).get();
+                    // Else it is destroyed here, where the client does not run.
+                }
+            });
+        }
+        for (auto& t : outside) t.join();
+        BOOST_TEST(s.visits == 10 * thread_count);
+        BOOST_TEST(s.violations == 0);
+        locks.shutdown(asio::use_future).get();
+    }
+    pool.join();
+    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(leases_are_read_and_destroyed_on_other_threads) {
+    fleet servers(3);
+    asio::thread_pool pool(thread_count);
+    {
+        client locks(pool.get_executor(), addresses_of(servers), patient());
+        for (int i = 0; i < 20; ++i) {
+            auto const key = locks.make_lock("key:" + std::to_string(i), {.ttl = 90ms});
+            auto held = std::make_shared<lease>(key.acquire(asio::use_future).get());
+            // The watchdog moves its deadline meanwhile.
+            std::atomic<bool> looking{true};
+            std::thread spectator([&] {
+                while (looking) {
+                    (void)held->held();
+                    (void)held->remaining();
+                    (void)held->deadline();
+                    std::this_thread::yield();
+                }
+            });
+            auto const renewals = locks.stats().renewals;
+            BOOST_TEST(wait_until([&] { return locks.stats().renewals > renewals; }));
+            looking = false;
+            spectator.join();
+            std::thread([last = std::move(held)]() mutable { last.reset(); }).join();
+        }
+        BOOST_TEST(wait_until([&] { return locks.stats().held == 0; }));
+    }
+    pool.join();
+}
+
+BOOST_AUTO_TEST_CASE(cancellations_race_with_wins) {
+    fleet servers(3);
+    asio::thread_pool pool(thread_count);
+    {
+        client locks(pool.get_executor(), addresses_of(servers), patient());
+        auto const key = locks.make_lock("k", {.ttl = 60s, .retry_delay = 5ms});
+        std::atomic<int> won{0}, cancelled{0}, other{0};
+        constexpr int times = 400;
+        for (int i = 0; i < times; ++i) {
+            // A signal is for one thread at a time, so it has the handler's strand.
+            struct call {
+                explicit call(asio::thread_pool& on)
+                    : strand(asio::make_strand(on.get_executor())) {}
+                asio::strand<asio::thread_pool::executor_type> strand;
+                asio::cancellation_signal signal;
+            };
+            auto const c = std::make_shared<call>(pool);
+            asio::post(c->strand, [&, c, key, i] {
+                key.acquire(asio::bind_cancellation_slot(
+                    c->signal.slot(), asio::bind_executor(c->strand, [&, c](error e, lease l) {
+                        BOOST_ASSERT(c->strand.running_in_this_thread());
+                        if (!e) {
+                            ++won;
+                        } else if (e == errc::cancelled) {
+                            ++cancelled;
+                        } else {
+                            ++other;
+                        }
+                        l = {};
+                    })));
+                auto const type = i % 3 == 0   ? asio::cancellation_type::total
+                                  : i % 3 == 1 ? asio::cancellation_type::partial
+                                               : asio::cancellation_type::terminal;
+                // At once, or after others have had their turns.
+                if (i % 2 == 0) {
+                    c->signal.emit(type);
+                } else {
+                    asio::post(pool,
+                               [c, type] { asio::post(c->strand, [c, type] { c->signal.emit(type); }); });
+                }
+            });
+        }
+        BOOST_TEST(wait_until([&] { return won + cancelled + other == times; }, 60s));
+        BOOST_TEST(other == 0);
+        BOOST_TEST(cancelled > 0);
+        // What was granted meanwhile has been given back.
+        auto held = key.acquire(asio::use_future).get();
+        BOOST_TEST(held.held());
+        (void)held.release(asio::use_future).get();
+        BOOST_TEST(wait_until([&] { return redis_cli(servers[0]).dbsize() == 0; }));
+    }
+    pool.join();
+}
+
+BOOST_AUTO_TEST_CASE(a_shutdown_comes_while_others_acquire) {
+    for (int round = 0; round < 5; ++round) {
+        fleet servers(1);
+        asio::thread_pool pool(thread_count);
+        {
+            client locks(pool.get_executor(), addresses_of(servers), patient());
+            std::atomic<int> ended{0}, wrong{0}, won{0};
+            constexpr int times = 200;
+            std::vector<std::thread> callers;
+            for (int t = 0; t < 2; ++t) {
+                callers.emplace_back([&] {
+                    for (int i = 0; i < times; ++i) {
+                        auto const key =
+                            locks.make_lock("key:" + std::to_string(i % 7), {.retry_delay = 2ms});
+                        key.acquire([&](error e, lease) {
+                            if (!e) {
+                                ++won;
+                            } else if (!(e == errc::shut_down)) {
+                                ++wrong;
+                            }
+                            ++ended;
+                        });
+                    }
+                });
+            }
+            BOOST_TEST(wait_until([&] { return won > round * 3; }));
+            locks.shutdown(asio::use_future).get();
+            for (auto& c : callers) c.join();
+            BOOST_TEST(wait_until([&] { return ended == 2 * times; }));
+            BOOST_TEST(wrong == 0);
+        }
+        pool.join();
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

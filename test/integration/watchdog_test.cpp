@@ -1,0 +1,163 @@
+// The watchdog keeps leases for as long as their holders live, and tells of a loss in time.
+#include "integration/party.hpp"
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Many leases at once, and when each was told of its loss.
+struct many_leases {
+    struct one {
+        lease held;
+        lease_clock::time_point deadline{}, told{};
+    };
+
+    many_leases(party& p, std::size_t count, lock_options const& options)
+        : all(count) {
+        for (std::size_t i = 0; i < count; ++i) {
+            auto const lock = p.locks.make_lock("key:" + std::to_string(i), options);
+            lock.acquire([this, i](error e, lease l) {
+                if (e) ++failed;
+                all[i].held = std::move(l);
+                ++answered;
+            });
+        }
+        BOOST_REQUIRE(p.until([&] { return answered == count; }));
+        BOOST_REQUIRE(failed == 0U);
+    }
+
+    void listen() {
+        for (auto& l : all) {
+            l.held.lost([this, &l](error e) {
+                if (e) return;
+                l.told = lease_clock::now();
+                // Nothing extends it any more, so this is the deadline that counted.
+                l.deadline = l.held.deadline();
+                ++lost;
+            });
+        }
+    }
+
+    std::vector<one> all;
+    std::size_t answered = 0, failed = 0, lost = 0;
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(watchdog)
+
+BOOST_AUTO_TEST_CASE(a_lease_outlives_its_ttl_many_times) {
+    fleet servers(3);
+    party p(servers);
+    auto held = p.hold("k", {.ttl = 300ms});
+    auto const first_deadline = held.deadline();
+    BOOST_TEST(p.renews(12)); // four ttls and more
+    BOOST_TEST(held.held());
+    BOOST_TEST((lease_clock::now() > first_deadline));
+    BOOST_TEST(p.locks.stats().lost == 0U);
+    for (server& one : servers) BOOST_TEST(redis_cli(one).exists("k"));
+    BOOST_TEST(p.releases(held));
+}
+
+BOOST_AUTO_TEST_CASE(renewals_of_many_leases_travel_together) {
+    fleet servers(3);
+    party p(servers);
+    constexpr std::size_t count = 2'000;
+    many_leases leases(p, count, {.ttl = 3s});
+    auto const before = p.locks.stats();
+    BOOST_TEST(p.renews(3 * count));
+    auto const after = p.locks.stats();
+    BOOST_TEST(after.lost == 0U);
+    BOOST_TEST(after.held == count);
+    for (auto const& l : leases.all) BOOST_TEST(l.held.held());
+    // Each was renewed three times, on three instances.
+    BOOST_TEST((after.commands - before.commands >= 9 * count));
+    BOOST_TEST((after.batches - before.batches < (after.commands - before.commands) / 3));
+}
+
+BOOST_AUTO_TEST_CASE(without_it_a_lease_ends_at_its_first_deadline) {
+    fleet servers(3);
+    party p(servers);
+    many_leases one(p, 1, {.ttl = 300ms, .watchdog = false});
+    auto const first_deadline = one.all[0].held.deadline();
+    one.listen();
+    BOOST_TEST(p.until([&] { return one.lost == 1; }));
+    BOOST_TEST((one.all[0].deadline == first_deadline));
+    BOOST_TEST(!one.all[0].held.held());
+    BOOST_TEST(p.locks.stats().renewals == 0U);
+    BOOST_TEST((p.release(one.all[0].held) == errc::lease_lost));
+}
+
+BOOST_AUTO_TEST_CASE(a_renewal_is_tried_again_until_the_deadline) {
+    fleet servers(3);
+    party p(servers, hasty());
+    auto held = p.hold("k", {.ttl = 6s});
+    servers.freeze(2);
+    BOOST_TEST(p.until([&] { return p.locks.stats().renewals_failed >= 1; }));
+    BOOST_TEST(held.held());
+    servers.thaw_all();
+    BOOST_TEST(p.renews(1));
+    BOOST_TEST(held.held());
+    BOOST_TEST(p.locks.stats().lost == 0U);
+    BOOST_TEST(p.releases(held));
+}
+
+// A machine that stalls for longer than the margin can make a telling late, and no lease can help that; so
+// what is late once is tried again. A library that waits for the instances is late each time.
+BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_to_many) {
+    for (std::size_t const count : {1U, 100U, 2'000U}) {
+        BOOST_TEST_CONTEXT(count) {
+            std::size_t late = 0;
+            for (int attempt = 0; attempt < 3; ++attempt) {
+                fleet servers(3);
+                // An instance may take far longer to answer than the lease lasts.
+                party p(servers, patient());
+                many_leases leases(p, count, {.ttl = 1500ms});
+                leases.listen();
+                servers.freeze(3);
+                BOOST_REQUIRE(p.until([&] { return leases.lost == count; }));
+                late = static_cast<std::size_t>(std::count_if(
+                    leases.all.begin(), leases.all.end(), [](auto const& l) { return l.told > l.deadline; }));
+                for (auto const& l : leases.all) BOOST_TEST(!l.held.held());
+                BOOST_TEST(p.locks.stats().lost == count);
+                servers.thaw_all();
+                if (late == 0) break;
+            }
+            BOOST_TEST(late == 0U);
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(it_lets_go_of_what_was_released_or_destroyed) {
+    fleet servers(3);
+    party p(servers);
+    auto released = p.hold("released", {.ttl = 300ms});
+    {
+        auto const destroyed = p.hold("destroyed", {.ttl = 300ms});
+        BOOST_TEST(p.renews(2));
+    }
+    BOOST_TEST(p.releases(released));
+    BOOST_TEST(p.sees(servers, "destroyed", false));
+    BOOST_TEST(p.until([&] { return p.locks.stats().held == 0; }));
+    auto const before = p.locks.stats().renewals;
+    auto other = p.hold("other", {.ttl = 300ms});
+    BOOST_TEST(p.renews(5));
+    // Only the other's: two leases more would have made about fifteen.
+    BOOST_TEST(p.locks.stats().renewals - before < 10U);
+    BOOST_TEST(p.sees(servers, "released", false));
+    BOOST_TEST(p.sees(servers, "destroyed", false));
+    BOOST_TEST(p.releases(other));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
