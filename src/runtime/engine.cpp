@@ -20,6 +20,10 @@ constexpr std::chrono::milliseconds first_retry_delay{2};
 
 /// What a cancellation slot calls: asks the engine, if it still exists.
 struct canceller {
+    canceller(std::weak_ptr<engine> e, operation& o)
+        : weak(std::move(e))
+        , op(&o)
+        , generation(o.generation) {}
     void operator()(asio::cancellation_type_t type) const {
         if (auto const e = weak.lock()) e->cancel(*op, generation, type);
     }
@@ -33,6 +37,11 @@ struct canceller {
 //
 // operation, holding
 //
+
+operation::operation(engine& e)
+    : engine_(e) {}
+
+operation::~operation() = default;
 
 void operation::on_time(lease_clock::time_point now) {
     now = std::max(now, timed::when());
@@ -139,7 +148,7 @@ void engine::submit(operation::kind what, detail::lock_state_ptr lock, detail::w
         if (slot.is_connected()) {
             // Not under the mutex: the slot may have to let go of an older handler of the user.
             if (guard) guard.unlock();
-            asio::cancellation_slot(slot).emplace<canceller>(weak_from_this(), &op, op.generation);
+            asio::cancellation_slot(slot).emplace<canceller>(weak_from_this(), op);
             if (thread_safe_) guard.lock();
         }
         inbox_.push_back({.what = message::kind::start, .op = &op});

@@ -48,8 +48,8 @@ public:
     using any_handler =
         std::variant<std::monostate, detail::acquire_handler, detail::release_handler, detail::error_handler>;
 
-    explicit operation(engine& e)
-        : engine_(e) {}
+    explicit operation(engine&);
+    ~operation();
 
     void on_time(lease_clock::time_point now) override;
 

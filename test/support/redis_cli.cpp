@@ -61,12 +61,14 @@ void redis_cli::wait_for(short events, time_point deadline) {
         int const count = ::poll(&ready, 1, static_cast<int>(std::max<milliseconds::rep>(0, left.count())));
         if (count > 0) return;
         if (count < 0 && errno != EINTR) fail(std::string{"poll: "} + std::strerror(errno));
-        if (count == 0 && left <= milliseconds{0}) {
-            disconnect(); // a late reply must not be taken for that of the next command
-            throw cli_timeout{"127.0.0.1:" + std::to_string(port_) + ": no answer within " +
-                              std::to_string(timeout_.count()) + " ms"};
-        }
+        if (count == 0 && left <= milliseconds{0}) give_up();
     }
+}
+
+void redis_cli::give_up() {
+    disconnect(); // a late reply must not be taken for that of the next command
+    throw cli_timeout{"127.0.0.1:" + std::to_string(port_) + ": no answer within " +
+                      std::to_string(timeout_.count()) + " ms"};
 }
 
 void redis_cli::write_all(std::string_view bytes, time_point deadline) {
@@ -92,6 +94,8 @@ reply redis_cli::read_reply(time_point deadline) {
         } catch (resp::malformed const& error) {
             fail(error.what());
         }
+        // Also of who never stops talking.
+        if (steady_clock::now() >= deadline) give_up();
         char buffer[16 * 1024];
         const ssize_t count = ::recv(socket_.get(), buffer, sizeof buffer, 0);
         if (count > 0)

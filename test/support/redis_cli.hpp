@@ -75,6 +75,7 @@ private:
 
     void connect(time_point deadline);
     void wait_for(short events, time_point deadline);
+    [[noreturn]] void give_up();
     void write_all(std::string_view bytes, time_point deadline);
     reply read_reply(time_point deadline);
     [[nodiscard]] bool closed_by_server() const;
