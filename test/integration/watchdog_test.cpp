@@ -16,16 +16,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HOLDFAST_TEST_SLOWLY 1
-#endif
-#endif
-#ifdef HOLDFAST_TEST_SLOWLY
-// The thread sanitizer makes the telling itself slower than the margin is long.
-constexpr std::size_t many = 50;
+#ifdef HOLDFAST_TEST_SANITIZED
+// A sanitizer makes the telling itself slower than the margin is long.
+constexpr std::size_t many = 30;
 #else
-constexpr std::size_t many = 2'000;
+constexpr std::size_t many = 1'000;
 #endif
 
 /// Many leases at once, and when each was told of its loss.
