@@ -19,5 +19,6 @@ holdfast_test(integration SOURCES
     integration/faults_test.cpp
     integration/support_test.cpp
     integration/threads_test.cpp
+    integration/tokens_test.cpp
     integration/versions_test.cpp
     integration/watchdog_test.cpp)

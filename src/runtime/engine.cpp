@@ -158,7 +158,13 @@ void engine::submit(operation::kind what, detail::lock_state_ptr lock, detail::w
 }
 
 void engine::cancel(operation& op, std::uint32_t generation, asio::cancellation_type_t type) noexcept {
-    put({.what = message::kind::cancel, .op = &op, .generation = generation, .type = type});
+    {
+        auto const guard = lock_inbox();
+        if (dead_) return;
+        cancellations_.push_back({&op, generation, type});
+        if (std::exchange(turn_pending_, true)) return;
+    }
+    post_turn();
 }
 
 void engine::drop(detail::lease_core& lease) noexcept {
@@ -221,6 +227,7 @@ void engine::abandon() noexcept {
         auto const guard = lock_inbox();
         dead_ = true;
         inbox_.clear();
+        cancellations_.clear();
     }
     for (auto const& l : links_) l->abandon();
     deadlines_.stop();
@@ -261,18 +268,21 @@ void engine::turn() {
     {
         auto const guard = lock_inbox();
         taken_.swap(inbox_);
+        taken_cancellations_.swap(cancellations_);
         turn_pending_ = false;
         for (auto* op : finished_) operations_.give_back(*op);
     }
     finished_.clear();
     begin_turn();
+    // Before the starts: what is cancelled before it was looked at is never sent.
+    for (auto const& c : taken_cancellations_) {
+        if (c.op->generation == c.generation) on_cancel(*c.op, c.type);
+    }
+    taken_cancellations_.clear();
     for (auto const& m : taken_) {
         switch (m.what) {
         case message::kind::start:
             on_start(*m.op);
-            break;
-        case message::kind::cancel:
-            if (m.op->generation == m.generation) on_cancel(*m.op, m.type);
             break;
         case message::kind::drop:
             on_drop(static_cast<holding&>(*m.lease));

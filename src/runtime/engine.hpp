@@ -60,14 +60,17 @@ private:
     struct message {
         enum class kind : std::uint8_t {
             start,
-            cancel,
             drop,
             shutdown
         } what;
         operation* op = nullptr;
-        std::uint32_t generation = 0;
-        asio::cancellation_type_t type = asio::cancellation_type_t::none;
         detail::lease_core* lease = nullptr;
+    };
+
+    struct cancellation {
+        operation* op;
+        std::uint32_t generation;
+        asio::cancellation_type_t type;
     };
 
     struct counters {
@@ -137,12 +140,14 @@ private:
     // From any thread, under the mutex.
     mutable std::mutex mutex_;
     std::vector<message> inbox_;
+    std::vector<cancellation> cancellations_;
     pool<operation> operations_;
     bool turn_pending_ = false;
     bool dead_ = false; ///< the context is gone
 
     // On the executor alone.
     std::vector<message> taken_;
+    std::vector<cancellation> taken_cancellations_;
     std::vector<operation*> finished_;
     bool in_turn_ = false;
     lease_clock::time_point turn_began_{};

@@ -1,0 +1,572 @@
+// Every asynchronous function with every completion token, and what cancelling it does to the caller and to
+// the servers.
+#include "integration/party.hpp"
+#include "support/proxy.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_allocator.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancel_after.hpp>
+#include <boost/asio/cancel_at.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+using namespace boost::asio::experimental::awaitable_operators;
+
+namespace {
+
+constexpr std::array every_type{asio::cancellation_type::total, asio::cancellation_type::partial,
+                                asio::cancellation_type::terminal};
+
+// Three servers behind proxies, so that votes can be held up.
+struct guarded_party {
+    guarded_party()
+        : servers(3) {
+        std::vector<address> where;
+        for (server& one : servers) {
+            proxies.push_back(std::make_unique<proxy>(one));
+            where.emplace_back(proxies.back()->address());
+        }
+        p.emplace(where, patient());
+        BOOST_REQUIRE(p->all_up());
+    }
+    void hold_requests() {
+        for (auto const& one : proxies) one->hold_requests();
+    }
+    void hold_replies() {
+        for (auto const& one : proxies) one->hold_replies();
+    }
+    void resume() {
+        for (auto const& one : proxies) one->resume();
+    }
+
+    fleet servers;
+    std::vector<std::unique_ptr<proxy>> proxies;
+    std::optional<party> p;
+};
+
+// An acquire that can be cancelled, and how it ended.
+struct cancellable {
+    void start(lock const& key) {
+        key.acquire(asio::bind_cancellation_slot(signal.slot(), [this](error e, lease l) {
+            how = std::move(e);
+            held = std::move(l);
+            done = true;
+        }));
+    }
+    void start_for(lock const& key, std::chrono::nanoseconds limit) {
+        key.try_acquire_for(limit, asio::bind_cancellation_slot(signal.slot(), [this](error e, lease l) {
+                                how = std::move(e);
+                                held = std::move(l);
+                                done = true;
+                            }));
+    }
+
+    asio::cancellation_signal signal;
+    bool done = false;
+    error how;
+    lease held;
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(tokens)
+
+BOOST_AUTO_TEST_CASE(coroutines_await_everything) {
+    fleet servers(3);
+    asio::io_context context;
+    client locks(context.get_executor(), addresses_of(servers), patient());
+    auto const key = locks.make_lock("k", long_lived);
+    run(context, [&]() -> asio::awaitable<void> {
+        auto by_default = co_await key.acquire();
+        BOOST_TEST(by_default.held());
+        co_await by_default.extend();
+        BOOST_TEST((co_await by_default.release()).code() == error_code());
+
+        auto named = co_await key.try_acquire(asio::use_awaitable);
+        co_await named.extend(asio::use_awaitable);
+        BOOST_TEST(static_cast<bool>(co_await named.release(asio::use_awaitable)));
+
+        auto later = co_await key.try_acquire_for(1s, asio::deferred);
+        auto operation = later.release(asio::deferred);
+        auto again = later.release(); // nothing has been started yet
+        BOOST_TEST(later.held());
+        BOOST_TEST(static_cast<bool>(co_await std::move(operation)));
+        BOOST_TEST(((co_await std::move(again)) == errc::lease_released));
+
+        auto [e, l] = co_await key.acquire(asio::as_tuple);
+        BOOST_TEST(!e);
+        auto [extended] = co_await l.extend(asio::as_tuple);
+        BOOST_TEST(!extended);
+        auto [contended, none] = co_await key.try_acquire(asio::as_tuple);
+        BOOST_TEST((contended == errc::contended));
+        BOOST_TEST(!none);
+        try {
+            auto const never = co_await key.try_acquire();
+            BOOST_ERROR("acquired what is held");
+        } catch (system_error const& thrown) {
+            BOOST_TEST((thrown.code() == errc::contended));
+            std::string const said = thrown.what();
+            BOOST_TEST(said.find("\"k\"") != said.npos, said);
+            for (auto const& where : servers.addresses()) BOOST_TEST(said.find(where) != said.npos, said);
+        }
+        auto [result] = co_await l.release(asio::as_tuple);
+        BOOST_TEST(static_cast<bool>(result));
+        co_await locks.shutdown();
+    });
+}
+
+BOOST_AUTO_TEST_CASE(callbacks_may_take_error_codes_and_own_what_cannot_be_copied) {
+    fleet servers(1);
+    party p(servers);
+    auto const key = p.locks.make_lock("k", long_lived);
+    auto done = 0;
+    lease held;
+    key.acquire([&, owned = std::make_unique<int>(7)](error_code e, lease l) {
+        BOOST_TEST(!e.failed());
+        done += *owned;
+        held = std::move(l);
+    });
+    BOOST_REQUIRE(p.until([&] { return done == 7; }));
+    held.extend([&, owned = std::make_unique<int>(1)](error_code e) {
+        BOOST_TEST(!e.failed());
+        done += *owned;
+    });
+    BOOST_REQUIRE(p.until([&] { return done == 8; }));
+    held.lost([&, owned = std::make_unique<int>(1)](error_code e) {
+        BOOST_TEST((e == errc::lease_released));
+        done += *owned;
+    });
+    held.release([&, owned = std::make_unique<int>(1)](release_result r) {
+        BOOST_TEST(static_cast<bool>(r));
+        done += *owned;
+    });
+    BOOST_REQUIRE(p.until([&] { return done == 10; }));
+    p.locks.shutdown([&, owned = std::make_unique<int>(1)](error) { done += *owned; });
+    BOOST_REQUIRE(p.until([&] { return done == 11; }));
+}
+
+BOOST_AUTO_TEST_CASE(futures_throw_the_report) {
+    fleet servers(1);
+    asio::thread_pool pool(1);
+    {
+        client locks(pool.get_executor(), addresses_of(servers), patient());
+        auto const key = locks.make_lock("k", long_lived);
+        auto held = key.acquire(asio::use_future).get();
+        held.extend(asio::use_future).get();
+        auto refused = key.try_acquire(asio::use_future);
+        BOOST_CHECK_EXCEPTION(refused.get(), system_error, [&](system_error const& e) {
+            return e.code() == errc::contended && std::string(e.what()).find("\"k\"") != std::string::npos;
+        });
+        auto lost = held.lost(asio::use_future);
+        BOOST_TEST(static_cast<bool>(held.release(asio::use_future).get()));
+        BOOST_CHECK_EXCEPTION(lost.get(), system_error,
+                              [](system_error const& e) { return e.code() == errc::lease_released; });
+        locks.shutdown(asio::use_future).get();
+    }
+    pool.join();
+}
+
+BOOST_AUTO_TEST_CASE(what_is_detached_happens_all_the_same) {
+    fleet servers(1);
+    party p(servers);
+    auto held = p.hold("k");
+    held.release(asio::detached);
+    BOOST_TEST(p.sees(servers, "k", false));
+    p.locks.make_lock("k").acquire(asio::detached);
+    // The lease that nobody took is released.
+    BOOST_TEST(p.until([&] { return p.locks.stats().released == 2; }));
+    p.locks.shutdown(asio::detached);
+    BOOST_TEST(p.until([&] { return p.status(0).state == instance_state::down; }));
+}
+
+BOOST_AUTO_TEST_CASE(handlers_run_on_their_own_executor) {
+    fleet servers(1);
+    party p(servers);
+    asio::thread_pool pool(1);
+    auto const strand = asio::make_strand(pool.get_executor());
+    std::atomic<int> done{0}, elsewhere{0};
+    lease held;
+    auto const here = [&](auto... results) {
+        if constexpr (sizeof...(results) == 2) {
+            ((void)std::tie(results...), held = std::move(std::get<1>(std::tie(results...))));
+        }
+        if (!strand.running_in_this_thread()) ++elsewhere;
+        ++done;
+    };
+    auto const key = p.locks.make_lock("k", long_lived);
+    key.acquire(asio::bind_executor(strand, here));
+    BOOST_REQUIRE(p.until([&] { return done == 1; }));
+    held.extend(asio::bind_executor(strand, here));
+    BOOST_REQUIRE(p.until([&] { return done == 2; }));
+    held.lost(asio::bind_executor(strand, here));
+    held.release(asio::bind_executor(strand, here));
+    BOOST_REQUIRE(p.until([&] { return done == 4; }));
+    p.locks.shutdown(asio::bind_executor(strand, here));
+    BOOST_REQUIRE(p.until([&] { return done == 5; }));
+    // Also where there is nothing to wait for.
+    key.acquire(asio::bind_executor(strand, here));
+    BOOST_REQUIRE(p.until([&] { return done == 6; }));
+    BOOST_TEST(elsewhere == 0);
+    pool.join();
+}
+
+BOOST_AUTO_TEST_CASE(no_handler_runs_inside_the_call) {
+    fleet servers(1);
+    party p(servers);
+    auto const key = p.locks.make_lock("k", long_lived);
+    auto held = p.hold("k");
+    BOOST_TEST(p.releases(held));
+    auto running = false; // inside a handler of ours, where an inline completion is most tempting
+    auto inside = 0;
+    auto done = 0;
+    auto const check = [&](auto&&...) {
+        if (running) ++inside;
+        ++done;
+    };
+    asio::post(p.context, [&] {
+        running = true;
+        held.release(check); // has been: known at once
+        held.extend(check);
+        held.lost(check);
+        key.try_acquire(check);
+        running = false;
+    });
+    BOOST_REQUIRE(p.until([&] { return done == 4; }));
+    p.locks.shutdown(check);
+    BOOST_REQUIRE(p.until([&] { return done == 5; }));
+    asio::post(p.context, [&] {
+        running = true;
+        key.acquire(check); // shut down: known at once
+        p.locks.shutdown(check);
+        running = false;
+    });
+    BOOST_REQUIRE(p.until([&] { return done == 7; }));
+    BOOST_TEST(inside == 0);
+}
+
+BOOST_AUTO_TEST_CASE(groups_and_operators_compose) {
+    fleet servers(3);
+    asio::io_context context;
+    client locks(context.get_executor(), addresses_of(servers), patient());
+    auto const one = locks.make_lock("one", long_lived);
+    auto const two = locks.make_lock("two", long_lived);
+    run(context, [&]() -> asio::awaitable<void> {
+        auto [first, second] =
+            co_await (one.acquire(asio::use_awaitable) && two.acquire(asio::use_awaitable));
+        BOOST_TEST(first.held());
+        BOOST_TEST(second.held());
+
+        // The work and the loss of the lease: whichever comes first ends the other.
+        asio::steady_timer work(context, 1ms);
+        auto const ended = co_await (work.async_wait(asio::use_awaitable) || first.lost(asio::use_awaitable));
+        BOOST_TEST(ended.index() == 0U);
+        BOOST_TEST(first.held());
+
+        auto [order, e1, r1, r2] = co_await asio::experimental::make_parallel_group(
+                                       first.extend(), first.release(), second.release())
+                                       .async_wait(asio::experimental::wait_for_all(), asio::deferred);
+        BOOST_TEST(order.size() == 3U);
+        BOOST_TEST((!e1 || e1 == errc::lease_released), e1.what());
+        BOOST_TEST(static_cast<bool>(r1));
+        BOOST_TEST(static_cast<bool>(r2));
+    });
+    BOOST_TEST(redis_cli(servers[0]).dbsize() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_failed_acquire_ends_a_group_that_waits_for_one_error) {
+    fleet servers(3);
+    asio::io_context context;
+    client locks(context.get_executor(), addresses_of(servers), patient());
+    auto const taken = locks.make_lock("taken", long_lived);
+    run(context, [&]() -> asio::awaitable<void> {
+        auto const held = co_await taken.acquire();
+        asio::steady_timer never(context, 1h);
+        auto [order, e, none, waited] =
+            co_await asio::experimental::make_parallel_group(taken.try_acquire(),
+                                                             never.async_wait(asio::deferred))
+                .async_wait(asio::experimental::wait_for_one_error(), asio::deferred);
+        BOOST_TEST((e == errc::contended));
+        BOOST_TEST((waited == asio::error::operation_aborted));
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_time_limit_of_asio_cancels) {
+    fleet servers(3);
+    asio::io_context context;
+    client locks(context.get_executor(), addresses_of(servers), patient());
+    auto const key = locks.make_lock("k", long_lived);
+    run(context, [&]() -> asio::awaitable<void> {
+        auto const in_good_time = asio::cancel_after(1h, asio::deferred);
+        auto held = co_await key.acquire(in_good_time);
+        BOOST_TEST(held.held());
+        auto const soon = asio::cancel_after(5ms, asio::as_tuple(asio::deferred));
+        auto [e, none] = co_await key.acquire(soon);
+        BOOST_TEST((e == errc::cancelled), e.what());
+        BOOST_TEST(!none);
+        auto const at_once =
+            asio::cancel_at(std::chrono::steady_clock::now(), asio::as_tuple(asio::deferred));
+        auto [at, nothing] = co_await key.acquire(at_once);
+        BOOST_TEST((at == errc::cancelled), at.what());
+        auto [lost] = co_await held.lost(soon);
+        BOOST_TEST((lost == errc::cancelled), lost.what());
+        BOOST_TEST(held.held());
+        BOOST_TEST(static_cast<bool>(co_await held.release()));
+    });
+    BOOST_TEST(redis_cli(servers[0]).dbsize() == 0);
+}
+
+//
+// Cancelling an acquire: the table in lock.hpp
+//
+
+BOOST_AUTO_TEST_CASE(cancelled_before_it_was_sent_it_leaves_nothing) {
+    for (auto const type : every_type) {
+        guarded_party g;
+        auto const sent = g.proxies[0]->commands_forwarded();
+        cancellable c;
+        c.start(g.p->locks.make_lock("k", long_lived));
+        c.signal.emit(type);
+        BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+        BOOST_TEST((c.how == errc::cancelled), c.how.what());
+        BOOST_TEST(!c.held);
+        BOOST_TEST(g.p->locks.stats().rounds == 0U);
+        BOOST_TEST(g.proxies[0]->commands_forwarded() == sent);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_the_total_way_it_waits_and_delivers_a_win) {
+    guarded_party g;
+    g.hold_replies();
+    cancellable c;
+    c.start(g.p->locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(g.p->until([&] { return g.proxies[0]->replies_held() == 1; }));
+    c.signal.emit(asio::cancellation_type::total);
+    BOOST_TEST(!run_until(
+        g.p->context, [&] { return c.done; }, 0s));
+    g.resume();
+    BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+    BOOST_TEST(!c.how, c.how.what());
+    BOOST_TEST(c.held.held());
+    BOOST_TEST(g.p->releases(c.held));
+}
+
+BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_the_total_way_it_ends_with_a_refusal) {
+    guarded_party g;
+    for (server& one : g.servers) redis_cli(one).set("k", "foreign", 60s);
+    g.hold_replies();
+    cancellable c;
+    c.start(g.p->locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(g.p->until([&] { return g.proxies[0]->replies_held() == 1; }));
+    c.signal.emit(asio::cancellation_type::total);
+    g.resume();
+    BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+    BOOST_TEST((c.how == errc::cancelled), c.how.what());
+    BOOST_TEST(g.p->locks.stats().rounds == 1U);
+    for (server& one : g.servers) BOOST_TEST(redis_cli(one).get("k").value_or("gone") == "foreign");
+}
+
+BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_it_ends_at_once_and_gives_back) {
+    for (auto const type : {asio::cancellation_type::partial, asio::cancellation_type::terminal}) {
+        for (auto const executed : {false, true}) {
+            guarded_party g;
+            executed ? g.hold_replies() : g.hold_requests();
+            cancellable c;
+            c.start(g.p->locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(g.p->until([&] {
+                return executed ? g.proxies[0]->replies_held() == 1 : g.proxies[0]->commands_held() == 1;
+            }));
+            c.signal.emit(type);
+            // While the servers are still silent.
+            BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+            BOOST_TEST((c.how == errc::cancelled), c.how.what());
+            BOOST_TEST(!c.held);
+            g.resume();
+            for (server& one : g.servers) BOOST_TEST(g.p->sees_no_keys(one));
+            // And there was a key to be deleted.
+            BOOST_TEST(g.p->until([&] { return g.p->locks.stats().commands >= 6; }));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(cancelled_between_tries_it_ends_at_once) {
+    for (auto const type : every_type) {
+        fleet servers(3);
+        party p(servers);
+        auto held = p.hold("k");
+        cancellable c;
+        c.start(p.locks.make_lock("k", {.ttl = 60s, .retry_delay = 60s}));
+        // Tries come at growing intervals; after some it is in one that is long.
+        BOOST_REQUIRE(p.until([&] { return p.locks.stats().rounds >= 6; }));
+        c.signal.emit(type);
+        BOOST_REQUIRE(p.until([&] { return c.done; }));
+        BOOST_TEST((c.how == errc::cancelled), c.how.what());
+        BOOST_TEST(held.held());
+        BOOST_TEST(p.releases(held));
+        for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(cancelled_after_the_quorum_it_is_too_late) {
+    for (auto const type : every_type) {
+        fleet servers(3);
+        party p(servers);
+        BOOST_REQUIRE(p.all_up());
+        cancellable c;
+        c.start(p.locks.make_lock("k", long_lived));
+        // Won, though the handler has not run yet.
+        BOOST_REQUIRE(p.until([&] { return p.locks.stats().held == 1 || c.done; }));
+        c.signal.emit(type);
+        BOOST_REQUIRE(p.until([&] { return c.done; }));
+        BOOST_TEST(!c.how, c.how.what());
+        BOOST_TEST(c.held.held());
+        BOOST_TEST(p.releases(c.held));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_extension_leaves_the_lease_as_it_was) {
+    for (auto const type : every_type) {
+        guarded_party g;
+        auto held = g.p->hold("k");
+        auto const deadline = held.deadline();
+        g.hold_replies();
+        asio::cancellation_signal signal;
+        error how;
+        auto done = false;
+        held.extend(asio::bind_cancellation_slot(signal.slot(), [&](error e) {
+            how = std::move(e);
+            done = true;
+        }));
+        BOOST_REQUIRE(g.p->until([&] { return g.proxies[0]->replies_held() == 1; }));
+        signal.emit(type);
+        BOOST_REQUIRE(g.p->until([&] { return done; }));
+        BOOST_TEST((how == errc::cancelled), how.what());
+        BOOST_TEST(held.held());
+        g.resume();
+        // It was sent, so it may win all the same.
+        BOOST_TEST(g.p->until([&] { return held.deadline() > deadline; }));
+        BOOST_TEST(g.p->releases(held));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_release_cannot_be_cancelled) {
+    for (auto const type : every_type) {
+        guarded_party g;
+        auto held = g.p->hold("k");
+        g.hold_replies();
+        asio::cancellation_signal signal;
+        std::optional<release_result> how;
+        held.release(asio::bind_cancellation_slot(signal.slot(), [&](release_result r) { how = r; }));
+        BOOST_REQUIRE(g.p->until([&] { return g.proxies[0]->replies_held() == 1; }));
+        signal.emit(type);
+        BOOST_TEST(!run_until(
+            g.p->context, [&] { return how.has_value(); }, 0s));
+        g.resume();
+        BOOST_REQUIRE(g.p->until([&] { return how.has_value(); }));
+        BOOST_TEST(static_cast<bool>(*how));
+        for (server& one : g.servers) BOOST_TEST(g.p->sees_no_keys(one));
+    }
+}
+
+//
+// Time limits and codes
+//
+
+BOOST_AUTO_TEST_CASE(a_limit_is_kept_and_told_as_a_timeout) {
+    fleet servers(3);
+    party p(servers);
+    auto held = p.hold("k");
+    auto const key = p.locks.make_lock("k", long_lived);
+    for (auto const limit :
+         {std::chrono::nanoseconds(20ms), std::chrono::nanoseconds(1), std::chrono::nanoseconds(0),
+          std::chrono::nanoseconds(-1s), std::chrono::nanoseconds::min()}) {
+        auto const rounds = p.locks.stats().rounds;
+        cancellable c;
+        c.start_for(key, limit);
+        BOOST_REQUIRE(p.until([&] { return c.done; }));
+        // Without any time there is one try, which ends as try_acquire does.
+        auto const expected = limit > 0s ? errc::timeout : errc::contended;
+        BOOST_TEST((c.how == expected), c.how.what());
+        BOOST_TEST(p.locks.stats().rounds > rounds);
+        BOOST_REQUIRE(c.how.report() != nullptr);
+        BOOST_TEST(c.how.report()->attempts >= 1U);
+    }
+    // The longest of all limits is none.
+    cancellable c;
+    c.start_for(key, std::chrono::nanoseconds::max());
+    BOOST_REQUIRE(p.until([&] { return p.locks.stats().pending == 1; }));
+    BOOST_TEST(p.releases(held));
+    BOOST_REQUIRE(p.until([&] { return c.done; }));
+    BOOST_TEST(!c.how, c.how.what());
+    BOOST_TEST(p.releases(c.held));
+}
+
+BOOST_AUTO_TEST_CASE(a_limit_that_ends_in_mid_round_gives_back) {
+    guarded_party g;
+    g.hold_replies();
+    cancellable c;
+    c.start_for(g.p->locks.make_lock("k", long_lived), 30ms);
+    BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+    BOOST_TEST((c.how == errc::timeout), c.how.what());
+    g.resume();
+    for (server& one : g.servers) BOOST_TEST(g.p->sees_no_keys(one));
+}
+
+BOOST_AUTO_TEST_CASE(each_end_has_its_own_code) {
+    fleet servers(3);
+    party p(servers, hasty());
+    BOOST_REQUIRE(p.all_up());
+    auto held = p.hold("k");
+    BOOST_TEST((p.try_acquire("k").first == errc::contended));
+    {
+        cancellable c;
+        c.start_for(p.locks.make_lock("k"), 10ms);
+        BOOST_REQUIRE(p.until([&] { return c.done; }));
+        BOOST_TEST((c.how == errc::timeout));
+        BOOST_TEST(!(c.how == condition::unavailable));
+    }
+    BOOST_TEST(p.releases(held));
+    BOOST_TEST((p.release(held) == errc::lease_released));
+    BOOST_TEST((p.extend(held) == errc::lease_released));
+    auto doomed = p.hold("doomed", {.ttl = 200ms, .watchdog = false});
+    BOOST_REQUIRE(p.until([&] { return !doomed.held(); }));
+    BOOST_TEST((p.extend(doomed) == errc::lease_lost));
+    BOOST_TEST((p.release(doomed) == errc::lease_lost));
+    servers[0].kill();
+    servers[1].freeze();
+    auto const down = p.acquire("k").first;
+    BOOST_TEST((down == errc::no_quorum), down.what());
+    BOOST_TEST((down == condition::unavailable));
+    servers[1].thaw();
+    auto done = false;
+    p.locks.shutdown([&](error) { done = true; });
+    BOOST_REQUIRE(p.until([&] { return done; }));
+    BOOST_TEST((p.acquire("k").first == errc::shut_down));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
