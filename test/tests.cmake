@@ -17,6 +17,7 @@ holdfast_test(integration SOURCES
     integration/bad_input_test.cpp
     integration/crowd_test.cpp
     integration/faults_test.cpp
+    integration/lifetimes_test.cpp
     integration/support_test.cpp
     integration/threads_test.cpp
     integration/tokens_test.cpp

@@ -1,0 +1,329 @@
+// Who outlives whom: whatever is destroyed first, no handler is lost while its context runs, none runs after
+// it, nothing leaks, and keys are given back where that can still be done.
+#include "integration/party.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Held by every handler: when only the test has it, none is left.
+using witness = std::shared_ptr<int>;
+
+struct counts {
+    std::size_t won = 0, shut_down = 0, lost = 0, other = 0;
+    std::size_t all() const { return won + shut_down + lost + other; }
+};
+
+auto count_in(counts& c, witness w) {
+    return [&c, w](error e, auto&&... results) {
+        ((void)lease(std::move(results)), ...);
+        if (!e) {
+            ++c.won;
+        } else if (e == errc::shut_down) {
+            ++c.shut_down;
+        } else {
+            ++c.other;
+        }
+    };
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(lifetimes)
+
+BOOST_AUTO_TEST_CASE(a_lease_that_is_destroyed_is_released) {
+    fleet servers(3);
+    party p(servers);
+    {
+        auto const held = p.hold("k");
+        BOOST_TEST(p.sees(servers, "k", true));
+    }
+    BOOST_TEST(p.sees(servers, "k", false));
+    BOOST_TEST(p.locks.stats().held == 0U);
+    // Assignment too ends what it replaces, and only that.
+    auto held = p.hold("first");
+    held = p.hold("second");
+    BOOST_TEST(p.sees(servers, "first", false));
+    BOOST_TEST(p.sees(servers, "second", true));
+    BOOST_TEST(held.held());
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_may_go_while_its_operations_are_under_way) {
+    fleet servers(3);
+    party p(servers);
+    auto told = 0;
+    {
+        auto held = p.hold("k", {.ttl = 300ms});
+        held.extend([&](error e) {
+            BOOST_TEST(!e, e.what());
+            ++told;
+        });
+    }
+    BOOST_TEST(p.until([&] { return told == 1; }));
+    BOOST_TEST(p.sees(servers, "k", false));
+    {
+        auto held = p.hold("k");
+        held.release([&](release_result r) {
+            BOOST_TEST(static_cast<bool>(r));
+            ++told;
+        });
+    }
+    BOOST_TEST(p.until([&] { return told == 2; }));
+    {
+        // Whoever waits for the loss keeps the lease; here it comes.
+        auto held = p.hold("k", {.ttl = 300ms, .watchdog = false});
+        held.lost([&](error e) {
+            BOOST_TEST(!e, e.what());
+            ++told;
+        });
+    }
+    BOOST_TEST(p.until([&] { return told == 3; }));
+    BOOST_TEST(p.until([&] { return p.locks.stats().held == 0; }));
+}
+
+BOOST_AUTO_TEST_CASE(a_lock_may_go_during_its_acquire) {
+    fleet servers(1);
+    party p(servers);
+    lease held;
+    {
+        auto const key = std::make_unique<lock>(p.locks.make_lock("k"));
+        key->acquire([&](error, lease l) { held = std::move(l); });
+    }
+    BOOST_TEST(p.until([&] { return held.held(); }));
+    BOOST_TEST(held.key() == "k");
+}
+
+BOOST_AUTO_TEST_CASE(destroying_the_client_ends_what_waits_and_gives_back_what_is_held) {
+    fleet servers(3);
+    asio::io_context context;
+    auto const w = std::make_shared<int>();
+    counts acquires;
+    counts losses;
+    lease held;
+    std::optional<lock> survivor;
+    {
+        client locks(context.get_executor(), addresses_of(servers), patient());
+        survivor = locks.make_lock("k", long_lived);
+        survivor->acquire([&](error e, lease l) {
+            BOOST_TEST(!e, e.what());
+            held = std::move(l);
+        });
+        BOOST_REQUIRE(run_until(context, [&] { return held.held(); }));
+        held.lost(count_in(losses, w));
+        for (int i = 0; i < 10; ++i) survivor->acquire(count_in(acquires, w));
+        BOOST_REQUIRE(run_until(context, [&] { return locks.stats().rounds >= 12; }));
+    }
+    BOOST_REQUIRE(run_until(context, [&] { return acquires.all() == 10 && losses.all() == 1; }));
+    BOOST_TEST(acquires.shut_down == 10U);
+    BOOST_TEST(losses.won == 1U); // no error: it is lost
+    BOOST_TEST(!held.held());
+    // Its work is done, so the context runs out of it.
+    context.restart();
+    context.run_for(10s);
+    BOOST_TEST(context.stopped());
+    BOOST_TEST(w.use_count() == 1);
+    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+
+    // What is left of it says so.
+    std::optional<release_result> released;
+    held.release([&](release_result r) { released = r; });
+    survivor->acquire(count_in(acquires, w));
+    BOOST_REQUIRE(run_until(context, [&] { return released && acquires.all() == 11; }));
+    BOOST_TEST((*released == errc::lease_lost));
+    BOOST_TEST(acquires.shut_down == 11U);
+}
+
+BOOST_AUTO_TEST_CASE(a_shutdown_ends_everything_and_may_be_repeated) {
+    fleet servers(3);
+    party p(servers);
+    auto held = p.hold("k");
+    counts acquires;
+    auto const w = std::make_shared<int>();
+    for (int i = 0; i < 3; ++i) p.locks.make_lock("k").acquire(count_in(acquires, w));
+    auto ended = 0;
+    for (int i = 0; i < 2; ++i) {
+        p.locks.shutdown([&](error e) {
+            BOOST_TEST(!e, e.what());
+            ++ended;
+        });
+    }
+    BOOST_REQUIRE(p.until([&] { return ended == 2; }));
+    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+    BOOST_TEST(p.until([&] { return acquires.shut_down == 3; }));
+    BOOST_TEST(!held.held());
+    BOOST_TEST((p.acquire("k").first == errc::shut_down));
+    p.locks.shutdown([&](error) { ++ended; });
+    BOOST_TEST(p.until([&] { return ended == 3; }));
+    for (auto const& one : p.locks.instances()) BOOST_TEST((one.state == instance_state::down));
+}
+
+BOOST_AUTO_TEST_CASE(a_shutdown_waits_for_nobody_who_hangs) {
+    fleet servers(3);
+    party p(servers, hasty());
+    auto const held = p.hold("k");
+    servers.freeze(3);
+    auto ended = false;
+    p.locks.shutdown([&](error) { ended = true; });
+    BOOST_TEST(p.until([&] { return ended; }));
+    BOOST_TEST(!held.held());
+    servers.thaw_all();
+}
+
+BOOST_AUTO_TEST_CASE(a_client_that_is_assigned_to_shuts_down_what_it_was) {
+    fleet servers(1);
+    party p(servers);
+    auto const held = p.hold("k");
+    auto const old = p.locks.make_lock("k");
+    p.locks = client(p.context.get_executor(), addresses_of(servers), patient());
+    BOOST_TEST(p.until([&] { return !held.held(); }));
+    counts c;
+    old.acquire(count_in(c, std::make_shared<int>()));
+    BOOST_TEST(p.until([&] { return c.shut_down == 1; }));
+    auto again = p.hold("k");
+    BOOST_TEST(p.releases(again));
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_lease_is_over) {
+    fleet servers(1);
+    party p(servers);
+    lease empty;
+    auto held = p.hold("k");
+    lease const moved = std::move(held);
+    BOOST_TEST(moved.held());
+    for (lease* l : {&empty, &held}) {
+        BOOST_TEST(!*l);
+        BOOST_TEST(!l->held());
+        BOOST_TEST((l->remaining() == 0s));
+        BOOST_TEST(l->key().empty());
+        for (auto const& call : std::vector<void (*)(lease&)>{[](lease& e) { (void)e.release(); },
+                                                              [](lease& e) { (void)e.extend(); },
+                                                              [](lease& e) { (void)e.lost(); }}) {
+            BOOST_CHECK_EXCEPTION(call(*l), system_error,
+                                  [](system_error const& e) { return e.code() == errc::lease_released; });
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_context_that_goes_drops_every_handler_uncalled) {
+    fleet servers(3);
+    for (auto const frozen : {false, true}) {
+        auto const w = std::make_shared<int>();
+        counts c;
+        {
+            asio::io_context context;
+            client locks(context.get_executor(), addresses_of(servers), hasty());
+            lease held;
+            locks.make_lock("held", {.ttl = 1s}).acquire([&, w](error, lease l) { held = std::move(l); });
+            BOOST_REQUIRE(run_until(context, [&] { return held.held(); }));
+            if (frozen) servers.freeze(3);
+            held.lost(count_in(c, w));
+            held.extend(count_in(c, w));
+            for (int i = 0; i < 10; ++i) locks.make_lock("held").acquire(count_in(c, w));
+            for (int i = 0; i < 100; ++i) locks.make_lock(std::to_string(i)).acquire(count_in(c, w));
+            locks.shutdown(count_in(c, w));
+            // Some are only handed in, some are on their way.
+            context.restart();
+            context.poll_one();
+        }
+        BOOST_TEST(c.all() == 0U);
+        BOOST_TEST(w.use_count() == 1);
+        servers.thaw_all();
+    }
+}
+
+namespace {
+
+asio::awaitable<void> live(client& locks, std::string key, witness) {
+    auto const lock = locks.make_lock(key, {.ttl = 5s, .retry_delay = 2ms});
+    auto held = co_await lock.acquire();
+    auto [order, extended, lost] =
+        co_await asio::experimental::make_parallel_group(held.extend(), held.lost())
+            .async_wait(asio::experimental::wait_for_one(), asio::deferred);
+    co_await held.release();
+    auto [e, other] = co_await lock.try_acquire_for(50ms, asio::as_tuple);
+}
+
+enum class order {
+    client_first,
+    leases_first,
+    stopped
+};
+
+/// One life of a client, ended after `steps` handlers. True when it had ended by itself before.
+bool end_after(std::size_t steps, order how, fleet const& servers) {
+    auto const w = std::make_shared<int>();
+    auto ended = 0;
+    {
+        auto context = std::make_unique<asio::io_context>();
+        std::optional<client> locks(std::in_place, context->get_executor(), addresses_of(servers), patient());
+        lease kept;
+        locks->make_lock("kept", {.ttl = 5s}).acquire([&kept, w](error, lease l) { kept = std::move(l); });
+        auto const both = [&, w](std::exception_ptr) {
+            if (++ended == 2) locks->shutdown([&, w](error) { ++ended; });
+        };
+        for (int i = 0; i < 2; ++i) asio::co_spawn(*context, live(*locks, "contended", w), both);
+        auto const until = std::chrono::steady_clock::now() + 20s;
+        for (std::size_t i = 0; i < steps && ended < 3; ++i) {
+            if (context->run_one_until(until) == 0) break;
+        }
+        BOOST_TEST((std::chrono::steady_clock::now() < until));
+        switch (how) {
+        case order::client_first:
+            locks.reset();
+            kept = {};
+            break;
+        case order::leases_first:
+            kept = {};
+            locks.reset();
+            break;
+        case order::stopped:
+            context->stop();
+            locks.reset();
+            kept = {};
+            break;
+        }
+        auto const before = ended;
+        context.reset();
+        BOOST_TEST(ended == before);
+    }
+    BOOST_TEST(w.use_count() == 1);
+    return ended == 3;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(it_may_end_after_any_number_of_handlers) {
+    fleet servers(3);
+    for (auto const how : {order::client_first, order::leases_first, order::stopped}) {
+        auto finished = false;
+        std::size_t steps = 0;
+        for (; !finished && steps < 2'000; ++steps) {
+            BOOST_TEST_CONTEXT("after " << steps << " handlers, order " << static_cast<int>(how)) {
+                finished = end_after(steps, how, servers);
+            }
+            for (server& one : servers) redis_cli(one).flush();
+        }
+        BOOST_TEST(finished);
+        BOOST_TEST(steps > 50U);
+        BOOST_TEST_MESSAGE(steps << " handlers in a life");
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
