@@ -461,8 +461,12 @@ BOOST_AUTO_TEST_CASE(rubbish_instead_of_a_vote_is_not_redis) {
                 BOOST_TEST(p.becomes(0, instance_state::up));
                 auto [e, l] = p.acquire("k");
                 BOOST_TEST(!e, e.what());
-                BOOST_TEST(p.goes_down(0, errc::not_redis), p.status(0).message);
-                BOOST_TEST(p.status(0).message != "");
+                // It is thrown out; it may be back already, as its probe is in order.
+                BOOST_TEST(p.until([&] {
+                    auto const s = p.status(0);
+                    return s.connections > 1 ||
+                           (s.reason == make_error_code(errc::not_redis) && s.message != "");
+                }));
                 BOOST_TEST(!p.release(l).code().failed());
                 BOOST_TEST(p.becomes(1, instance_state::up));
                 BOOST_TEST(p.becomes(2, instance_state::up));
@@ -608,8 +612,8 @@ BOOST_AUTO_TEST_CASE(any_bytes_make_a_key) {
 
 BOOST_AUTO_TEST_CASE(one_server_by_two_names_votes_once) {
     fleet servers(2);
-    address const by_number("127.0.0.1:" + std::to_string(servers[0].port()));
-    address const by_name("localhost:" + std::to_string(servers[0].port()));
+    address const by_number(servers[0].address());
+    address const by_name("unix:" + servers[0].unix_socket());
     redis_cli cli(servers[0]);
     auto const duplicates = [](party const& p) {
         auto count = 0;
