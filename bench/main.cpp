@@ -216,7 +216,7 @@ json::object leases_scenario(settings const& s) {
     std::vector<double> resident;
     for (double passed = 0; passed < s.seconds; passed += 0.25) {
         run_until_done(ours.context(), pass(250ms));
-        resident.push_back(static_cast<double>(resident_bytes() - before) / s.count);
+        resident.push_back((static_cast<double>(resident_bytes()) - static_cast<double>(before)) / s.count);
     }
     std::sort(resident.begin(), resident.end());
     std::chrono::duration<double> const took = std::chrono::steady_clock::now() - t0;
@@ -237,36 +237,48 @@ json::object leases_scenario(settings const& s) {
     return result;
 }
 
+// One coroutine sees the latency; many see who is kept from the processors, on which the servers are too.
 json::object minority_scenario(settings const& s) {
     test::fleet servers(s.instances);
     auto const minority = servers.size() - servers.quorum();
-    auto const coroutines = s.coroutines_given ? s.coroutines.front() : 100;
+    auto const loads = s.coroutines_given ? s.coroutines : std::vector<unsigned>{1, 100};
     workload ours(servers.addresses(), options_for(s), s.ttl);
     std::chrono::duration<double> const turn(s.round_seconds);
-    ours.run(coroutines, 500ms);
-    series of;
+    ours.run(100, 500ms);
     double failed = 0;
-    for (unsigned i = 0; i < s.rounds; ++i) {
-        auto const healthy = ours.run(coroutines, turn);
-        servers.freeze(minority);
-        auto const reduced = ours.run(coroutines, turn);
-        servers.thaw_all();
-        // Back to five that answer before the next round.
-        for (auto up = std::size_t{0}; up < servers.size();) {
-            run_until_done(ours.context(), pass(50ms));
-            auto const all = ours.client().instances();
-            up = static_cast<std::size_t>(std::count_if(
-                all.begin(), all.end(), [](auto const& one) { return one.state == instance_state::up; }));
+    double p50_ratio = 0;
+    double p99_ratio = 0;
+    json::array runs;
+    for (auto const coroutines : loads) {
+        series of;
+        for (unsigned i = 0; i < s.rounds; ++i) {
+            auto const healthy = ours.run(coroutines, turn);
+            servers.freeze(minority);
+            auto const reduced = ours.run(coroutines, turn);
+            servers.thaw_all();
+            // Back to all that answer before the next round.
+            for (auto up = std::size_t{0}; up < servers.size();) {
+                run_until_done(ours.context(), pass(50ms));
+                auto const all = ours.client().instances();
+                up = static_cast<std::size_t>(std::count_if(
+                    all.begin(), all.end(), [](auto const& one) { return one.state == instance_state::up; }));
+            }
+            failed += static_cast<double>(healthy.failed + reduced.failed);
+            of.add("p50_ratio", reduced.acquire.percentile(50) / healthy.acquire.percentile(50));
+            of.add("p99_ratio", reduced.acquire.percentile(99) / healthy.acquire.percentile(99));
+            of.add("p50_us", reduced.acquire.percentile(50));
+            of.add("healthy_p50_us", healthy.acquire.percentile(50));
         }
-        failed += static_cast<double>(healthy.failed + reduced.failed);
-        of.add("p50_ratio", reduced.acquire.percentile(50) / healthy.acquire.percentile(50));
-        of.add("p99_ratio", reduced.acquire.percentile(99) / healthy.acquire.percentile(99));
-        of.add("p50_us", reduced.acquire.percentile(50));
-        of.add("healthy_p50_us", healthy.acquire.percentile(50));
+        p50_ratio = std::max(p50_ratio, of["p50_ratio"]);
+        p99_ratio = std::max(p99_ratio, of["p99_ratio"]);
+        runs.push_back({{"coroutines", coroutines},
+                        {"p50_ratio", of["p50_ratio"]},
+                        {"p99_ratio", of["p99_ratio"]},
+                        {"p50_us", of["p50_us"]},
+                        {"healthy_p50_us", of["healthy_p50_us"]}});
     }
-    return {{"coroutines", coroutines},     {"p50_ratio", of["p50_ratio"]},
-            {"p99_ratio", of["p99_ratio"]}, {"failed", failed},
-            {"p50_us", of["p50_us"]},       {"healthy_p50_us", of["healthy_p50_us"]}};
+    return {
+        {"p50_ratio", p50_ratio}, {"p99_ratio", p99_ratio}, {"failed", failed}, {"runs", std::move(runs)}};
 }
 
 template <class Number>

@@ -4,11 +4,7 @@ include(GNUInstallDirs)
 
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/holdfast")
 
-set(targets holdfast)
-if(NOT BUILD_SHARED_LIBS)
-    list(APPEND targets holdfast_boost_redis) # linked into a shared library, beside a static one
-endif()
-install(TARGETS ${targets} EXPORT holdfast-targets)
+install(TARGETS holdfast holdfast_boost_redis EXPORT holdfast-targets)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/holdfast" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT holdfast-targets NAMESPACE holdfast:: DESTINATION "${config_dir}")
 

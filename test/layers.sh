@@ -9,19 +9,23 @@ set -eu -o pipefail
 
 forbid() { # project folder pattern why
     local found
+    [ -d "$1/$2" ] || { echo "there is no folder $1/$2"; return 1; }
     found=$(grep -rnE "$3" "$1/$2" --include='*.hpp' --include='*.cpp' || true)
     [ -z "$found" ] || { printf '%s: %s\n%s\n' "$2" "$4" "$found"; return 1; }
 }
 
 check() {
-    local bad=0
-    forbid "$1" src/protocol '#include ["<](redis|runtime|holdfast)/' 'the protocol includes only itself' || bad=1
-    forbid "$1" src/protocol '#include <boost/(asio|redis)|#include <(sys/|netinet/|unistd|time\.h)' \
+    local bad=0 inc='^[[:space:]]*#[[:space:]]*include[[:space:]]*' folder
+    for folder in src/protocol src/redis src/runtime include; do
+        forbid "$1" $folder "$inc[\"<]\\.\\." 'includes name a path from the root of the layers' || bad=1
+    done
+    forbid "$1" src/protocol "$inc[\"<](redis|runtime|holdfast)/" 'the protocol includes only itself' || bad=1
+    forbid "$1" src/protocol "$inc<(boost/(asio|redis)|sys/|netinet/|unistd|time\.h)" \
         'the protocol knows neither Asio nor sockets' || bad=1
-    forbid "$1" src/protocol '::now\(|clock_gettime' 'the protocol reads no clock' || bad=1
-    forbid "$1" src/redis '#include ["<]runtime/' 'the wire does not know who drives it' || bad=1
-    forbid "$1" include '#include ["<](protocol|redis|runtime)/|#include "' 'public headers include public headers' || bad=1
-    forbid "$1" include '#include <boost/redis' 'no public header includes Boost.Redis' || bad=1
+    forbid "$1" src/protocol '::now\(|clock_gettime|gettimeofday|[^_a-z]time\((nullptr|NULL|0|&)' 'the protocol reads no clock' || bad=1
+    forbid "$1" src/redis "$inc[\"<]runtime/" 'the wire does not know who drives it' || bad=1
+    forbid "$1" include "$inc([\"<](protocol|redis|runtime)/|\")" 'public headers include public headers' || bad=1
+    forbid "$1" include "$inc<boost/redis" 'no public header includes Boost.Redis' || bad=1
     return $bad
 }
 
@@ -40,6 +44,9 @@ if [ "$1" = --self-test ]; then
     plant src/protocol/a.hpp '#include <holdfast/clock.hpp>'
     plant src/protocol/a.hpp '#include <boost/asio/post.hpp>'
     plant src/protocol/a.hpp 'auto t = lease_clock::now();'
+    plant src/protocol/a.hpp '#  include "redis/link.hpp"'
+    plant src/protocol/a.hpp '#include "../redis/link.hpp"'
+    plant src/protocol/a.hpp 'auto t = std::time(nullptr);'
     plant src/redis/a.cpp '#include "runtime/engine.hpp"'
     plant include/holdfast/a.hpp '#include <boost/redis/request.hpp>'
     plant include/holdfast/a.hpp '#include "runtime/engine.hpp"'

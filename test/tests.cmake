@@ -11,7 +11,7 @@ holdfast_test(unit SOURCES
     unit/server_info_test.cpp
     unit/tally_test.cpp
     unit/tenure_test.cpp)
-holdfast_test(simulation SOURCES
+holdfast_test(simulation SECONDS 0 SOURCES
     simulation/schedules_test.cpp)
 holdfast_test(integration SOURCES
     integration/bad_input_test.cpp

@@ -42,7 +42,7 @@ private:
 /// It is a lease and not a mutex: when the servers cannot be reached, or this process is stopped for long, it
 /// ends, and another may get it. The holder finds out by held(), deadline() and lost(). The deadline counts
 /// from before the request was sent, less an allowance for drifting clocks (ttl / 100 + 2 ms), so it comes
-/// before that of any server. A watchdog extends the lease every ttl / 3 unless lock_options::watchdog is
+/// before that of any server. A watchdog extends the lease at least every ttl / 3 unless lock_options::watchdog is
 /// off.
 ///
 /// Destroying a lease that was not released releases it in the background; nothing is sent if the executor's
@@ -52,8 +52,7 @@ private:
 /// functions throw errc::lease_released from the call itself.
 ///
 /// @par Lifetimes  Operations share the lease's state: the object may be destroyed while one is under way.
-/// The
-///     lease is then released when the operation ends.
+///     The lease is then released when the operation ends.
 /// @par Executor  Handlers run on their associated executor, by default the client's; never inside the call.
 /// @par Thread safety  Distinct leases: safe. One lease: held(), remaining(), deadline() from any thread, the
 ///     rest from one coroutine at a time.
@@ -109,8 +108,7 @@ public:
     /// @par Handler signature  `void(error)`
     /// @par Errors
     ///   - errc::no_quorum: too few instances answered; the lease goes on to its old deadline, and the
-    ///   watchdog
-    ///     tries again.
+    ///     watchdog tries again.
     ///   - errc::lease_lost: it had ended, or a majority no longer has our key.
     ///   - errc::lease_released, errc::shut_down, errc::cancelled.
     /// @par Cancellation  total, partial, terminal: completes with errc::cancelled. The request may have been

@@ -30,12 +30,14 @@ namespace holdfast {
 /// | when the signal arrives | total | partial, terminal |
 /// |---|---|---|
 /// | not sent yet, or pausing between tries | completes, nothing is on the servers | the same |
-/// | sent, and no quorum yet | waits for the round: a win is delivered, else completes | completes, and the
-/// key is released on every instance that may have it, before anything else that this client sends there | |
-/// a quorum has granted | too late: the lease is delivered | the same |
+/// | sent, and no quorum yet | waits for the round: a win is delivered, else completes | completes; released (1) |
+/// | a quorum has granted | too late: the lease is delivered | the same |
+///
+/// (1) The key is released on every instance that may have it, before anything else that this client sends
+/// there.
 ///
 /// An acquire that fails, for whatever reason, releases likewise what it may have taken. An instance that
-/// cannot be reached then deletes the key when it can, or lets it expire: no key outlives its ttl.
+/// cannot be reached then deletes the key when it can, or lets it expire: no key lives longer than its ttl.
 class lock {
 public:
     /// For the library.
@@ -80,8 +82,7 @@ public:
     ///
     /// @par Handler signature, cancellation  As for acquire.
     /// @par Errors  errc::timeout where acquire would go on waiting; else as for acquire. A round that is
-    /// under
-    ///     way when the time is up is given up and released.
+    ///     under way when the time is up is given up and released.
     template <asio::completion_token_for<void(error, lease)> Token = asio::deferred_t>
     [[nodiscard]] auto try_acquire_for(std::chrono::nanoseconds limit, Token&& token = {}) const {
         return start({detail::wait_limit::kind::until, limit}, token);

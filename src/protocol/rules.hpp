@@ -32,6 +32,10 @@ struct redlock_rules {
     /// Whether a round that reaches its quorum at `now` may still count.
     static constexpr bool in_time(time_point now, time_point deadline) { return now < deadline; }
 
+    /// Whether a lease that ends at `end` may still be extended by a round that is decided at `now`. What a
+    /// later one brings back, somebody else may have been given already.
+    static constexpr bool may_extend(time_point now, time_point end) { return now < end; }
+
     /// Where a key may exist after an acquire that failed, and is released: wherever one was asked for and
     /// not refused, answered or not.
     static constexpr instance_set owed_release(instance_set maybe_held, instance_set /*granted*/) {

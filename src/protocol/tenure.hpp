@@ -140,10 +140,8 @@ public:
         switch (phase_) {
         case phase::acquiring:
             return deadline_;
-        case phase::held: {
-            auto const loss = deadline_ - loss_margin(ttl_);
-            return watched_ && !extending_ ? std::min(renewal_, loss) : loss;
-        }
+        case phase::held:
+            return watched_ && !extending_ ? std::min(renewal_, loss_time()) : loss_time();
         case phase::releasing:
         case phase::over:
             break;
@@ -199,7 +197,7 @@ private:
         if (!extending_ || !round_.count(instance, v)) return s;
         if (!round_.won() && !round_.impossible()) return s;
         auto const decided_at = read(now);
-        if (auto const gone = expire(decided_at)) return *gone;
+        if (!Rules::may_extend(decided_at, loss_time())) return lose();
         if (round_.won()) {
             deadline_ = std::max(deadline_, Rules::deadline(sent_, decided_at, ttl_));
             renewal_ = renewal_time(sent_, period_, ttl_);
@@ -246,9 +244,11 @@ private:
 
     /// The loss, when the deadline is so near that the holder must hear of it.
     std::optional<step> expire(time_point now) {
-        if (phase_ != phase::held || now < deadline_ - loss_margin(ttl_)) return std::nullopt;
+        if (phase_ != phase::held || now < loss_time()) return std::nullopt;
         return lose();
     }
+
+    time_point loss_time() const { return deadline_ - loss_margin(ttl_); }
 
     step lose() {
         phase_ = phase::over;

@@ -78,6 +78,10 @@ struct win_after_the_deadline : protocol::redlock_rules {
     static constexpr bool in_time(time_point, time_point) { return true; }
 };
 
+struct extension_after_the_deadline : protocol::redlock_rules {
+    static constexpr bool may_extend(time_point, time_point) { return true; }
+};
+
 struct heal_before_the_win : protocol::redlock_rules {
     static constexpr bool may_heal(bool) { return true; }
 };
@@ -127,6 +131,10 @@ BOOST_AUTO_TEST_CASE(no_release_of_late_grants_is_refuted) {
 
 BOOST_AUTO_TEST_CASE(a_win_after_the_deadline_is_refuted) {
     refute<win_after_the_deadline>("S1");
+}
+
+BOOST_AUTO_TEST_CASE(an_extension_after_the_deadline_is_refuted) {
+    refute<extension_after_the_deadline>("S1");
 }
 
 BOOST_AUTO_TEST_CASE(healing_before_the_win_is_refuted) {

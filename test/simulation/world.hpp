@@ -118,7 +118,7 @@ private:
         std::uint32_t round = 0; ///< the extension that extended_by is about
         instance_set extended_by{};
         bool extension_pending = false;
-        time_point extension_started{};
+        time_point extension_started{}, old_deadline{};
     };
 
     struct sent_command {
@@ -508,6 +508,7 @@ private:
             break;
         case event::extended:
             ++seen_.extended;
+            if (local(c) >= state.old_deadline) fail("S1", "a lease that had run out was brought back");
             extension_ended(t);
             break;
         case event::extension_failed:
@@ -574,6 +575,7 @@ private:
         auto& state = tenures_[t];
         state.extension_pending = true;
         state.extension_started = local(state.client);
+        state.old_deadline = state.machine.deadline();
         state.extended_by = {};
         state.pauses_before = clients_[state.client].pauses;
         auto const step = state.machine.extend(local(state.client), reachable(state.client));
