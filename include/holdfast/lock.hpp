@@ -78,7 +78,7 @@ public:
         return start({detail::wait_limit::kind::none, {}}, token);
     }
 
-    /// As acquire, for no longer than `limit`. Tries at least once, also where `limit` is zero or negative.
+    /// As acquire, for no longer than `limit`. A limit of zero or less makes it try_acquire().
     ///
     /// @par Handler signature, cancellation  As for acquire.
     /// @par Errors  errc::timeout where acquire would go on waiting; else as for acquire. A round that is

@@ -1,13 +1,18 @@
 // Who outlives whom: whatever is destroyed first, no handler is lost while its context runs, none runs after
 // it, nothing leaks, and keys are given back where that can still be done.
 #include "integration/party.hpp"
+#include "support/proxy.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <exception>
@@ -42,6 +47,12 @@ auto count_in(counts& c, witness w) {
             ++c.other;
         }
     };
+}
+
+bool all_up(client const& locks) {
+    auto const all = locks.instances();
+    return std::all_of(all.begin(), all.end(),
+                       [](auto const& one) { return one.state == instance_state::up; });
 }
 
 } // namespace
@@ -98,6 +109,45 @@ BOOST_AUTO_TEST_CASE(a_lease_may_go_while_its_operations_are_under_way) {
     BOOST_TEST(p.until([&] { return p.locks.stats().held == 0; }));
 }
 
+BOOST_AUTO_TEST_CASE(a_lease_that_is_gone_lives_for_as_long_as_somebody_waits_for_its_loss) {
+    fleet servers(3);
+    party p(servers);
+    asio::cancellation_signal signal;
+    std::optional<error> how;
+    {
+        auto held = p.hold("k", {.ttl = 300ms});
+        held.lost(asio::bind_cancellation_slot(signal.slot(), [&](error e) { how = std::move(e); }));
+    }
+    BOOST_TEST(p.renews(4)); // it is a lease still
+    BOOST_TEST(!how.has_value());
+    BOOST_TEST(p.sees(servers, "k", true));
+    signal.emit(asio::cancellation_type::terminal);
+    BOOST_REQUIRE(p.until([&] { return how.has_value(); }));
+    BOOST_TEST((*how == errc::cancelled), how->what());
+    BOOST_TEST(p.until([&] { return p.locks.stats().released == 1; }));
+    BOOST_TEST(p.sees(servers, "k", false));
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_may_be_moved_onto_itself) {
+    fleet servers(1);
+    party p(servers);
+    auto held = p.hold("k");
+    auto const deadline = held.deadline();
+    auto& same = held;
+    held = std::move(same);
+    BOOST_TEST(held.held());
+    BOOST_TEST((held.deadline() == deadline));
+    BOOST_TEST(held.key() == "k");
+    BOOST_TEST(!p.extend(held));
+    BOOST_TEST(p.locks.stats().held == 1U);
+    BOOST_TEST(p.sees(servers, "k", true));
+    BOOST_TEST(p.releases(held));
+    lease empty;
+    auto& nothing = empty;
+    empty = std::move(nothing);
+    BOOST_TEST(!empty);
+}
+
 BOOST_AUTO_TEST_CASE(a_lock_may_go_during_its_acquire) {
     fleet servers(1);
     party p(servers);
@@ -148,6 +198,118 @@ BOOST_AUTO_TEST_CASE(destroying_the_client_ends_what_waits_and_gives_back_what_i
     BOOST_REQUIRE(run_until(context, [&] { return released && acquires.all() == 11; }));
     BOOST_TEST((*released == errc::lease_lost));
     BOOST_TEST(acquires.shut_down == 11U);
+}
+
+BOOST_AUTO_TEST_CASE(a_client_that_ends_in_mid_round_gives_back_what_was_granted) {
+    for (auto const by_shutdown : {false, true}) {
+        fleet servers(3);
+        std::vector<std::unique_ptr<proxy>> proxies;
+        std::vector<address> where;
+        for (server& one : servers) {
+            proxies.push_back(std::make_unique<proxy>(one));
+            where.emplace_back(proxies.back()->address());
+        }
+        asio::io_context context;
+        auto const w = std::make_shared<int>();
+        counts acquires;
+        auto shut = false;
+        {
+            client locks(context.get_executor(), where, patient());
+            auto const key = locks.make_lock("k", long_lived);
+            // Else an instance that is still being connected to would not get the key at all.
+            BOOST_REQUIRE(run_until(context, [&] { return all_up(locks); }));
+            for (auto const& one : proxies) one->hold_replies();
+            key.acquire(count_in(acquires, w));
+            BOOST_REQUIRE(run_until(context, [&] {
+                std::size_t held = 0;
+                for (server& one : servers) held += redis_cli(one).exists("k") ? 1 : 0;
+                return held == 3;
+            }));
+            if (by_shutdown) locks.shutdown([&](error) { shut = true; });
+        }
+        // Told while the servers are still silent.
+        BOOST_REQUIRE(run_until(context, [&] { return acquires.all() == 1; }));
+        BOOST_TEST(acquires.shut_down == 1U);
+        BOOST_TEST(!shut);
+        for (auto const& one : proxies) one->resume();
+        context.restart();
+        context.run_for(10s);
+        BOOST_TEST(context.stopped());
+        BOOST_TEST(shut == by_shutdown);
+        BOOST_TEST(w.use_count() == 1);
+        for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_a_dead_client_has_given_out_still_answers) {
+    fleet servers(1);
+    asio::io_context context;
+    lease kept;
+    lease released;
+    auto given_back = false;
+    {
+        client locks(context.get_executor(), addresses_of(servers), patient());
+        locks.make_lock("kept", long_lived).acquire([&](error, lease l) { kept = std::move(l); });
+        locks.make_lock("released", long_lived).acquire([&](error, lease l) {
+            released = std::move(l);
+            released.release([&](release_result r) { given_back = static_cast<bool>(r); });
+        });
+        BOOST_REQUIRE(run_until(context, [&] { return kept.held() && given_back; }));
+    }
+    BOOST_REQUIRE(run_until(context, [&] { return !kept.held(); }));
+    context.run_for(10s);
+    BOOST_TEST(context.stopped()); // the client is gone altogether
+    BOOST_TEST((kept.remaining() == 0s));
+    BOOST_TEST(kept.key() == "kept");
+    std::optional<error> extended, lost, extended_released, lost_released;
+    std::optional<release_result> again;
+    kept.extend([&](error e) { extended = std::move(e); });
+    kept.lost([&](error e) { lost = std::move(e); });
+    released.extend([&](error e) { extended_released = std::move(e); });
+    released.lost([&](error e) { lost_released = std::move(e); });
+    released.release([&](release_result r) { again = r; });
+    BOOST_REQUIRE(
+        run_until(context, [&] { return extended && lost && extended_released && lost_released && again; }));
+    BOOST_TEST((*extended == errc::lease_lost), extended->what());
+    BOOST_TEST(!*lost, lost->what());
+    BOOST_TEST((*extended_released == errc::lease_released), extended_released->what());
+    BOOST_TEST((*lost_released == errc::lease_released), lost_released->what());
+    BOOST_TEST((*again == errc::lease_released));
+}
+
+BOOST_AUTO_TEST_CASE(what_ends_while_the_context_stands_still_is_settled_when_it_runs_again) {
+    fleet servers(3);
+    asio::io_context context;
+    auto const w = std::make_shared<int>();
+    counts acquires;
+    counts losses;
+    {
+        std::optional<client> locks(std::in_place, context.get_executor(), addresses_of(servers), patient());
+        BOOST_REQUIRE(run_until(context, [&] { return all_up(*locks); }));
+        auto const key = locks->make_lock("k", long_lived);
+        lease held;
+        key.acquire([&](error, lease l) { held = std::move(l); });
+        BOOST_REQUIRE(run_until(context, [&] { return held.held(); }));
+        // The lease is given at the quorum; the last instance may get its key a little later.
+        for (server& one : servers) {
+            redis_cli cli(one);
+            BOOST_REQUIRE(run_until(context, [&] { return cli.exists("k"); }));
+        }
+        held.lost(count_in(losses, w));
+        for (int i = 0; i < 3; ++i) key.acquire(count_in(acquires, w));
+        BOOST_REQUIRE(run_until(context, [&] { return locks->stats().pending == 3; }));
+        context.stop();
+        locks.reset();
+    }
+    BOOST_TEST(acquires.all() + losses.all() == 0U);
+    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 1);
+    context.restart();
+    context.run_for(10s);
+    BOOST_TEST(context.stopped());
+    BOOST_TEST(acquires.shut_down == 3U);
+    BOOST_TEST(losses.all() == 1U);
+    BOOST_TEST(w.use_count() == 1);
+    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_shutdown_ends_everything_and_may_be_repeated) {
@@ -246,6 +408,33 @@ BOOST_AUTO_TEST_CASE(a_context_that_goes_drops_every_handler_uncalled) {
         BOOST_TEST(w.use_count() == 1);
         servers.thaw_all();
     }
+}
+
+BOOST_AUTO_TEST_CASE(a_context_that_goes_lets_go_of_the_contexts_of_its_handlers) {
+    fleet servers(1);
+    auto const w = std::make_shared<int>();
+    counts c;
+    asio::io_context elsewhere;
+    {
+        asio::io_context context;
+        client locks(context.get_executor(), addresses_of(servers), hasty());
+        lease held;
+        locks.make_lock("k", {.ttl = 1s}).acquire([&](error, lease l) { held = std::move(l); });
+        BOOST_REQUIRE(run_until(context, [&] { return held.held(); }));
+        held.lost(asio::bind_executor(elsewhere, count_in(c, w)));
+        for (int i = 0; i < 10; ++i) {
+            locks.make_lock("k").acquire(asio::bind_executor(elsewhere, count_in(c, w)));
+        }
+        BOOST_REQUIRE(run_until(context, [&] { return locks.stats().pending == 10; }));
+        // They keep it at work for as long as they may be called.
+        BOOST_TEST(elsewhere.poll() == 0U);
+        BOOST_TEST(!elsewhere.stopped());
+    }
+    BOOST_TEST(w.use_count() == 1);
+    elsewhere.restart();
+    BOOST_TEST(elsewhere.poll() == 0U);
+    BOOST_TEST(elsewhere.stopped());
+    BOOST_TEST(c.all() == 0U);
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/strand.hpp>
+#include <boost/asio/system_executor.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
@@ -45,6 +46,13 @@ asio::awaitable<void> visit(lock key, section& s, int times) {
         if (i % 3 == 0) continue; // released by its end
         co_await held.release();
     }
+}
+
+// The lock itself orders this count: releases and wins of one client pass through its executor.
+asio::awaitable<void> count_once(lock const& key, int& plain) {
+    auto held = co_await key.acquire();
+    ++plain;
+    co_await held.release();
 }
 
 // Counts what is under way, and passes on the first exception.
@@ -89,6 +97,48 @@ BOOST_AUTO_TEST_CASE(coroutines_on_every_thread_share_one_lock) {
         all.wait();
     }
     pool.join();
+}
+
+BOOST_AUTO_TEST_CASE(what_the_lock_guards_needs_no_atomic) {
+    fleet servers(3);
+    asio::thread_pool pool(thread_count);
+    {
+        client locks(pool.get_executor(), addresses_of(servers), patient());
+        auto const hot = locks.make_lock("hot", {.ttl = 60s, .retry_delay = 50ms}); // shared by all
+        constexpr int visitors = 200;
+        auto plain = 0;
+        group all;
+        for (int i = 0; i < visitors; ++i) all.spawn(pool, count_once(hot, plain));
+        all.wait();
+        BOOST_TEST(plain == visitors);
+        locks.shutdown(asio::use_future).get();
+    }
+    pool.join();
+    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(the_system_executor_will_do) {
+    fleet servers(3);
+    section s;
+    client locks(asio::system_executor(), addresses_of(servers), patient());
+    auto const key = locks.make_lock("k", {.ttl = 60s, .retry_delay = 5ms});
+    std::vector<std::thread> outside;
+    for (int t = 0; t < thread_count; ++t) {
+        outside.emplace_back([&] {
+            for (int i = 0; i < 5; ++i) {
+                auto held = key.acquire(asio::use_future).get();
+                if (s.inside.fetch_add(1) != 0) ++s.violations;
+                ++s.visits;
+                s.inside.fetch_sub(1);
+                (void)held.release(asio::use_future).get();
+            }
+        });
+    }
+    for (auto& t : outside) t.join();
+    BOOST_TEST(s.visits == 5 * thread_count);
+    BOOST_TEST(s.violations == 0);
+    locks.shutdown(asio::use_future).get();
+    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(many_locks_on_every_thread_of_a_context) {

@@ -1,6 +1,7 @@
 // Every asynchronous function with every completion token, and what cancelling it does to the caller and to
 // the servers.
 #include "integration/party.hpp"
+#include "support/fake_server.hpp"
 #include "support/proxy.hpp"
 
 #include <boost/asio/as_tuple.hpp>
@@ -8,23 +9,29 @@
 #include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/bind_immediate_executor.hpp>
 #include <boost/asio/cancel_after.hpp>
 #include <boost/asio/cancel_at.hpp>
 #include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/redirect_disposition.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
+#include <boost/asio/system_executor.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,6 +61,19 @@ struct guarded_party {
         }
         p.emplace(where, patient());
         BOOST_REQUIRE(p->all_up());
+    }
+    // A lease is given at the quorum; this waits for the last vote too, so that the next reply that is held
+    // up is the next call's.
+    lease hold(std::string const& key) {
+        auto held = p->hold(key);
+        BOOST_REQUIRE(p->sees(servers, key, true));
+        BOOST_REQUIRE(p->until([&] {
+            for (auto const& one : proxies) {
+                if (one->replies_forwarded() != one->commands_forwarded()) return false;
+            }
+            return true;
+        }));
+        return held;
     }
     void hold_requests() {
         for (auto const& one : proxies) one->hold_requests();
@@ -91,6 +111,82 @@ struct cancellable {
     bool done = false;
     error how;
     lease held;
+};
+
+// Calls every function, with `adapt(handler)` as the token, and checks how each ended.
+template <class Adapt>
+void call_everything(fleet const& servers, Adapt adapt) {
+    party p(servers);
+    auto const key = p.locks.make_lock("k", long_lived);
+    auto ended = 0;
+    lease held;
+    auto const take = [&](error e, lease l) {
+        BOOST_TEST(!e, e.what());
+        held = std::move(l);
+        ++ended;
+    };
+    auto const succeed = [&](error e) {
+        BOOST_TEST(!e, e.what());
+        ++ended;
+    };
+    auto const over = [&](error e) {
+        BOOST_TEST((e == errc::lease_released), e.what());
+        ++ended;
+    };
+    auto const given_back = [&](release_result r) {
+        BOOST_TEST(static_cast<bool>(r));
+        ++ended;
+    };
+    auto const settled = [&](int count) { return p.until([&] { return ended == count; }); };
+    key.acquire(adapt(take));
+    BOOST_REQUIRE(settled(1));
+    held.extend(adapt(succeed));
+    BOOST_REQUIRE(settled(2));
+    held.lost(adapt(over));
+    held.release(adapt(given_back));
+    BOOST_REQUIRE(settled(4));
+    key.try_acquire(adapt(take));
+    BOOST_REQUIRE(settled(5));
+    held.release(adapt(given_back));
+    BOOST_REQUIRE(settled(6));
+    key.try_acquire_for(1h, adapt(take));
+    BOOST_REQUIRE(settled(7));
+    held.release(adapt(given_back));
+    BOOST_REQUIRE(settled(8));
+    p.locks.shutdown(adapt(succeed));
+    BOOST_REQUIRE(settled(9));
+}
+
+// Counts what the handlers' own allocator is asked for.
+struct allocations {
+    std::size_t made = 0, alive = 0;
+};
+
+template <class T>
+struct counting_allocator {
+    using value_type = T;
+
+    explicit counting_allocator(allocations& c)
+        : counts(&c) {}
+    template <class U>
+    counting_allocator(counting_allocator<U> const& other)
+        : counts(other.counts) {}
+
+    T* allocate(std::size_t n) {
+        ++counts->made;
+        ++counts->alive;
+        return std::allocator<T>().allocate(n);
+    }
+    void deallocate(T* what, std::size_t n) {
+        --counts->alive;
+        std::allocator<T>().deallocate(what, n);
+    }
+    template <class U>
+    friend bool operator==(counting_allocator const& a, counting_allocator<U> const& b) {
+        return a.counts == b.counts;
+    }
+
+    allocations* counts;
 };
 
 } // namespace
@@ -138,6 +234,91 @@ BOOST_AUTO_TEST_CASE(coroutines_await_everything) {
         auto [result] = co_await l.release(asio::as_tuple);
         BOOST_TEST(static_cast<bool>(result));
         co_await locks.shutdown();
+    });
+}
+
+BOOST_AUTO_TEST_CASE(every_function_takes_adapted_handlers) {
+    fleet servers(1);
+    call_everything(servers, [](auto handler) { return handler; });
+    call_everything(servers, [](auto handler) { return asio::cancel_after(1h, handler); });
+    call_everything(servers, [](auto handler) {
+        return asio::cancel_at(std::chrono::steady_clock::now() + 1h, handler);
+    });
+    asio::cancellation_signal unused;
+    call_everything(servers,
+                    [&](auto handler) { return asio::bind_cancellation_slot(unused.slot(), handler); });
+    allocations counts;
+    call_everything(servers, [&](auto handler) {
+        return asio::bind_allocator(counting_allocator<void*>(counts), handler);
+    });
+    BOOST_TEST(counts.made >= 9U); // once per call at least
+    BOOST_TEST(counts.alive == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(coroutines_await_every_function_in_every_way) {
+    fleet servers(3);
+    asio::io_context context;
+    client locks(context.get_executor(), addresses_of(servers), patient());
+    auto const key = locks.make_lock("k", long_lived);
+    run(context, [&]() -> asio::awaitable<void> {
+        auto held = co_await key.acquire(asio::use_awaitable);
+        auto [contended, none] = co_await key.try_acquire_for(1ns, asio::as_tuple);
+        BOOST_TEST((contended == errc::timeout), contended.what());
+        BOOST_TEST(!none);
+        BOOST_TEST(static_cast<bool>(co_await held.release(asio::use_awaitable)));
+        auto [lost] = co_await held.lost(asio::as_tuple);
+        BOOST_TEST((lost == errc::lease_released), lost.what());
+        try {
+            co_await held.lost(asio::use_awaitable);
+            BOOST_ERROR("what was released is not lost");
+        } catch (system_error const& thrown) {
+            BOOST_TEST((thrown.code() == errc::lease_released));
+        }
+        try {
+            co_await held.extend();
+            BOOST_ERROR("what was released cannot be extended");
+        } catch (system_error const& thrown) {
+            BOOST_TEST((thrown.code() == errc::lease_released));
+        }
+        auto later = co_await key.try_acquire_for(1h, asio::use_awaitable);
+        BOOST_TEST(later.held());
+        auto [shut] = co_await locks.shutdown(asio::as_tuple);
+        BOOST_TEST(!shut, shut.what());
+        co_await locks.shutdown(asio::use_awaitable);
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_disposition_may_be_redirected) {
+    fleet servers(3);
+    asio::io_context context;
+    client locks(context.get_executor(), addresses_of(servers), patient());
+    auto const key = locks.make_lock("k", long_lived);
+    run(context, [&]() -> asio::awaitable<void> {
+        error e(errc::rejected);
+        auto held = co_await key.acquire(asio::redirect_disposition(e));
+        BOOST_TEST(!e, e.what());
+        BOOST_TEST(held.held());
+        auto const none = co_await key.try_acquire(asio::redirect_disposition(e));
+        BOOST_TEST((e == errc::contended), e.what());
+        BOOST_TEST((e.report() != nullptr)); // it comes along
+        BOOST_TEST(!none);
+        auto const late = co_await key.try_acquire_for(1ms, asio::redirect_disposition(asio::deferred, e));
+        BOOST_TEST((e == errc::timeout), e.what());
+        BOOST_TEST(!late);
+        co_await held.extend(asio::redirect_disposition(asio::use_awaitable, e));
+        BOOST_TEST(!e, e.what());
+        BOOST_TEST(static_cast<bool>(co_await held.release()));
+        co_await held.lost(asio::redirect_disposition(e));
+        BOOST_TEST((e == errc::lease_released), e.what());
+        std::exception_ptr thrown;
+        co_await held.extend(asio::redirect_disposition(thrown));
+        BOOST_TEST((thrown != nullptr));
+        e = errc::rejected;
+        co_await locks.shutdown(asio::redirect_disposition(e));
+        BOOST_TEST(!e, e.what());
+        auto const never = co_await key.acquire(asio::redirect_disposition(e));
+        BOOST_TEST((e == errc::shut_down), e.what());
+        BOOST_TEST(!never);
     });
 }
 
@@ -270,6 +451,35 @@ BOOST_AUTO_TEST_CASE(no_handler_runs_inside_the_call) {
     BOOST_TEST(inside == 0);
 }
 
+BOOST_AUTO_TEST_CASE(an_immediate_executor_makes_no_difference_to_that) {
+    fleet servers(1);
+    party p(servers);
+    auto const key = p.locks.make_lock("k", long_lived);
+    auto held = p.hold("k");
+    BOOST_TEST(p.releases(held));
+    auto running = true;
+    auto inside = 0;
+    auto done = 0;
+    // It would run the handler on the spot.
+    auto const check = asio::bind_immediate_executor(asio::system_executor(), [&](auto&&...) {
+        if (running) ++inside;
+        ++done;
+    });
+    held.release(check);
+    held.extend(check);
+    held.lost(check);
+    key.acquire(check);
+    p.locks.shutdown(check);
+    running = false;
+    BOOST_REQUIRE(p.until([&] { return done == 5; }));
+    running = true;
+    key.try_acquire_for(1s, check);
+    p.locks.shutdown(check);
+    running = false;
+    BOOST_REQUIRE(p.until([&] { return done == 7; }));
+    BOOST_TEST(inside == 0);
+}
+
 BOOST_AUTO_TEST_CASE(groups_and_operators_compose) {
     fleet servers(3);
     asio::io_context context;
@@ -297,6 +507,62 @@ BOOST_AUTO_TEST_CASE(groups_and_operators_compose) {
         BOOST_TEST(static_cast<bool>(r2));
     });
     BOOST_TEST(redis_cli(servers[0]).dbsize() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(what_loses_a_race_leaves_nothing) {
+    fleet servers(3);
+    asio::io_context context;
+    client locks(context.get_executor(), addresses_of(servers), patient());
+    auto const taken = locks.make_lock("taken", long_lived);
+    auto const one = locks.make_lock("one", long_lived);
+    auto const two = locks.make_lock("two", long_lived);
+    run(context, [&]() -> asio::awaitable<void> {
+        auto held = co_await taken.acquire();
+        asio::steady_timer soon(context, 20ms);
+        {
+            auto const first =
+                co_await (taken.acquire(asio::use_awaitable) || soon.async_wait(asio::use_awaitable));
+            BOOST_TEST(first.index() == 1U);
+        }
+        BOOST_TEST(static_cast<bool>(co_await held.release()));
+        auto const either = co_await (one.acquire(asio::use_awaitable) || two.acquire(asio::use_awaitable));
+        BOOST_TEST(std::visit([](lease const& l) { return l.held(); }, either));
+    });
+    for (server& each : servers) {
+        redis_cli cli(each);
+        BOOST_TEST(run_until(context, [&] { return cli.dbsize() == 0; }));
+    }
+    BOOST_TEST(locks.stats().pending == 0U);
+    BOOST_TEST(locks.stats().held == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_coroutine_cancels_what_it_awaits) {
+    fleet servers(3);
+    party p(servers);
+    auto held = p.hold("k");
+    asio::cancellation_signal signal;
+    auto const body = [&]() -> asio::awaitable<void> {
+        auto const never = co_await p.locks.make_lock("k", long_lived).acquire();
+        BOOST_ERROR("acquired what is held");
+    };
+    error_code how;
+    auto done = false;
+    asio::co_spawn(p.context, body(),
+                   asio::bind_cancellation_slot(signal.slot(), [&](std::exception_ptr thrown) {
+                       done = true;
+                       try {
+                           if (thrown) std::rethrow_exception(thrown);
+                       } catch (system_error const& e) {
+                           how = e.code();
+                       }
+                   }));
+    BOOST_REQUIRE(p.until([&] { return p.locks.stats().pending == 1; }));
+    signal.emit(asio::cancellation_type::terminal);
+    BOOST_REQUIRE(p.until([&] { return done; }));
+    BOOST_TEST((how == errc::cancelled), how.message());
+    BOOST_TEST(p.locks.stats().pending == 0U);
+    BOOST_TEST(p.releases(held));
+    for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
 }
 
 BOOST_AUTO_TEST_CASE(a_failed_acquire_ends_a_group_that_waits_for_one_error) {
@@ -414,6 +680,93 @@ BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_it_ends_at_once_and_gives_back) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(cancelled_the_total_way_before_the_servers_heard_of_it_it_still_waits) {
+    guarded_party g;
+    g.hold_requests();
+    cancellable c;
+    c.start(g.p->locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(g.p->until([&] { return g.proxies[0]->commands_held() == 1; }));
+    c.signal.emit(asio::cancellation_type::total);
+    g.resume();
+    BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+    BOOST_TEST(!c.how, c.how.what());
+    BOOST_TEST(c.held.held());
+    BOOST_TEST(g.p->releases(c.held));
+    for (server& one : g.servers) BOOST_TEST(g.p->sees_no_keys(one));
+}
+
+BOOST_AUTO_TEST_CASE(cancelled_with_one_vote_it_gives_that_back_too) {
+    for (auto const type : {asio::cancellation_type::partial, asio::cancellation_type::terminal}) {
+        guarded_party g;
+        g.proxies[1]->hold_requests();
+        g.proxies[2]->hold_requests();
+        auto const answered = g.proxies[0]->replies_forwarded();
+        cancellable c;
+        c.start(g.p->locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(g.p->until([&] { return g.proxies[0]->replies_forwarded() > answered; }));
+        BOOST_TEST(redis_cli(g.servers[0]).exists("k"));
+        c.signal.emit(type);
+        BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+        BOOST_TEST((c.how == errc::cancelled), c.how.what());
+        // It waits for nobody who is silent.
+        BOOST_TEST(g.p->sees_no_keys(g.servers[0]));
+        g.resume();
+        // What was held up arrives: the key, and its release behind it.
+        auto const sent = g.p->locks.stats().commands;
+        BOOST_TEST(sent >= 6U);
+        for (server& one : g.servers) BOOST_TEST(g.p->sees_no_keys(one));
+        auto again = g.p->hold("k"); // everything sent before it has been carried out
+        BOOST_TEST(g.p->sees(g.servers, "k", true));
+        BOOST_TEST(g.p->releases(again));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_it_gives_back_over_a_new_connection) {
+    for (auto const type : {asio::cancellation_type::partial, asio::cancellation_type::terminal}) {
+        guarded_party g;
+        g.hold_replies();
+        cancellable c;
+        c.start(g.p->locks.make_lock("k", long_lived));
+        for (auto const& one : g.proxies) {
+            BOOST_REQUIRE(g.p->until([&] { return one->replies_held() == 1; }));
+        }
+        for (server& one : g.servers) BOOST_TEST(redis_cli(one).exists("k"));
+        c.signal.emit(type);
+        BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+        BOOST_TEST((c.how == errc::cancelled), c.how.what());
+        for (auto const& one : g.proxies) one->cut();
+        g.resume();
+        for (server& one : g.servers) BOOST_TEST(g.p->sees_no_keys(one));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(cancelled_while_it_asks_what_is_in_the_way_it_ends_at_once) {
+    for (auto const type : every_type) {
+        guarded_party g;
+        for (server& one : g.servers) redis_cli(one).set("k", "foreign", 60s);
+        for (auto const& one : g.proxies) {
+            one->intercept([wire = one.get()](command_line const& words) -> std::optional<std::string> {
+                if (is_command(words, "PTTL")) wire->hold_replies();
+                return std::nullopt;
+            });
+        }
+        cancellable c;
+        c.start(g.p->locks.make_lock("k", long_lived));
+        auto const asked = [&] {
+            std::size_t held = 0;
+            for (auto const& one : g.proxies) held += one->replies_held();
+            return held >= 2;
+        };
+        BOOST_REQUIRE(g.p->until(asked));
+        c.signal.emit(type);
+        BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+        BOOST_TEST((c.how == errc::cancelled), c.how.what());
+        BOOST_TEST(g.p->locks.stats().rounds == 1U);
+        g.resume();
+        for (server& one : g.servers) BOOST_TEST(redis_cli(one).get("k").value_or("gone") == "foreign");
+    }
+}
+
 BOOST_AUTO_TEST_CASE(cancelled_between_tries_it_ends_at_once) {
     for (auto const type : every_type) {
         fleet servers(3);
@@ -449,10 +802,52 @@ BOOST_AUTO_TEST_CASE(cancelled_after_the_quorum_it_is_too_late) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(cancelled_after_the_quorum_it_is_too_late_also_with_a_vote_outstanding) {
+    for (auto const type : every_type) {
+        guarded_party g;
+        g.proxies[2]->hold_requests();
+        cancellable c;
+        c.start(g.p->locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(g.p->until([&] { return g.p->locks.stats().held == 1; }));
+        BOOST_TEST(!c.done); // so the signal is still connected
+        c.signal.emit(type);
+        BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+        BOOST_TEST(!c.how, c.how.what());
+        BOOST_TEST(c.held.held());
+        BOOST_TEST(g.p->releases(c.held));
+        g.proxies[2]->resume();
+        for (server& one : g.servers) BOOST_TEST(g.p->sees_no_keys(one));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_late_signal_does_not_hit_the_next_call) {
+    for (auto const type : every_type) {
+        fleet servers(3);
+        party p(servers);
+        BOOST_REQUIRE(p.all_up());
+        cancellable first;
+        first.start(p.locks.make_lock("first", long_lived));
+        BOOST_REQUIRE(p.until([&] { return p.locks.stats().held == 1; }));
+        BOOST_TEST(!first.done);
+        // Both in one turn: the next call may get the memory of the one that has won.
+        first.signal.emit(type);
+        cancellable next;
+        next.start(p.locks.make_lock("next", long_lived));
+        BOOST_REQUIRE(p.until([&] { return first.done && next.done; }));
+        BOOST_TEST(!first.how, first.how.what());
+        BOOST_TEST(!next.how, next.how.what());
+        BOOST_TEST(next.held.held());
+        BOOST_TEST(p.locks.stats().acquire_failed == 0U); // nor is the one that has won counted as failed
+        first.signal.emit(type);                          // nothing is left that it could reach
+        BOOST_TEST(p.releases(first.held));
+        BOOST_TEST(p.releases(next.held));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_cancelled_extension_leaves_the_lease_as_it_was) {
     for (auto const type : every_type) {
         guarded_party g;
-        auto held = g.p->hold("k");
+        auto held = g.hold("k");
         auto const deadline = held.deadline();
         g.hold_replies();
         asio::cancellation_signal signal;
@@ -474,10 +869,52 @@ BOOST_AUTO_TEST_CASE(a_cancelled_extension_leaves_the_lease_as_it_was) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(an_extension_cancelled_before_it_was_sent_is_never_sent) {
+    for (auto const type : every_type) {
+        fleet servers(1);
+        party p(servers);
+        auto held = p.hold("k");
+        auto const deadline = held.deadline();
+        auto const sent = p.locks.stats().commands;
+        asio::cancellation_signal signal;
+        std::optional<error> how;
+        held.extend(asio::bind_cancellation_slot(signal.slot(), [&](error e) { how = std::move(e); }));
+        signal.emit(type);
+        BOOST_REQUIRE(p.until([&] { return how.has_value(); }));
+        BOOST_TEST((*how == errc::cancelled), how->what());
+        BOOST_TEST(p.locks.stats().commands == sent);
+        BOOST_TEST((held.deadline() == deadline));
+        BOOST_TEST(p.releases(held));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_wait_for_the_loss_leaves_the_lease_and_the_other_waits) {
+    for (auto const type : every_type) {
+        for (auto const at_once : {false, true}) {
+            fleet servers(1);
+            party p(servers);
+            auto held = p.hold("k");
+            asio::cancellation_signal signal;
+            std::optional<error> how, other;
+            held.lost([&](error e) { other = std::move(e); });
+            held.lost(asio::bind_cancellation_slot(signal.slot(), [&](error e) { how = std::move(e); }));
+            if (!at_once) BOOST_TEST(!p.extend(held)); // so the wait has begun
+            signal.emit(type);
+            BOOST_REQUIRE(p.until([&] { return how.has_value(); }));
+            BOOST_TEST((*how == errc::cancelled), how->what());
+            BOOST_TEST(!other.has_value());
+            BOOST_TEST(held.held());
+            BOOST_TEST(p.releases(held));
+            BOOST_REQUIRE(p.until([&] { return other.has_value(); }));
+            BOOST_TEST((*other == errc::lease_released), other->what());
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_release_cannot_be_cancelled) {
     for (auto const type : every_type) {
         guarded_party g;
-        auto held = g.p->hold("k");
+        auto held = g.hold("k");
         g.hold_replies();
         asio::cancellation_signal signal;
         std::optional<release_result> how;

@@ -77,6 +77,25 @@ BOOST_AUTO_TEST_CASE(a_lease_outlives_its_ttl_many_times) {
     BOOST_TEST(p.releases(held));
 }
 
+BOOST_AUTO_TEST_CASE(a_renewed_lease_is_held_whenever_one_looks) {
+    fleet servers(3);
+    party p(servers);
+    auto held = p.hold("k", {.ttl = 600ms});
+    auto const begin = lease_clock::now();
+    auto deadline = held.deadline();
+    std::size_t not_held = 0, went_back = 0;
+    BOOST_TEST(p.until([&] {
+        auto const now = held.deadline();
+        if (!held.held() || held.remaining() <= 0s) ++not_held;
+        if (now < deadline) ++went_back;
+        deadline = now;
+        return p.locks.stats().renewals >= 5 && lease_clock::now() > begin + 1500ms;
+    }));
+    BOOST_TEST(not_held == 0U);
+    BOOST_TEST(went_back == 0U);
+    BOOST_TEST(p.releases(held));
+}
+
 BOOST_AUTO_TEST_CASE(renewals_of_many_leases_travel_together) {
     fleet servers(3);
     party p(servers);
@@ -142,6 +161,33 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_to_many) {
                 if (late == 0) break;
             }
             BOOST_TEST(late == 0U);
+        }
+    }
+}
+
+// As above; one instance that still answers is not enough, and may not delay the telling.
+BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_if_a_minority_answers) {
+    for (std::size_t const count : {std::size_t{1}, std::min<std::size_t>(100, many)}) {
+        for (auto const watched : {true, false}) {
+            BOOST_TEST_CONTEXT(count << " leases, watchdog " << watched) {
+                std::size_t late = 0;
+                for (int attempt = 0; attempt < 3; ++attempt) {
+                    fleet servers(3);
+                    party p(servers, patient());
+                    many_leases leases(p, count, {.ttl = 1s, .watchdog = watched});
+                    leases.listen();
+                    servers.freeze(2);
+                    BOOST_REQUIRE(p.until([&] { return leases.lost == count; }));
+                    late = static_cast<std::size_t>(
+                        std::count_if(leases.all.begin(), leases.all.end(),
+                                      [](auto const& l) { return l.told > l.deadline; }));
+                    for (auto const& l : leases.all) BOOST_TEST(!l.held.held());
+                    BOOST_TEST(p.locks.stats().lost == count);
+                    servers.thaw_all();
+                    if (late == 0) break;
+                }
+                BOOST_TEST(late == 0U);
+            }
         }
     }
 }
