@@ -44,6 +44,7 @@ public:
     client(asio::any_io_executor executor, std::vector<address> const& instances,
            client_options const& options);
 
+    /// A client that was moved from can only be destroyed or assigned to.
     client(client&&) noexcept = default;
     client& operator=(client&&) noexcept;
     /// As shutdown(), in the background.
@@ -63,7 +64,7 @@ public:
     /// lost and are released, then the connections are closed.
     ///
     /// @par Handler signature  `void(error)`, without error: it cannot fail.
-    /// @par Cancellation  None. It ends within client_options::instance_timeout by itself: an instance that
+    /// @par Cancellation  None. It ends within twice client_options::instance_timeout by itself: an instance that
     ///     does not answer in that time keeps its keys until they expire.
     template <asio::completion_token_for<void(error)> Token = asio::deferred_t>
     [[nodiscard]] auto shutdown(Token&& token = {}) {

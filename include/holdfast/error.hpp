@@ -86,9 +86,9 @@ class error {
 public:
     error() noexcept = default;
     error(errc code) noexcept
-        : code_(code) {}
+        : code_(code == errc{} ? error_code{} : make_error_code(code)) {}
     error(errc code, std::shared_ptr<holdfast::report const> why) noexcept
-        : code_(code)
+        : code_(make_error_code(code))
         , report_(std::move(why)) {}
 
     error_code code() const noexcept { return code_; }

@@ -22,7 +22,7 @@ class release_result {
 public:
     release_result() noexcept = default;
     explicit release_result(errc code) noexcept
-        : code_(code) {}
+        : code_(make_error_code(code)) {}
 
     /// No error: a quorum has deleted the key, and the lease had lasted until then.
     /// - errc::lease_lost: the lease had ended before, or too few instances still had our key.
@@ -52,7 +52,8 @@ private:
 /// functions throw errc::lease_released from the call itself.
 ///
 /// @par Lifetimes  Operations share the lease's state: the object may be destroyed while one is under way.
-///     The lease is then released when the operation ends.
+///     An extend ends first; the lease is then released, and a lost() that waits ends with
+///     errc::lease_released.
 /// @par Executor  Handlers run on their associated executor, by default the client's; never inside the call.
 /// @par Thread safety  Distinct leases: safe. One lease: held(), remaining(), deadline() from any thread, the
 ///     rest from one coroutine at a time.
@@ -93,7 +94,7 @@ public:
 
     /// Gives the lock back: deletes the key, where it still holds our token, on every instance that may have
     /// it. Completes as soon as a quorum has confirmed, or cannot any more; at the latest after
-    /// client_options::instance_timeout.
+    /// twice client_options::instance_timeout.
     ///
     /// @par Handler signature  `void(release_result)`; see there for the codes.
     /// @par Cancellation  None: giving up would leave the key in the way of others for its ttl.
@@ -102,8 +103,8 @@ public:
         return asio::async_initiate<Token, void(release_result)>(detail::initiate_release{checked()}, token);
     }
 
-    /// Extends the lease now, to a whole ttl from now; the watchdog does this by itself. Before its deadline
-    /// only: an extension never creates a key, and never brings back a lease that ran out.
+    /// Extends the lease now, to a whole ttl from now; the watchdog does this by itself, and where it is just
+    /// at it, this waits for that and ends as it does. Before its deadline only: an extension never creates a key, and never brings back a lease that ran out.
     ///
     /// @par Handler signature  `void(error)`
     /// @par Errors

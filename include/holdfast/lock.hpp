@@ -29,8 +29,8 @@ namespace holdfast {
 /// @par What cancelling an acquire does to the key
 /// | when the signal arrives | total | partial, terminal |
 /// |---|---|---|
-/// | not sent yet, or pausing between tries | completes, nothing is on the servers | the same |
-/// | sent, and no quorum yet | waits for the round: a win is delivered, else completes | completes; released (1) |
+/// | not looked at yet, or pausing between tries | completes, nothing is on the servers | the same |
+/// | handed to the connections, and no quorum yet | waits for the round: a win is delivered, else completes | completes; released (1) |
 /// | a quorum has granted | too late: the lease is delivered | the same |
 ///
 /// (1) The key is released on every instance that may have it, before anything else that this client sends
@@ -58,7 +58,7 @@ public:
     /// @par Handler signature  `void(error, lease)`; the lease is empty where there is an error.
     /// @par Errors
     ///   - errc::no_quorum, or the code that all unhelpful instances share (condition::unavailable): too few
-    ///     instances answered. Told within client_options::instance_timeout.
+    ///     instances answered. Told within twice client_options::instance_timeout.
     ///   - errc::wrong_type: on a quorum the key holds something that is no lock.
     ///   - errc::expired: the servers take longer than the ttl.
     ///   - errc::cancelled, errc::shut_down.
@@ -81,7 +81,8 @@ public:
     /// As acquire, for no longer than `limit`. A limit of zero or less makes it try_acquire().
     ///
     /// @par Handler signature, cancellation  As for acquire.
-    /// @par Errors  errc::timeout where acquire would go on waiting; else as for acquire. A round that is
+    /// @par Errors  errc::timeout where acquire would go on waiting for a holder; errc::no_quorum where nobody has
+    ///     answered in that time; else as for acquire. A round that is
     ///     under way when the time is up is given up and released.
     template <asio::completion_token_for<void(error, lease)> Token = asio::deferred_t>
     [[nodiscard]] auto try_acquire_for(std::chrono::nanoseconds limit, Token&& token = {}) const {

@@ -17,7 +17,8 @@ inline constexpr std::size_t max_instances = 32;
 /// How a client works. Trivially destructible on purpose: g++ 12 destroys other aggregates twice when they
 /// are written inside a co_await expression.
 struct client_options {
-    /// How long an instance may take to answer before its votes are done without. 1 ms to 60 s.
+    /// How long an instance may take to answer before its votes are done without. A command may wait for the
+    /// answers to the one batch before it, so a call settles within twice that. 1 ms to 60 s.
     std::chrono::milliseconds instance_timeout{500};
     /// How long a connection may take to be made. 1 ms to 60 s.
     std::chrono::milliseconds connect_timeout{1'000};

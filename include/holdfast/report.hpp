@@ -25,7 +25,7 @@ char const* to_string(outcome) noexcept;
 struct instance_report {
     std::string address; ///< as configured, without credentials
     outcome what = outcome::unanswered;
-    /// From sending to the answer; zero where none came.
+    /// From sending to the answer, of an instance that did not grant; else zero.
     std::chrono::nanoseconds round_trip{0};
     /// held: what is left of the key's time to live, where known. Empty for a key that never expires.
     std::optional<std::chrono::milliseconds> ttl_left;

@@ -229,7 +229,7 @@ void link::probe() {
     ask(purpose::load, "SCRIPT", "LOAD", extend_script);
     ask(purpose::info, "INFO");
     // The connection may take its time, and after that the answer.
-    b->since = clock::now() + options_.connect_timeout;
+    b->since = clock::now() + 2 * options_.connect_timeout; // to resolve, and to connect
     sent_.push_back(b);
     session_->execute(std::move(b));
 }
@@ -253,6 +253,7 @@ void link::end_session(errc why, std::string message) {
 
 void link::retry_later() {
     if (stopped_) return;
+    drop_expired();
     auto const pause = protocol::full_jitter(first_reconnect_delay, options_.reconnect_delay, failures_,
                                              owner_.random_bits());
     ++failures_;
@@ -311,6 +312,7 @@ void link::recycle(batch_ptr b) {
     b->request.clear();
     b->entries.clear();
     b->next = 0;
+    b->seen = 0;
     spare_.push_back(std::move(b));
 }
 
@@ -330,8 +332,7 @@ void link::submit(encoder& encoded, exchange_ptr const& who, std::uint32_t round
         if (what == protocol::command::release) keep(who);
         return;
     }
-    if (what == protocol::command::inspect)
-        add({.who = who, .round = round, .why = purpose::pttl, .what = what});
+    if (replies(what) > 1) add({.who = who, .round = round, .why = purpose::pttl, .what = what});
     add({.who = who, .round = round, .what = what});
     open_->request.append(encoded.in(dialect_));
 }
@@ -365,8 +366,8 @@ void link::on_reply(batch& b, int type, std::string_view value) {
         on_lock_reply(e, type, value);
         break;
     case purpose::pttl: {
-        auto const left = type == static_cast<int>(resp3::number) ? to_number(value) : 0;
-        inspected_ttl_ = left >= 0 ? std::optional(std::chrono::milliseconds(left)) : std::nullopt;
+        // -2 is a key that has just gone.
+        inspected_ttl_ = type == static_cast<int>(resp3::number) ? to_number(value) : -2;
         e.who.reset();
         break;
     }
@@ -422,8 +423,9 @@ void link::on_inspected(exchange& who, entry const& e, std::string_view type_of_
     using protocol::verdict;
     // A lock is a string; "none" means that it has just gone.
     if (type_of_key == "string" || type_of_key == "none") {
-        return who.on_answer(instance_, e.what, e.round,
-                             {.verdict = verdict::yes, .ttl_left = inspected_ttl_});
+        answer a{.verdict = verdict::yes, .ttl_known = type_of_key == "string" && inspected_ttl_ >= -1};
+        if (inspected_ttl_ >= 0) a.ttl_left = std::chrono::milliseconds(inspected_ttl_);
+        return who.on_answer(instance_, e.what, e.round, a);
     }
     auto const type = presentable(presentable(type_of_key, options_.address.password()), who.about().token);
     auto const message = "the key holds a " + type + ", not a lock";
@@ -485,6 +487,11 @@ void link::on_watch() {
     auto const now = clock::now();
     auto next = now + ping_interval;
     auto const timeout = options_.instance_timeout;
+    if (!sent_.empty() && sent_.front()->next != sent_.front()->seen) {
+        // A long batch is not overdue for as long as its replies keep coming.
+        sent_.front()->seen = sent_.front()->next;
+        sent_.front()->since = std::max(sent_.front()->since, now);
+    }
     if (!sent_.empty()) {
         auto const overdue = now - sent_.front()->since;
         if (overdue >= timeout && !probed_) {
@@ -564,13 +571,18 @@ void link::fail(entry& e, protocol::verdict v, errc why, std::string_view messag
 
 void link::keep(exchange_ptr who) {
     if (stopped_) return;
-    auto const now = lease_clock::now();
-    while (!session_ && !kept_.empty() && gone_by(kept_.front()) <= now) kept_.pop_front();
     if (kept_.size() >= options_.max_kept_releases) {
         kept_.pop_front();
         counts_.releases_dropped.fetch_add(1, std::memory_order_relaxed);
     }
-    kept_.push_back({std::move(who), now});
+    kept_.push_back({std::move(who), lease_clock::now()});
+    std::lock_guard const lock(status_mutex_);
+    status_.kept_releases = kept_.size();
+}
+
+void link::drop_expired() {
+    auto const now = lease_clock::now();
+    std::erase_if(kept_, [&](kept_release const& k) { return gone_by(k) <= now; });
     std::lock_guard const lock(status_mutex_);
     status_.kept_releases = kept_.size();
 }

@@ -92,7 +92,6 @@ public:
     void flush();
 
     std::string_view run_id() const { return run_id_; }
-    bool has_kept_releases() const { return !kept_.empty(); }
     /// Nothing is under way that could still be answered.
     bool settled() const { return !available() || (open_->entries.empty() && (sent_.empty() || !probed_)); }
 
@@ -125,6 +124,7 @@ private:
         boost::redis::request request;
         std::vector<entry> entries;
         std::size_t next = 0;                        ///< the entry whose reply comes next
+        std::size_t seen = 0;                        ///< the same, when the watch last looked
         std::chrono::steady_clock::time_point since; ///< sent, or for the open batch: first submitted
     };
     using batch_ptr = std::shared_ptr<batch>;
@@ -168,6 +168,7 @@ private:
 
     // releases
     void keep(exchange_ptr);
+    void drop_expired();
     lease_clock::time_point gone_by(kept_release const&) const;
     void send_kept(bool all);
 
@@ -192,7 +193,7 @@ private:
     batch_ptr open_;
     std::deque<batch_ptr> sent_;
     std::vector<batch_ptr> spare_;
-    std::optional<std::chrono::milliseconds> inspected_ttl_;
+    std::int64_t inspected_ttl_ = -2; ///< what PTTL said
 
     asio::steady_timer watch_timer_;
     clock::time_point watch_at_ = clock::time_point::max();

@@ -74,6 +74,12 @@ errc classify(std::string_view server_error) {
         {"READONLY", errc::read_only},
         {"WRONGTYPE", errc::wrong_type},
     }};
+    // Before Redis 7 the error of a command in a script comes wrapped.
+    if (server_error.starts_with("ERR Error running script")) {
+        for (auto const& [prefix, code] : rules) {
+            if (server_error.find(prefix) != server_error.npos) return code;
+        }
+    }
     auto const* const found = std::find_if(rules.begin(), rules.end(),
                                            [&](rule const& r) { return server_error.starts_with(r.prefix); });
     return found != rules.end() ? found->code : errc::rejected;

@@ -84,7 +84,10 @@ private:
     void arm() {
         if (stopped_ || queue_.empty() || queue_.begin()->when_ >= armed_for_) return;
         armed_for_ = queue_.begin()->when_;
-        timer_.expires_after(std::max(armed_for_ - lease_clock::now(), lease_clock::duration::zero()));
+        // In steps: this timer stands still while the machine is suspended, and the lease clock does not.
+        constexpr lease_clock::duration longest = std::chrono::seconds(1);
+        timer_.expires_after(
+            std::clamp(armed_for_ - lease_clock::now(), lease_clock::duration::zero(), longest));
         timer_.async_wait(run_);
     }
 

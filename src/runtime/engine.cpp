@@ -53,9 +53,10 @@ operation::operation(engine& e)
 operation::~operation() = default;
 
 void operation::on_time(lease_clock::time_point now) {
-    now = std::max(now, timed::when());
     if (limit.what == detail::wait_limit::kind::until && now >= give_up) {
-        engine_.give_up_acquire(*this, errc::timeout);
+        // Held is what somebody has said; silence is not.
+        auto const held = attempts > 1 || where != stage::round || !current->machine.votes().no().empty();
+        engine_.give_up_acquire(*this, held ? errc::timeout : errc::no_quorum);
     } else if (where == stage::pausing) {
         engine_.start_round(*this);
     }
@@ -66,8 +67,9 @@ void holding::on_answer(unsigned instance, protocol::command c, std::uint32_t ro
 }
 
 void holding::on_time(lease_clock::time_point now) {
-    auto step = machine.time(std::max(now, timed::when()));
-    if (step.what == protocol::event::renewal_due) step = machine.extend(now, engine_.reachable());
+    auto step = machine.time(now);
+    // `now` may be a moment ahead, for what falls due together. What is sent is sent by the clock.
+    if (step.what == protocol::event::renewal_due) step = machine.extend(engine_.time(), engine_.reachable());
     engine_.apply(*this, step);
 }
 
@@ -274,6 +276,15 @@ void engine::on_change() {
 }
 
 void engine::turn() {
+    // What throws here is out of memory or out of randomness, and of no use twice.
+    struct guard {
+        engine& e;
+        ~guard() {
+            e.taken_.clear();
+            e.taken_cancellations_.clear();
+            e.in_turn_ = false;
+        }
+    } const at_end{*this};
     {
         auto const guard = lock_inbox();
         taken_.swap(inbox_);
@@ -287,7 +298,6 @@ void engine::turn() {
     for (auto const& c : taken_cancellations_) {
         if (c.op->generation == c.generation) on_cancel(*c.op, c.type);
     }
-    taken_cancellations_.clear();
     for (auto const& m : taken_) {
         switch (m.what) {
         case message::kind::start:
@@ -301,7 +311,6 @@ void engine::turn() {
             break;
         }
     }
-    taken_.clear();
     end_turn();
 }
 
@@ -546,7 +555,7 @@ void engine::on_inspected(holding& h, unsigned instance, redis::answer const& a)
     auto& op = *h.acquirer;
     auto& d = detail_of(op, instance);
     if (a.verdict == protocol::verdict::yes) {
-        d.ttl_known = true;
+        d.ttl_known = a.ttl_known;
         d.ttl_left = a.ttl_left;
     } else if (a.why == errc::wrong_type) {
         d.held = false;
@@ -608,8 +617,16 @@ void engine::note(operation& op, unsigned instance, redis::answer const& a, leas
     auto& d = detail_of(op, instance);
     d.held = a.verdict == protocol::verdict::no;
     d.why = a.why;
-    d.round_trip = now - op.round_started;
+    if (a.verdict == protocol::verdict::no || a.verdict == protocol::verdict::refused) {
+        d.round_trip = now - op.round_started;
+    }
     d.message = a.message;
+}
+
+// Why an instance that was not asked could not be: one that is back since then was not connected.
+errc engine::reason_of(unsigned instance) const {
+    auto const why = links_[instance]->reason();
+    return why != errc{} ? why : errc::unreachable;
 }
 
 // Why there was no quorum: what all that failed have in common, where that says more than "no answer".
@@ -618,7 +635,7 @@ errc engine::common_cause(operation const& op) const {
     auto same = true;
     op.votes.failed().for_each([&](unsigned i) {
         auto const noted = op.has_details ? op.details[i].why : errc{};
-        auto const why = noted != errc{} ? noted : links_[i]->reason();
+        auto const why = noted != errc{} ? noted : reason_of(i);
         same = same && (!cause || *cause == why);
         cause = why;
     });
@@ -644,7 +661,7 @@ std::shared_ptr<report const> engine::make_report(operation const& op) const {
             one.ttl_left = noted->ttl_left;
             one.round_trip = noted->round_trip;
         } else if (!op.votes.pending().contains(i)) {
-            auto const why = noted != nullptr && noted->why != errc{} ? noted->why : links_[i]->reason();
+            auto const why = noted != nullptr && noted->why != errc{} ? noted->why : reason_of(i);
             one.what = why == errc::unreachable ? outcome::unreachable
                        : why == errc::timed_out ? outcome::timed_out
                                                 : outcome::rejected;
@@ -733,6 +750,9 @@ void engine::start_lost(operation& op) {
     }
     op.where = operation::stage::attached;
     h.waiters.push_back(op);
+    // Who waits for a loss does not hold: the lease may go, and that ends the wait.
+    op.current = &h;
+    op.lease = {};
 }
 
 void engine::tell_waiters(holding& h, bool only_extends, errc to_extends, errc to_lost) {
@@ -783,6 +803,7 @@ void engine::finish(operation& op) {
     op.handler = {};
     op.lock.reset();
     op.lease = {};
+    op.current.reset();
     finished_.push_back(&op);
 }
 

@@ -114,6 +114,7 @@ private:
     void refused_for_good_or_retry(operation&);
     void give_up_acquire(operation&, errc);
     void fail_acquire(operation&, errc);
+    errc reason_of(unsigned instance) const;
     errc common_cause(operation const&) const;
     std::shared_ptr<report const> make_report(operation const&) const;
     void on_ended(holding&, protocol::event);

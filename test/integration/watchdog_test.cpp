@@ -96,6 +96,25 @@ BOOST_AUTO_TEST_CASE(a_renewed_lease_is_held_whenever_one_looks) {
     BOOST_TEST(p.releases(held));
 }
 
+// A deadline that counts from a moment which has not come yet is later than what the servers keep to.
+BOOST_AUTO_TEST_CASE(no_deadline_counts_from_the_future) {
+    fleet servers(3);
+    party p(servers);
+    std::vector<lease> held;
+    constexpr auto ttl = 60ms;
+    constexpr auto validity = ttl - ttl / 100 - 2ms;
+    for (int i = 0; i < 20; ++i) held.push_back(p.hold("key:" + std::to_string(i), {.ttl = ttl}));
+    auto const renewed = p.locks.stats().renewals + 1'000;
+    auto early = 0;
+    BOOST_TEST(p.until([&] {
+        for (auto const& l : held) {
+            if (l.deadline() - validity > lease_clock::now()) ++early;
+        }
+        return p.locks.stats().renewals >= renewed || p.locks.stats().held == 0;
+    }));
+    BOOST_TEST(early == 0);
+}
+
 BOOST_AUTO_TEST_CASE(renewals_of_many_leases_travel_together) {
     fleet servers(3);
     party p(servers);

@@ -287,4 +287,10 @@ BOOST_AUTO_TEST_CASE(a_handler_may_take_a_plain_error_code) {
     BOOST_TEST((got == errc::wrong_type));
 }
 
+BOOST_AUTO_TEST_CASE(success_is_the_success_of_everybody) {
+    holdfast::error const none{holdfast::errc{}};
+    BOOST_TEST((none.code() == boost::system::error_code()));
+    BOOST_TEST(!none);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

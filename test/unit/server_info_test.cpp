@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(a_version_that_is_none_speaks_only_scripts) {
 }
 
 BOOST_AUTO_TEST_CASE(errors_of_servers_are_told_apart) {
-    constexpr std::array<std::pair<std::string_view, errc>, 21> table{{
+    constexpr std::array<std::pair<std::string_view, errc>, 23> table{{
         {"WRONGPASS invalid username-password pair or user is disabled.", errc::access_denied},
         {"NOAUTH Authentication required.", errc::access_denied},
         {"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> "
@@ -173,6 +173,10 @@ BOOST_AUTO_TEST_CASE(errors_of_servers_are_told_apart) {
         {"READONLY You can't write against a read only replica.", errc::read_only},
         {"WRONGTYPE Operation against a key holding the wrong kind of value", errc::wrong_type},
         {"LOADING Redis is loading the dataset in memory", errc::rejected},
+        {"ERR Error running script (call to f_0): @user_script:1: WRONGTYPE Operation against a key",
+         errc::wrong_type},
+        {"ERR Error running script (call to f_0): @user_script:1: -READONLY You can't write",
+         errc::read_only},
         {"ERR unknown command 'DELEX', with args beginning with: 'k' 'IFEQ' ", errc::rejected},
         {"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
          errc::rejected},
