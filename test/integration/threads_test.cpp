@@ -10,7 +10,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/strand.hpp>
-#include <boost/asio/system_executor.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
@@ -114,30 +113,6 @@ BOOST_AUTO_TEST_CASE(what_the_lock_guards_needs_no_atomic) {
         locks.shutdown(asio::use_future).get();
     }
     pool.join();
-    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
-}
-
-BOOST_AUTO_TEST_CASE(the_system_executor_will_do) {
-    fleet servers(3);
-    section s;
-    client locks(asio::system_executor(), addresses_of(servers), patient());
-    auto const key = locks.make_lock("k", {.ttl = 60s, .retry_delay = 5ms});
-    std::vector<std::thread> outside;
-    for (int t = 0; t < thread_count; ++t) {
-        outside.emplace_back([&] {
-            for (int i = 0; i < 5; ++i) {
-                auto held = key.acquire(asio::use_future).get();
-                if (s.inside.fetch_add(1) != 0) ++s.violations;
-                ++s.visits;
-                s.inside.fetch_sub(1);
-                (void)held.release(asio::use_future).get();
-            }
-        });
-    }
-    for (auto& t : outside) t.join();
-    BOOST_TEST(s.visits == 5 * thread_count);
-    BOOST_TEST(s.violations == 0);
-    locks.shutdown(asio::use_future).get();
     for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
 }
 
