@@ -4,13 +4,13 @@
 //     --coroutines N   (2000)      --keys N     (500)
 //     --seconds N      (10)        --ttl MS     (3000)
 //     --wait MS        (10000)     how long a coroutine waits for a lock
-//     --faults COMMAND             a shell command that is started after a fifth of the time; what it prints is
-//                                  shown. It may freeze or kill instances, as long as a quorum stays.
+//     --faults COMMAND             a shell command that is started after a fifth of the time; what it
+//                                  prints is shown. It may freeze or kill instances, as long as a quorum stays.
 //
 // Under the lock a coroutine reads a counter of the key on the witness, a Redis that is none of the lock's
 // instances, and writes it back one higher, in two steps. Whoever comes between them is a violation: it shows
-// at once when both are in this process, and at the end, wherever they are, as the counter then falls short of
-// the total that the witness itself adds up beside it.
+// at once when both are in this process, and at the end, wherever they are, as the counter then falls short
+// of the total that the witness itself adds up beside it.
 //
 // Ends 0 only if there was no violation and no failure that has not been accounted for.
 #include <holdfast/client.hpp>

@@ -16,6 +16,7 @@ holdfast_test(simulation SECONDS 0 SOURCES
 holdfast_test(integration SOURCES
     integration/bad_input_test.cpp
     integration/crowd_test.cpp
+    integration/examples_test.cpp
     integration/faults_test.cpp
     integration/lifetimes_test.cpp
     integration/support_test.cpp

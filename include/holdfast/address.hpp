@@ -10,8 +10,8 @@ namespace holdfast {
 /// Where an instance listens, and who we are there.
 ///
 /// Written as `host`, `host:port`, `[v6]:port`, `redis://user:password@host:port/database` or
-/// `unix:/path/to/socket`; characters that are special in a URL are %-encoded. A Unix socket
-/// takes no user, password or database. The port is 6379 if not given.
+/// `unix:/path/to/socket`; characters that are special in a URL are %-encoded. A Unix socket takes no user,
+/// password or database. The port is 6379 if not given.
 ///
 /// @par Thread safety  Distinct objects: safe.
 class address {

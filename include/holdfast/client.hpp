@@ -31,8 +31,8 @@ namespace holdfast {
 /// than the first of them.
 ///
 /// @par Lifetimes  The executor's context must outlive the client, its locks and its leases. When the context
-///     is destroyed, operations under way are dropped: no handler is called, nothing is sent, and keys go with
-///     their ttl.
+///     is destroyed, operations under way are dropped: no handler is called, nothing is sent, and keys go
+///     with their ttl.
 /// @par Executor  Handlers without an executor of their own run on the executor given to the constructor.
 /// @par Thread safety  Safe, one object or many, unless client_options::thread_safe is off; construction and
 ///     destruction excepted.
@@ -64,8 +64,8 @@ public:
     /// lost and are released, then the connections are closed.
     ///
     /// @par Handler signature  `void(error)`, without error: it cannot fail.
-    /// @par Cancellation  None. It ends within twice client_options::instance_timeout by itself: an instance that
-    ///     does not answer in that time keeps its keys until they expire.
+    /// @par Cancellation  None. It ends within twice client_options::instance_timeout by itself: an instance
+    ///     that does not answer in that time keeps its keys until they expire.
     template <asio::completion_token_for<void(error)> Token = asio::deferred_t>
     [[nodiscard]] auto shutdown(Token&& token = {}) {
         return asio::async_initiate<Token, void(error)>(detail::initiate_shutdown{engine_, executor_}, token);

@@ -42,8 +42,8 @@ private:
 /// It is a lease and not a mutex: when the servers cannot be reached, or this process is stopped for long, it
 /// ends, and another may get it. The holder finds out by held(), deadline() and lost(). The deadline counts
 /// from before the request was sent, less an allowance for drifting clocks (ttl / 100 + 2 ms), so it comes
-/// before that of any server. A watchdog extends the lease at least every ttl / 3 unless lock_options::watchdog is
-/// off.
+/// before that of any server. A watchdog extends the lease at least every ttl / 3 unless
+/// lock_options::watchdog is off.
 ///
 /// Destroying a lease that was not released releases it in the background; nothing is sent if the executor's
 /// context runs no more, and then the key goes with its ttl. `co_await lease.release()` is the way to know.
@@ -104,7 +104,8 @@ public:
     }
 
     /// Extends the lease now, to a whole ttl from now; the watchdog does this by itself, and where it is just
-    /// at it, this waits for that and ends as it does. Before its deadline only: an extension never creates a key, and never brings back a lease that ran out.
+    /// at it, this waits for that and ends as it does. Before its deadline only: an extension never creates a
+    /// key, and never brings back a lease that ran out.
     ///
     /// @par Handler signature  `void(error)`
     /// @par Errors

@@ -29,8 +29,8 @@ namespace holdfast {
 /// @par What cancelling an acquire does to the key
 /// | when the signal arrives | total | partial, terminal |
 /// |---|---|---|
-/// | not looked at yet, or pausing between tries | completes, nothing is on the servers | the same |
-/// | handed to the connections, and no quorum yet | waits for the round: a win is delivered, else completes | completes; released (1) |
+/// | not looked at yet, or between tries | completes, nothing is on the servers | the same |
+/// | handed over to be sent, no quorum yet | waits: a win is delivered, else completes (1) | completes (1) |
 /// | a quorum has granted | too late: the lease is delivered | the same |
 ///
 /// (1) The key is released on every instance that may have it, before anything else that this client sends
@@ -81,9 +81,9 @@ public:
     /// As acquire, for no longer than `limit`. A limit of zero or less makes it try_acquire().
     ///
     /// @par Handler signature, cancellation  As for acquire.
-    /// @par Errors  errc::timeout where acquire would go on waiting for a holder; errc::no_quorum where nobody has
-    ///     answered in that time; else as for acquire. A round that is
-    ///     under way when the time is up is given up and released.
+    /// @par Errors  errc::timeout where acquire would go on waiting for a holder; errc::no_quorum where nobody
+    ///     has answered in that time; else as for acquire. A round that is under way when the time is up is
+    ///     given up and released.
     template <asio::completion_token_for<void(error, lease)> Token = asio::deferred_t>
     [[nodiscard]] auto try_acquire_for(std::chrono::nanoseconds limit, Token&& token = {}) const {
         return start({detail::wait_limit::kind::until, limit}, token);

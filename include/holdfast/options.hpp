@@ -45,8 +45,8 @@ struct lock_options {
     std::chrono::milliseconds ttl{10'000};
     /// The longest pause before a waiter tries again; the pause is random up to that. 1 ms to 60 s.
     std::chrono::milliseconds retry_delay{50};
-    /// Whether the lease is extended, at least every ttl / 3, for as long as it lives. If not, it ends at its first
-    /// deadline unless extend() is called.
+    /// Whether the lease is extended, at least every ttl / 3, for as long as it lives. If not, it ends at its
+    /// first deadline unless extend() is called.
     bool watchdog = true;
 };
 

@@ -114,6 +114,26 @@ engine::~engine() {
     operations_.for_each([](operation& op) { op.current.detach(); });
 }
 
+template <class Work>
+void engine::in_a_turn(Work&& work) {
+    {
+        // Also when it throws, for want of memory or of randomness: nothing is looked at twice.
+        struct turn_end {
+            engine& e;
+            ~turn_end() {
+                e.taken_.clear();
+                e.taken_cancellations_.clear();
+                e.in_turn_ = false;
+            }
+        } const at_end{*this};
+        in_turn_ = true;
+        turn_began_ = lease_clock::now();
+        work();
+        for (auto const& l : links_) l->flush();
+    }
+    finish_shutdown_if_done();
+}
+
 void engine::start() {
     running_ = shared_from_this();
     asio::use_service<engine_service>(asio::query(user_executor_, asio::execution::context))
@@ -121,9 +141,7 @@ void engine::start() {
     deadlines_.call([weak = weak_from_this()](boost::system::error_code ec) {
         auto const self = weak.lock();
         if (ec || !self || self->stopped_) return;
-        self->begin_turn();
-        self->deadlines_.run_due(self->turn_began_);
-        self->end_turn();
+        self->in_a_turn([&] { self->deadlines_.run_due(self->turn_began_); });
     });
     asio::post(executor_, [self = running_] {
         for (auto const& l : self->links_) l->start();
@@ -276,15 +294,6 @@ void engine::on_change() {
 }
 
 void engine::turn() {
-    // What throws here is out of memory or out of randomness, and of no use twice.
-    struct guard {
-        engine& e;
-        ~guard() {
-            e.taken_.clear();
-            e.taken_cancellations_.clear();
-            e.in_turn_ = false;
-        }
-    } const at_end{*this};
     {
         auto const guard = lock_inbox();
         taken_.swap(inbox_);
@@ -293,7 +302,10 @@ void engine::turn() {
         for (auto* op : finished_) operations_.give_back(*op);
     }
     finished_.clear();
-    begin_turn();
+    in_a_turn([this] { look_at_what_was_taken(); });
+}
+
+void engine::look_at_what_was_taken() {
     // Before the starts: what is cancelled before it was looked at is never sent.
     for (auto const& c : taken_cancellations_) {
         if (c.op->generation == c.generation) on_cancel(*c.op, c.type);
@@ -311,18 +323,6 @@ void engine::turn() {
             break;
         }
     }
-    end_turn();
-}
-
-void engine::begin_turn() {
-    in_turn_ = true;
-    turn_began_ = lease_clock::now();
-}
-
-void engine::end_turn() {
-    for (auto const& l : links_) l->flush();
-    in_turn_ = false;
-    finish_shutdown_if_done();
 }
 
 void engine::on_start(operation& op) {

@@ -88,8 +88,9 @@ private:
     void put(message) noexcept;
     void post_turn();
     void turn();
-    void begin_turn();
-    void end_turn();
+    void look_at_what_was_taken();
+    template <class Work>
+    void in_a_turn(Work&&);
     void on_start(operation&);
     void on_cancel(operation&, asio::cancellation_type_t);
     void on_drop(holding&);

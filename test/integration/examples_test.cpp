@@ -1,0 +1,101 @@
+// The examples as programs: what they say with their exit status is true.
+#include "support/fleet.hpp"
+#include "support/server.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <sys/wait.h>
+
+using namespace holdfast::test;
+
+namespace {
+
+struct outcome {
+    int status = -1;
+    std::string said;
+};
+
+std::string program(char const* variable) {
+    auto const* const path = std::getenv(variable);
+    BOOST_REQUIRE_MESSAGE(path != nullptr, variable << " is not set; ctest sets it");
+    return std::string("'") + path + "'";
+}
+
+outcome run(std::string const& command) {
+    outcome o;
+    auto* const pipe = ::popen((command + " 2>&1").c_str(), "r");
+    BOOST_REQUIRE(pipe != nullptr);
+    char buffer[4096];
+    for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) o.said.append(buffer, n);
+    auto const ended = ::pclose(pipe);
+    o.status = WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
+    return o;
+}
+
+struct stage {
+    fleet instances{3};
+    server witness;
+
+    outcome stress(std::string const& more) {
+        std::string all;
+        for (auto const& one : instances.addresses()) all += (all.empty() ? "" : ",") + one;
+        return run(program("HOLDFAST_STRESS") + " --coroutines 50 --keys 5 --seconds 2 --instances " + all +
+                   " --witness " + witness.address() + ' ' + more);
+    }
+};
+
+bool contains(std::string const& text, std::string const& part) {
+    return text.find(part) != text.npos;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(examples)
+
+BOOST_AUTO_TEST_CASE(stress_ends_0_when_all_held) {
+    stage s;
+    auto const o = s.stress("");
+    BOOST_TEST(o.status == 0, o.said);
+    BOOST_TEST(contains(o.said, "violations           0\n"), o.said);
+    BOOST_TEST(contains(o.said, "all held"), o.said);
+}
+
+// Whoever deletes everybody's keys lets two in at once.
+BOOST_AUTO_TEST_CASE(stress_sees_violations) {
+    stage s;
+    std::string ports;
+    for (server& one : s.instances) ports += ' ' + std::to_string(one.port());
+    auto const o = s.stress("--faults 'bash -c \"for i in {1..300}; do for p in" + ports +
+                            "; do exec 3<>/dev/tcp/127.0.0.1/\\$p; echo FLUSHALL >&3; read -r x <&3; "
+                            "done; done\"'");
+    BOOST_TEST(o.status == 1, o.said);
+    BOOST_TEST(contains(o.said, "violations "), o.said);
+    BOOST_TEST(!contains(o.said, "violations           0\n"), o.said);
+}
+
+BOOST_AUTO_TEST_CASE(stress_does_not_pass_without_a_quorum) {
+    stage s;
+    s.instances.kill(2);
+    auto const o = s.stress("");
+    BOOST_TEST(o.status == 1, o.said);
+    BOOST_TEST(contains(o.said, "NOT all held"), o.said);
+}
+
+BOOST_AUTO_TEST_CASE(stress_does_not_wait_for_a_witness_that_is_gone) {
+    stage s;
+    auto const o = s.stress("--faults 'kill -9 " + std::to_string(s.witness.pid()) + "'");
+    BOOST_TEST(o.status != 0, o.said);
+    BOOST_TEST(contains(o.said, "witness"), o.said);
+}
+
+BOOST_AUTO_TEST_CASE(stress_names_the_option_that_is_wrong) {
+    auto const o = run(program("HOLDFAST_STRESS") + " --coroutines many");
+    BOOST_TEST(o.status == 2, o.said);
+    BOOST_TEST(contains(o.said, "--coroutines"), o.said);
+    BOOST_TEST(contains(o.said, "many"), o.said);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
