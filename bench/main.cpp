@@ -6,6 +6,8 @@
 //   throughput [--coroutines 100,1000,5000] [--instances 5]
 //   leases [--count 100000] [--ttl 30] [--seconds 60]
 //   minority [--coroutines 100]                      2 of 5 frozen, against none
+//   hotkey [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5] [--peers]   all want one key
+//   idle-waiters [--waiters 10000] [--seconds 30]    wait behind one holder
 //
 //   --json FILE     also writes the result as one JSON object
 //   --rounds N      how often library and floor take turns (5); figures are medians of the rounds
@@ -14,6 +16,8 @@
 
 #include "allocation_counter.hpp"
 #include "floor.hpp"
+#include "hotkey.hpp"
+#include "idle_waiters.hpp"
 #include "support/fleet.hpp"
 #include "workload.hpp"
 
@@ -29,6 +33,7 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -48,7 +53,11 @@ struct settings {
     unsigned instances = 5;
     unsigned count = 100'000;
     std::chrono::seconds ttl{30};
-    double seconds = 60;
+    std::optional<double> seconds;
+    unsigned processes = 1;
+    unsigned waiters = 10'000;
+    std::chrono::microseconds hold{0};
+    bool peers = false;
     unsigned rounds = 5;
     double round_seconds = 2;
     bool single_threaded = false;
@@ -214,7 +223,7 @@ json::object leases_scenario(settings const& s) {
     auto const t0 = std::chrono::steady_clock::now();
     // Sampled, as the renewals come in bursts and bring their buffers with them.
     std::vector<double> resident;
-    for (double passed = 0; passed < s.seconds; passed += 0.25) {
+    for (double passed = 0; passed < s.seconds.value_or(60); passed += 0.25) {
         run_until_done(ours.context(), pass(250ms));
         resident.push_back((static_cast<double>(resident_bytes()) - static_cast<double>(before)) / s.count);
     }
@@ -281,6 +290,24 @@ json::object minority_scenario(settings const& s) {
         {"p50_ratio", p50_ratio}, {"p99_ratio", p99_ratio}, {"failed", failed}, {"runs", std::move(runs)}};
 }
 
+json::object hotkey(settings const& s) {
+    return hotkey_scenario({.instances = s.instances,
+                            .processes = s.processes,
+                            .coroutines = s.coroutines_given ? s.coroutines.front() : 1000,
+                            .hold = s.hold,
+                            .seconds = s.seconds.value_or(5),
+                            .rounds = s.rounds,
+                            .single_threaded = s.single_threaded,
+                            .peers = s.peers});
+}
+
+json::object idle_waiters(settings const& s) {
+    return idle_waiters_scenario({.instances = s.instances,
+                                  .waiters = s.waiters,
+                                  .seconds = s.seconds.value_or(30),
+                                  .single_threaded = s.single_threaded});
+}
+
 template <class Number>
 Number number(std::string const& option, std::string const& text) {
     std::istringstream in(text);
@@ -297,6 +324,10 @@ settings parse(int argc, char** argv) {
         std::string const option = argv[i];
         if (option == "--single-threaded") {
             s.single_threaded = true;
+            continue;
+        }
+        if (option == "--peers") {
+            s.peers = true;
             continue;
         }
         if (i + 1 == argc) throw std::invalid_argument(option + " needs a value");
@@ -317,6 +348,13 @@ settings parse(int argc, char** argv) {
             s.ttl = std::chrono::seconds(number<int>(option, value));
         } else if (option == "--seconds") {
             s.seconds = number<double>(option, value);
+        } else if (option == "--processes") {
+            s.processes = number<unsigned>(option, value);
+        } else if (option == "--waiters") {
+            s.waiters = number<unsigned>(option, value);
+        } else if (option == "--hold-ms") {
+            s.hold = std::chrono::microseconds(
+                static_cast<int>((value == "0" ? 0. : number<double>(option, value)) * 1000));
         } else if (option == "--rounds") {
             s.rounds = number<unsigned>(option, value);
         } else if (option == "--round-seconds") {
@@ -333,8 +371,10 @@ json::object run(std::string const& scenario, settings const& s) {
     if (scenario == "throughput") return throughput_scenario(s);
     if (scenario == "leases") return leases_scenario(s);
     if (scenario == "minority") return minority_scenario(s);
+    if (scenario == "hotkey") return hotkey(s);
+    if (scenario == "idle-waiters") return idle_waiters(s);
     throw std::invalid_argument("unknown scenario \"" + scenario +
-                                "\": latency, throughput, leases or minority");
+                                "\": latency, throughput, leases, minority, hotkey or idle-waiters");
 }
 
 } // namespace
@@ -343,7 +383,9 @@ int main(int argc, char** argv) {
     try {
         if (argc < 2)
             throw std::invalid_argument(
-                "usage: holdfast_bench latency|throughput|leases|minority [--json FILE] ...");
+                "usage: holdfast_bench latency|throughput|leases|minority|hotkey|idle-waiters [--json FILE] "
+                "...");
+        if (argv[1] == std::string("hotkey-worker")) return hotkey_worker(argc, argv);
         auto const s = parse(argc, argv);
         json::object result{{"scenario", argv[1]}, {"thread_safe", !s.single_threaded}};
         for (auto& [key, value] : run(argv[1], s)) result[key] = std::move(value);

@@ -35,6 +35,7 @@ std::string quoted(std::string const& key) {
 
 std::string describe(instance_report const& i) {
     auto text = i.address + ' ' + to_string(i.what);
+    if (!i.holder.empty()) text += " by " + i.holder;
     if (i.what == outcome::held && i.ttl_known) {
         text += i.ttl_left ? ", " + std::to_string(i.ttl_left->count()) + " ms left" : ", never expires";
     }

@@ -15,6 +15,7 @@ holdfast_test(simulation SECONDS 0 SOURCES
     simulation/schedules_test.cpp)
 holdfast_test(integration SOURCES
     integration/bad_input_test.cpp
+    integration/contention_test.cpp
     integration/crowd_test.cpp
     integration/examples_test.cpp
     integration/faults_test.cpp

@@ -14,6 +14,11 @@ inline constexpr std::chrono::milliseconds min_ttl{10};
 /// The most instances one client can have.
 inline constexpr std::size_t max_instances = 32;
 
+/// The longest owner_label, in bytes.
+inline constexpr std::size_t max_label_size = 31;
+/// The largest handoff_limit.
+inline constexpr unsigned max_handoff_limit = 65'535;
+
 /// How a client works. Trivially destructible on purpose: g++ 12 destroys other aggregates twice when they
 /// are written inside a co_await expression.
 struct client_options {
@@ -33,6 +38,10 @@ struct client_options {
     std::string_view key_prefix{};
     /// What CLIENT LIST shows for our connections: no spaces or control characters. Copied by the client.
     std::string_view name = "holdfast";
+    /// Put in front of each token, so that a report of another client of ours can say whom it waited for.
+    /// Whoever can read the keys can read it. Empty: tokens are random bits alone. Up to max_label_size
+    /// letters, digits, and any of `.` `_` `-` `@`. Copied by the client.
+    std::string_view owner_label{};
     /// Whether the client's own work runs on a strand. False is for programs that run the executor's context
     /// on one thread, and saves the strand's cost; client, lock and lease are then for that thread alone.
     bool thread_safe = true;
@@ -43,11 +52,18 @@ struct lock_options {
     /// How long the key lives on the servers without renewal: the longest that a crashed holder can keep
     /// others out. min_ttl to client_options::max_ttl.
     std::chrono::milliseconds ttl{10'000};
-    /// The longest pause before a waiter tries again; the pause is random up to that. 1 ms to 60 s.
+    /// The longest pause before a waiter tries again where it has to guess: after a split vote, and on servers
+    /// that refuse CLIENT TRACKING. The pause is random up to that. 1 ms to 60 s.
     std::chrono::milliseconds retry_delay{50};
     /// Whether the lease is extended, at least every ttl / 3, for as long as it lives. If not, it ends at its
     /// first deadline unless extend() is called.
     bool watchdog = true;
+    /// How many leases one ownership of the key on the servers may serve: a lease that is released goes to the
+    /// next waiter of this process in memory, until the limit is reached and other processes get their turn.
+    /// 1 switches it off. 1 to max_handoff_limit.
+    unsigned handoff_limit = 64;
+    /// For how long after the key was won its leases may be handed on. Zero switches it off. 0 to 60 s.
+    std::chrono::milliseconds handoff_time{50};
 };
 
 } // namespace holdfast

@@ -30,6 +30,8 @@ struct instance_report {
     /// held: what is left of the key's time to live, where known. Empty for a key that never expires.
     std::optional<std::chrono::milliseconds> ttl_left;
     bool ttl_known = false;
+    /// held: "this client", or the holder's client_options::owner_label, where it has one.
+    std::string holder{};
     /// The server's own message, or why there is no connection. Never holds a password or a token.
     std::string message;
 };
@@ -40,8 +42,10 @@ struct instance_report {
 struct report {
     std::string key;
     unsigned quorum = 0;
-    unsigned attempts = 0;              ///< rounds that were tried
+    unsigned attempts = 0;              ///< tries made for the key by this client meanwhile
     std::chrono::nanoseconds waited{0}; ///< from the call to its end
+    /// Who had the key: "this client", or the label of another one. Empty if nobody, or not known.
+    std::string holder{};
     std::vector<instance_report> instances;
 
     /// In one line, as in what().

@@ -17,11 +17,21 @@ struct stats {
     std::uint64_t renewals = 0;         ///< extensions that won, by the watchdog or by extend()
     std::uint64_t renewals_failed = 0;  ///< extensions that did not
     std::uint64_t lost = 0;             ///< leases that ended without having been released
+    std::uint64_t handoffs = 0;         ///< leases that came from a holder of this process, without I/O
+    std::uint64_t pushes = 0;           ///< wake-ups of a waiting queue by an instance
+    std::uint64_t wasted_wakeups = 0;   ///< tries after such a wake-up that found the key taken
+    std::uint64_t split_votes = 0;      ///< rounds in which contenders kept each other from a quorum
     std::uint64_t commands = 0;         ///< commands sent to the instances
     std::uint64_t batches = 0;          ///< pipelines they travelled in
     std::uint64_t releases_dropped = 0; ///< releases for an unreachable instance that were left to the ttl
     std::uint64_t held = 0;             ///< leases alive now
     std::uint64_t pending = 0;          ///< acquires under way now
+    std::uint64_t waiters = 0; ///< those of them that stand in a queue behind a holder or another waiter
+
+    /// Commands sent for each lease given out, renewals and releases included; zero before the first.
+    double commands_per_acquisition() const noexcept {
+        return acquired == 0 ? 0. : static_cast<double>(commands) / static_cast<double>(acquired);
+    }
 };
 
 enum class instance_state : std::uint8_t {

@@ -11,7 +11,8 @@ enum class command : std::uint8_t {
     extend,  ///< move the key's expiry if it still holds our token
     release, ///< delete the key if it still holds our token
     heal,    ///< as acquire, on an instance that lost the key of a lease that is held
-    inspect, ///< the key's time to live and type, to tell a waiter what it waits for
+    contend, ///< as acquire, and if that is refused: how long for, and tell us when the key changes
+    inspect, ///< the key's time to live, type and holder, to tell a waiter what it waits for
 };
 
 enum class verdict : std::uint8_t {

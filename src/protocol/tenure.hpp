@@ -24,6 +24,9 @@ enum class event : std::uint8_t {
     no_quorum,           ///< not acquired: too few instances answered
     expired,             ///< not acquired: validity ran out before a quorum had granted
     cancelled,           ///< not acquired: the caller gave up
+    arbiter_won,         ///< the arbiter has granted: call ask_rest() now
+    arbiter_refused,     ///< not acquired: the arbiter says that the key is held
+    arbiter_failed,      ///< not acquired: the arbiter does not answer, or not to the question
     renewal_due,         ///< call extend() now
     extended,            ///< the deadline has moved
     extension_failed,    ///< the deadline has not moved; it is tried again while it lasts
@@ -34,7 +37,7 @@ enum class event : std::uint8_t {
 
 /// What the driver must do now: send these commands (in this order), then tell the owner.
 struct step {
-    instance_set acquire{}, extend{}, heal{}, release{};
+    instance_set acquire{}, contend{}, extend{}, heal{}, release{};
     event what = event::none;
 };
 
@@ -65,6 +68,27 @@ public:
         if (round_.impossible()) return {.what = end_acquire(event::no_quorum)};
         maybe_held_ = reachable;
         return {.acquire = reachable};
+    }
+
+    /// Asks the arbiter alone, where contenders meet first.
+    step contend(time_point now, unsigned arbiter) {
+        sent_ = now;
+        deadline_ = Rules::deadline(now, now, ttl_);
+        arbiter_ = instance_set::only(arbiter);
+        round_ = tally(configured_, Rules::quorum(configured_, configured_), arbiter_);
+        maybe_held_ = arbiter_;
+        return {.contend = arbiter_};
+    }
+
+    /// Asks the others, after the arbiter has granted.
+    step ask_rest(time_point now, instance_set reachable) {
+        round_ = tally(configured_, Rules::quorum(configured_, reachable.size()), reachable | arbiter_);
+        arbiter_.for_each([this](unsigned i) { round_.count(i, verdict::yes); });
+        if (round_.won()) return win(now);
+        if (round_.impossible()) return fail_acquire(event::no_quorum);
+        auto const rest = reachable - arbiter_;
+        maybe_held_ = maybe_held_ | rest;
+        return {.acquire = rest};
     }
 
     /// Asks for a later deadline. Only while held; one extension at a time (extending()).
@@ -106,6 +130,8 @@ public:
         switch (c) {
         case command::acquire:
             return acquire_answer(instance, v, now);
+        case command::contend:
+            return contend_answer(instance, v);
         case command::extend:
             return extension == extension_ ? extend_answer(instance, v, now) : step{};
         case command::heal:
@@ -122,7 +148,7 @@ public:
     step time(time_point now) {
         switch (phase_) {
         case phase::acquiring:
-            if (now >= deadline_) return fail_acquire(event::expired);
+            if (now >= deadline_) return fail_acquire(too_slow());
             break;
         case phase::held:
             if (auto const gone = expire(now)) return *gone;
@@ -149,6 +175,9 @@ public:
         return std::nullopt;
     }
 
+    /// From now on, whether time() asks for renewals.
+    void watch(bool watched) { watched_ = watched; }
+
     phase where() const { return phase_; }
     bool extending() const { return extending_; }
     std::uint32_t extension() const { return extension_; }
@@ -172,19 +201,40 @@ private:
         // grant.
         if (v == verdict::no || v == verdict::unsent || v == verdict::refused) maybe_held_.erase(instance);
         if (phase_ != phase::acquiring || !round_.count(instance, v)) return {};
-        if (round_.won()) {
-            auto const won_at = read(now);
-            auto const valid_until = Rules::deadline(sent_, won_at, ttl_);
-            if (!Rules::in_time(won_at, valid_until)) return fail_acquire(event::expired);
-            deadline_ = valid_until;
-            renewal_ = renewal_time(sent_, period_, ttl_);
-            phase_ = phase::held;
-            return {.what = event::won};
-        }
+        if (round_.won()) return win(read(now));
         if (round_.impossible()) {
             return fail_acquire(round_.too_few_answered() ? event::no_quorum : event::contended);
         }
         return {};
+    }
+
+    step win(time_point now) {
+        auto const valid_until = Rules::deadline(sent_, now, ttl_);
+        if (!Rules::in_time(now, valid_until)) return fail_acquire(too_slow());
+        deadline_ = valid_until;
+        renewal_ = renewal_time(sent_, period_, ttl_);
+        phase_ = phase::held;
+        return {.what = event::won};
+    }
+
+    /// One slow arbiter does not mean that all are.
+    event too_slow() const { return arbiter_.empty() ? event::expired : event::arbiter_failed; }
+
+    step contend_answer(unsigned instance, verdict v) {
+        if (v == verdict::no || v == verdict::unsent || v == verdict::refused) maybe_held_.erase(instance);
+        if (phase_ != phase::acquiring) return {};
+        round_.count(instance, v);
+        switch (v) {
+        case verdict::yes:
+            return {.what = event::arbiter_won};
+        case verdict::no:
+            return {.what = end_acquire(event::arbiter_refused)};
+        case verdict::unsent:
+        case verdict::unknown:
+        case verdict::refused:
+            break;
+        }
+        return fail_acquire(event::arbiter_failed);
     }
 
     template <class Now>
@@ -273,7 +323,7 @@ private:
     }
 
     tally round_;
-    instance_set maybe_held_;
+    instance_set maybe_held_, arbiter_;
     unsigned configured_;
     std::uint32_t extension_ = 0;
     duration ttl_, period_;

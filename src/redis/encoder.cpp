@@ -1,5 +1,7 @@
 #include "redis/encoder.hpp"
 
+#include "redis/token.hpp"
+
 #include <boost/hash2/sha1.hpp>
 
 #include <string>
@@ -31,6 +33,9 @@ void encode(boost::redis::request& to, protocol::command c, dialect d, subject c
     static std::string const extend_sha = digest(extend_script);
     using protocol::command;
     switch (c) {
+    case command::contend:
+        encode_contend(to, s, false);
+        break;
     case command::acquire:
     case command::heal:
         to.push("SET", s.key, s.token, "NX", "PX", s.ttl.count());
@@ -54,8 +59,16 @@ void encode(boost::redis::request& to, protocol::command c, dialect d, subject c
     case command::inspect:
         to.push("PTTL", s.key);
         to.push("TYPE", s.key);
+        // No more of it than a token can have: it may be anything.
+        to.push("GETRANGE", s.key, 0, token::max_size);
         break;
     }
+}
+
+void encode_contend(boost::redis::request& to, subject const& s, bool tracked) {
+    to.push("SET", s.key, s.token, "NX", "PX", s.ttl.count());
+    if (tracked) to.push("CLIENT", "CACHING", "YES");
+    to.push("PTTL", s.key);
 }
 
 } // namespace holdfast::redis

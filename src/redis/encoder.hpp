@@ -34,10 +34,9 @@ inline constexpr std::string_view extend_script = "if redis.call('get',KEYS[1])=
 /// script.
 void encode(boost::redis::request& to, protocol::command, dialect, subject const&, bool whole_script = false);
 
-/// How many replies a command brings.
-constexpr unsigned replies(protocol::command c) {
-    return c == protocol::command::inspect ? 2 : 1;
-}
+/// Appends what a contender asks: SET NX PX, and PTTL, whose reading registers us for a push where the
+/// connection tracks (CLIENT TRACKING ON OPTIN).
+void encode_contend(boost::redis::request& to, subject const&, bool tracked);
 
 /// One command, encoded once for each dialect that is asked for, to be appended to the batches of many
 /// instances. Its buffers are kept from one command to the next.

@@ -25,9 +25,11 @@ struct answer {
     protocol::verdict verdict = protocol::verdict::unknown;
     errc why{};                 ///< where the verdict is unsent, unknown or refused
     std::string_view message{}; ///< the server's own, or why there is no connection; valid during the call
-    /// inspect: the key's time to live, where it is known; empty for a key that never expires.
+    /// contend, inspect: the key's time to live, where it is known; empty for a key that never expires.
     bool ttl_known = false;
     std::optional<std::chrono::milliseconds> ttl_left{};
+    bool told = false;         ///< contend: a push will come when the key changes
+    std::string_view holder{}; ///< inspect: the holder's label, valid during the call
 };
 
 class exchange {

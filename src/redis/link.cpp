@@ -2,8 +2,10 @@
 
 #include "protocol/backoff.hpp"
 #include "protocol/rules.hpp"
+#include "redis/token.hpp"
 
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/hash2/fnv1a.hpp>
 #include <boost/redis/connection.hpp>
 #include <boost/redis/ignore.hpp>
 
@@ -55,6 +57,11 @@ std::string message_for(boost::system::error_code ec) {
     return ec == asio::error::eof ? "the instance closed the connection" : ec.message();
 }
 
+/// What PTTL says; as for a key that has gone where it says nothing.
+std::int64_t to_ttl(int type, std::string_view value) {
+    return type == static_cast<int>(resp3::number) ? to_number(value) : -2;
+}
+
 /// OK or null from SET, 1 or 0 from a script or a native delete; nothing for what is neither.
 std::optional<bool> truth(int type, std::string_view value) {
     if (is_null(type)) return false;
@@ -100,7 +107,26 @@ struct link::session : std::enable_shared_from_this<session> {
             if (self->link_ == nullptr) return;
             self->link_->on_session_end(code_for(ec), message_for(ec));
         });
+        listen();
         receive_pushes();
+    }
+
+    // https://redis.io/docs/latest/develop/reference/client-side-caching/: a push of "invalidate" and an
+    // array of keys, or null for all. Heard as it is parsed, so in its place among the replies.
+    void listen() {
+        any_adapter heard([this, invalidation = false](any_adapter::parse_event event, node_view const& node,
+                                                       boost::system::error_code&) mutable {
+            if (event == any_adapter::parse_event::init) invalidation = false;
+            if (event != any_adapter::parse_event::node || link_ == nullptr) return;
+            if (node.depth == 1 && !invalidation) {
+                invalidation = node.value == "invalidate";
+            } else if (node.depth == 1 && invalidation && is_null(static_cast<int>(node.data_type))) {
+                link_->owner_.on_push_for_all(link_->instance_);
+            } else if (node.depth == 2 && invalidation) {
+                link_->owner_.on_push(link_->instance_, node.value);
+            }
+        });
+        connection_.set_receive_response(heard);
     }
 
     // An unread push would block the reader, and with it every reply.
@@ -206,6 +232,7 @@ void link::abandon() noexcept {
 void link::connect() {
     probed_ = false;
     refused_ = false;
+    tracking_ = false;
     session_ = std::make_shared<session>(executor_, *this);
     session_->run(options_);
     probe();
@@ -225,6 +252,8 @@ void link::probe() {
         ask(purpose::hello, "HELLO", 3, "AUTH", user, a.password(), "SETNAME", options_.name);
     }
     if (a.database() != 0) ask(purpose::select, "SELECT", a.database());
+    // Only what is asked for is tracked, as the scripts read too; and not what we change ourselves.
+    ask(purpose::tracking, "CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP");
     ask(purpose::load, "SCRIPT", "LOAD", release_script);
     ask(purpose::load, "SCRIPT", "LOAD", extend_script);
     ask(purpose::info, "INFO");
@@ -270,6 +299,7 @@ void link::came_up() {
     session_->set_no_delay();
     set_state(instance_state::up, errc{}, {});
     send_kept(false);
+    owner_.on_available(instance_);
     if (!open_->entries.empty()) owner_.want_turn();
 }
 
@@ -286,6 +316,7 @@ void link::set_state(instance_state state, errc why, std::string message) {
         if (first) ++status_.connections;
     }
     owner_.on_change();
+    if (state != instance_state::up) owner_.on_unavailable(instance_);
 }
 
 instance_status link::status() const {
@@ -332,7 +363,16 @@ void link::submit(encoder& encoded, exchange_ptr const& who, std::uint32_t round
         if (what == protocol::command::release) keep(who);
         return;
     }
-    if (replies(what) > 1) add({.who = who, .round = round, .why = purpose::pttl, .what = what});
+    if (what == protocol::command::contend) {
+        add({.who = who, .why = purpose::set, .what = what});
+        if (tracking_) add({.why = purpose::caching});
+        add({.who = who, .round = round, .what = what});
+        return encode_contend(open_->request, who->about(), tracking_);
+    }
+    if (what == protocol::command::inspect) {
+        add({.why = purpose::pttl});
+        add({.why = purpose::type});
+    }
     add({.who = who, .round = round, .what = what});
     open_->request.append(encoded.in(dialect_));
 }
@@ -360,18 +400,29 @@ void link::on_reply(batch& b, int type, std::string_view value) {
         set_state(instance_state::up, errc{}, {});
         // All of them: what the instance is late with may be the very keys that they are about.
         send_kept(true);
+        owner_.on_available(instance_);
     }
     switch (e.why) {
     case purpose::lock:
         on_lock_reply(e, type, value);
         break;
-    case purpose::pttl: {
-        // -2 is a key that has just gone.
-        inspected_ttl_ = type == static_cast<int>(resp3::number) ? to_number(value) : -2;
-        e.who.reset();
+    case purpose::set:
+        caching_ = false;
+        if (auto const who = std::move(e.who)) set_ = understood(e, *who, type, value);
         break;
-    }
+    case purpose::caching:
+        caching_ = !is_error(type);
+        break;
+    case purpose::pttl:
+        pttl_ = to_ttl(type, value);
+        break;
+    case purpose::type:
+        type_ = value;
+        break;
     case purpose::ping:
+        break;
+    case purpose::tracking:
+        tracking_ = !is_error(type);
         break;
     case purpose::hello:
     case purpose::select:
@@ -397,40 +448,61 @@ void link::on_lock_reply(entry& e, int type, std::string_view value) {
     if (is_error(type) && value.starts_with("NOSCRIPT") && !e.whole_script) return resend_whole(std::move(e));
     auto const who = std::move(e.who);
     if (e.answered) return;
-    using protocol::verdict;
-    if (e.what == protocol::command::inspect && !is_error(type)) return on_inspected(*who, e, value);
-    if (auto const done = truth(type, value)) {
-        return who->on_answer(instance_, e.what, e.round, {.verdict = *done ? verdict::yes : verdict::no});
+    switch (e.what) {
+    case protocol::command::contend:
+        return on_contended(*who, e, type, value);
+    case protocol::command::inspect:
+        return on_inspected(*who, e, type, value);
+    case protocol::command::acquire:
+    case protocol::command::extend:
+    case protocol::command::release:
+    case protocol::command::heal:
+        return who->on_answer(instance_, e.what, e.round, understood(e, *who, type, value));
     }
+}
+
+/// What the reply to a command that changes a key means. Its message is kept until the next.
+answer link::understood(entry const& e, exchange const& who, int type, std::string_view value) {
+    using protocol::verdict;
+    if (auto const done = truth(type, value)) return {.verdict = *done ? verdict::yes : verdict::no};
     if (!is_error(type)) {
         std::string_view const message = "an answer that fits no command of ours";
         refuse(errc::not_redis, message);
-        return who->on_answer(instance_, e.what, e.round,
-                              {.verdict = verdict::unknown, .why = errc::not_redis, .message = message});
+        return {.verdict = verdict::unknown, .why = errc::not_redis, .message = message};
     }
     auto const why = classify(value);
-    if (why == errc::wrong_type && e.what != protocol::command::acquire) {
-        // Somebody has put something else in our key's place.
-        return who->on_answer(instance_, e.what, e.round, {.verdict = verdict::no});
-    }
-    auto const message = presentable(presentable(value, options_.address.password()), who->about().token);
+    auto const creates = e.what == protocol::command::acquire || e.what == protocol::command::contend;
+    // Somebody has put something else in our key's place.
+    if (why == errc::wrong_type && !creates) return {.verdict = verdict::no};
+    message_ = presentable(presentable(value, options_.address.password()), who.about().token);
     // It has become a replica since its probe: the next one will say when it is a primary again.
-    if (why == errc::read_only) refuse(why, message);
-    who->on_answer(instance_, e.what, e.round, {.verdict = verdict::refused, .why = why, .message = message});
+    if (why == errc::read_only) refuse(why, message_);
+    return {.verdict = verdict::refused, .why = why, .message = message_};
 }
 
-void link::on_inspected(exchange& who, entry const& e, std::string_view type_of_key) {
+void link::on_contended(exchange& who, entry const& e, int type, std::string_view pttl) {
+    auto a = set_;
+    if (auto const left = to_ttl(type, pttl); left >= -1) {
+        a.ttl_known = true;
+        if (left >= 0) a.ttl_left = std::chrono::milliseconds(left);
+    }
+    a.told = caching_ && !is_error(type);
+    who.on_answer(instance_, e.what, e.round, a);
+}
+
+void link::on_inspected(exchange& who, entry const& e, int type, std::string_view content) {
     using protocol::verdict;
     // A lock is a string; "none" means that it has just gone.
-    if (type_of_key == "string" || type_of_key == "none") {
-        answer a{.verdict = verdict::yes, .ttl_known = type_of_key == "string" && inspected_ttl_ >= -1};
-        if (inspected_ttl_ >= 0) a.ttl_left = std::chrono::milliseconds(inspected_ttl_);
+    if (type_ == "string" || type_ == "none") {
+        answer a{.verdict = verdict::yes, .ttl_known = type_ == "string" && pttl_ >= -1};
+        if (pttl_ >= 0) a.ttl_left = std::chrono::milliseconds(pttl_);
+        if (!is_error(type)) a.holder = label_of(content);
         return who.on_answer(instance_, e.what, e.round, a);
     }
-    auto const type = presentable(presentable(type_of_key, options_.address.password()), who.about().token);
-    auto const message = "the key holds a " + type + ", not a lock";
+    auto const what = presentable(presentable(type_, options_.address.password()), who.about().token);
+    message_ = "the key holds a " + what + ", not a lock";
     who.on_answer(instance_, e.what, e.round,
-                  {.verdict = verdict::refused, .why = errc::wrong_type, .message = message});
+                  {.verdict = verdict::refused, .why = errc::wrong_type, .message = message_});
 }
 
 void link::resend_whole(entry e) {
@@ -462,6 +534,9 @@ void link::on_probe_reply(entry const& e, int type, std::string_view value) {
         return refuse(errc::duplicate_instance, "another configured address leads to the same server");
     }
     run_id_ = info->run_id;
+    boost::hash2::fnv1a_64 hash;
+    hash.update(run_id_.data(), run_id_.size());
+    identity_ = hash.result();
     dialect_ = info->speaks();
     {
         std::lock_guard const lock(status_mutex_);

@@ -44,6 +44,14 @@ public:
     virtual void want_turn() = 0;
     /// Whether no other instance is known to be the server with this run id.
     virtual bool is_new_server(unsigned instance, std::string_view run_id) = 0;
+    /// The server says that a key has changed that we had asked it to watch; or, by its own decision, that
+    /// any of them may have.
+    virtual void on_push(unsigned instance, std::string_view key) = 0;
+    virtual void on_push_for_all(unsigned instance) = 0;
+    /// It cannot be asked for votes any more, and tells of no change.
+    virtual void on_unavailable(unsigned instance) = 0;
+    /// It is up, and what was kept for it has been submitted.
+    virtual void on_available(unsigned instance) = 0;
     /// 64 random bits, for pauses.
     virtual std::uint64_t random_bits() = 0;
     /// It has nothing more to send or to hear, or cannot be asked any more.
@@ -92,6 +100,8 @@ public:
     void flush();
 
     std::string_view run_id() const { return run_id_; }
+    /// Of the server, the same in every process that is connected to it.
+    std::uint64_t identity() const { return identity_; }
     /// Nothing is under way that could still be answered.
     bool settled() const { return !available() || (open_->entries.empty() && (sent_.empty() || !probed_)); }
 
@@ -103,10 +113,14 @@ private:
 
     enum class purpose : std::uint8_t {
         lock,
-        pttl,
+        set,     ///< the first part of a contend
+        caching, ///< the second
+        pttl,    ///< the first part of an inspect
+        type,    ///< the second
         ping,
         hello,
         select,
+        tracking,
         info,
         load
     };
@@ -153,7 +167,9 @@ private:
     void on_replied(batch&);
     void on_lock_reply(entry&, int type, std::string_view value);
     void on_probe_reply(entry const&, int type, std::string_view value);
-    void on_inspected(exchange&, entry const&, std::string_view type_of_key);
+    answer understood(entry const&, exchange const&, int type, std::string_view value);
+    void on_contended(exchange&, entry const&, int type, std::string_view pttl);
+    void on_inspected(exchange&, entry const&, int type, std::string_view content);
     void resend_whole(entry);
     void recycle(batch_ptr);
     batch_ptr fresh_batch();
@@ -181,6 +197,7 @@ private:
     errc reason_ = errc::unreachable;
     std::string reason_message_;
     std::string run_id_;
+    std::uint64_t identity_ = 0;
     dialect dialect_ = dialect::scripts;
     bool stopped_ = false;
 
@@ -193,7 +210,14 @@ private:
     batch_ptr open_;
     std::deque<batch_ptr> sent_;
     std::vector<batch_ptr> spare_;
-    std::int64_t inspected_ttl_ = -2; ///< what PTTL said
+    bool tracking_ = false; ///< pushes are to be had
+
+    // What the earlier parts of a command said, until its last one comes.
+    answer set_;
+    std::string message_; ///< of the answer that is being told
+    bool caching_ = false;
+    std::int64_t pttl_ = -2;
+    std::string type_;
 
     asio::steady_timer watch_timer_;
     clock::time_point watch_at_ = clock::time_point::max();

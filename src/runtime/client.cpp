@@ -1,5 +1,6 @@
 #include <holdfast/client.hpp>
 
+#include "redis/token.hpp"
 #include "runtime/engine.hpp"
 
 #include <boost/asio/post.hpp>
@@ -23,6 +24,15 @@ void check_range(char const* name, std::chrono::milliseconds value, std::chrono:
                                       std::to_string(most.count()) + " ms");
 }
 
+// Every key byte is allowed, so a key in a message is cut and made printable.
+std::string shown(std::string_view key) {
+    constexpr std::size_t most = 64;
+    std::string text(key.substr(0, most));
+    std::replace_if(
+        text.begin(), text.end(), [](char c) { return c < ' ' || c == 0x7f; }, '?');
+    return '"' + text + (key.size() > most ? "...\"" : "\"");
+}
+
 void check(client_options const& o) {
     using namespace std::chrono_literals;
     check_range("instance_timeout", o.instance_timeout, 1ms, 60s);
@@ -35,6 +45,12 @@ void check(client_options const& o) {
         reject(errc::invalid_options, "key_prefix has " + std::to_string(o.key_prefix.size()) +
                                           " bytes; prefix and key together may have " +
                                           std::to_string(max_key_size));
+    }
+    if (o.owner_label.size() > max_label_size ||
+        !std::all_of(o.owner_label.begin(), o.owner_label.end(), redis::fits_label)) {
+        reject(errc::invalid_options, "owner_label is " + shown(o.owner_label) + "; it may have up to " +
+                                          std::to_string(max_label_size) +
+                                          " letters, digits, and any of . _ - @");
     }
     // https://redis.io/docs/latest/commands/client-setname/
     auto const printable = [](char c) { return c > ' ' && c <= '~'; };
@@ -58,15 +74,6 @@ void check(std::vector<address> const& instances) {
                    it->to_string() + " is given twice; each instance must be a server of its own");
         }
     }
-}
-
-// Every key byte is allowed, so a key in a message is cut and made printable.
-std::string shown(std::string_view key) {
-    constexpr std::size_t most = 64;
-    std::string text(key.substr(0, most));
-    std::replace_if(
-        text.begin(), text.end(), [](char c) { return c < ' ' || c == 0x7f; }, '?');
-    return '"' + text + (key.size() > most ? "...\"" : "\"");
 }
 
 } // namespace
@@ -111,6 +118,11 @@ lock client::make_lock(std::string_view key, lock_options const& options) const 
     }
     check_range("ttl", options.ttl, min_ttl, engine_->max_ttl());
     check_range("retry_delay", options.retry_delay, 1ms, 60s);
+    check_range("handoff_time", options.handoff_time, 0ms, 60s);
+    if (options.handoff_limit == 0 || options.handoff_limit > max_handoff_limit) {
+        reject(errc::invalid_options, "handoff_limit is " + std::to_string(options.handoff_limit) +
+                                          ", outside 1 to " + std::to_string(max_handoff_limit));
+    }
     return lock(std::make_shared<detail::lock_state const>(
         detail::lock_state{engine_, executor_, prefix + std::string(key), options}));
 }

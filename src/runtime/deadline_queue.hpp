@@ -24,12 +24,18 @@ public:
     lease_clock::time_point when() const { return when_; }
 
 protected:
-    timed() = default;
+    enum class precision : bool {
+        coarse, ///< may be called up to a millisecond early, together with others
+        exact
+    };
+    explicit timed(precision p = precision::coarse)
+        : exact_(p == precision::exact) {}
     ~timed() = default;
 
 private:
     friend class deadline_queue;
     lease_clock::time_point when_{};
+    bool exact_;
 };
 
 /// Ordered by time. Not thread-safe. The timer is armed anew only when something comes to wait that is due
@@ -57,12 +63,14 @@ public:
         if (t.is_linked()) queue_.erase(queue_.iterator_to(t));
     }
 
-    /// Calls what is due. What falls due within the next millisecond counts: it travels in the same batch.
+    /// Calls what is due. What falls due within the next millisecond counts, unless it is exact: it travels in
+    /// the same batch.
     void run_due(lease_clock::time_point now) {
         armed_for_ = lease_clock::time_point::max();
         auto const horizon = now + std::chrono::milliseconds(1);
-        while (!queue_.empty() && queue_.begin()->when_ <= horizon) {
+        while (!queue_.empty()) {
             auto& t = *queue_.begin();
+            if (t.when_ > (t.exact_ ? now : horizon)) break;
             queue_.erase(queue_.begin());
             t.on_time(std::max(now, t.when_));
         }

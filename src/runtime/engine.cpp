@@ -1,6 +1,5 @@
 #include "runtime/engine.hpp"
 
-#include "protocol/backoff.hpp"
 #include "runtime/engine_service.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
@@ -15,9 +14,6 @@
 namespace holdfast::runtime {
 
 namespace {
-
-// Waiters that were refused try again after a random pause; the first ones are short.
-constexpr std::chrono::milliseconds first_retry_delay{2};
 
 /// A strand does not erase what it is on, where that is the usual: one allocation less for each step.
 asio::any_io_executor strand_on(asio::any_io_executor const& executor) {
@@ -52,14 +48,8 @@ operation::operation(engine& e)
 
 operation::~operation() = default;
 
-void operation::on_time(lease_clock::time_point now) {
-    if (limit.what == detail::wait_limit::kind::until && now >= give_up) {
-        // Held is what somebody has said; silence is not.
-        auto const held = attempts > 1 || where != stage::round || !current->machine.votes().no().empty();
-        engine_.give_up_acquire(*this, held ? errc::timeout : errc::no_quorum);
-    } else if (where == stage::pausing) {
-        engine_.start_round(*this);
-    }
+void operation::on_time(lease_clock::time_point) {
+    engine_.give_up_acquire(*this, engine_.known_to_be_held(*queue) ? errc::timeout : errc::no_quorum);
 }
 
 void holding::on_answer(unsigned instance, protocol::command c, std::uint32_t round, redis::answer const& a) {
@@ -89,7 +79,9 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , thread_safe_(options.thread_safe)
     , key_prefix_(options.key_prefix)
     , max_ttl_(options.max_ttl)
-    , deadlines_(executor_) {
+    , instance_timeout_(options.instance_timeout)
+    , deadlines_(executor_)
+    , random_(options.owner_label) {
     for (unsigned i = 0; i < instances.size(); ++i) {
         links_.push_back(
             std::make_shared<redis::link>(executor_, i,
@@ -107,11 +99,14 @@ engine::~engine() {
     links_.clear();
     deadlines_.clear();
     held_.clear();
-    holdings_.for_each([](holding& h) {
-        h.waiters.clear();
-        h.kept_by_holder.detach();
+    queues_.for_each([](key_queue& q) {
+        q.machine.abandon();
+        q.tenure.detach();
     });
-    operations_.for_each([](operation& op) { op.current.detach(); });
+    leases_.for_each([](lease_state& l) {
+        l.waiters.clear();
+        l.tenure.detach();
+    });
 }
 
 template <class Work>
@@ -237,8 +232,13 @@ holdfast::stats engine::statistics() const {
                       .renewals = get(counters_.renewals),
                       .renewals_failed = get(counters_.renewals_failed),
                       .lost = get(counters_.lost),
+                      .handoffs = get(counters_.handoffs),
+                      .pushes = get(counters_.pushes),
+                      .wasted_wakeups = get(counters_.wasted_wakeups),
+                      .split_votes = get(counters_.split_votes),
                       .held = get(counters_.held),
-                      .pending = get(counters_.pending)};
+                      .pending = get(counters_.pending),
+                      .waiters = get(counters_.waiters)};
     for (auto const& l : links_) {
         s.commands += get(l->counts().commands);
         s.batches += get(l->counts().batches);
@@ -269,8 +269,10 @@ void engine::abandon() noexcept {
     });
     handlers.clear();
     leases.clear();
-    holdings_.for_each([&](holding& h) {
-        if (h.handles.load() == 0) locks.push_back(std::move(h.lock));
+    holdings_.for_each([&](holding& h) { locks.push_back(std::move(h.lock)); });
+    queues_.for_each([&](key_queue& q) { locks.push_back(std::move(q.lock)); });
+    leases_.for_each([&](lease_state& l) {
+        if (l.handles.load() == 0) locks.push_back(std::move(l.lock));
     });
     auto const self = std::move(running_);
     locks.clear();
@@ -316,7 +318,7 @@ void engine::look_at_what_was_taken() {
             on_start(*m.op);
             break;
         case message::kind::drop:
-            on_drop(static_cast<holding&>(*m.lease));
+            on_drop(static_cast<lease_state&>(*m.lease));
             break;
         case message::kind::shutdown:
             begin_shutdown();
@@ -360,7 +362,8 @@ void engine::on_cancel(operation& op, asio::cancellation_type_t type) {
         auto const total_only =
             (type & (asio::cancellation_type_t::partial | asio::cancellation_type_t::terminal)) ==
             asio::cancellation_type_t::none;
-        if (total_only && op.where == operation::stage::round) {
+        auto& q = *op.queue;
+        if (total_only && q.machine.trying() && &front(q) == &op) {
             op.cancel_requested = true;
         } else {
             give_up_acquire(op, errc::cancelled);
@@ -400,60 +403,20 @@ bool engine::is_new_server(unsigned instance, std::string_view run_id) {
 }
 
 //
-// Acquire
+// Tenures
 //
-
-void engine::start_acquire(operation& op) {
-    op.started = time();
-    op.attempts = 0;
-    op.inspected = false;
-    acquiring_.push_back(op);
-    counters_.pending.fetch_add(1, std::memory_order_relaxed);
-    if (stopping_) return fail_acquire(op, errc::shut_down);
-    if (op.cancel_requested) return fail_acquire(op, errc::cancelled);
-    if (op.limit.what == detail::wait_limit::kind::until) {
-        if (op.limit.time > std::chrono::nanoseconds::zero()) {
-            // A limit too large to be added to the time is no limit.
-            auto const longest = lease_clock::time_point::max() - op.started;
-            op.give_up = op.started + std::min<lease_clock::duration>(op.limit.time, longest);
-            deadlines_.schedule(op, op.give_up);
-        } else {
-            op.limit.what = detail::wait_limit::kind::none;
-        }
-    }
-    start_round(op);
-}
-
-void engine::start_round(operation& op) {
-    auto const& options = op.lock->options;
-    auto& h = holdings_.take(*this);
-    h.machine = protocol::tenure(static_cast<unsigned>(links_.size()), options.ttl, options.watchdog,
-                                 protocol::spread_renewal_period(options.ttl, random_.next_bits()));
-    h.token_ = random_.next_token();
-    h.lock = op.lock;
-    h.over.store(false, std::memory_order_relaxed);
-    h.ended = holding::end::none;
-    h.acquirer = &op;
-    op.current = &h;
-    op.where = operation::stage::round;
-    op.has_details = false;
-    op.wrong_types = 0;
-    ++op.attempts;
-    counters_.rounds.fetch_add(1, std::memory_order_relaxed);
-    if (op.limit.what == detail::wait_limit::kind::until) deadlines_.schedule(op, op.give_up);
-    auto const now = time();
-    op.round_started = now;
-    apply(h, h.machine.acquire(now, reachable()));
-}
 
 void engine::on_answer(holding& h, unsigned instance, protocol::command c, std::uint32_t round,
                        redis::answer const& a) {
-    if (c == protocol::command::inspect) return on_inspected(h, instance, a);
-    if (c == protocol::command::acquire && a.verdict != protocol::verdict::yes && h.acquirer != nullptr &&
-        h.acquirer->where == operation::stage::round) {
-        note(*h.acquirer, instance, a, lease_clock::now());
-    }
+    using protocol::command;
+    if (c == command::inspect) return on_inspected(h, instance, a);
+    auto const asks = c == command::acquire || c == command::contend;
+    if (asks && h.queue != nullptr && h.queue->machine.trying()) return on_try_answer(h, instance, c, a);
     auto const step = h.machine.answer(c, round, instance, a.verdict, &lease_clock::now);
+    // What we change ourselves the server does not tell us, and forgets that it was to tell.
+    if (c == command::release && a.verdict == protocol::verdict::yes && !waiting_.empty()) {
+        wake(instance, h.lock->key);
+    }
     if (step.what == protocol::event::none && step.heal.empty() && step.release.empty()) return;
     apply(h, step);
 }
@@ -463,6 +426,7 @@ void engine::apply(holding& h, protocol::step const& s) {
     using protocol::command;
     using protocol::event;
     if (!s.acquire.empty()) send(h, command::acquire, s.acquire, 0);
+    if (!s.contend.empty()) send(h, command::contend, s.contend, 0);
     if (!s.extend.empty()) send(h, command::extend, s.extend, h.machine.extension());
     if (!s.heal.empty()) send(h, command::heal, s.heal, 0);
     if (!s.release.empty()) send(h, command::release, s.release, 0);
@@ -476,18 +440,21 @@ void engine::apply(holding& h, protocol::step const& s) {
     case event::contended:
     case event::no_quorum:
     case event::expired:
-        on_refused(h, s.what);
+    case event::arbiter_failed:
+        on_try_failed(h, s.what);
         break;
     case event::cancelled:
-        break; // by whoever called cancel()
+    case event::arbiter_won:
+    case event::arbiter_refused:
+        break; // seen to by who caused it
     case event::extended:
-        h.deadline.store(h.machine.deadline(), std::memory_order_release);
+        h.lease->deadline.store(h.machine.deadline(), std::memory_order_release);
         counters_.renewals.fetch_add(1, std::memory_order_relaxed);
-        tell_waiters(h, true, errc{}, errc{});
+        tell_waiters(*h.lease, true, errc{}, errc{});
         break;
     case event::extension_failed:
         counters_.renewals_failed.fetch_add(1, std::memory_order_relaxed);
-        tell_waiters(h, true, errc::no_quorum, errc{});
+        tell_waiters(*h.lease, true, errc::no_quorum, errc{});
         break;
     case event::lost:
     case event::released:
@@ -508,220 +475,89 @@ void engine::send(holding& h, protocol::command c, protocol::instance_set to, st
     to.for_each([&](unsigned i) { links_[i]->submit(encoder_, who, round); });
 }
 
-void engine::on_won(holding& h) {
-    auto& op = *std::exchange(h.acquirer, nullptr);
-    h.deadline.store(h.machine.deadline(), std::memory_order_release);
-    h.kept_by_holder = &h;
-    held_.push_back(h);
-    counters_.acquired.fetch_add(1, std::memory_order_relaxed);
-    counters_.held.fetch_add(1, std::memory_order_relaxed);
-    complete(op, error{}, detail::lease_ref(&h));
-}
-
-void engine::on_refused(holding& h, protocol::event why) {
-    auto& op = *h.acquirer;
-    op.votes = h.machine.votes();
-    if (why == protocol::event::contended && !op.cancel_requested &&
-        (!op.inspected || op.limit.what == detail::wait_limit::kind::none)) {
-        return inspect(op, h);
-    }
-    h.acquirer = nullptr;
-    op.current.reset();
-    switch (why) {
-    case protocol::event::contended:
-        refused_for_good_or_retry(op);
-        break;
-    case protocol::event::expired:
-        fail_acquire(op, op.cancel_requested ? errc::cancelled : errc::expired);
-        break;
-    default:
-        fail_acquire(op, op.cancel_requested ? errc::cancelled : common_cause(op));
-        break;
-    }
-}
-
-// Asks those that refused what is in the way: for how long, and whether it is a lock at all.
-void engine::inspect(operation& op, holding& h) {
-    auto const whom = op.votes.no() & reachable();
-    op.where = operation::stage::inspecting;
-    op.inspected = true;
-    op.inspections = whom.size();
-    if (whom.empty()) return on_all_inspected(h);
-    send(h, protocol::command::inspect, whom, 0);
-}
-
-void engine::on_inspected(holding& h, unsigned instance, redis::answer const& a) {
-    if (h.acquirer == nullptr) return; // the caller has given up
-    auto& op = *h.acquirer;
-    auto& d = detail_of(op, instance);
-    if (a.verdict == protocol::verdict::yes) {
-        d.ttl_known = a.ttl_known;
-        d.ttl_left = a.ttl_left;
-    } else if (a.why == errc::wrong_type) {
-        d.held = false;
-        d.why = a.why;
-        d.message = a.message;
-        ++op.wrong_types;
-    }
-    if (--op.inspections == 0) on_all_inspected(h);
-}
-
-void engine::on_all_inspected(holding& h) {
-    auto& op = *std::exchange(h.acquirer, nullptr);
-    op.current.reset();
-    refused_for_good_or_retry(op);
-}
-
-void engine::refused_for_good_or_retry(operation& op) {
-    using limit = detail::wait_limit::kind;
-    if (op.wrong_types > links_.size() - op.votes.quorum()) return fail_acquire(op, errc::wrong_type);
-    if (op.cancel_requested) return fail_acquire(op, errc::cancelled);
-    if (op.limit.what == limit::none) return fail_acquire(op, errc::contended);
-    auto const now = lease_clock::now();
-    if (op.limit.what == limit::until && now >= op.give_up) return fail_acquire(op, errc::timeout);
-    auto const pause = protocol::full_jitter(first_retry_delay, op.lock->options.retry_delay, op.attempts - 1,
-                                             random_.next_bits());
-    auto wake = now + pause;
-    if (op.limit.what == limit::until) wake = std::min(wake, op.give_up);
-    op.where = operation::stage::pausing;
-    deadlines_.schedule(op, wake);
-}
-
-// The caller does not want it any more; what may have been granted is given back.
-void engine::give_up_acquire(operation& op, errc why) {
-    if (auto const h = op.current) {
-        op.votes = h->machine.votes();
-        h->acquirer = nullptr;
-        op.current.reset();
-        apply(*h, h->machine.cancel());
-    }
-    fail_acquire(op, why);
-    want_turn();
-}
-
-void engine::fail_acquire(operation& op, errc why) {
-    counters_.acquire_failed.fetch_add(1, std::memory_order_relaxed);
-    auto const of_interest = why != errc::cancelled && why != errc::shut_down;
-    complete(op, of_interest ? error(why, make_report(op)) : error(why));
-}
-
-operation::vote_detail& engine::detail_of(operation& op, unsigned instance) {
-    if (!op.has_details) {
-        op.details.assign(links_.size(), {});
-        op.has_details = true;
-    }
-    return op.details[instance];
-}
-
-void engine::note(operation& op, unsigned instance, redis::answer const& a, lease_clock::time_point now) {
-    auto& d = detail_of(op, instance);
-    d.held = a.verdict == protocol::verdict::no;
-    d.why = a.why;
-    if (a.verdict == protocol::verdict::no || a.verdict == protocol::verdict::refused) {
-        d.round_trip = now - op.round_started;
-    }
-    d.message = a.message;
-}
-
-// Why an instance that was not asked could not be: one that is back since then was not connected.
-errc engine::reason_of(unsigned instance) const {
-    auto const why = links_[instance]->reason();
-    return why != errc{} ? why : errc::unreachable;
-}
-
-// Why there was no quorum: what all that failed have in common, where that says more than "no answer".
-errc engine::common_cause(operation const& op) const {
-    std::optional<errc> cause;
-    auto same = true;
-    op.votes.failed().for_each([&](unsigned i) {
-        auto const noted = op.has_details ? op.details[i].why : errc{};
-        auto const why = noted != errc{} ? noted : reason_of(i);
-        same = same && (!cause || *cause == why);
-        cause = why;
-    });
-    auto const telling = cause && *cause != errc{};
-    return same && telling ? *cause : errc::no_quorum;
-}
-
-std::shared_ptr<report const> engine::make_report(operation const& op) const {
-    auto r = std::make_shared<report>();
-    r->key = op.lock->key;
-    r->quorum = op.votes.quorum();
-    r->attempts = op.attempts;
-    r->waited = lease_clock::now() - op.started;
-    for (unsigned i = 0; i < links_.size(); ++i) {
-        instance_report one;
-        one.address = links_[i]->status().address;
-        auto const* const noted = op.has_details ? &op.details[i] : nullptr;
-        if (op.votes.yes().contains(i)) {
-            one.what = outcome::granted;
-        } else if (noted != nullptr && noted->held) {
-            one.what = outcome::held;
-            one.ttl_known = noted->ttl_known;
-            one.ttl_left = noted->ttl_left;
-            one.round_trip = noted->round_trip;
-        } else if (!op.votes.pending().contains(i)) {
-            auto const why = noted != nullptr && noted->why != errc{} ? noted->why : reason_of(i);
-            one.what = why == errc::unreachable ? outcome::unreachable
-                       : why == errc::timed_out ? outcome::timed_out
-                                                : outcome::rejected;
-            one.message =
-                noted != nullptr && noted->why != errc{} ? noted->message : links_[i]->reason_message();
-            if (noted != nullptr) one.round_trip = noted->round_trip;
-        }
-        r->instances.push_back(std::move(one));
-    }
-    return r;
-}
-
 //
 // Leases
 //
 
 void engine::start_release(operation& op) {
-    auto& h = static_cast<holding&>(*op.lease.get());
-    switch (h.ended) {
-    case holding::end::none:
-        begin_release(h, &op, holding::end::released);
+    auto& l = static_cast<lease_state&>(*op.lease.get());
+    switch (l.ended) {
+    case lease_state::end::none:
+        end_lease(l, &op, lease_state::end::released);
         break;
-    case holding::end::lost:
+    case lease_state::end::lost:
         complete(op, release_result(errc::lease_lost));
         break;
-    case holding::end::released:
+    case lease_state::end::released:
         complete(op, release_result(errc::lease_released));
         break;
     }
 }
 
-void engine::begin_release(holding& h, operation* op, holding::end as) {
-    close(h, as);
-    ++releasing_;
-    h.releaser = op;
-    if (op != nullptr) op->where = operation::stage::attached;
-    auto const lost = as == holding::end::lost;
-    tell_waiters(h, false, lost ? errc::shut_down : errc::lease_released,
-                 lost ? errc{} : errc::lease_released);
+// The lease ends, and with it the tenure, unless somebody here waits for it.
+void engine::end_lease(lease_state& l, operation* op, lease_state::end as) {
     auto const now = time();
-    apply(h, h.machine.release(now, reachable()));
+    auto const lost = as == lease_state::end::lost;
+    tell_waiters(l, false, lost ? errc::shut_down : errc::lease_released,
+                 lost ? errc{} : errc::lease_released);
+    if (!lost && hand_over(l, op, now)) return;
+    holding_ptr const h = l.tenure;
+    close(l, as);
+    ++releasing_;
+    h->releaser = op;
+    if (op != nullptr) op->where = operation::stage::attached;
+    h->gives_back = !lost;
+    auto& q = *h->queue;
+    detach(q);
+    apply(*h, h->machine.release(now, reachable()));
+    // After the release has been handed to the links: what follows on them follows it.
+    q.machine.released(now);
+    settle(q, now);
+}
+
+// The next waiter of this process gets a lease of the same tenure; the servers hear nothing of it.
+bool engine::hand_over(lease_state& l, operation* op, lease_clock::time_point now) {
+    holding_ptr const h = l.tenure;
+    auto& q = *h->queue;
+    auto const& options = h->lock->options;
+    if (!q.machine.hands_over(now, h->machine.deadline() - now, options.ttl, options.handoff_limit,
+                              options.handoff_time)) {
+        return false;
+    }
+    close(l, lease_state::end::released);
+    counters_.released.fetch_add(1, std::memory_order_relaxed);
+    counters_.handoffs.fetch_add(1, std::memory_order_relaxed);
+    if (op != nullptr) complete(*op, release_result());
+    auto& next = static_cast<operation&>(q.machine.hand_over());
+    h->machine.watch(next.watched);
+    grant(next, *h);
+    if (auto const wake = h->machine.wake()) deadlines_.schedule(*h, *wake);
+    return true;
 }
 
 // The lease is held no longer.
-void engine::close(holding& h, holding::end as) {
-    h.ended = as;
-    h.over.store(true, std::memory_order_release);
-    held_.erase(held_.iterator_to(h));
+void engine::close(lease_state& l, lease_state::end as) {
+    l.ended = as;
+    l.over.store(true, std::memory_order_release);
+    l.tenure->lease = nullptr;
+    l.tenure.reset();
+    held_.erase(held_.iterator_to(l));
     counters_.held.fetch_sub(1, std::memory_order_relaxed);
-    if (as == holding::end::lost) counters_.lost.fetch_add(1, std::memory_order_relaxed);
+    if (as == lease_state::end::lost) counters_.lost.fetch_add(1, std::memory_order_relaxed);
 }
 
 void engine::on_ended(holding& h, protocol::event how) {
-    if (h.ended == holding::end::none) {
-        close(h, holding::end::lost);
-        tell_waiters(h, false, errc::lease_lost, errc{});
-        return;
+    if (h.lease != nullptr) {
+        auto& l = *h.lease;
+        auto& q = *h.queue;
+        close(l, lease_state::end::lost);
+        tell_waiters(l, false, errc::lease_lost, errc{});
+        detach(q);
+        q.machine.lost();
+        return settle(q, time());
     }
     --releasing_;
-    if (how == protocol::event::released && h.ended == holding::end::released) {
+    if (how == protocol::event::released && h.gives_back) {
         counters_.released.fetch_add(1, std::memory_order_relaxed);
     }
     if (auto* const op = std::exchange(h.releaser, nullptr)) {
@@ -732,31 +568,31 @@ void engine::on_ended(holding& h, protocol::event how) {
 }
 
 void engine::start_extend(operation& op) {
-    auto& h = static_cast<holding&>(*op.lease.get());
-    if (h.ended != holding::end::none) {
-        return complete(op, h.ended == holding::end::lost ? errc::lease_lost : errc::lease_released);
+    auto& l = static_cast<lease_state&>(*op.lease.get());
+    if (l.ended != lease_state::end::none) {
+        return complete(op, l.ended == lease_state::end::lost ? errc::lease_lost : errc::lease_released);
     }
     op.where = operation::stage::attached;
-    h.waiters.push_back(op);
+    l.waiters.push_back(op);
+    auto& h = *l.tenure;
     if (h.machine.extending()) return; // the one under way answers for both
     auto const now = time();
     apply(h, h.machine.extend(now, reachable()));
 }
 
 void engine::start_lost(operation& op) {
-    auto& h = static_cast<holding&>(*op.lease.get());
-    if (h.ended != holding::end::none) {
-        return complete(op, h.ended == holding::end::lost ? errc{} : errc::lease_released);
+    auto& l = static_cast<lease_state&>(*op.lease.get());
+    if (l.ended != lease_state::end::none) {
+        return complete(op, l.ended == lease_state::end::lost ? errc{} : errc::lease_released);
     }
     op.where = operation::stage::attached;
-    h.waiters.push_back(op);
+    l.waiters.push_back(op);
     // Who waits for a loss does not hold: the lease may go, and that ends the wait.
-    op.current = &h;
     op.lease = {};
 }
 
-void engine::tell_waiters(holding& h, bool only_extends, errc to_extends, errc to_lost) {
-    for (auto it = h.waiters.begin(); it != h.waiters.end();) {
+void engine::tell_waiters(lease_state& l, bool only_extends, errc to_extends, errc to_lost) {
+    for (auto it = l.waiters.begin(); it != l.waiters.end();) {
         auto& op = *it++;
         if (op.what == operation::kind::extend) {
             complete(op, to_extends);
@@ -766,10 +602,10 @@ void engine::tell_waiters(holding& h, bool only_extends, errc to_extends, errc t
     }
 }
 
-void engine::on_drop(holding& h) {
-    holding_ptr const alive(&h);
-    h.kept_by_holder.reset();
-    if (h.ended == holding::end::none) begin_release(h, nullptr, holding::end::released);
+void engine::on_drop(lease_state& l) {
+    if (l.ended == lease_state::end::none) end_lease(l, nullptr, lease_state::end::released);
+    l.lock.reset();
+    leases_.give_back(l);
 }
 
 //
@@ -798,12 +634,14 @@ void engine::complete(operation& op, release_result r) {
 void engine::finish(operation& op) {
     deadlines_.cancel(op);
     static_cast<operation_hook&>(op).unlink();
-    if (op.what == operation::kind::acquire) counters_.pending.fetch_sub(1, std::memory_order_relaxed);
+    if (op.what == operation::kind::acquire) {
+        counters_.pending.fetch_sub(1, std::memory_order_relaxed);
+        if (std::exchange(op.behind, false)) counters_.waiters.fetch_sub(1, std::memory_order_relaxed);
+    }
     ++op.generation;
     op.handler = {};
     op.lock.reset();
     op.lease = {};
-    op.current.reset();
     finished_.push_back(&op);
 }
 
@@ -813,8 +651,17 @@ void engine::finish(operation& op) {
 
 void engine::begin_shutdown() {
     if (std::exchange(stopping_, true)) return;
-    while (!acquiring_.empty()) give_up_acquire(acquiring_.front(), errc::shut_down);
-    while (!held_.empty()) begin_release(held_.front(), nullptr, holding::end::lost);
+    // All leave before any queue is settled, so that no try is made for those who are about to go.
+    std::vector<key_queue*> left;
+    while (!acquiring_.empty()) {
+        auto& op = acquiring_.front();
+        left.push_back(op.queue);
+        leave(op, errc::shut_down);
+    }
+    std::sort(left.begin(), left.end());
+    left.erase(std::unique(left.begin(), left.end()), left.end());
+    for (auto* const q : left) settle(*q, time());
+    while (!held_.empty()) end_lease(held_.front(), nullptr, lease_state::end::lost);
 }
 
 void engine::finish_shutdown_if_done() {

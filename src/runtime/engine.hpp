@@ -18,6 +18,8 @@
 #include "redis/link.hpp"
 #include "runtime/deadline_queue.hpp"
 #include "runtime/holding.hpp"
+#include "runtime/key_queue.hpp"
+#include "runtime/lease_state.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/pool.hpp"
 #include "runtime/token_source.hpp"
@@ -56,6 +58,7 @@ public:
 private:
     friend class operation;
     friend class holding;
+    friend class key_queue;
 
     struct message {
         enum class kind : std::uint8_t {
@@ -75,12 +78,17 @@ private:
 
     struct counters {
         std::atomic<std::uint64_t> acquired{0}, acquire_failed{0}, rounds{0}, released{0}, renewals{0},
-            renewals_failed{0}, lost{0}, held{0}, pending{0};
+            renewals_failed{0}, lost{0}, held{0}, pending{0}, waiters{0}, handoffs{0}, pushes{0},
+            wasted_wakeups{0}, split_votes{0};
     };
 
     // link_owner
     void want_turn() override;
     bool is_new_server(unsigned instance, std::string_view run_id) override;
+    void on_push(unsigned instance, std::string_view key) override;
+    void on_push_for_all(unsigned instance) override;
+    void on_unavailable(unsigned instance) override;
+    void on_available(unsigned instance) override;
     std::uint64_t random_bits() override { return random_.next_bits(); }
     void on_change() override;
 
@@ -93,35 +101,51 @@ private:
     void in_a_turn(Work&&);
     void on_start(operation&);
     void on_cancel(operation&, asio::cancellation_type_t);
-    void on_drop(holding&);
+    void on_drop(lease_state&);
 
+    // Acquiring: engine_acquire.cpp
     void start_acquire(operation&);
-    void start_release(operation&);
-    void start_extend(operation&);
-    void start_lost(operation&);
+    key_queue& queue_for(detail::lock_state_ptr const&);
+    void settle(key_queue&, lease_clock::time_point now);
+    void schedule(key_queue&);
+    void begin_try(key_queue&, bool at_arbiter);
+    void begin_inspection(key_queue&);
+    void give_up_try(key_queue&);
+    void forget(key_queue&);
+    void detach(key_queue&);
+    void on_try_answer(holding&, unsigned instance, protocol::command, redis::answer const&);
+    void on_won(holding&);
+    void on_try_failed(holding&, protocol::event);
+    void on_arbiter_refused(key_queue&, redis::answer const&);
+    void on_inspected(holding&, unsigned instance, redis::answer const&);
+    void on_all_inspected(key_queue&);
+    void grant(operation&, holding&);
+    bool wake(unsigned instance, std::string_view key);
+    bool has_quorum() const;
+    void count_as_waiting(operation&);
+    void leave(operation&, errc);
+    void give_up_acquire(operation&, errc);
+    void fail_acquire(operation&, errc);
+    bool known_to_be_held(key_queue const&) const;
+    key_queue::findings& findings_of(key_queue&);
+    void note(key_queue&, unsigned instance, redis::answer const&);
+    errc reason_of(unsigned instance) const;
+    errc common_cause(key_queue const&) const;
+    std::shared_ptr<report const> make_report(operation const&) const;
+    static operation& front(key_queue&);
 
-    void start_round(operation&);
+    // Tenures and leases
     void on_answer(holding&, unsigned instance, protocol::command, std::uint32_t round, redis::answer const&);
     void apply(holding&, protocol::step const&);
     void send(holding&, protocol::command, protocol::instance_set, std::uint32_t round);
-    void note(operation&, unsigned instance, redis::answer const&, lease_clock::time_point now);
-    operation::vote_detail& detail_of(operation&, unsigned instance);
-
-    void on_won(holding&);
-    void on_refused(holding&, protocol::event);
-    void inspect(operation&, holding&);
-    void on_inspected(holding&, unsigned instance, redis::answer const&);
-    void on_all_inspected(holding&);
-    void refused_for_good_or_retry(operation&);
-    void give_up_acquire(operation&, errc);
-    void fail_acquire(operation&, errc);
-    errc reason_of(unsigned instance) const;
-    errc common_cause(operation const&) const;
-    std::shared_ptr<report const> make_report(operation const&) const;
+    void start_release(operation&);
+    void start_extend(operation&);
+    void start_lost(operation&);
     void on_ended(holding&, protocol::event);
-    void tell_waiters(holding&, bool only_extends, errc to_extends, errc to_lost);
-    void begin_release(holding&, operation*, holding::end);
-    void close(holding&, holding::end);
+    void tell_waiters(lease_state&, bool only_extends, errc to_extends, errc to_lost);
+    void end_lease(lease_state&, operation*, lease_state::end);
+    bool hand_over(lease_state&, operation*, lease_clock::time_point now);
+    void close(lease_state&, lease_state::end);
 
     void complete(operation&, error, detail::lease_ref = {});
     void complete(operation&, release_result);
@@ -138,6 +162,7 @@ private:
     bool const thread_safe_;
     std::string const key_prefix_;
     std::chrono::milliseconds const max_ttl_;
+    std::chrono::milliseconds const instance_timeout_;
 
     // From any thread, under the mutex.
     mutable std::mutex mutex_;
@@ -157,7 +182,11 @@ private:
     bool stopped_ = false;
     std::size_t releasing_ = 0; ///< leases whose release is under way
     pool<holding> holdings_;
-    holding_list held_;
+    pool<lease_state> leases_;
+    pool<key_queue> queues_;
+    lease_list held_;
+    key_queue_set keys_;
+    waiting_list waiting_; ///< queues to which an instance is to push
     operation_list acquiring_;
     operation_list shutdowns_;
     deadline_queue deadlines_;

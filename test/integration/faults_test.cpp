@@ -863,7 +863,7 @@ BOOST_AUTO_TEST_CASE(foreign_clients_are_excluded_and_exclude) {
         next = std::move(won);
         got = true;
     });
-    BOOST_TEST(p.until([&] { return p.locks.stats().rounds > 5; }));
+    BOOST_TEST(p.until([&] { return p.locks.stats().waiters == 1; }));
     BOOST_TEST(!got);
     for (auto& cli : foreign) BOOST_TEST(cli.del_if_equal("k", "foreign"));
     BOOST_TEST(p.until([&] { return got; }));

@@ -771,15 +771,32 @@ BOOST_AUTO_TEST_CASE(cancelled_between_tries_it_ends_at_once) {
     for (auto const type : every_type) {
         fleet servers(3);
         party p(servers);
-        auto held = p.hold("k");
+        party other(servers);
+        auto held = other.hold("k");
         cancellable c;
-        c.start(p.locks.make_lock("k", {.ttl = 60s, .retry_delay = 60s}));
-        // Tries come at growing intervals; after some it is in one that is long.
-        BOOST_REQUIRE(p.until([&] { return p.locks.stats().rounds >= 6; }));
+        c.start(p.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
         c.signal.emit(type);
         BOOST_REQUIRE(p.until([&] { return c.done; }));
         BOOST_TEST((c.how == errc::cancelled), c.how.what());
         BOOST_TEST(held.held());
+        BOOST_TEST(other.releases(held));
+        for (server& one : servers) BOOST_TEST(other.sees_no_keys(one));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(cancelled_behind_a_holder_of_the_same_client_it_ends_at_once) {
+    for (auto const type : every_type) {
+        fleet servers(3);
+        party p(servers);
+        auto held = p.hold("k");
+        cancellable c;
+        c.start(p.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
+        c.signal.emit(type);
+        BOOST_REQUIRE(p.until([&] { return c.done; }));
+        BOOST_TEST((c.how == errc::cancelled), c.how.what());
+        BOOST_TEST(p.locks.stats().waiters == 0U);
         BOOST_TEST(p.releases(held));
         for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
     }
@@ -937,7 +954,8 @@ BOOST_AUTO_TEST_CASE(a_release_cannot_be_cancelled) {
 BOOST_AUTO_TEST_CASE(a_limit_is_kept_and_told_as_a_timeout) {
     fleet servers(3);
     party p(servers);
-    auto held = p.hold("k");
+    party other(servers);
+    auto held = other.hold("k");
     auto const key = p.locks.make_lock("k", long_lived);
     for (auto const limit :
          {std::chrono::nanoseconds(30ms), std::chrono::nanoseconds(1), std::chrono::nanoseconds(0),
@@ -958,10 +976,35 @@ BOOST_AUTO_TEST_CASE(a_limit_is_kept_and_told_as_a_timeout) {
     cancellable c;
     c.start_for(key, std::chrono::nanoseconds::max());
     BOOST_REQUIRE(p.until([&] { return p.locks.stats().pending == 1; }));
-    BOOST_TEST(p.releases(held));
+    BOOST_TEST(other.releases(held));
     BOOST_REQUIRE(p.until([&] { return c.done; }));
     BOOST_TEST(!c.how, c.how.what());
     BOOST_TEST(p.releases(c.held));
+}
+
+// What this client holds it needs not ask for.
+BOOST_AUTO_TEST_CASE(behind_a_holder_of_the_same_client_nobody_asks_the_instances) {
+    fleet servers(3);
+    party p(servers);
+    auto held = p.hold("k");
+    auto const key = p.locks.make_lock("k", long_lived);
+    auto const rounds = p.locks.stats().rounds;
+    for (auto const limit : {std::chrono::nanoseconds(30ms), std::chrono::nanoseconds(1),
+                             std::chrono::nanoseconds(0), std::chrono::nanoseconds(-1s)}) {
+        cancellable c;
+        c.start_for(key, limit);
+        BOOST_REQUIRE(p.until([&] { return c.done; }));
+        BOOST_TEST((c.how == (limit > 0s ? errc::timeout : errc::contended)), c.how.what());
+        BOOST_REQUIRE(c.how.report() != nullptr);
+        BOOST_TEST(c.how.report()->holder == "this client");
+        BOOST_TEST(c.how.report()->attempts == 0U);
+        for (auto const& i : c.how.report()->instances) {
+            BOOST_TEST((i.what == outcome::held));
+            BOOST_TEST(i.ttl_known);
+        }
+    }
+    BOOST_TEST(p.locks.stats().rounds == rounds);
+    BOOST_TEST(p.releases(held));
 }
 
 BOOST_AUTO_TEST_CASE(a_limit_that_ends_before_anybody_answers_is_no_timeout_and_gives_back) {

@@ -419,6 +419,7 @@ private:
             if (held(tenures_[s.tenure])) fail("S3", "the key of a lease that is held was deleted");
             at.holder = -1;
             return verdict::yes;
+        case command::contend:
         case command::inspect:
             break;
         }
@@ -486,6 +487,9 @@ private:
         switch (s.what) {
         case event::none:
         case event::renewal_due:
+        case event::arbiter_won: // this world has no arbiters
+        case event::arbiter_refused:
+        case event::arbiter_failed:
             break;
         case event::won:
             on_won(t);

@@ -1,5 +1,6 @@
 // The bytes of each command, in each dialect.
 #include "redis/encoder.hpp"
+#include "redis/token.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -17,9 +18,14 @@ using holdfast::protocol::command;
 namespace {
 
 constexpr std::array every_dialect{dialect::scripts, dialect::set_ifeq, dialect::delifeq, dialect::delex};
-constexpr std::array every_command{command::acquire, command::extend, command::release, command::heal,
-                                   command::inspect};
+constexpr std::array every_command{command::acquire, command::extend,  command::release,
+                                   command::heal,    command::contend, command::inspect};
 static_assert(every_dialect.size() == dialects);
+
+/// The replies that the link has entries for.
+std::size_t replies(command c) {
+    return c == command::inspect ? 3 : c == command::contend ? 2 : 1;
+}
 
 /// A command as it is to be on the wire.
 std::string resp(std::vector<std::string> const& words) {
@@ -49,7 +55,7 @@ std::string encoded(command c, dialect d, subject const& s, bool whole_script = 
 
 constexpr subject seat{.key = "seat:7", .token = "0123456789abcdef", .ttl = 10'000ms};
 std::string const key = "seat:7";
-std::string const token = "0123456789abcdef";
+std::string const own_token = "0123456789abcdef";
 
 } // namespace
 
@@ -59,7 +65,7 @@ BOOST_AUTO_TEST_CASE(acquire_and_heal_create_the_key_only_if_it_is_not_there) {
     for (auto const d : every_dialect) {
         for (auto const whole : {false, true}) {
             for (auto const c : {command::acquire, command::heal}) {
-                BOOST_TEST(encoded(c, d, seat, whole) == resp({"SET", key, token, "NX", "PX", "10000"}));
+                BOOST_TEST(encoded(c, d, seat, whole) == resp({"SET", key, own_token, "NX", "PX", "10000"}));
             }
         }
     }
@@ -69,8 +75,8 @@ BOOST_AUTO_TEST_CASE(acquire_and_heal_create_the_key_only_if_it_is_not_there) {
 }
 
 BOOST_AUTO_TEST_CASE(extend_compares_before_it_moves_the_expiry) {
-    auto const by_script = resp({"EVALSHA", sha1(extend_script), "1", key, token, "10000"});
-    auto const natively = resp({"SET", key, token, "IFEQ", token, "PX", "10000"});
+    auto const by_script = resp({"EVALSHA", sha1(extend_script), "1", key, own_token, "10000"});
+    auto const natively = resp({"SET", key, own_token, "IFEQ", own_token, "PX", "10000"});
     BOOST_TEST(encoded(command::extend, dialect::scripts, seat) == by_script);
     for (auto const d : {dialect::set_ifeq, dialect::delifeq, dialect::delex}) {
         BOOST_TEST(encoded(command::extend, d, seat) == natively);
@@ -79,19 +85,19 @@ BOOST_AUTO_TEST_CASE(extend_compares_before_it_moves_the_expiry) {
 }
 
 BOOST_AUTO_TEST_CASE(release_compares_before_it_deletes) {
-    auto const by_script = resp({"EVALSHA", sha1(release_script), "1", key, token});
+    auto const by_script = resp({"EVALSHA", sha1(release_script), "1", key, own_token});
     BOOST_TEST(encoded(command::release, dialect::scripts, seat) == by_script);
     BOOST_TEST(encoded(command::release, dialect::set_ifeq, seat) == by_script);
-    BOOST_TEST(encoded(command::release, dialect::delifeq, seat) == resp({"DELIFEQ", key, token}));
-    BOOST_TEST(encoded(command::release, dialect::delex, seat) == resp({"DELEX", key, "IFEQ", token}));
+    BOOST_TEST(encoded(command::release, dialect::delifeq, seat) == resp({"DELIFEQ", key, own_token}));
+    BOOST_TEST(encoded(command::release, dialect::delex, seat) == resp({"DELEX", key, "IFEQ", own_token}));
 }
 
 BOOST_AUTO_TEST_CASE(a_forgotten_script_is_sent_whole) {
     BOOST_TEST(encoded(command::extend, dialect::scripts, seat, true) ==
-               resp({"EVAL", std::string(extend_script), "1", key, token, "10000"}));
+               resp({"EVAL", std::string(extend_script), "1", key, own_token, "10000"}));
     for (auto const d : {dialect::scripts, dialect::set_ifeq}) {
         BOOST_TEST(encoded(command::release, d, seat, true) ==
-                   resp({"EVAL", std::string(release_script), "1", key, token}));
+                   resp({"EVAL", std::string(release_script), "1", key, own_token}));
     }
 }
 
@@ -104,16 +110,29 @@ BOOST_AUTO_TEST_CASE(the_scripts_are_the_well_known_ones) {
                                 "redis.call('pexpire',KEYS[1],ARGV[2]) else return 0 end");
 }
 
-BOOST_AUTO_TEST_CASE(inspect_asks_for_the_time_to_live_and_then_for_the_type) {
+BOOST_AUTO_TEST_CASE(inspect_asks_for_the_time_to_live_the_type_and_no_more_than_a_token) {
+    auto const most = std::to_string(holdfast::redis::token::max_size);
     for (auto const d : every_dialect) {
-        BOOST_TEST(encoded(command::inspect, d, seat) == resp({"PTTL", key}) + resp({"TYPE", key}));
+        BOOST_TEST(encoded(command::inspect, d, seat) ==
+                   resp({"PTTL", key}) + resp({"TYPE", key}) + resp({"GETRANGE", key, "0", most}));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_contender_tries_and_then_reads_what_is_left) {
+    for (auto const tracked : {false, true}) {
+        boost::redis::request r;
+        encode_contend(r, seat, tracked);
+        // CACHING is about the next command alone, which must be the one that reads.
+        BOOST_TEST(r.payload() == resp({"SET", key, own_token, "NX", "PX", "10000"}) +
+                                      (tracked ? resp({"CLIENT", "CACHING", "YES"}) : std::string()) +
+                                      resp({"PTTL", key}));
     }
 }
 
 BOOST_AUTO_TEST_CASE(no_dialect_deletes_or_extends_by_name_alone) {
     for (auto const c : {command::extend, command::release}) {
         for (auto const d : every_dialect) {
-            BOOST_TEST(encoded(c, d, seat).find(token) != std::string::npos);
+            BOOST_TEST(encoded(c, d, seat).find(own_token) != std::string::npos);
         }
     }
 }
@@ -133,7 +152,8 @@ BOOST_AUTO_TEST_CASE(keys_and_tokens_may_hold_any_byte) {
                 resp({"EVALSHA", sha1(release_script), "1", all, nasty})));
     BOOST_TEST((encoded(command::release, dialect::delifeq, s) == resp({"DELIFEQ", all, nasty})));
     BOOST_TEST((encoded(command::release, dialect::delex, s) == resp({"DELEX", all, "IFEQ", nasty})));
-    BOOST_TEST((encoded(command::inspect, dialect::delex, s) == resp({"PTTL", all}) + resp({"TYPE", all})));
+    BOOST_TEST(
+        encoded(command::inspect, dialect::delex, s).starts_with(resp({"PTTL", all}) + resp({"TYPE", all})));
 }
 
 BOOST_AUTO_TEST_CASE(the_ttl_is_in_milliseconds) {
@@ -145,7 +165,8 @@ BOOST_AUTO_TEST_CASE(commands_are_appended_to_what_is_there) {
     boost::redis::request r;
     encode(r, command::acquire, dialect::scripts, seat);
     encode(r, command::release, dialect::delifeq, seat);
-    BOOST_TEST(r.payload() == resp({"SET", key, token, "NX", "PX", "10000"}) + resp({"DELIFEQ", key, token}));
+    BOOST_TEST(r.payload() ==
+               resp({"SET", key, own_token, "NX", "PX", "10000"}) + resp({"DELIFEQ", key, own_token}));
 }
 
 BOOST_AUTO_TEST_CASE(each_command_brings_as_many_replies_as_are_waited_for) {
@@ -156,7 +177,6 @@ BOOST_AUTO_TEST_CASE(each_command_brings_as_many_replies_as_are_waited_for) {
             BOOST_TEST(r.get_expected_responses() == replies(c));
         }
     }
-    BOOST_TEST(replies(command::inspect) == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(a_command_is_encoded_once_for_each_dialect) {
@@ -200,7 +220,7 @@ BOOST_AUTO_TEST_CASE(one_encoding_serves_the_batches_of_many_instances) {
     b.append(e.in(dialect::delex));
     BOOST_TEST(a.payload() == encoded(command::inspect, dialect::delex, seat));
     BOOST_TEST(b.payload() == std::string(a.payload()) + std::string(a.payload()));
-    BOOST_TEST(b.get_expected_responses() == 4U);
+    BOOST_TEST(b.get_expected_responses() == 6U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -126,6 +126,15 @@ std::string text(step const& s) {
     case event::cancelled:
         add("cancelled");
         break;
+    case event::arbiter_won:
+        add("arbiter_won");
+        break;
+    case event::arbiter_refused:
+        add("arbiter_refused");
+        break;
+    case event::arbiter_failed:
+        add("arbiter_failed");
+        break;
     case event::renewal_due:
         add("renewal_due");
         break;
@@ -1228,6 +1237,8 @@ private:
         case event::no_quorum:
         case event::expired:
         case event::cancelled:
+        case event::arbiter_refused:
+        case event::arbiter_failed:
         case event::lost:
         case event::released:
         case event::release_unconfirmed:
@@ -1289,6 +1300,7 @@ private:
                 unreleased_.insert(i);
             }
             break;
+        case command::contend:
         case command::inspect:
             break;
         }
@@ -1343,7 +1355,7 @@ BOOST_AUTO_TEST_CASE(a_failure_at_any_step_settles_and_leaves_no_key) {
 
 BOOST_AUTO_TEST_CASE(failures_at_any_two_or_three_steps_settle_and_leave_no_key) {
     std::size_t lives = 0;
-    std::array<bool, 12> seen{};
+    std::array<bool, static_cast<std::size_t>(event::release_unconfirmed) + 1> seen{};
     for (unsigned n = 1; n <= 5; ++n) {
         auto const last = 4 * n; // a retry makes it longer
         for (auto const o : {life::order::forwards, life::order::backwards}) {

@@ -1,0 +1,38 @@
+// Many processes and coroutines that all want one key.
+#ifndef HOLDFAST_BENCH_HOTKEY_HPP
+#define HOLDFAST_BENCH_HOTKEY_HPP
+
+#include <boost/json.hpp>
+
+#include <chrono>
+#include <string>
+
+namespace holdfast::bench {
+
+struct hotkey_settings {
+    unsigned instances = 5;
+    unsigned processes = 1;
+    unsigned coroutines = 1000; ///< of each process
+    std::chrono::microseconds hold{0};
+    double seconds = 5; ///< of each round
+    unsigned rounds = 1;
+    std::chrono::milliseconds ttl{10'000};
+    bool single_threaded = false;
+    bool peers = false;         ///< also measure node-redlock, in turns with ours
+    std::string peers_runner{}; ///< bench/peers/run.sh; if empty $HOLDFAST_BENCH_PEERS, else the one beside
+                                ///< the source
+};
+
+/// Every coroutine acquires the key, holds it and releases it, over and over. Each process is a child of this
+/// one, running this executable as `hotkey-worker`. Figures are medians of the rounds, but failed and
+/// violations (sums) and max_wait_ms (the longest).
+/// @throws std::runtime_error  a child could not be started, died, or was not done in time; the others have
+///     been ended then.
+boost::json::object hotkey_scenario(hotkey_settings const&);
+
+/// The child process: main() hands over to this when argv[1] is "hotkey-worker".
+int hotkey_worker(int argc, char** argv);
+
+} // namespace holdfast::bench
+
+#endif

@@ -1,0 +1,413 @@
+// Those of one process who want one key: who is next, and what is done for him. Only the head of the queue
+// has the instances asked; the others cost nothing but their place in it.
+//
+// The try that is under way belongs to the queue and not to the waiter it was made for, so a waiter that
+// leaves takes nothing with it: whoever is first then inherits it.
+//
+// It is told what happened and when; next() says what to do, and is asked again until it has nothing more.
+// It does no I/O, reads no clock and allocates nothing.
+#ifndef HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
+#define HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
+
+#include "protocol/backoff.hpp"
+#include "protocol/instance_set.hpp"
+#include "protocol/rules.hpp"
+#include "protocol/tally.hpp"
+#include "protocol/time.hpp"
+
+#include <boost/intrusive/list.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace holdfast::protocol {
+
+/// The decisions of waiting, as pure functions.
+struct waiting_rules {
+    /// The pause between a wake-up and the try that follows it, with `usual` the turns that are missed between
+    /// two own ones: a round trip for each turn that is still to be missed, so that contenders come one after
+    /// the other and in the order of their last turns, and nobody waits for ever; and a random part, so that
+    /// among equals it is not always the one whom the server tells first.
+    static constexpr duration wake_delay(duration round_trip, unsigned missed, unsigned usual,
+                                         std::uint64_t random) {
+        auto const early = usual > missed ? usual - missed : 0;
+        return std::min<duration>(early * round_trip, max_wake_delay) +
+               full_jitter(2 * round_trip / (1 + missed), max_wake_delay, 0, random);
+    }
+    /// How long a process that gave the key up stays away from it: until the push has reached the others
+    /// (half a round trip), their pauses are over, and the first of their tries has arrived.
+    static constexpr duration stand_back(duration round_trip, unsigned usual) {
+        return std::min<duration>((4 + usual) * round_trip, 2 * max_wake_delay);
+    }
+    /// Whether a tenure that has served so many leases for so long may serve another.
+    static constexpr bool may_hand_over(unsigned leases, unsigned limit, duration age, duration longest) {
+        return leases < limit && age < longest;
+    }
+    /// Whether what is left of a tenure is what a waiter would get from the instances: nearly all of its ttl,
+    /// or enough for the watchdog to see to that.
+    static constexpr bool suffices(duration left, duration ttl, bool watched) {
+        return watched ? left >= ttl / 2 : left >= (ttl - redlock_rules::drift(ttl)) / 10 * 9;
+    }
+    /// Whether a waiter trusts the clock beside the push: what nobody deletes expires, and servers tell of
+    /// that late.
+    static constexpr bool wakes_at_expiry() { return true; }
+    /// Whether a try follows when the connection that a push would have come through is lost.
+    static constexpr bool wakes_at_disconnect() { return true; }
+    /// Whether a process that gave the key up leaves the others their turn.
+    static constexpr bool stands_back() { return true; }
+    /// Whether a try goes on for whoever is first when the one that it was made for has left.
+    static constexpr bool inherits() { return true; }
+
+    static constexpr duration max_wake_delay = std::chrono::milliseconds(10);
+    /// When who waits at the arbiter looks at all instances again, and how the pauses between such looks grow:
+    /// a holder that could not reach the arbiter has left its key there, and a majority is free all the same.
+    static constexpr duration first_look = std::chrono::seconds(2);
+    static constexpr duration longest_between_looks = std::chrono::seconds(30);
+    static constexpr duration first_backoff = std::chrono::milliseconds(2);
+};
+
+using waiter_hook = boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_wait_queue>>;
+
+/// One who wants the key. Linked while it stands in the queue.
+struct waiter : waiter_hook {
+    duration ttl{};
+    bool watched = true; ///< whether its lease will be extended
+    bool waits = true;   ///< if not, it wants to know at once
+};
+
+/// What the driver does now.
+enum class action : std::uint8_t {
+    none,    ///< wait: for an answer, a push, a release, or for wake()
+    round,   ///< begin a tenure for front() at all instances at once; then tell begun()
+    contend, ///< begin a tenure for front() at the arbiter among candidates(); then tell begun()
+    ask,     ///< find out what is in the way; then tell asked()
+    refuse,  ///< front() does not wait: tell it that the key is held, and leave() it
+    give_up, ///< take back the tenure that was begun
+    forget,  ///< nobody is left: destroy the queue
+};
+
+template <class Rules>
+class basic_wait_queue {
+public:
+    using list = boost::intrusive::list<waiter, boost::intrusive::base_hook<waiter_hook>,
+                                        boost::intrusive::constant_time_size<false>>;
+
+    explicit basic_wait_queue(unsigned configured = 1)
+        : configured_(configured) {}
+
+    //
+    // Waiters
+    //
+
+    /// False: it does not wait, and somebody is before it.
+    [[nodiscard]] bool join(waiter& w) {
+        auto const free = phase_ == phase::ready || phase_ == phase::standing_back;
+        if (!w.waits && (!free || !waiters_.empty())) return false;
+        waiters_.push_back(w);
+        return true;
+    }
+    /// Cancelled, timed out, refused or failed.
+    void leave(waiter& w) { waiters_.erase(waiters_.iterator_to(w)); }
+
+    /// Lets go of all waiters, without a word.
+    void abandon() { waiters_.clear(); }
+
+    bool empty() const { return waiters_.empty(); }
+    waiter& front() { return waiters_.front(); }
+    waiter const& front() const { return waiters_.front(); }
+
+    action next(time_point now, instance_set reachable) {
+        for (;;) {
+            switch (phase_) {
+            case phase::ready:
+                return begin(now, reachable);
+            case phase::trying:
+                if (!waiters_.empty() && serves(front()) && (Rules::inherits() || &front() == for_whom_))
+                    return action::none;
+                phase_ = phase::ready;
+                return action::give_up;
+            case phase::to_ask:
+                if (!waiters_.empty()) {
+                    phase_ = phase::asking;
+                    return action::ask;
+                }
+                phase_ = phase::ready;
+                break;
+            case phase::asking:
+            case phase::held:
+                return action::none;
+            case phase::refused:
+                if (!waiters_.empty() && !front().waits) return action::refuse;
+                if (now < wake_ && !waiters_.empty()) return action::none;
+                phase_ = phase::ready;
+                break;
+            case phase::standing_back:
+                if (now < wake_ && (waiters_.empty() || front().waits)) return action::none;
+                phase_ = phase::ready;
+                break;
+            }
+        }
+    }
+
+    /// When next() has something to say, if nothing else happens.
+    std::optional<time_point> wake() const {
+        if (phase_ != phase::refused && phase_ != phase::standing_back) return std::nullopt;
+        return wake_ == time_point::max() ? std::nullopt : std::optional(wake_);
+    }
+
+    //
+    // Tries
+    //
+
+    /// Where the arbiter is to be looked for.
+    instance_set candidates(instance_set reachable) const {
+        auto const fit = reachable - unfit_;
+        return (fit & where_).empty() ? fit : fit & where_;
+    }
+
+    /// The tenure has been begun; for action::contend at `arbiter`.
+    void begun(time_point now, unsigned arbiter = 0) {
+        begun_ = now;
+        arbiter_ = arbiter;
+        ++tries_;
+    }
+
+    /// The tenure is won: the waiter whose it is, who stands in the queue no longer.
+    waiter& won(time_point now) {
+        heard_after(now - begun_);
+        phase_ = phase::held;
+        since_ = now;
+        leases_ = 1;
+        usually_missed_ += missed_ - usually_missed_ / 4;
+        missed_ = failures_ = 0;
+        woken_ = cut_off_ = false;
+        look_ = time_point::max();
+        unfit_ = where_ = {};
+        contested_ = std::exchange(met_others_, false);
+        return pop();
+    }
+
+    /// Too many instances refused.
+    void contended(time_point now, tally const& votes, duration longest_pause, std::uint64_t random) {
+        met_others_ = true;
+        // A quorum that refuses has a holder, it seems; else contenders kept each other from it.
+        auto const a_holder = votes.no().size() >= votes.quorum();
+        if (!a_holder) ++splits_;
+        if (full_) {
+            heard_after(now - begun_);
+            auto const again = std::exchange(contested_, true) && failures_ > 0;
+            if (a_holder && !again) ++failures_; // a second time in a row is odd
+            wake_ = a_holder && !again ? now : now + backoff(longest_pause, random);
+            phase_ = asked_ && front_waits() ? phase::refused : phase::to_ask;
+            return;
+        }
+        // Whoever holds it without the arbiter is met where it has it.
+        auto const elsewhere = a_holder && where_.empty();
+        where_ = elsewhere ? votes.no() : instance_set();
+        wake_ = elsewhere ? now : now + backoff(longest_pause, random);
+        phase_ = phase::refused;
+    }
+
+    /// The arbiter refused. `left`: the key's time to live; none: it never expires; negative: it has just
+    /// gone. `told`: the arbiter will push when the key changes.
+    void refused(time_point now, std::optional<duration> left, bool told, duration longest_pause,
+                 std::uint64_t random) {
+        heard_after(now - begun_);
+        contested_ = met_others_ = true;
+        if (std::exchange(woken_, false)) {
+            ++wasted_;
+            ++missed_;
+        }
+        phase_ = phase::refused;
+        told_ = told;
+        cut_off_ = false;
+        if (look_ == time_point::max()) {
+            between_looks_ = Rules::first_look;
+            look_ = now + between_looks_;
+        }
+        auto const gone = left && *left < duration::zero();
+        if (gone) {
+            // Between the two commands of one pipeline; if it goes on like that, not so fast.
+            wake_ = failures_ == 0 ? now : now + backoff(longest_pause, random);
+            ++failures_;
+            return;
+        }
+        auto const trusts = left && (!told || Rules::wakes_at_expiry());
+        auto const expiry =
+            trusts ? now + *left + std::chrono::milliseconds(1) + pause(random) : time_point::max();
+        if (told) failures_ = 0;
+        wake_ = std::min(expiry, told ? look_ : now + backoff(longest_pause, random));
+    }
+
+    /// The arbiter could not be asked: the next one is.
+    void arbiter_failed() {
+        unfit_.insert(arbiter_);
+        phase_ = phase::ready;
+    }
+
+    /// The try came to nothing, and front() is told so: it must leave().
+    void failed() { phase_ = phase::ready; }
+
+    /// It is known what is in the way.
+    void asked() {
+        asked_ = true;
+        phase_ = phase::refused;
+    }
+
+    //
+    // What wakes
+    //
+
+    /// `instance` says that the key has changed. False: it does not matter now.
+    bool push(time_point now, unsigned instance, std::uint64_t random) {
+        if (!waits_at(instance)) return false;
+        told_ = false;
+        woken_ = true;
+        wake_ = now + pause(random);
+        return true;
+    }
+
+    /// A push from `instance` will not come any more.
+    void disconnected(time_point now, unsigned instance, std::uint64_t random) {
+        if (!Rules::wakes_at_disconnect() || !waits_at(instance)) return;
+        told_ = false;
+        wake_ = now + pause(random);
+    }
+
+    /// Too few instances are left for anyone: whoever waits is told so, unless they are back by `until`.
+    void outage(time_point until) {
+        if (!awaits_instances()) return;
+        told_ = false;
+        cut_off_ = true;
+        wake_ = std::min(wake_, until);
+    }
+    /// Enough are there again.
+    void restored(time_point now, std::uint64_t random) {
+        if (phase_ != phase::refused || !std::exchange(cut_off_, false)) return;
+        wake_ = now + pause(random);
+    }
+
+    bool waits_at(unsigned instance) const {
+        return phase_ == phase::refused && told_ && arbiter_ == instance;
+    }
+    /// Whether it matters to it when an instance comes or goes.
+    bool awaits_instances() const { return phase_ == phase::refused && (told_ || cut_off_); }
+
+    //
+    // The tenure
+    //
+
+    /// Whether the lease that ends now is followed by another of the same tenure, of which `left` is left.
+    bool hands_over(time_point now, duration left, duration ttl, unsigned limit, duration longest) const {
+        return phase_ == phase::held && !waiters_.empty() && front().ttl <= ttl &&
+               Rules::may_hand_over(leases_, limit, now - since_, longest) &&
+               Rules::suffices(left, front().ttl, front().watched);
+    }
+    /// The waiter whose the next lease is.
+    waiter& hand_over() {
+        ++leases_;
+        return pop();
+    }
+    /// The tenure is given up.
+    void released(time_point now) {
+        phase_ = phase::ready;
+        if (!Rules::stands_back() || (waiters_.empty() && !contested_)) return;
+        phase_ = phase::standing_back;
+        wake_ = now + Rules::stand_back(round_trip_, usually_missed_ / 4);
+    }
+    /// The tenure is lost.
+    void lost() {
+        phase_ = phase::ready;
+        contested_ = true;
+    }
+
+    /// Whether somebody is known to have the key, or to want it: here or elsewhere.
+    bool contested() const { return contested_ || phase_ == phase::held; }
+    bool held() const { return phase_ == phase::held; }
+    bool trying() const { return phase_ == phase::trying; }
+    /// Whether the tenure that was refused is still of use, to ask() with.
+    bool asks() const { return phase_ == phase::to_ask || phase_ == phase::asking; }
+    /// A number that grows with each lease of a tenure, from 1.
+    unsigned leases() const { return leases_; }
+    unsigned tries() const { return tries_; }
+    unsigned wasted() const { return wasted_; }
+    unsigned splits() const { return splits_; }
+
+private:
+    enum class phase : std::uint8_t {
+        ready,         ///< for a try
+        trying,        ///< a try is under way
+        to_ask,        ///< refused, and not known by what
+        asking,        ///< the same, and it is being found out
+        refused,       ///< waits for a push, or for wake_
+        held,          ///< one of us has it
+        standing_back, ///< has just given it up: waits for wake_
+    };
+
+    action begin(time_point now, instance_set reachable) {
+        if (waiters_.empty()) return action::forget;
+        phase_ = phase::trying;
+        ttl_ = front().ttl;
+        for_whom_ = &front();
+        auto const looks = now >= look_;
+        if (looks) {
+            between_looks_ = std::min<duration>(2 * between_looks_, Rules::longest_between_looks);
+            look_ = now + between_looks_;
+        }
+        full_ = !contested_ || !front().waits || looks || candidates(reachable).empty() ||
+                reachable.size() < redlock_rules::quorum(configured_, reachable.size());
+        if (!full_) return action::contend;
+        unfit_ = where_ = {};
+        return action::round;
+    }
+
+    waiter& pop() {
+        auto& w = front();
+        waiters_.pop_front();
+        return w;
+    }
+
+    bool serves(waiter const& w) const { return w.ttl <= ttl_; }
+    bool front_waits() const { return waiters_.empty() || front().waits; }
+    duration pause(std::uint64_t random) const {
+        return Rules::wake_delay(round_trip_, missed_, usually_missed_ / 4, random);
+    }
+    duration backoff(duration longest, std::uint64_t random) {
+        return full_jitter(Rules::first_backoff, longest, std::min(failures_++, 16U), random);
+    }
+    void heard_after(duration d) {
+        round_trip_ = round_trip_ == duration::zero() ? d : (3 * round_trip_ + d) / 4;
+    }
+
+    list waiters_;
+    waiter const* for_whom_ = nullptr; ///< only compared
+    duration ttl_{};                   ///< of the try, or of the tenure
+    duration round_trip_{}, between_looks_{};
+    time_point begun_{}, since_{}, wake_{};
+    time_point look_ = time_point::max(); ///< at all instances, while it waits at one
+    unsigned configured_;
+    unsigned arbiter_ = 0;
+    unsigned leases_ = 0;
+    unsigned tries_ = 0;
+    unsigned failures_ = 0;       ///< in a row, of what backs off
+    unsigned missed_ = 0;         ///< turns of others since our last
+    unsigned usually_missed_ = 0; ///< four times the average
+    unsigned wasted_ = 0, splits_ = 0;
+    instance_set unfit_, where_;
+    phase phase_ = phase::ready;
+    bool full_ = false;       ///< the try asks all at once
+    bool contested_ = false;  ///< others want the key too
+    bool met_others_ = false; ///< the same, since the last tenure
+    bool asked_ = false;
+    bool told_ = false;    ///< a push will come
+    bool woken_ = false;   ///< one has come
+    bool cut_off_ = false; ///< too few instances are there
+};
+
+using wait_queue = basic_wait_queue<waiting_rules>;
+
+} // namespace holdfast::protocol
+
+#endif

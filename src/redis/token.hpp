@@ -1,0 +1,59 @@
+// The random values that prove who owns a key, and the label that they may carry.
+#ifndef HOLDFAST_REDIS_TOKEN_HPP
+#define HOLDFAST_REDIS_TOKEN_HPP
+
+#include <holdfast/options.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace holdfast::redis {
+
+/// The label if there is one, a colon, and 128 random bits in hexadecimal: whoever could guess them could
+/// release another's lock.
+class token {
+public:
+    static constexpr std::size_t digits = 32;
+    static constexpr std::size_t max_size = max_label_size + 1 + digits;
+
+    void set(std::string_view label, std::array<std::uint64_t, 2> random) {
+        auto* to = text_.data();
+        if (!label.empty()) {
+            to = std::copy(label.begin(), label.end(), to);
+            *to++ = ':';
+        }
+        static constexpr char hex[] = "0123456789abcdef";
+        for (auto bits : random) {
+            for (int i = 0; i < 16; ++i, bits >>= 4) *to++ = hex[bits & 15];
+        }
+        size_ = static_cast<std::uint8_t>(to - text_.data());
+    }
+
+    std::string_view text() const { return {text_.data(), size_}; }
+
+private:
+    std::array<char, max_size> text_{};
+    std::uint8_t size_ = 0;
+};
+
+constexpr bool fits_label(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-' || c == '@';
+}
+
+/// The label in a token of ours; empty for all others.
+constexpr std::string_view label_of(std::string_view text) {
+    if (text.size() < token::digits + 2 || text.size() > token::max_size) return {};
+    auto const label = text.substr(0, text.size() - token::digits - 1);
+    auto const random = text.substr(label.size() + 1);
+    auto const hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+    auto const ours = text[label.size()] == ':' && std::all_of(label.begin(), label.end(), fits_label) &&
+                      std::all_of(random.begin(), random.end(), hex);
+    return ours ? label : std::string_view();
+}
+
+} // namespace holdfast::redis
+
+#endif

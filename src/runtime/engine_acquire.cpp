@@ -1,0 +1,480 @@
+// How an acquire comes to its lease: the queue of its key, the tries made for the head of it, and what is told
+// to those who do not get it.
+#include "protocol/arbiter.hpp"
+#include "runtime/engine.hpp"
+
+#include <boost/hash2/fnv1a.hpp>
+
+#include <algorithm>
+#include <optional>
+
+namespace holdfast::runtime {
+
+namespace {
+
+/// The same in every process, unlike the hash of the queues.
+std::uint64_t common_hash(std::string_view key) {
+    boost::hash2::fnv1a_64 hash;
+    hash.update(key.data(), key.size());
+    return hash.result();
+}
+
+} // namespace
+
+void key_queue::on_time(lease_clock::time_point now) {
+    engine_.settle(*this, now);
+}
+
+operation& engine::front(key_queue& q) {
+    return static_cast<operation&>(q.machine.front());
+}
+
+//
+// The queue
+//
+
+void engine::start_acquire(operation& op) {
+    op.started = time();
+    op.queue = nullptr;
+    op.behind = false;
+    acquiring_.push_back(op);
+    counters_.pending.fetch_add(1, std::memory_order_relaxed);
+    if (stopping_) return fail_acquire(op, errc::shut_down);
+    if (op.cancel_requested) return fail_acquire(op, errc::cancelled);
+    if (op.limit.what == detail::wait_limit::kind::until) {
+        if (op.limit.time > std::chrono::nanoseconds::zero()) {
+            // A limit too large to be added to the time is no limit.
+            auto const longest = lease_clock::time_point::max() - op.started;
+            op.give_up = op.started + std::min<lease_clock::duration>(op.limit.time, longest);
+            deadlines_.schedule(op, op.give_up);
+        } else {
+            op.limit.what = detail::wait_limit::kind::none;
+        }
+    }
+    auto const& options = op.lock->options;
+    op.ttl = options.ttl;
+    op.watched = options.watchdog;
+    op.waits = op.limit.what != detail::wait_limit::kind::none;
+    auto& q = queue_for(op.lock);
+    op.queue = &q;
+    op.tries_before = q.machine.tries();
+    op.where = operation::stage::queued;
+    auto const first = q.machine.empty() && !q.machine.held();
+    if (!q.machine.join(op)) return fail_acquire(op, errc::contended);
+    if (!first) count_as_waiting(op);
+    settle(q, op.started);
+}
+
+key_queue& engine::queue_for(detail::lock_state_ptr const& lock) {
+    auto const hash = key_queue_set::hash(lock->key);
+    if (auto* const known = keys_.find(lock->key, hash)) return *known;
+    auto& q = queues_.take(*this);
+    q.machine = protocol::wait_queue(static_cast<unsigned>(links_.size()));
+    q.lock = lock;
+    q.hash = hash;
+    keys_.insert(q);
+    return q;
+}
+
+// Does what the machine says until it has nothing more to say. The queue may be gone after that.
+void engine::settle(key_queue& q, lease_clock::time_point now) {
+    if (q.settling) return; // by a caller of ours, who goes on
+    q.settling = true;
+    for (;;) {
+        switch (q.machine.next(now, reachable())) {
+        case protocol::action::round:
+            begin_try(q, false);
+            break;
+        case protocol::action::contend:
+            begin_try(q, true);
+            break;
+        case protocol::action::ask:
+            begin_inspection(q);
+            break;
+        case protocol::action::refuse:
+            leave(front(q), errc::contended);
+            break;
+        case protocol::action::give_up:
+            give_up_try(q);
+            break;
+        case protocol::action::forget:
+            return forget(q);
+        case protocol::action::none:
+            q.settling = false;
+            return schedule(q);
+        }
+    }
+}
+
+void engine::schedule(key_queue& q) {
+    if (auto const wake = q.machine.wake()) {
+        deadlines_.schedule(q, *wake);
+    } else {
+        deadlines_.cancel(q);
+    }
+    if (q.machine.awaits_instances() != q.waiting_hook::is_linked()) {
+        if (q.machine.awaits_instances()) {
+            waiting_.push_back(q);
+        } else {
+            q.waiting_hook::unlink();
+        }
+    }
+}
+
+void engine::forget(key_queue& q) {
+    q.settling = false;
+    deadlines_.cancel(q);
+    q.waiting_hook::unlink();
+    detach(q);
+    keys_.erase(q);
+    q.lock.reset();
+    q.found.reset();
+    queues_.give_back(q);
+}
+
+// Its try or tenure is over, or goes on without it.
+void engine::detach(key_queue& q) {
+    if (!q.tenure) return;
+    q.tenure->queue = nullptr;
+    q.tenure.reset();
+}
+
+//
+// Tries
+//
+
+void engine::begin_try(key_queue& q, bool at_arbiter) {
+    auto& op = front(q);
+    auto const& options = op.lock->options;
+    auto& h = holdings_.take(*this);
+    h.machine = protocol::tenure(static_cast<unsigned>(links_.size()), options.ttl, options.watchdog,
+                                 protocol::spread_renewal_period(options.ttl, random_.next_bits()));
+    random_.renew(h.token);
+    h.lock = op.lock;
+    detach(q);
+    q.tenure = &h;
+    h.queue = &q;
+    counters_.rounds.fetch_add(1, std::memory_order_relaxed);
+    auto const now = time();
+    q.asked = now;
+    if (!at_arbiter) {
+        if (q.found) q.found->instances.clear();
+        q.machine.begun(now);
+        return apply(h, h.machine.acquire(now, reachable()));
+    }
+    auto const arbiter = protocol::arbiter(common_hash(q.key()), q.machine.candidates(reachable()),
+                                           [this](unsigned i) { return links_[i]->identity(); });
+    q.machine.begun(now, arbiter);
+    apply(h, h.machine.contend(now, arbiter));
+}
+
+void engine::give_up_try(key_queue& q) {
+    auto const h = q.tenure;
+    detach(q);
+    apply(*h, h->machine.cancel());
+    want_turn();
+}
+
+void engine::on_try_answer(holding& h, unsigned instance, protocol::command c, redis::answer const& a) {
+    auto& q = *h.queue;
+    if (a.verdict != protocol::verdict::yes) note(q, instance, a);
+    auto const step = h.machine.answer(c, 0, instance, a.verdict, &lease_clock::now);
+    if (step.what == protocol::event::none) return;
+    holding_ptr const alive(&h);
+    apply(h, step);
+    if (step.what == protocol::event::arbiter_refused) {
+        detach(q);
+        on_arbiter_refused(q, a);
+    } else if (step.what == protocol::event::arbiter_won) {
+        if (q.found) q.found->instances.clear(); // all are asked again
+        auto const now = time();
+        q.asked = now;
+        apply(h, h.machine.ask_rest(now, reachable()));
+    }
+}
+
+void engine::on_won(holding& h) {
+    auto& q = *h.queue;
+    auto& op = static_cast<operation&>(q.machine.won(lease_clock::now()));
+    grant(op, h);
+    settle(q, time());
+}
+
+void engine::on_arbiter_refused(key_queue& q, redis::answer const& a) {
+    auto const before = q.machine.wasted();
+    std::optional<protocol::duration> left;
+    if (a.ttl_left) left = *a.ttl_left;
+    if (!a.ttl_known) left = protocol::duration(-1);
+    auto const now = lease_clock::now();
+    auto& op = front(q);
+    count_as_waiting(op);
+    q.machine.refused(now, left, a.told, op.lock->options.retry_delay, random_.next_bits());
+    counters_.wasted_wakeups.fetch_add(q.machine.wasted() - before, std::memory_order_relaxed);
+    if (op.cancel_requested) leave(op, errc::cancelled);
+    settle(q, now);
+}
+
+// All that a try can come to but the lease. Whoever it was for has not left, as it would have taken it back.
+void engine::on_try_failed(holding& h, protocol::event why) {
+    auto& q = *h.queue;
+    auto& op = front(q);
+    auto const now = lease_clock::now();
+    auto const before = q.machine.splits();
+    findings_of(q).votes = h.machine.votes();
+    switch (why) {
+    case protocol::event::contended:
+        count_as_waiting(op);
+        q.machine.contended(now, h.machine.votes(), op.lock->options.retry_delay, random_.next_bits());
+        counters_.split_votes.fetch_add(q.machine.splits() - before, std::memory_order_relaxed);
+        if (op.cancel_requested) leave(op, errc::cancelled);
+        if (!q.machine.asks()) detach(q);
+        break;
+    case protocol::event::arbiter_failed:
+        q.machine.arbiter_failed();
+        detach(q);
+        break;
+    default: {
+        q.machine.failed();
+        auto const cause = why == protocol::event::expired ? errc::expired : common_cause(q);
+        leave(op, op.cancel_requested ? errc::cancelled : cause);
+        detach(q);
+        break;
+    }
+    }
+    settle(q, now);
+}
+
+// Asks those that refused what is in the way: for how long, and whether it is a lock at all.
+void engine::begin_inspection(key_queue& q) {
+    auto& f = findings_of(q);
+    auto const whom = f.votes.no() & reachable();
+    f.inspections = whom.size();
+    f.wrong_types = 0;
+    if (whom.empty()) return on_all_inspected(q);
+    send(*q.tenure, protocol::command::inspect, whom, 0);
+}
+
+void engine::on_inspected(holding& h, unsigned instance, redis::answer const& a) {
+    if (h.queue == nullptr) return;
+    auto& q = *h.queue;
+    auto& f = findings_of(q);
+    auto& one = f.instances[instance];
+    if (a.verdict == protocol::verdict::yes) {
+        one.ttl_known = a.ttl_known;
+        one.ttl_left = a.ttl_left;
+        one.holder = a.holder;
+    } else if (a.why == errc::wrong_type) {
+        one.held = false;
+        one.why = a.why;
+        one.message = a.message;
+        ++f.wrong_types;
+    }
+    if (--f.inspections == 0) {
+        on_all_inspected(q);
+        settle(q, lease_clock::now());
+    }
+}
+
+void engine::on_all_inspected(key_queue& q) {
+    detach(q);
+    q.machine.asked();
+    auto const& f = *q.found;
+    if (f.wrong_types <= links_.size() - f.votes.quorum()) return;
+    // Nobody's lock, and so it is for all who wait.
+    while (!q.machine.empty()) leave(front(q), errc::wrong_type);
+}
+
+//
+// What wakes
+//
+
+void engine::on_push(unsigned instance, std::string_view key) {
+    if (wake(instance, key)) counters_.pushes.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool engine::wake(unsigned instance, std::string_view key) {
+    auto* const q = keys_.find(key, key_queue_set::hash(key));
+    auto const now = lease_clock::now();
+    if (q == nullptr || !q->machine.push(now, instance, random_.next_bits())) return false;
+    settle(*q, now);
+    return true;
+}
+
+void engine::on_push_for_all(unsigned instance) {
+    auto const now = lease_clock::now();
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+        auto& q = *it++;
+        if (!q.machine.push(now, instance, random_.next_bits())) continue;
+        counters_.pushes.fetch_add(1, std::memory_order_relaxed);
+        settle(q, now);
+    }
+}
+
+void engine::on_unavailable(unsigned instance) {
+    auto const now = lease_clock::now();
+    auto const outage = !has_quorum();
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+        auto& q = *it++;
+        if (outage) {
+            q.machine.outage(now + instance_timeout_);
+        } else {
+            q.machine.disconnected(now, instance, random_.next_bits());
+        }
+        settle(q, now);
+    }
+}
+
+void engine::on_available(unsigned) {
+    if (!has_quorum()) return;
+    auto const now = lease_clock::now();
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+        auto& q = *it++;
+        q.machine.restored(now, random_.next_bits());
+        settle(q, now);
+    }
+}
+
+bool engine::has_quorum() const {
+    auto const there = reachable().size();
+    return there >= protocol::redlock_rules::quorum(static_cast<unsigned>(links_.size()), there);
+}
+
+//
+// Ends
+//
+
+void engine::grant(operation& op, holding& h) {
+    auto& l = leases_.take(*this);
+    l.tenure = &h;
+    l.lock = op.lock;
+    l.ended = lease_state::end::none;
+    l.over.store(false, std::memory_order_relaxed);
+    l.deadline.store(h.machine.deadline(), std::memory_order_release);
+    h.lease = &l;
+    held_.push_back(l);
+    counters_.acquired.fetch_add(1, std::memory_order_relaxed);
+    counters_.held.fetch_add(1, std::memory_order_relaxed);
+    complete(op, error{}, detail::lease_ref(&l));
+}
+
+void engine::count_as_waiting(operation& op) {
+    if (!op.waits || std::exchange(op.behind, true)) return;
+    counters_.waiters.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Out of the queue, with an error.
+void engine::leave(operation& op, errc why) {
+    op.queue->machine.leave(op);
+    fail_acquire(op, why);
+}
+
+// The caller does not want it any more. What may have been granted is given back, unless another waits for it.
+void engine::give_up_acquire(operation& op, errc why) {
+    auto& q = *op.queue;
+    if (q.machine.trying()) findings_of(q).votes = q.tenure->machine.votes();
+    leave(op, why);
+    settle(q, time());
+}
+
+void engine::fail_acquire(operation& op, errc why) {
+    counters_.acquire_failed.fetch_add(1, std::memory_order_relaxed);
+    auto const of_interest = why != errc::cancelled && why != errc::shut_down;
+    complete(op, of_interest ? error(why, make_report(op)) : error(why));
+}
+
+// Held is what somebody has said; silence is not.
+bool engine::known_to_be_held(key_queue const& q) const {
+    return q.machine.contested() || (q.machine.trying() && !q.tenure->machine.votes().no().empty());
+}
+
+//
+// Reports
+//
+
+key_queue::findings& engine::findings_of(key_queue& q) {
+    if (!q.found) q.found = std::make_unique<key_queue::findings>();
+    q.found->instances.resize(links_.size());
+    return *q.found;
+}
+
+void engine::note(key_queue& q, unsigned instance, redis::answer const& a) {
+    auto& one = findings_of(q).instances[instance];
+    one.noted = true;
+    one.held = a.verdict == protocol::verdict::no;
+    one.why = a.why;
+    one.ttl_known = a.ttl_known;
+    one.ttl_left = a.ttl_left;
+    if (a.verdict == protocol::verdict::no || a.verdict == protocol::verdict::refused) {
+        one.round_trip = lease_clock::now() - q.asked;
+    }
+    one.message = a.message;
+}
+
+// Why an instance that was not asked could not be: one that is back since then was not connected.
+errc engine::reason_of(unsigned instance) const {
+    auto const why = links_[instance]->reason();
+    return why != errc{} ? why : errc::unreachable;
+}
+
+// Why there was no quorum: what all that failed have in common, where that says more than "no answer".
+errc engine::common_cause(key_queue const& q) const {
+    std::optional<errc> cause;
+    auto same = true;
+    q.found->votes.failed().for_each([&](unsigned i) {
+        auto const noted = q.found->instances[i].why;
+        auto const why = noted != errc{} ? noted : reason_of(i);
+        same = same && (!cause || *cause == why);
+        cause = why;
+    });
+    auto const telling = cause && *cause != errc{};
+    return same && telling ? *cause : errc::no_quorum;
+}
+
+std::shared_ptr<report const> engine::make_report(operation const& op) const {
+    auto r = std::make_shared<report>();
+    auto const& q = *op.queue;
+    r->key = op.lock->key;
+    r->quorum = protocol::redlock_rules::quorum(static_cast<unsigned>(links_.size()), 0);
+    r->attempts = q.machine.tries() - op.tries_before;
+    r->waited = lease_clock::now() - op.started;
+    auto const here = q.machine.held();
+    if (here) r->holder = "this client";
+    for (unsigned i = 0; i < links_.size(); ++i) {
+        instance_report one;
+        one.address = links_[i]->status().address;
+        if (here) {
+            if (q.tenure->machine.maybe_held().contains(i)) {
+                one.what = outcome::held;
+                one.holder = r->holder;
+                one.ttl_known = true;
+                one.ttl_left = std::chrono::duration_cast<std::chrono::milliseconds>(
+                    std::max(q.tenure->machine.deadline() - lease_clock::now(), protocol::duration(0)));
+            }
+        } else if (q.found) {
+            static key_queue::findings::one const nothing;
+            auto const& noted = i < q.found->instances.size() ? q.found->instances[i] : nothing;
+            auto const& votes = q.found->votes;
+            if (noted.noted && noted.held) {
+                one.what = outcome::held;
+                one.ttl_known = noted.ttl_known;
+                one.ttl_left = noted.ttl_left;
+                one.round_trip = noted.round_trip;
+                one.holder = noted.holder;
+                if (r->holder.empty()) r->holder = noted.holder;
+            } else if (votes.yes().contains(i)) {
+                one.what = outcome::granted;
+            } else if (!votes.pending().contains(i)) {
+                auto const why = noted.why != errc{} ? noted.why : reason_of(i);
+                one.what = why == errc::unreachable ? outcome::unreachable
+                           : why == errc::timed_out ? outcome::timed_out
+                                                    : outcome::rejected;
+                one.message = noted.why != errc{} ? noted.message : links_[i]->reason_message();
+                one.round_trip = noted.round_trip;
+            }
+        }
+        r->instances.push_back(std::move(one));
+    }
+    return r;
+}
+
+} // namespace holdfast::runtime

@@ -1,0 +1,115 @@
+// A wait queue in production: the protocol's machine, its try or tenure, and what is known of its key.
+#ifndef HOLDFAST_RUNTIME_KEY_QUEUE_HPP
+#define HOLDFAST_RUNTIME_KEY_QUEUE_HPP
+
+#include <holdfast/detail/lock_state.hpp>
+#include <holdfast/error.hpp>
+
+#include "protocol/tally.hpp"
+#include "protocol/wait_queue.hpp"
+#include "runtime/deadline_queue.hpp"
+#include "runtime/holding.hpp"
+
+#include <boost/container_hash/hash.hpp>
+#include <boost/intrusive/list.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::runtime {
+
+class engine;
+
+using waiting_hook =
+    boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+class key_queue final : public timed, public waiting_hook {
+public:
+    /// What the instances have said, for reports. Made when the first of them does not grant.
+    struct findings {
+        struct one {
+            errc why{};
+            bool noted = false;
+            bool held = false;
+            bool ttl_known = false;
+            std::optional<std::chrono::milliseconds> ttl_left;
+            std::chrono::nanoseconds round_trip{0};
+            std::string message;
+            std::string holder;
+        };
+        protocol::tally votes; ///< of the last round
+        std::vector<one> instances;
+        unsigned inspections = 0; ///< answers that are awaited
+        unsigned wrong_types = 0;
+    };
+
+    explicit key_queue(engine& e)
+        : timed(precision::exact)
+        , engine_(e) {}
+
+    void on_time(lease_clock::time_point now) override;
+    std::string_view key() const { return lock->key; }
+
+    engine& engine_;
+    protocol::wait_queue machine;
+    detail::lock_state_ptr lock; ///< one of the locks on the key
+    std::size_t hash = 0;
+    holding_ptr tenure;
+    lease_clock::time_point asked{}; ///< when the round began
+    std::unique_ptr<findings> found;
+    bool settling = false; ///< next() is being done
+};
+
+using waiting_list = boost::intrusive::list<key_queue, boost::intrusive::base_hook<waiting_hook>,
+                                            boost::intrusive::constant_time_size<false>>;
+
+/// The queues of a client, by key.
+class key_queue_set {
+public:
+    static std::size_t hash(std::string_view key) { return boost::hash<std::string_view>()(key); }
+
+    key_queue* find(std::string_view key, std::size_t hash) const {
+        auto const at = set_.find(sought{key, hash});
+        return at == set_.end() ? nullptr : *at;
+    }
+    void insert(key_queue& q) { set_.insert(&q); }
+    void erase(key_queue& q) {
+        set_.erase(&q);
+        // What a crowd of keys needed is not kept for ever.
+        constexpr std::size_t worth_it = 1024;
+        if (set_.bucket_count() > worth_it && set_.size() < set_.bucket_count() / 16) set_.rehash(0);
+    }
+    template <class Visit>
+    void for_each(Visit&& visit) {
+        for (auto* q : set_) visit(*q);
+    }
+
+private:
+    struct sought {
+        std::string_view key;
+        std::size_t hash;
+    };
+    struct hasher {
+        using is_transparent = void;
+        using is_avalanching = void; // boost::hash of a string is
+        std::size_t operator()(key_queue const* q) const { return q->hash; }
+        std::size_t operator()(sought const& s) const { return s.hash; }
+    };
+    struct same_key {
+        using is_transparent = void;
+        bool operator()(key_queue const* a, key_queue const* b) const { return a == b; }
+        bool operator()(sought const& s, key_queue const* q) const { return q->key() == s.key; }
+        bool operator()(key_queue const* q, sought const& s) const { return q->key() == s.key; }
+    };
+
+    boost::unordered_flat_set<key_queue*, hasher, same_key> set_;
+};
+
+} // namespace holdfast::runtime
+
+#endif
