@@ -413,42 +413,90 @@ std::string ports_of(test::fleet const& servers) {
     return list;
 }
 
-// The round trips of a PING, over a blocking socket with nothing in between, on every instance.
-void ping(test::fleet const& servers, latency& into) {
-    constexpr std::string_view request = "*1\r\n$4\r\nPING\r\n";
-    constexpr std::string_view answer = "+PONG\r\n";
-    for (auto const& one : servers) {
-        test::net::unique_fd const socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// PINGs over a blocking socket with nothing in between.
+class pinger {
+public:
+    explicit pinger(test::server const& one)
+        : address_(one.address())
+        , socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
         sockaddr_in to{};
         to.sin_family = AF_INET;
         to.sin_port = htons(one.port());
         to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         int const on = 1;
         timeval const patience{5, 0};
-        ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-        if (::connect(socket.get(), reinterpret_cast<sockaddr const*>(&to), sizeof to) != 0) // NOLINT
-            fail_with(errno, "cannot connect to " + one.address());
+        ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        if (::connect(socket_.get(), reinterpret_cast<sockaddr const*>(&to), sizeof to) != 0) // NOLINT
+            fail_with(errno, "cannot connect to " + address_);
+    }
+
+    clock::duration round_trip() const {
+        constexpr std::string_view request = "*1\r\n$4\r\nPING\r\n";
+        constexpr std::string_view answer = "+PONG\r\n";
+        auto const sent = clock::now();
+        if (::send(socket_.get(), request.data(), request.size(), MSG_NOSIGNAL) !=
+            static_cast<ssize_t>(request.size()))
+            fail_with(errno, address_ + ": send");
+        std::array<char, answer.size()> got{};
+        if (::recv(socket_.get(), got.data(), got.size(), MSG_WAITALL) != static_cast<ssize_t>(got.size()) ||
+            std::string_view(got.data(), got.size()) != answer)
+            throw std::runtime_error(address_ + ": no PONG");
+        return clock::now() - sent;
+    }
+
+private:
+    std::string address_;
+    test::net::unique_fd socket_;
+};
+
+// On every instance, while nothing else happens there.
+void ping_idle(test::fleet const& servers, latency& into) {
+    for (auto const& one : servers) {
+        pinger const p(one);
         for (int i = 0; i < 550; ++i) {
-            auto const sent = clock::now();
-            if (::send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL) !=
-                static_cast<ssize_t>(request.size()))
-                fail_with(errno, one.address() + ": send");
-            std::array<char, answer.size()> got{};
-            if (::recv(socket.get(), got.data(), got.size(), MSG_WAITALL) !=
-                    static_cast<ssize_t>(got.size()) ||
-                std::string_view(got.data(), got.size()) != answer)
-                throw std::runtime_error(one.address() + ": no PONG");
-            if (i >= 50) into.record(clock::now() - sent);
+            auto const took = p.round_trip();
+            if (i >= 50) into.record(took);
         }
     }
 }
 
+// On one instance after the other, every two milliseconds, beside the contenders: under the load under which
+// the hand-overs are measured.
+class pings_meanwhile {
+public:
+    explicit pings_meanwhile(test::fleet const& servers) {
+        for (auto const& one : servers) pingers_.emplace_back(one);
+        thread_ = std::jthread([this](std::stop_token stop) {
+            for (std::size_t i = 0; !stop.stop_requested(); ++i) {
+                try {
+                    round_trips_.record(pingers_[i % pingers_.size()].round_trip());
+                } catch (std::exception const& e) {
+                    std::cerr << "bench: " << e.what() << '\n';
+                    return;
+                }
+                std::this_thread::sleep_for(2ms);
+            }
+        });
+    }
+
+    latency const& stop() {
+        thread_.request_stop();
+        thread_.join();
+        return round_trips_;
+    }
+
+private:
+    std::vector<pinger> pingers_;
+    latency round_trips_;
+    std::jthread thread_;
+};
+
 using figures = std::map<std::string, double>; // no entry where there is no figure
 
 figures measure_ours(test::fleet const& servers, hotkey_settings const& s) {
-    latency pings;
-    ping(servers, pings);
+    latency idle_pings;
+    ping_idle(servers, idle_pings);
     std::vector<child> children;
     children.reserve(s.processes);
     auto const executable = std::filesystem::read_symlink("/proc/self/exe").string();
@@ -470,9 +518,11 @@ figures measure_ours(test::fleet const& servers, hotkey_settings const& s) {
     receive_until(children, clock::now() + start_patience + 5s, [](child const& c) { return c.is_ready(); });
     auto const start = clock::now() + lead;
     auto const end = start + duration;
+    pings_meanwhile meanwhile(servers);
     for (auto& one : children) one.go(std::chrono::nanoseconds(start.time_since_epoch()).count());
     receive_until(children, end + drain_patience + end_patience, [](child const& c) { return c.is_done(); });
-    ping(servers, pings);
+    auto const& pings = meanwhile.stop();
+    ping_idle(servers, idle_pings);
 
     struct visit {
         std::int64_t acquired;
@@ -533,6 +583,7 @@ figures measure_ours(test::fleet const& servers, hotkey_settings const& s) {
         {"split_votes", static_cast<double>(sum.split_votes)},
         {"set_rounds", static_cast<double>(sum.rounds)},
         {"ping_us", pings.percentile(50)},
+        {"idle_ping_us", idle_pings.percentile(50)},
     };
     if (sum.acquired > 0)
         of["commands_per_acquisition"] =
@@ -607,8 +658,7 @@ std::vector<peer> all_peers() {
 }
 
 figures measure_peer(test::fleet const& servers, hotkey_settings const& s, peer const& p) {
-    latency pings;
-    ping(servers, pings);
+    pings_meanwhile meanwhile(servers);
     auto const hold_ms = static_cast<double>(s.hold.count()) / 1e3;
     auto const text = output_of(
         {peers_runner(s), "--ports", ports_of(servers), "--processes", std::to_string(s.processes),
@@ -617,7 +667,7 @@ figures measure_peer(test::fleet const& servers, hotkey_settings const& s, peer 
          std::to_string(p.retry_delay_ms), "--retry-jitter", std::to_string(p.retry_jitter_ms),
          "--single-tries", p.single_tries ? "1" : "0"},
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(s.seconds) + 90s));
-    ping(servers, pings);
+    auto const& pings = meanwhile.stop();
     figures of;
     auto const answer = json::parse(text);
     for (auto const& [name, value] : answer.as_object())

@@ -1116,13 +1116,14 @@ BOOST_AUTO_TEST_CASE(keys_that_were_used_once_leave_no_memory_behind) {
 #if defined HOLDFAST_TEST_SANITIZED
     constexpr std::size_t batches = 20;
 #else
-    constexpr std::size_t batches = 200;
+    constexpr std::size_t batches = 1'000;
 #endif
     constexpr std::size_t batch = 1'000, first_batches = 10;
     fleet servers(1);
     party p(servers);
     BOOST_REQUIRE(p.all_up());
-    std::size_t failed = 0, after_first = 0;
+    std::size_t failed = 0;
+    [[maybe_unused]] std::size_t after_first = 0;
     for (std::size_t b = 0; b < batches; ++b) {
         std::size_t done = 0, started = 0;
         for (std::size_t i = 0; i < batch; ++i) {
@@ -1140,10 +1141,8 @@ BOOST_AUTO_TEST_CASE(keys_that_were_used_once_leave_no_memory_behind) {
     }
     BOOST_TEST(failed == 0U);
 #if !defined HOLDFAST_TEST_SANITIZED
-    // Buffers and pools go up and down by less than that; five bytes a key are more.
+    // Buffers and pools go up and down by less than that; one byte a key is more.
     BOOST_TEST(heap_in_use() <= after_first + 768 * 1024);
-#else
-    BOOST_TEST(after_first > 0U);
 #endif
     check_nothing_left(p, servers);
 }

@@ -40,6 +40,68 @@ std::optional<finding> search(std::uint64_t schedules, contest_tally& seen, std:
     return std::nullopt;
 }
 
+/// Broken rules and drivers must be found out, by the property that they break.
+template <class Rules, class Driver = faithful_driver>
+void refute(std::string_view property) {
+    contest_tally seen;
+    auto const found = search<Rules, Driver>(20'000, seen, property);
+    BOOST_REQUIRE(found.has_value());
+    BOOST_TEST_MESSAGE("seed " << found->seed << ": " << found->violation);
+}
+
+struct deaf_to_expiry : protocol::waiting_rules {
+    static constexpr bool wakes_at_expiry() { return false; }
+};
+
+struct deaf_to_disconnects : protocol::waiting_rules {
+    static constexpr bool wakes_at_disconnect() { return false; }
+};
+
+struct greedy : protocol::waiting_rules {
+    static constexpr bool stands_back() { return false; }
+};
+
+struct in_the_order_of_pushes : protocol::waiting_rules {
+    static constexpr duration wake_delay(auto...) { return duration(1); }
+};
+
+/// As if no turn had ever been missed, and none were to be.
+struct never_older : protocol::waiting_rules {
+    static constexpr unsigned forgotten(unsigned) { return 0; }
+    static constexpr std::uint64_t forgotten(std::uint64_t random) { return random; }
+    static constexpr duration wake_delay(duration round_trip, auto... others) {
+        return protocol::waiting_rules::wake_delay(round_trip, forgotten(others)...);
+    }
+};
+
+struct for_one_waiter_only : protocol::waiting_rules {
+    static constexpr bool inherits() { return false; }
+};
+
+struct no_end_of_handing_over : protocol::waiting_rules {
+    static constexpr bool may_hand_over(unsigned, unsigned, duration, duration) { return true; }
+};
+
+struct anything_suffices : protocol::waiting_rules {
+    static constexpr bool suffices(duration, duration, bool) { return true; }
+};
+
+struct deaf_to_own_releases : faithful_driver {
+    static constexpr bool hears_own_release = false;
+};
+
+struct deaf_to_pushes : faithful_driver {
+    static constexpr bool hears_pushes = false;
+};
+
+struct forgets_to_start_again : faithful_driver {
+    static constexpr bool starts_again = false;
+};
+
+struct loses_the_turn : faithful_driver {
+    static constexpr bool keeps_the_turn = false;
+};
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(contention)
@@ -50,25 +112,110 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
     BOOST_TEST(!found.has_value(),
                "seed " << (found ? found->seed : 0) << ": " << (found ? found->violation : std::string()));
     BOOST_TEST_MESSAGE(
-        "leases " << seen.leases << ", tenures " << seen.tenures << ", handoffs " << seen.handoffs << ", pushes "
-                  << seen.pushes << ", wasted " << seen.wasted << ", splits " << seen.splits << ", stand-backs "
-                  << seen.stand_backs << ", own releases " << seen.own_releases << ", cancelled " << seen.cancelled
-                  << ", heads cancelled " << seen.heads_cancelled << ", cancelled when granted "
-                  << seen.cancelled_when_granted << ", timed out " << seen.timed_out << ", refused " << seen.refused
-                  << ", given up " << seen.given_up << ", no quorum " << seen.no_quorum << ", lost " << seen.lost
-                  << ", deaths " << seen.deaths << ", disconnects " << seen.disconnects << ", suspects "
-                  << seen.suspects << ", expiries " << seen.expiries << ", flushes " << seen.flushes << ", resent "
-                  << seen.resent << ", kept " << seen.kept << ", late ttls " << seen.late_ttls << ", foreign "
-                  << seen.foreign << ", forgotten " << seen.forgotten << ", measured " << seen.measured);
-    BOOST_TEST_MESSAGE("longest wait " << seen.longest_wait << " of its bound, highest cost " << seen.highest_cost
-                                       << " of what is allowed");
-    for (auto const n :
-         {seen.leases, seen.tenures, seen.handoffs, seen.pushes, seen.wasted, seen.splits, seen.stand_backs,
-          seen.own_releases, seen.cancelled, seen.heads_cancelled, seen.cancelled_when_granted, seen.timed_out,
-          seen.refused, seen.given_up, seen.no_quorum, seen.lost, seen.deaths, seen.disconnects, seen.suspects,
-          seen.expiries, seen.flushes, seen.resent, seen.kept, seen.late_ttls, seen.foreign, seen.forgotten,
-          seen.measured}) {
+        "leases " << seen.leases << ", tenures " << seen.tenures << ", handoffs " << seen.handoffs
+                  << ", pushes " << seen.pushes << ", wasted " << seen.wasted << ", splits " << seen.splits
+                  << ", stand-backs " << seen.stand_backs << ", own releases " << seen.own_releases
+                  << ", cancelled " << seen.cancelled << ", heads cancelled " << seen.heads_cancelled
+                  << ", cancelled when granted " << seen.cancelled_when_granted << ", timed out "
+                  << seen.timed_out << ", refused " << seen.refused << ", given up " << seen.given_up
+                  << ", no quorum " << seen.no_quorum << ", lost " << seen.lost << ", deaths " << seen.deaths
+                  << ", disconnects " << seen.disconnects << ", suspects " << seen.suspects << ", expiries "
+                  << seen.expiries << ", flushes " << seen.flushes << ", resent " << seen.resent << ", kept "
+                  << seen.kept << ", late ttls " << seen.late_ttls << ", foreign " << seen.foreign
+                  << ", forgotten " << seen.forgotten << ", measured " << seen.measured << ", outages "
+                  << seen.outages);
+    BOOST_TEST_MESSAGE("longest wait " << seen.longest_wait << " of its bound, highest cost "
+                                       << seen.highest_cost << " of what is allowed, most tries "
+                                       << seen.most_tries << " of what is allowed, smallest share "
+                                       << seen.smallest_share << " of the fair one (" << seen.smallest_turns
+                                       << " of the turns)");
+    for (auto const n : {seen.leases,
+                         seen.tenures,
+                         seen.handoffs,
+                         seen.pushes,
+                         seen.wasted,
+                         seen.splits,
+                         seen.stand_backs,
+                         seen.own_releases,
+                         seen.cancelled,
+                         seen.heads_cancelled,
+                         seen.cancelled_when_granted,
+                         seen.timed_out,
+                         seen.refused,
+                         seen.given_up,
+                         seen.no_quorum,
+                         seen.lost,
+                         seen.deaths,
+                         seen.disconnects,
+                         seen.suspects,
+                         seen.expiries,
+                         seen.flushes,
+                         seen.resent,
+                         seen.kept,
+                         seen.late_ttls,
+                         seen.foreign,
+                         seen.forgotten,
+                         seen.measured,
+                         seen.outages}) {
         BOOST_TEST(n > 0U);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(no_timer_at_the_expiry_is_refuted) {
+    refute<deaf_to_expiry>("L");
+}
+
+BOOST_AUTO_TEST_CASE(no_try_after_a_disconnect_is_refuted) {
+    refute<deaf_to_disconnects>("L");
+}
+
+BOOST_AUTO_TEST_CASE(no_stand_back_is_refuted) {
+    refute<greedy>("fairness");
+}
+
+BOOST_AUTO_TEST_CASE(handing_over_without_end_is_refuted) {
+    refute<no_end_of_handing_over>("fairness");
+}
+
+BOOST_AUTO_TEST_CASE(handing_over_what_is_left_is_refuted) {
+    refute<anything_suffices>("validity");
+}
+
+BOOST_AUTO_TEST_CASE(an_own_release_that_wakes_nobody_is_refuted) {
+    refute<protocol::waiting_rules, deaf_to_own_releases>("L");
+}
+
+BOOST_AUTO_TEST_CASE(deafness_to_pushes_is_refuted) {
+    refute<protocol::waiting_rules, deaf_to_pushes>("L");
+}
+
+BOOST_AUTO_TEST_CASE(a_try_given_up_and_none_begun_is_refuted) {
+    refute<for_one_waiter_only, forgets_to_start_again>("L");
+}
+
+BOOST_AUTO_TEST_CASE(a_turn_lost_with_its_waiter_is_refuted) {
+    refute<protocol::waiting_rules, loses_the_turn>("L");
+}
+
+// A try that is taken back and made again costs time, but breaks no promise.
+BOOST_AUTO_TEST_CASE(tries_that_nobody_inherits_are_safe) {
+    contest_tally seen;
+    auto const found = search<for_one_waiter_only>(2'000, seen);
+    BOOST_TEST(!found.has_value(),
+               "seed " << (found ? found->seed : 0) << ": " << (found ? found->violation : std::string()));
+    BOOST_TEST(seen.given_up > 0U);
+}
+
+BOOST_AUTO_TEST_CASE(crowds_share_the_key) {
+    for (auto const processes : {4U, 16U, 64U}) {
+        contest_tally seen;
+        contest<protocol::waiting_rules> all(7, seen, contest_shape{processes, 2, 3, 200});
+        BOOST_TEST(all.run() == "");
+        BOOST_TEST_MESSAGE(processes << " processes: " << all.cost() << " commands for a lease, "
+                                     << static_cast<double>(all.leases()) / all.busy_seconds()
+                                     << " leases/s, smallest share " << all.share() << " of the leases, "
+                                     << all.turn_share() << " of the turns");
+        BOOST_TEST(seen.measured > 0U);
     }
 }
 

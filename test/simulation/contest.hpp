@@ -46,10 +46,10 @@ using protocol::verdict;
 /// How often what the properties are about has happened: schedules in which nothing happens prove nothing.
 struct contest_tally {
     std::uint64_t leases = 0, tenures = 0, handoffs = 0, pushes = 0, wasted = 0, splits = 0, stand_backs = 0,
-                  own_releases = 0, cancelled = 0, heads_cancelled = 0, cancelled_when_granted = 0, timed_out = 0,
-                  refused = 0, given_up = 0, no_quorum = 0, lost = 0, deaths = 0, disconnects = 0, suspects = 0,
-                  expiries = 0, flushes = 0, resent = 0, kept = 0, late_ttls = 0, foreign = 0, forgotten = 0, outages = 0,
-                  measured = 0;
+                  own_releases = 0, cancelled = 0, heads_cancelled = 0, cancelled_when_granted = 0,
+                  timed_out = 0, refused = 0, given_up = 0, no_quorum = 0, lost = 0, deaths = 0,
+                  disconnects = 0, suspects = 0, expiries = 0, flushes = 0, resent = 0, kept = 0,
+                  late_ttls = 0, foreign = 0, forgotten = 0, outages = 0, measured = 0;
     double most_tries = 0;       ///< of a process while one holder has the key, as a part of what is allowed
     double longest_wait = 0;     ///< of a free and wanted key, as a part of its bound
     double highest_cost = 0;     ///< commands of an acquisition, as a part of what is allowed
@@ -61,7 +61,7 @@ struct contest_tally {
 struct faithful_driver {
     static constexpr bool hears_own_release = true; ///< takes it for the push that NOLOOP keeps from it
     static constexpr bool hears_pushes = true;
-    static constexpr bool starts_again = true; ///< asks for what is next after it has given a try up
+    static constexpr bool starts_again = true;   ///< asks for what is next after it has given a try up
     static constexpr bool keeps_the_turn = true; ///< releases what a waiter got that was just cancelled
 };
 
@@ -109,7 +109,8 @@ public:
         key_ = random_();
         for (unsigned p = 0; p < processes_.size(); ++p) {
             processes_[p].links.resize(instances_.size());
-            auto const waiters = shape ? shape->waiters : static_cast<unsigned>((eager_ ? 2 : 1) + below(one_in(8) ? 7 : 3));
+            auto const waiters =
+                shape ? shape->waiters : static_cast<unsigned>((eager_ ? 2 : 1) + below(one_in(8) ? 7 : 3));
             for (unsigned n = 0; n < waiters; ++n) {
                 actors_.emplace_back();
                 actors_.back().process = p;
@@ -122,6 +123,7 @@ public:
             turns_wanted_ = shape->turns * shape->processes;
         } else {
             turns_wanted_ = std::max(2 * crowd, 40 + static_cast<unsigned>(below(60)));
+            if (eager_ && one_in(4)) turns_wanted_ *= 4; // to be measured
         }
         horizon_ = (hold_ + 10 * delay_).count() * turns_wanted_ / 2 + 1;
         stop_at_ = calm_ ? std::numeric_limits<true_time>::max() : horizon_ * 4 + ttl_.count();
@@ -133,8 +135,14 @@ public:
             ttl_ = one_in(2) ? 200ms : 1'000ms;
             plan(some_of(horizon_), kind::kill);
         }
-        bound_ = 16 * max_travel() + 17ms + ttl_ / 100;
-        if (freezes_) bound_ += ping_interval + (2 * static_cast<std::int64_t>(instances_.size()) + 2) * timeout_;
+        // A push, the pauses of the one who is to try, the stand-back of who was the last to have it, a try or two
+        // and their rounds; and by how much a clock may be wrong.
+        auto const trips = 2 * static_cast<std::int64_t>(processes_.size()) + 8;
+        auto const pauses =
+            calm_ ? std::min<duration>(trips * 2 * max_travel(), longest_pause) : longest_pause;
+        bound_ = 16 * max_travel() + 2ms + 2 * pauses + ttl_ / 200;
+        if (freezes_)
+            bound_ += ping_interval + (2 * static_cast<std::int64_t>(instances_.size()) + 2) * timeout_;
         if (untracked_) bound_ += 2 * retry_;
         after(bound_.count() / 8, kind::tick);
     }
@@ -169,6 +177,7 @@ private:
 
     /// Half the drift allowance of 1 %, on either side, less a bit.
     static constexpr std::int64_t max_ppm = 4'500;
+    static constexpr duration longest_pause = 20ms; ///< of a waiter, or of a stand-back
     static constexpr duration ping_interval = 1s;
     static constexpr std::uint64_t most_events = 50'000'000;
     static constexpr int nobody = -1, stranger = -2;
@@ -321,7 +330,9 @@ private:
         return a + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(b - a + 1)));
     }
     bool one_in(std::uint64_t n) { return below(n) == 0; }
-    true_time some_of(true_time t) { return static_cast<true_time>(below(static_cast<std::uint64_t>(t) + 1)); }
+    true_time some_of(true_time t) {
+        return static_cast<true_time>(below(static_cast<std::uint64_t>(t) + 1));
+    }
     true_time some(duration d) { return some_of(d.count()); }
     /// Mostly about delay_, now and then more.
     true_time travel() { return delay_.count() / 4 + some(one_in(10) ? delay_ * 3 : delay_); }
@@ -386,7 +397,8 @@ private:
             return freeze(h.a, static_cast<true_time>(h.c));
         case kind::crash:
             freeze(h.a, static_cast<true_time>(h.c));
-            for (unsigned p = 0; p < processes_.size(); ++p) cut(p, h.a, static_cast<true_time>(h.c) + travel());
+            for (unsigned p = 0; p < processes_.size(); ++p)
+                cut(p, h.a, static_cast<true_time>(h.c) + travel());
             return;
         case kind::cut:
             return cut(h.b, h.a, static_cast<true_time>(h.c));
@@ -503,7 +515,8 @@ private:
         }
         auto& me = processes_[p];
         if (!me.alive) return;
-        if (std::count_if(processes_.begin(), processes_.end(), [](auto const& o) { return o.alive; }) < 2) return;
+        if (std::count_if(processes_.begin(), processes_.end(), [](auto const& o) { return o.alive; }) < 2)
+            return;
         progress();
         ++seen_.deaths;
         me.alive = false;
@@ -582,7 +595,9 @@ private:
         auto& l = processes_[p].links[i];
         s.serial = ++l.serial;
         if (!s.ping) {
-            commands_ += s.what == command::contend ? (instances_[i].tracks ? 3 : 2) : s.what == command::inspect ? 3 : 1;
+            commands_ += s.what == command::contend   ? (instances_[i].tracks ? 3 : 2)
+                         : s.what == command::inspect ? 3
+                                                      : 1;
         }
         l.in_flight.push_back(s);
         l.last_arrival = std::max(l.last_arrival, now_ + travel());
@@ -601,7 +616,8 @@ private:
 
     void on_ping(unsigned p, unsigned i) {
         auto const& me = processes_[p];
-        if (me.alive && me.links[i].available()) send(p, i, {.tenure = 0, .what = {}, .round = 0, .ping = true});
+        if (me.alive && me.links[i].available())
+            send(p, i, {.tenure = 0, .what = {}, .round = 0, .ping = true});
     }
 
     void on_overdue(unsigned p, unsigned i, std::uint64_t serial) {
@@ -623,7 +639,8 @@ private:
         auto& l = processes_[p].links[i];
         for (auto const& k : std::exchange(l.kept, {})) {
             auto const ttl = tenures_[k.tenure].machine.ttl();
-            auto const gone = std::max(k.since, l.ended) + (ttl + protocol::redlock_rules::drift(ttl)).count();
+            auto const gone =
+                std::max(k.since, l.ended) + (ttl + protocol::redlock_rules::drift(ttl)).count();
             if (new_session && gone <= now_) {
                 finished(k.tenure);
             } else {
@@ -735,7 +752,7 @@ private:
         look(i);
         auto& at = instances_[i];
         if (at.tracks) at.told.insert(p);
-        auto const left = at.holder == nobody    ? -2
+        auto const left = at.holder == nobody     ? -2
                           : at.holder == stranger ? -1
                                                   : (at.expires - now_) / 1'000'000;
         return {.said = set, .pttl = left, .told = at.tracks};
@@ -838,16 +855,15 @@ private:
     }
 
     void detach(unsigned p) { processes_[p].tenure = nobody; }
-    bool is_queues(unsigned t) const {
-        return processes_[tenures_[t].process].tenure == static_cast<int>(t);
-    }
+    bool is_queues(unsigned t) const { return processes_[tenures_[t].process].tenure == static_cast<int>(t); }
 
     void begin_try(unsigned p, bool at_arbiter) {
         auto& me = processes_[p];
         auto const& a = front(p);
         auto const t = static_cast<unsigned>(tenures_.size());
-        tenures_.push_back({p, {static_cast<unsigned>(instances_.size()), a.ttl, a.watched,
-                                protocol::spread_renewal_period(a.ttl, random_())}});
+        tenures_.push_back({p,
+                            {static_cast<unsigned>(instances_.size()), a.ttl, a.watched,
+                             protocol::spread_renewal_period(a.ttl, random_())}});
         auto& h = tenures_.back();
         me.tenure = static_cast<int>(t);
         if (!at_arbiter) {
@@ -921,7 +937,7 @@ private:
         if (a.pttl && *a.pttl >= 0) left = std::chrono::milliseconds(*a.pttl);
         if (a.pttl && *a.pttl == -2) {
             left = duration(-1);
-            ++backoffs_;
+            backs_off();
         }
         auto& head = front(p);
         q.refused(local(), left, a.told, retry_, random_());
@@ -938,7 +954,7 @@ private:
         auto const before = q.splits();
         switch (why) {
         case event::contended:
-            ++backoffs_;
+            backs_off();
             q.contended(local(), tenures_[t].machine.votes(), retry_, random_());
             seen_.splits += q.splits() - before;
             check_calm(processes_[p], head);
@@ -1048,7 +1064,8 @@ private:
     }
 
     bool is_held(tenure_state const& t) const {
-        return !t.over && !t.dead && t.machine.where() == tenure_phase::held && local() < t.machine.deadline();
+        return !t.over && !t.dead && t.machine.where() == tenure_phase::held &&
+               local() < t.machine.deadline();
     }
 
     void on_won(unsigned t) {
@@ -1066,7 +1083,10 @@ private:
         ++me.turns;
         ++turns_;
         grant(static_cast<actor&>(me.queue->won(local())), t);
-        if (turns_ == turns_wanted_) stop_measuring();
+        if (turns_ == turns_wanted_) {
+            busy_until_ = now_;
+            stop_measuring();
+        }
         settle(h.process);
     }
 
@@ -1106,7 +1126,9 @@ private:
         a.tenure = static_cast<int>(t);
         tenures_[t].lease = &a;
         ++held_;
-        auto const hold = a.cancelled_when_granted ? 0 : !calm_ && one_in(20) ? some(ttl_ * 3 / 2) : some(hold_);
+        auto const hold = a.cancelled_when_granted ? 0
+                          : !calm_ && one_in(20)   ? some(ttl_ * 3 / 2)
+                                                   : some(hold_);
         after(hold, kind::done, index(a), 0, a.ticket);
     }
 
@@ -1126,9 +1148,13 @@ private:
         ++a.ticket;
     }
 
+    bool wants_more() const {
+        return turns_ < turns_wanted_ && leases_ < 64 * turns_wanted_ && now_ < stop_at_;
+    }
+
     // Until it wants the key again, if ever.
     void rest(actor& a) {
-        if (turns_ >= turns_wanted_ || now_ >= stop_at_) return;
+        if (!wants_more()) return;
         after(eager_ ? 0 : 1 + some(one_in(2) ? 4 * delay_ : hold_ * 10), kind::want, index(a));
     }
 
@@ -1141,7 +1167,7 @@ private:
         a.is = actor::state::idle;
         ++a.ticket;
         // Not at once: what could not be had may not be had a moment later.
-        if (turns_ < turns_wanted_ && now_ < stop_at_) after(1 + some(50 * delay_), kind::want, index(a));
+        if (wants_more()) after(1 + some(50 * delay_), kind::want, index(a));
     }
 
     void cancelled(actor& a) {
@@ -1157,7 +1183,7 @@ private:
     void on_want(actor& a) {
         auto& me = processes_[a.process];
         if (a.is != actor::state::idle) return;
-        if (turns_ >= turns_wanted_ || now_ >= stop_at_) return;
+        if (!wants_more()) return;
         auto const n = index(a);
         a.ttl = !eager_ && one_in(16) ? 2 * ttl_ : ttl_;
         a.watched = !one_in(3);
@@ -1208,10 +1234,15 @@ private:
         auto const p = a.process;
         auto& q = *processes_[p].queue;
         h.lease = nullptr;
-        if (q.hands_over(local(), h.machine.deadline() - local(), h.machine.ttl(), handoff_limit_, handoff_time_)) {
+        if (q.hands_over(local(), h.machine.deadline() - local(), h.machine.ttl(), handoff_limit_,
+                         handoff_time_)) {
             ++seen_.handoffs;
             auto& next = static_cast<actor&>(q.hand_over());
             h.machine.watch(next.watched);
+            auto const left = h.machine.deadline() - local();
+            if (left < (next.watched ? next.ttl / 2 : next.ttl * 17 / 20)) {
+                fail("validity", "a lease is handed on of which little is left");
+            }
             grant(next, t);
             end_hold(a);
             rest(a);
@@ -1236,9 +1267,14 @@ private:
     // What is promised
     //
 
+    void backs_off() {
+        ++backoffs_;
+        last_backoff_ = now_;
+    }
+
     void progress() {
         since_ = now_;
-        backoffs_ = 0;
+        backoffs_ = now_ < last_backoff_ + retry_.count() ? 1 : 0; // one may still be in its pause
     }
 
     // A key that is in nobody's way, and wanted by somebody who can reach a quorum.
@@ -1267,10 +1303,14 @@ private:
         auto const same = std::exchange(me.period, period_) == period_ && me.head == head.arrived;
         me.head = head.arrived;
         me.tries = same ? me.tries + 1 : 0;
-        auto const most = 50 + 4 * (now_ - period_since_) / retry_.count();
-        seen_.most_tries = std::max(seen_.most_tries, static_cast<double>(me.tries) / static_cast<double>(most));
+        // A holder that they have to find takes each of them a few; and each pause of a backoff may end in one.
+        auto const most = 50 + 2 * static_cast<std::int64_t>(processes_.size()) +
+                          4 * (now_ - period_since_) / retry_.count();
+        seen_.most_tries =
+            std::max(seen_.most_tries, static_cast<double>(me.tries) / static_cast<double>(most));
         if (static_cast<std::int64_t>(me.tries) > most) {
-            fail("storm", std::to_string(me.tries) + " tries of one process for one waiter while nothing changes, since " +
+            fail("storm", std::to_string(me.tries) +
+                              " tries of one process for one waiter while nothing changes, since " +
                               std::to_string(period_since_ / 1'000) + " us");
         }
     }
@@ -1290,8 +1330,8 @@ private:
             auto const part = static_cast<double>(now_ - since_) / static_cast<double>(bound.count());
             seen_.longest_wait = std::max(seen_.longest_wait, part);
             if (part > 1) {
-                fail("L", "the key is free and wanted, and nobody gets it, since " + std::to_string(since_ / 1'000) +
-                              " us");
+                fail("L", "the key is free and wanted, and nobody gets it, since " +
+                              std::to_string(since_ / 1'000) + " us");
             }
         }
         after(bound_.count() / 8, kind::tick);
@@ -1317,7 +1357,8 @@ private:
 
     // The steady state is measured: from when everybody has had the key until the first stops wanting it.
     void start_measuring() {
-        if (!std::all_of(processes_.begin(), processes_.end(), [](auto const& p) { return p.turns > 0; })) return;
+        if (!std::all_of(processes_.begin(), processes_.end(), [](auto const& p) { return p.turns > 0; }))
+            return;
         measuring_ = true;
         commands_before_ = commands_;
         leases_before_ = leases_;
@@ -1346,11 +1387,13 @@ private:
     }
 
     void check_measurements() {
-        if (!measured_ || leases_measured_ < 20) return;
+        if (eager_ && turns_ < turns_wanted_) fail("fairness", "a tenure is handed on for ever");
+        if (!measured_ || leases_measured_ < 100) return;
         ++seen_.measured;
         // Each process asks the arbiter once for each turn (SET, CACHING, PTTL), the winner all others, and it
         // releases them: 3 P + 2 N - 1.
-        auto const most = static_cast<double>(std::max<std::size_t>(10, 2 * instances_.size()) + 3 * processes_.size());
+        auto const most =
+            static_cast<double>(std::max<std::size_t>(10, 2 * instances_.size()) + 3 * processes_.size());
         cost_ = static_cast<double>(commands_measured_) / static_cast<double>(leases_measured_);
         seen_.highest_cost = std::max(seen_.highest_cost, cost_ / most);
         if (cost_ > most && !untracked_) {
@@ -1361,22 +1404,28 @@ private:
         if (turns_measured_ < 40 * processes_.size() || untracked_) return;
         seen_.smallest_share = std::min(seen_.smallest_share, share_);
         seen_.smallest_turns = std::min(seen_.smallest_turns, turn_share_);
-        if (share_ < 1.0 / 3) fail("fairness", "a process gets " + std::to_string(share_) + " of its fair share");
+        if (share_ < 1.0 / 3)
+            fail("fairness", "a process gets " + std::to_string(share_) + " of its fair share");
     }
 
 public:
     /// Of a calm schedule in which everybody always wants the key.
     std::string describe() const {
-        auto const ms = [](duration d) { return std::to_string(static_cast<double>(d.count()) * 1e-6) + " ms"; };
-        return std::string(calm_ ? "calm" : "faulty") + (eager_ ? ", eager" : "") + (forgetful_ ? ", forgetful" : "") +
-               ", N " + std::to_string(instances_.size()) + ", P " + std::to_string(processes_.size()) + ", waiters " +
-               std::to_string(actors_.size()) + ", delay " + ms(delay_) + ", hold " + ms(hold_) + ", ttl " + ms(ttl_) +
-               ", timeout " + ms(timeout_) + ", retry " + ms(retry_) + ", handoff " + std::to_string(handoff_limit_) +
+        auto const ms = [](duration d) {
+            return std::to_string(static_cast<double>(d.count()) * 1e-6) + " ms";
+        };
+        return std::string(calm_ ? "calm" : "faulty") + (eager_ ? ", eager" : "") +
+               (forgetful_ ? ", forgetful" : "") + ", N " + std::to_string(instances_.size()) + ", P " +
+               std::to_string(processes_.size()) + ", waiters " + std::to_string(actors_.size()) +
+               ", delay " + ms(delay_) + ", hold " + ms(hold_) + ", ttl " + ms(ttl_) + ", timeout " +
+               ms(timeout_) + ", retry " + ms(retry_) + ", handoff " + std::to_string(handoff_limit_) +
                " and " + ms(handoff_time_) + ", bound " + ms(bound_) + (untracked_ ? ", untracked" : "");
     }
     double cost() const { return cost_; }
     double share() const { return share_; }
     double turn_share() const { return turn_share_; }
+    /// Until everybody has had as many turns as were wanted.
+    double busy_seconds() const { return static_cast<double>(busy_until_) * 1e-9; }
     double seconds() const { return static_cast<double>(now_) * 1e-9; }
     std::uint64_t leases() const { return leases_; }
     std::uint64_t turns() const { return turns_; }
@@ -1393,7 +1442,8 @@ private:
     std::deque<actor> actors_;
     std::deque<tenure_state> tenures_;
     std::priority_queue<happening> events_;
-    true_time now_ = 0, period_since_ = 0, horizon_ = 0, stop_at_ = 0, since_ = 0;
+    true_time now_ = 0, last_backoff_ = std::numeric_limits<true_time>::min() / 2, busy_until_ = 0,
+              period_since_ = 0, horizon_ = 0, stop_at_ = 0, since_ = 0;
     std::uint64_t order_ = 0, period_ = 0, essential_ = 0, happened_ = 0, arrivals_ = 0;
     unsigned queued_ = 0, held_ = 0, backoffs_ = 0, turns_wanted_ = 0;
     std::uint64_t commands_ = 0, leases_ = 0, turns_ = 0;
