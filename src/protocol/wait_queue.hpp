@@ -26,19 +26,16 @@ namespace holdfast::protocol {
 
 /// The decisions of waiting, as pure functions.
 struct waiting_rules {
-    /// The pause between a wake-up and the try that follows it, `usual` being the turns of others that are
-    /// missed between two own ones. It is random, so that it is not always the one whom the server tells first
-    /// that wins; it may be as many round trips as there seem to be contenders, so that they come one after
-    /// the other; and less for who has missed more turns than usual, so that nobody waits for ever.
-    static constexpr duration wake_delay(duration round_trip, unsigned missed, unsigned usual,
-                                         std::uint64_t random) {
-        auto const window = (1 + usual) * round_trip * (1 + usual) / (1 + std::max(missed, usual));
-        return full_jitter(window, max_wake_delay, 0, random);
+    /// The pause between a wake-up and the try that follows it. It is random, so that it is not always the one
+    /// whom the server tells first that wins; and the shorter, the more turns of others were missed since the
+    /// last own one, so that nobody waits for ever.
+    static constexpr duration wake_delay(duration round_trip, unsigned missed, std::uint64_t random) {
+        return full_jitter(3 * round_trip / (1 + missed), max_wake_delay, 0, random);
     }
     /// How long a process that gave the key up stays away from it: until the push has reached the others
-    /// (half a round trip), their pauses are over, and the first of their tries has arrived.
-    static constexpr duration stand_back(duration round_trip, unsigned usual) {
-        return std::min<duration>((4 + usual) * round_trip, 2 * max_wake_delay);
+    /// (half a round trip), their pauses are over (three, or less), and the first of their tries has arrived.
+    static constexpr duration stand_back(duration round_trip) {
+        return std::min<duration>(5 * round_trip, 2 * max_wake_delay);
     }
     /// Whether a tenure that has served so many leases for so long may serve another.
     static constexpr bool may_hand_over(unsigned leases, unsigned limit, duration age, duration longest) {
@@ -179,7 +176,6 @@ public:
         phase_ = phase::held;
         since_ = now;
         leases_ = 1;
-        usual_ += missed_ - usual_ / 4;
         missed_ = failures_ = 0;
         woken_ = cut_off_ = false;
         look_ = time_point::max();
@@ -314,7 +310,7 @@ public:
         phase_ = phase::ready;
         if (!Rules::stands_back() || (waiters_.empty() && !contested_)) return;
         phase_ = phase::standing_back;
-        wake_ = now + Rules::stand_back(round_trip_, usual_ / 4);
+        wake_ = now + Rules::stand_back(round_trip_);
     }
     /// The tenure is lost.
     void lost() {
@@ -370,9 +366,7 @@ private:
 
     bool serves(waiter const& w) const { return w.ttl <= ttl_; }
     bool front_waits() const { return waiters_.empty() || front().waits; }
-    duration pause(std::uint64_t random) const {
-        return Rules::wake_delay(round_trip_, missed_, usual_ / 4, random);
-    }
+    duration pause(std::uint64_t random) const { return Rules::wake_delay(round_trip_, missed_, random); }
     duration backoff(duration longest, std::uint64_t random) {
         return full_jitter(Rules::first_backoff, longest, std::min(failures_++, 16U), random);
     }
@@ -392,7 +386,6 @@ private:
     unsigned tries_ = 0;
     unsigned failures_ = 0; ///< in a row, of what backs off
     unsigned missed_ = 0;   ///< turns of others since our last
-    unsigned usual_ = 0;    ///< four times the average of that
     unsigned wasted_ = 0, splits_ = 0;
     instance_set unfit_, where_;
     phase phase_ = phase::ready;

@@ -15,7 +15,8 @@ namespace {
 constexpr std::uint64_t keys = 20'000;
 
 /// Identities as they come: run ids are random, and here they are as much alike as can be.
-unsigned arbiter_of(std::uint64_t key, instance_set candidates, std::vector<std::uint64_t> const& identities) {
+unsigned arbiter_of(std::uint64_t key, instance_set candidates,
+                    std::vector<std::uint64_t> const& identities) {
     return holdfast::protocol::arbiter(key, candidates, [&](unsigned i) { return identities[i]; });
 }
 
@@ -48,7 +49,8 @@ BOOST_AUTO_TEST_CASE(only_the_keys_of_an_instance_that_goes_move) {
             if (before == gone) ++taken_over_by[after];
         }
         // And not all of them to one.
-        for (unsigned i = 0; i < 7; ++i) BOOST_TEST((i == gone ? taken_over_by[i] == 0 : taken_over_by[i] > 0));
+        for (unsigned i = 0; i < 7; ++i)
+            BOOST_TEST((i == gone ? taken_over_by[i] == 0 : taken_over_by[i] > 0));
     }
 }
 

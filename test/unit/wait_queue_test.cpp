@@ -1,0 +1,381 @@
+// Each event in each phase of a wait queue, and each of the decisions of waiting.
+#include "protocol/wait_queue.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+using namespace holdfast::protocol;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr duration retry = 250ms;
+constexpr duration ttl = 10s;
+constexpr duration round_trip = 1ms;
+auto const all = instance_set::first(3);
+
+time_point at(duration d) {
+    return time_point(1h + d);
+}
+
+tally votes(std::array<verdict, 3> said) {
+    tally t(3, 2, all);
+    for (unsigned i = 0; i < 3; ++i) t.count(i, said[i]);
+    return t;
+}
+auto const held_elsewhere = votes({verdict::no, verdict::no, verdict::yes});
+auto const split = votes({verdict::no, verdict::yes, verdict::unknown});
+
+/// A queue, three that may stand in it, and what brings it into each of its phases.
+struct fixture {
+    fixture() {
+        for (auto* w : {&a, &b, &c}) w->ttl = ttl;
+    }
+    ~fixture() { q.abandon(); }
+
+    action next(duration now = 0ms, instance_set reachable = all) { return q.next(at(now), reachable); }
+
+    void trying() {
+        BOOST_REQUIRE(q.join(a));
+        BOOST_REQUIRE(next() == action::round);
+        q.begun(at(0ms));
+    }
+    void held() {
+        trying();
+        BOOST_REQUIRE(&q.won(at(round_trip)) == &a);
+    }
+    void asking() {
+        trying();
+        q.contended(at(round_trip), held_elsewhere, retry, 0);
+        BOOST_REQUIRE(next(round_trip) == action::ask);
+    }
+    void contending() {
+        asking();
+        q.asked();
+        BOOST_REQUIRE(next(round_trip) == action::contend);
+        q.begun(at(round_trip), 1);
+    }
+    /// Waits for a push from instance 1.
+    void waiting(std::optional<duration> left = 5s, bool told = true) {
+        contending();
+        q.refused(at(2 * round_trip), left, told, retry, 0);
+        BOOST_REQUIRE(next(2 * round_trip) == action::none);
+    }
+    void standing_back() {
+        waiting();
+        BOOST_REQUIRE(q.push(at(1s), 1, 0));
+        BOOST_REQUIRE(next(1100ms) == action::contend);
+        q.begun(at(1100ms), 1);
+        BOOST_REQUIRE(&q.won(at(1101ms)) == &a);
+        q.released(at(1200ms));
+    }
+
+    waiter a, b, c;
+    holdfast::protocol::wait_queue q{3};
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(wait_queue, fixture)
+
+BOOST_AUTO_TEST_CASE(an_empty_queue_is_forgotten) {
+    BOOST_TEST((next() == action::forget));
+}
+
+BOOST_AUTO_TEST_CASE(the_first_try_asks_all_and_is_made_once) {
+    trying();
+    BOOST_TEST((next() == action::none));
+    BOOST_TEST(q.tries() == 1U);
+    BOOST_TEST(!q.wake().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(waiters_get_the_key_in_the_order_in_which_they_came) {
+    trying();
+    BOOST_REQUIRE((q.join(b) && q.join(c)));
+    BOOST_TEST(&q.won(at(1ms)) == &a);
+    BOOST_TEST(&q.hand_over() == &b);
+    BOOST_TEST(&q.hand_over() == &c);
+    BOOST_TEST(q.leases() == 3U);
+    BOOST_TEST(q.empty());
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_wait_joins_only_where_nobody_is_before_it) {
+    b.waits = false;
+    held();
+    BOOST_TEST(!q.join(b));
+    q.released(at(5ms));
+    BOOST_TEST(q.join(b));
+    BOOST_TEST((next(5ms) == action::round)); // and does not stand back
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_wait_is_refused_when_it_is_known_what_is_in_the_way) {
+    a.waits = false;
+    asking();
+    q.asked();
+    BOOST_TEST((next(round_trip) == action::refuse));
+    q.leave(a);
+    BOOST_TEST((next(round_trip) == action::forget));
+}
+
+BOOST_AUTO_TEST_CASE(a_try_goes_on_for_the_next_when_its_waiter_leaves) {
+    trying();
+    BOOST_REQUIRE(q.join(b));
+    q.leave(a);
+    BOOST_TEST((next() == action::none));
+    BOOST_TEST(&q.won(at(1ms)) == &b);
+}
+
+BOOST_AUTO_TEST_CASE(a_try_is_given_up_when_nobody_is_left_for_it) {
+    trying();
+    q.leave(a);
+    BOOST_TEST((next() == action::give_up));
+    BOOST_TEST((next() == action::forget));
+}
+
+BOOST_AUTO_TEST_CASE(a_try_with_too_short_a_ttl_for_the_next_is_given_up_and_made_anew) {
+    trying();
+    b.ttl = 2 * ttl;
+    BOOST_REQUIRE(q.join(b));
+    q.leave(a);
+    BOOST_TEST((next() == action::give_up));
+    BOOST_TEST((next() == action::round));
+}
+
+BOOST_AUTO_TEST_CASE(it_is_asked_once_what_is_in_the_way) {
+    contending();
+    q.refused(at(2ms), 5s, true, retry, 0);
+    BOOST_TEST((next(2ms) == action::none));
+    BOOST_TEST(q.contested());
+}
+
+BOOST_AUTO_TEST_CASE(who_leaves_before_the_question_leaves_nothing) {
+    trying();
+    q.contended(at(1ms), held_elsewhere, retry, 0);
+    q.leave(a);
+    BOOST_TEST((next(1ms) == action::forget));
+}
+
+BOOST_AUTO_TEST_CASE(who_leaves_during_the_question_leaves_nothing) {
+    asking();
+    q.leave(a);
+    BOOST_TEST((next(1ms) == action::none));
+    q.asked();
+    BOOST_TEST((next(1ms) == action::forget));
+}
+
+BOOST_AUTO_TEST_CASE(a_split_vote_is_counted_and_followed_by_a_pause) {
+    trying();
+    q.contended(at(1ms), split, retry, 12345);
+    BOOST_TEST(q.splits() == 1U);
+    BOOST_TEST((next(1ms) == action::ask));
+    q.asked();
+    BOOST_TEST((next(1ms) == action::none));
+    BOOST_REQUIRE(q.wake().has_value());
+    BOOST_TEST((*q.wake() > at(1ms) && *q.wake() <= at(1ms) + waiting_rules::first_backoff));
+}
+
+BOOST_AUTO_TEST_CASE(a_push_wakes_from_the_instance_that_was_asked_only) {
+    waiting();
+    BOOST_TEST(!q.push(at(1s), 0, 7));
+    BOOST_TEST((next(1s) == action::none));
+    BOOST_TEST(q.push(at(1s), 1, 7));
+    BOOST_REQUIRE(q.wake().has_value());
+    BOOST_TEST((*q.wake() > at(1s) && *q.wake() <= at(1s) + waiting_rules::max_wake_delay));
+    BOOST_TEST((next(1s) == action::none));
+    BOOST_TEST(!q.push(at(1s), 1, 7)); // it was the one that was to come
+    BOOST_TEST((q.next(*q.wake(), all) == action::contend));
+}
+
+BOOST_AUTO_TEST_CASE(a_push_matters_in_no_other_phase) {
+    BOOST_TEST(!q.push(at(0ms), 0, 0));
+    trying();
+    BOOST_TEST(!q.push(at(0ms), 0, 0));
+    q.won(at(1ms));
+    BOOST_TEST(!q.push(at(1ms), 0, 0));
+    q.released(at(2ms));
+    BOOST_TEST(!q.push(at(2ms), 0, 0));
+}
+
+BOOST_AUTO_TEST_CASE(a_push_is_wasted_when_the_key_is_found_taken) {
+    waiting();
+    BOOST_REQUIRE(q.push(at(1s), 1, 7));
+    BOOST_REQUIRE(next(1100ms) == action::contend);
+    q.begun(at(1100ms), 1);
+    BOOST_TEST(q.wasted() == 0U);
+    q.refused(at(1101ms), 5s, true, retry, 0);
+    BOOST_TEST(q.wasted() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(the_clock_wakes_when_the_key_expires) {
+    waiting(500ms);
+    BOOST_REQUIRE(q.wake().has_value());
+    BOOST_TEST((*q.wake() > at(2 * round_trip + 500ms)));
+    BOOST_TEST((*q.wake() <= at(2 * round_trip + 501ms) + waiting_rules::max_wake_delay));
+    BOOST_TEST((q.next(*q.wake(), all) == action::contend));
+}
+
+BOOST_AUTO_TEST_CASE(all_are_looked_at_now_and_then) {
+    waiting(std::nullopt);
+    BOOST_REQUIRE(q.wake().has_value());
+    BOOST_TEST((*q.wake() <= at(2 * round_trip) + waiting_rules::first_look));
+    BOOST_TEST((q.next(*q.wake(), all) == action::round));
+}
+
+BOOST_AUTO_TEST_CASE(without_pushes_it_polls) {
+    waiting(5s, false);
+    BOOST_TEST(!q.waits_at(1));
+    BOOST_REQUIRE(q.wake().has_value());
+    BOOST_TEST((*q.wake() <= at(2 * round_trip) + waiting_rules::first_backoff));
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_has_just_gone_is_tried_for_at_once_and_then_less_so) {
+    contending();
+    q.refused(at(2ms), duration(-1), true, retry, 0);
+    BOOST_TEST((next(2ms) == action::contend));
+    q.begun(at(2ms), 1);
+    q.refused(at(3ms), duration(-1), true, retry, 0);
+    BOOST_TEST((next(3ms) == action::none));
+    BOOST_REQUIRE(q.wake().has_value());
+    BOOST_TEST((*q.wake() <= at(3ms) + retry));
+}
+
+BOOST_AUTO_TEST_CASE(also_after_a_push_a_key_that_has_just_gone_is_tried_for_at_once) {
+    waiting();
+    BOOST_REQUIRE(q.push(at(1s), 1, 7));
+    BOOST_REQUIRE(next(1100ms) == action::contend);
+    q.begun(at(1100ms), 1);
+    q.refused(at(1101ms), duration(-1), true, retry, 0);
+    BOOST_TEST((next(1101ms) == action::contend));
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_connection_wakes_who_waited_for_a_push_through_it) {
+    waiting();
+    q.disconnected(at(1s), 0, 7);
+    BOOST_TEST((next(1100ms) == action::none));
+    q.disconnected(at(1s), 1, 7);
+    BOOST_TEST((next(1s + waiting_rules::max_wake_delay) == action::contend));
+}
+
+BOOST_AUTO_TEST_CASE(an_outage_is_told_unless_it_ends_in_time) {
+    waiting();
+    q.outage(at(1s));
+    BOOST_TEST(q.awaits_instances());
+    BOOST_TEST((next(999ms, {}) == action::none));
+    BOOST_TEST((next(1s, {}) == action::round)); // which fails at once
+    q.begun(at(1s));
+    q.failed();
+    q.leave(a);
+    BOOST_TEST((next(1s, {}) == action::forget));
+}
+
+BOOST_AUTO_TEST_CASE(an_outage_that_ends_is_followed_by_a_try) {
+    waiting();
+    q.outage(at(4s));
+    q.restored(at(1s), 7);
+    BOOST_TEST(!q.awaits_instances());
+    BOOST_TEST((next(1s + waiting_rules::max_wake_delay) == action::contend));
+}
+
+BOOST_AUTO_TEST_CASE(an_arbiter_that_fails_is_no_candidate_until_the_next_round) {
+    contending();
+    BOOST_TEST((q.candidates(all) == all));
+    q.arbiter_failed();
+    BOOST_TEST((q.candidates(all) == all - instance_set::only(1)));
+    BOOST_TEST((next(2ms) == action::contend));
+    q.begun(at(2ms), 0);
+    q.arbiter_failed();
+    BOOST_TEST((next(3ms) == action::contend));
+    q.begun(at(3ms), 2);
+    q.arbiter_failed();
+    BOOST_TEST((next(4ms) == action::round));
+    BOOST_TEST((q.candidates(all) == all));
+}
+
+BOOST_AUTO_TEST_CASE(who_holds_it_without_the_arbiter_is_met_where_he_has_it) {
+    contending();
+    auto const without_1 = votes({verdict::no, verdict::yes, verdict::no});
+    q.contended(at(2ms), without_1, retry, 0);
+    BOOST_TEST((next(2ms) == action::contend));
+    BOOST_TEST((q.candidates(all) == without_1.no()));
+    BOOST_TEST((q.candidates(instance_set::only(1)) == instance_set::only(1))); // rather than nowhere
+}
+
+// As seen in simulation: one down, one without the holder's key, and all contenders woke each other for ever.
+BOOST_AUTO_TEST_CASE(who_may_hold_it_without_the_arbiter_is_looked_for_where_he_may_have_it) {
+    contending();
+    q.contended(at(2ms), split, retry, 0);
+    BOOST_TEST((next(2ms) == action::contend));
+    BOOST_TEST((q.candidates(all) == split.no()));
+}
+
+BOOST_AUTO_TEST_CASE(too_few_instances_for_a_quorum_are_all_asked_at_once) {
+    waiting();
+    BOOST_TEST((next(10s, instance_set::only(1)) == action::round));
+}
+
+BOOST_AUTO_TEST_CASE(a_tenure_is_handed_on_within_its_limits_only) {
+    held();
+    BOOST_TEST(!q.hands_over(at(2ms), ttl, ttl, 64, 50ms)); // to nobody
+    BOOST_REQUIRE(q.join(b));
+    struct {
+        bool watched;
+        duration now, left, wants;
+        unsigned limit;
+        bool handed;
+    } const cases[] = {
+        {true, 2ms, ttl, ttl, 64, true},
+        {true, 2ms, ttl, ttl, 1, false},      // has served as many as it may
+        {true, 51ms, ttl, ttl, 64, false},    // for as long as it may
+        {true, 2ms, ttl, 2 * ttl, 64, false}, // not what it wants
+        {true, 2ms, ttl / 2, ttl, 64, true},  // the watchdog will see to it
+        {true, 2ms, ttl / 2 - 1ns, ttl, 64, false},
+        {false, 2ms, ttl * 95 / 100, ttl, 64, true},
+        {false, 2ms, ttl / 2, ttl, 64, false}, // nobody will extend it
+    };
+    for (auto const& k : cases) {
+        b.watched = k.watched;
+        b.ttl = k.wants;
+        BOOST_TEST(q.hands_over(at(k.now), k.left, ttl, k.limit, 50ms) == k.handed);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(nobody_stands_back_from_a_key_that_nobody_else_wants) {
+    held();
+    q.released(at(5ms));
+    BOOST_TEST((next(5ms) == action::forget));
+}
+
+BOOST_AUTO_TEST_CASE(who_met_others_stands_back_before_it_tries_again) {
+    standing_back();
+    BOOST_REQUIRE(q.wake().has_value());
+    BOOST_TEST((*q.wake() > at(1200ms) && *q.wake() <= at(1200ms) + 2 * waiting_rules::max_wake_delay));
+    BOOST_REQUIRE(q.join(b));
+    BOOST_TEST((next(1200ms) == action::none));
+    BOOST_TEST((q.next(*q.wake(), all) == action::contend));
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_queue_that_stands_back_is_forgotten_after_that) {
+    standing_back();
+    BOOST_TEST((next(1200ms) == action::none));
+    BOOST_TEST((q.next(*q.wake(), all) == action::forget));
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_tenure_is_followed_by_a_try_at_the_arbiter) {
+    held();
+    BOOST_REQUIRE(q.join(b));
+    q.lost();
+    BOOST_TEST((next(5ms) == action::contend));
+}
+
+BOOST_AUTO_TEST_CASE(all_are_let_go_without_a_word) {
+    trying();
+    BOOST_REQUIRE(q.join(b));
+    q.abandon();
+    BOOST_TEST(q.empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
