@@ -1,6 +1,7 @@
 # Which tests there are. A line here is all that a new one needs.
 holdfast_test(unit SOURCES
     unit/address_test.cpp
+    unit/arbiter_test.cpp
     unit/backoff_test.cpp
     unit/deadline_queue_test.cpp
     unit/encoder_test.cpp
@@ -10,8 +11,10 @@ holdfast_test(unit SOURCES
     unit/rules_test.cpp
     unit/server_info_test.cpp
     unit/tally_test.cpp
-    unit/tenure_test.cpp)
+    unit/tenure_test.cpp
+    unit/wait_queue_test.cpp)
 holdfast_test(simulation SECONDS 0 SOURCES
+    simulation/contention_test.cpp
     simulation/schedules_test.cpp)
 holdfast_test(integration SOURCES
     integration/bad_input_test.cpp

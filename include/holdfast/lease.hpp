@@ -16,15 +16,16 @@
 namespace holdfast {
 
 /// How a release ended. It is a result and not an error: `co_await lease.release()` does not throw, as there
-/// is nothing left to do for whom it did not go well. After it the key is not ours, or will not be for longer
-/// than its ttl.
+/// is nothing left to do for whom it did not go well. After it the key is not this lease's, or will not be for
+/// longer than its ttl.
 class release_result {
 public:
     release_result() noexcept = default;
     explicit release_result(errc code) noexcept
         : code_(make_error_code(code)) {}
 
-    /// No error: a quorum has deleted the key, and the lease had lasted until then.
+    /// No error: the lease had lasted until then, and a quorum has deleted the key, or the next waiter of this
+    /// process has it now.
     /// - errc::lease_lost: the lease had ended before, or too few instances still had our key.
     /// - errc::no_quorum: too few instances answered. Each deletes the key as soon as it can be reached, and
     ///   lets it expire if that takes longer than the ttl.
@@ -92,9 +93,10 @@ public:
         return left > lease_clock::duration::zero() ? left : lease_clock::duration::zero();
     }
 
-    /// Gives the lock back: deletes the key, where it still holds our token, on every instance that may have
-    /// it. Completes as soon as a quorum has confirmed, or cannot any more; at the latest after
-    /// twice client_options::instance_timeout.
+    /// Gives the lock back: to the next waiter of this process, at once and without I/O, while the limits of
+    /// lock_options::handoff_limit and handoff_time allow it and enough of the ttl is left. Else deletes the
+    /// key, where it still holds our token, on every instance that may have it; completes as soon as a quorum
+    /// has confirmed, or cannot any more; at the latest after twice client_options::instance_timeout.
     ///
     /// @par Handler signature  `void(release_result)`; see there for the codes.
     /// @par Cancellation  None: giving up would leave the key in the way of others for its ttl.

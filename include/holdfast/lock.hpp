@@ -20,7 +20,10 @@ namespace holdfast {
 /// Each acquire makes a lease of its own: two acquires of one lock exclude each other, also in one process,
 /// also in one coroutine (it is not recursive).
 ///
-/// @par Fairness  None: a waiter tries again after a random pause.
+/// @par Fairness  In a process, first come, first served. Only the first in the queue asks the instances; a
+///     lease that is released goes to the next in memory, as far as lock_options::handoff_limit and
+///     handoff_time allow. Between processes a fair lottery, in which the odds grow with each turn missed:
+///     nobody is passed over for ever, and no order is promised.
 /// @par Lifetimes  The lock may be destroyed while an acquire is under way. The client may too, and then the
 ///     acquire completes with errc::shut_down.
 /// @par Executor  Handlers run on their associated executor, by default the client's; never inside the call.
@@ -29,12 +32,12 @@ namespace holdfast {
 /// @par What cancelling an acquire does to the key
 /// | when the signal arrives | total | partial, terminal |
 /// |---|---|---|
-/// | not looked at yet, or between tries | completes, nothing is on the servers | the same |
-/// | handed over to be sent, no quorum yet | waits: a win is delivered, else completes (1) | completes (1) |
-/// | a quorum has granted | too late: the lease is delivered | the same |
+/// | not looked at yet, behind others, or between tries | completes, nothing is on the servers | the same |
+/// | a try for it is under way | waits: a win is delivered, else completes (1) | completes (1) |
+/// | a quorum has granted, or a holder has handed the lock on | too late: the lease is delivered | the same |
 ///
-/// (1) The key is released on every instance that may have it, before anything else that this client sends
-/// there.
+/// (1) The try goes on for the next in the queue. If there is none, the key is released on every instance that
+/// may have it, before anything else that this client sends there.
 ///
 /// An acquire that fails, for whatever reason, releases likewise what it may have taken. An instance that
 /// cannot be reached then deletes the key when it can, or lets it expire: no key lives longer than its ttl.
@@ -49,7 +52,8 @@ public:
     lock_options const& options() const noexcept { return state_->options; }
     asio::any_io_executor get_executor() const noexcept { return state_->executor; }
 
-    /// Acquires the lock, waiting for as long as somebody else holds it. An outage is not waited for.
+    /// Acquires the lock, waiting for as long as somebody else holds it. An outage is not waited for, but that
+    /// who waits already allows instances client_options::instance_timeout to come back.
     ///
     /// @code
     /// holdfast::lease lease = co_await lock.acquire(asio::cancel_after(5s));
@@ -69,7 +73,8 @@ public:
     }
 
     /// Tries once: one round to all instances, and for a lock that is held one more question to those that
-    /// said so, which the report answers (how long is its ttl, is it a lock at all).
+    /// said so, which the report answers (how long is its ttl, who has it, is it a lock at all). Where this
+    /// client has the lock itself, or has others who wait for it, the answer is known and nobody is asked.
     ///
     /// @par Handler signature, cancellation  As for acquire.
     /// @par Errors  errc::contended where acquire would wait; else as for acquire.

@@ -50,7 +50,8 @@ struct client_options {
 /// How a lock behaves. Trivially destructible, for the same reason.
 struct lock_options {
     /// How long the key lives on the servers without renewal: the longest that a crashed holder can keep
-    /// others out. min_ttl to client_options::max_ttl.
+    /// others out. A lease that a holder of this process handed on keeps that one's ttl, if that is longer.
+    /// min_ttl to client_options::max_ttl.
     std::chrono::milliseconds ttl{10'000};
     /// The longest pause before a waiter tries again where it has to guess: after a split vote, and on servers
     /// that refuse CLIENT TRACKING. The pause is random up to that. 1 ms to 60 s.

@@ -177,7 +177,7 @@ public:
         since_ = now;
         leases_ = 1;
         missed_ = failures_ = 0;
-        woken_ = cut_off_ = false;
+        woken_ = cut_off_ = gone_ = false;
         look_ = time_point::max();
         unfit_ = where_ = {};
         contested_ = std::exchange(met_others_, false);
@@ -198,9 +198,11 @@ public:
             phase_ = asked_ && front_waits() ? phase::refused : phase::to_ask;
             return;
         }
-        // Whoever holds it without the arbiter is met where it has it.
-        auto const elsewhere = a_holder && where_.empty();
+        // Whoever holds it without the arbiter is met where it has it. Else all who wait would take the arbiter
+        // in turn, in vain, and wake each other by giving it back.
+        auto const elsewhere = where_.empty() && !votes.no().empty();
         where_ = elsewhere ? votes.no() : instance_set();
+        unfit_ = unfit_ - where_; // they have answered
         wake_ = elsewhere ? now : now + backoff(longest_pause, random);
         phase_ = phase::refused;
     }
@@ -225,10 +227,10 @@ public:
         auto const gone = left && *left < duration::zero();
         if (gone) {
             // Between the two commands of one pipeline; if it goes on like that, not so fast.
-            wake_ = failures_ == 0 ? now : now + backoff(longest_pause, random);
-            ++failures_;
+            wake_ = std::exchange(gone_, true) ? now + backoff(longest_pause, random) : now;
             return;
         }
+        gone_ = false;
         auto const trusts = left && (!told || Rules::wakes_at_expiry());
         auto const expiry =
             trusts ? now + *left + std::chrono::milliseconds(1) + pause(random) : time_point::max();
@@ -344,6 +346,7 @@ private:
     action begin(time_point now, instance_set reachable) {
         if (waiters_.empty()) return action::forget;
         phase_ = phase::trying;
+        told_ = false;
         ttl_ = front().ttl;
         for_whom_ = &front();
         auto const looks = now >= look_;
@@ -396,6 +399,7 @@ private:
     bool told_ = false;    ///< a push will come
     bool woken_ = false;   ///< one has come
     bool cut_off_ = false; ///< too few instances are there
+    bool gone_ = false;    ///< the key went while it was looked at
 };
 
 using wait_queue = basic_wait_queue<waiting_rules>;

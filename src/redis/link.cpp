@@ -447,7 +447,12 @@ void link::on_lock_reply(entry& e, int type, std::string_view value) {
     if (!e.who) return;
     if (is_error(type) && value.starts_with("NOSCRIPT") && !e.whole_script) return resend_whole(std::move(e));
     auto const who = std::move(e.who);
-    if (e.answered) return;
+    if (e.answered) {
+        // A release that came late may have ended what we had asked to be told of.
+        auto const deleted = e.what == protocol::command::release && truth(type, value) == true;
+        if (deleted) owner_.on_push(instance_, who->about().key);
+        return;
+    }
     switch (e.what) {
     case protocol::command::contend:
         return on_contended(*who, e, type, value);

@@ -65,15 +65,6 @@ struct in_the_order_of_pushes : protocol::waiting_rules {
     static constexpr duration wake_delay(auto...) { return duration(1); }
 };
 
-/// As if no turn had ever been missed, and none were to be.
-struct never_older : protocol::waiting_rules {
-    static constexpr unsigned forgotten(unsigned) { return 0; }
-    static constexpr std::uint64_t forgotten(std::uint64_t random) { return random; }
-    static constexpr duration wake_delay(duration round_trip, auto... others) {
-        return protocol::waiting_rules::wake_delay(round_trip, forgotten(others)...);
-    }
-};
-
 struct for_one_waiter_only : protocol::waiting_rules {
     static constexpr bool inherits() { return false; }
 };
@@ -173,6 +164,14 @@ BOOST_AUTO_TEST_CASE(no_stand_back_is_refuted) {
     refute<greedy>("fairness");
 }
 
+// Where all messages take equally long, the one whom the server tells first is always the first to try.
+BOOST_AUTO_TEST_CASE(tries_in_the_order_of_the_pushes_are_refuted) {
+    contest_tally seen;
+    auto const found = search<in_the_order_of_pushes>(3, seen, "fairness", contest_shape{16, 2, 3, 50, true});
+    BOOST_REQUIRE(found.has_value());
+    BOOST_TEST_MESSAGE("seed " << found->seed << ": " << found->violation);
+}
+
 BOOST_AUTO_TEST_CASE(handing_over_without_end_is_refuted) {
     refute<no_end_of_handing_over>("fairness");
 }
@@ -207,9 +206,10 @@ BOOST_AUTO_TEST_CASE(tries_that_nobody_inherits_are_safe) {
 }
 
 BOOST_AUTO_TEST_CASE(crowds_share_the_key) {
-    for (auto const processes : {4U, 16U, 64U}) {
+    for (auto const& [processes, steady] :
+         {std::pair(4U, false), std::pair(16U, false), std::pair(64U, false), std::pair(16U, true)}) {
         contest_tally seen;
-        contest<protocol::waiting_rules> all(7, seen, contest_shape{processes, 2, 3, 200});
+        contest<protocol::waiting_rules> all(7, seen, contest_shape{processes, 2, 3, 200, steady});
         BOOST_TEST(all.run() == "");
         BOOST_TEST_MESSAGE(processes << " processes: " << all.cost() << " commands for a lease, "
                                      << static_cast<double>(all.leases()) / all.busy_seconds()

@@ -68,7 +68,8 @@ struct faithful_driver {
 /// A schedule for the measurements: calm, and everybody always wants the key.
 struct contest_shape {
     unsigned processes, waiters, instances;
-    unsigned turns; ///< tenures for each process
+    unsigned turns;      ///< tenures for each process
+    bool steady = false; ///< messages take equally long, so that who is told first hears first
 };
 
 template <class Rules, class Driver = faithful_driver>
@@ -79,6 +80,7 @@ public:
         , seen_(seen) {
         calm_ = shape || one_in(3);
         eager_ = shape || (calm_ && one_in(2));
+        steady_ = shape && shape->steady;
         forgetful_ = !calm_ && one_in(8);
         static constexpr std::array sizes{1U, 3U, 3U, 3U, 5U, 5U, 7U};
         instances_.resize(shape ? shape->instances : sizes[below(sizes.size())]);
@@ -335,7 +337,10 @@ private:
     }
     true_time some(duration d) { return some_of(d.count()); }
     /// Mostly about delay_, now and then more.
-    true_time travel() { return delay_.count() / 4 + some(one_in(10) ? delay_ * 3 : delay_); }
+    true_time travel() {
+        if (steady_) return delay_.count();
+        return delay_.count() / 4 + some(one_in(10) ? delay_ * 3 : delay_);
+    }
     duration max_travel() const { return delay_ / 4 + delay_ * 3; }
 
     void after(true_time t, kind what, unsigned a = 0, unsigned b = 0, std::uint64_t c = 0) {
@@ -1388,6 +1393,9 @@ private:
 
     void check_measurements() {
         if (eager_ && turns_ < turns_wanted_) fail("fairness", "a tenure is handed on for ever");
+        if (eager_ && !measured_ && turns_ >= 40 * processes_.size() && !untracked_) {
+            fail("fairness", "a process never gets the key");
+        }
         if (!measured_ || leases_measured_ < 100) return;
         ++seen_.measured;
         // Each process asks the arbiter once for each turn (SET, CACHING, PTTL), the winner all others, and it
@@ -1433,7 +1441,8 @@ public:
 private:
     std::mt19937_64 random_;
     contest_tally& seen_;
-    bool calm_ = false, eager_ = false, forgetful_ = false, freezes_ = false, untracked_ = false;
+    bool calm_ = false, eager_ = false, forgetful_ = false, steady_ = false, freezes_ = false,
+         untracked_ = false;
     duration ttl_{}, timeout_{}, delay_{}, retry_{}, handoff_time_{}, hold_{}, bound_{};
     unsigned handoff_limit_ = 1;
     std::uint64_t key_ = 0;
