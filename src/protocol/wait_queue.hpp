@@ -186,7 +186,7 @@ public:
 
     /// Too many instances refused.
     void contended(time_point now, tally const& votes, duration longest_pause, std::uint64_t random) {
-        met_others_ = true;
+        met_others_ = seen_ = true;
         // A quorum that refuses has a holder, it seems; else contenders kept each other from it.
         auto const a_holder = votes.no().size() >= votes.quorum();
         if (!a_holder) ++splits_;
@@ -212,7 +212,7 @@ public:
     void refused(time_point now, std::optional<duration> left, bool told, duration longest_pause,
                  std::uint64_t random) {
         heard_after(now - begun_);
-        contested_ = met_others_ = true;
+        contested_ = met_others_ = seen_ = true;
         if (std::exchange(woken_, false)) {
             ++wasted_;
             ++missed_;
@@ -320,8 +320,8 @@ public:
         contested_ = true;
     }
 
-    /// Whether somebody is known to have the key, or to want it: here or elsewhere.
-    bool contested() const { return contested_ || phase_ == phase::held; }
+    /// Whether somebody was seen to have the key, here or elsewhere.
+    bool seen_held() const { return seen_ || phase_ == phase::held; }
     bool held() const { return phase_ == phase::held; }
     bool trying() const { return phase_ == phase::trying; }
     /// Whether the tenure that was refused is still of use, to ask() with.
@@ -395,6 +395,7 @@ private:
     bool full_ = false;       ///< the try asks all at once
     bool contested_ = false;  ///< others want the key too
     bool met_others_ = false; ///< the same, since the last tenure
+    bool seen_ = false;       ///< the same, ever
     bool asked_ = false;
     bool told_ = false;    ///< a push will come
     bool woken_ = false;   ///< one has come

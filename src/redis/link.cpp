@@ -31,6 +31,9 @@ constexpr std::chrono::milliseconds first_reconnect_delay{20};
 constexpr std::size_t max_read_size = 16 * 1024 * 1024;
 constexpr std::size_t read_chunk = 16 * 1024;
 
+// In milliseconds, a hundred years or so: what does not fit our clock is no use to know.
+constexpr std::int64_t longest_ttl = 3'000'000'000'000;
+
 bool is_error(int type) {
     return type == static_cast<int>(resp3::simple_error) || type == static_cast<int>(resp3::blob_error);
 }
@@ -59,7 +62,7 @@ std::string message_for(boost::system::error_code ec) {
 
 /// What PTTL says; as for a key that has gone where it says nothing.
 std::int64_t to_ttl(int type, std::string_view value) {
-    return type == static_cast<int>(resp3::number) ? to_number(value) : -2;
+    return type == static_cast<int>(resp3::number) ? std::min(to_number(value), longest_ttl) : -2;
 }
 
 /// OK or null from SET, 1 or 0 from a script or a native delete; nothing for what is neither.
@@ -594,9 +597,9 @@ void link::on_watch() {
         if (now - open_->since >= timeout) {
             fail_open(errc::timed_out, "not connected yet");
             owner_.on_change();
-        } else {
-            next = std::min(next, open_->since + timeout);
         }
+        // Also what was submitted just now, by those who were told.
+        if (!open_->entries.empty()) next = std::min(next, open_->since + timeout);
     }
     quiet_ = true;
     watch(next);

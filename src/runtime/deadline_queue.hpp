@@ -53,7 +53,8 @@ public:
             if (t.when_ == when) return;
             queue_.erase(queue_.iterator_to(t));
         }
-        t.when_ = when;
+        // Each is called once in a run: who puts himself off by less than is called together waits for the next.
+        t.when_ = std::max(when, (t.exact_ ? run_now_ : run_horizon_) + lease_clock::duration(1));
         // Most deadlines are later than those before them.
         queue_.insert(queue_.cend(), t);
         arm();
@@ -67,13 +68,15 @@ public:
     /// the same batch.
     void run_due(lease_clock::time_point now) {
         armed_for_ = lease_clock::time_point::max();
-        auto const horizon = now + std::chrono::milliseconds(1);
+        run_now_ = now;
+        run_horizon_ = now + std::chrono::milliseconds(1);
         while (!queue_.empty()) {
             auto& t = *queue_.begin();
-            if (t.when_ > (t.exact_ ? now : horizon)) break;
+            if (t.when_ > (t.exact_ ? run_now_ : run_horizon_)) break;
             queue_.erase(queue_.begin());
             t.on_time(std::max(now, t.when_));
         }
+        run_now_ = run_horizon_ = none;
         arm();
     }
 
@@ -99,12 +102,16 @@ private:
         timer_.async_wait(run_);
     }
 
+    /// So long ago that it changes nothing.
+    static constexpr lease_clock::time_point none{};
+
     asio::steady_timer timer_;
     std::function<void(boost::system::error_code)> run_;
     boost::intrusive::multiset<timed, boost::intrusive::compare<by_time>,
                                boost::intrusive::constant_time_size<false>>
         queue_;
     lease_clock::time_point armed_for_ = lease_clock::time_point::max();
+    lease_clock::time_point run_now_ = none, run_horizon_ = none; ///< while run_due() is at it
     bool stopped_ = false;
 };
 

@@ -49,7 +49,7 @@ operation::operation(engine& e)
 operation::~operation() = default;
 
 void operation::on_time(lease_clock::time_point) {
-    engine_.give_up_acquire(*this, engine_.known_to_be_held(*queue) ? errc::timeout : errc::no_quorum);
+    engine_.give_up_acquire(*this, engine_.waited_for_a_holder(*this) ? errc::timeout : errc::no_quorum);
 }
 
 void holding::on_answer(unsigned instance, protocol::command c, std::uint32_t round, redis::answer const& a) {
@@ -671,6 +671,8 @@ void engine::finish_shutdown_if_done() {
             std::all_of(links_.begin(), links_.end(), [](auto const& l) { return l->settled(); });
         if (releasing_ > 0 || !settled) return;
         stopped_ = true;
+        // Those that stand back would keep their lock, and so this engine: their time does not come any more.
+        for (auto* const q : keys_.all()) forget(*q);
         deadlines_.stop();
         for (auto const& l : links_) l->stop();
     }

@@ -126,7 +126,7 @@ private:
     void leave(operation&, errc);
     void give_up_acquire(operation&, errc);
     void fail_acquire(operation&, errc);
-    bool known_to_be_held(key_queue const&) const;
+    bool waited_for_a_holder(operation const&) const;
     key_queue::findings& findings_of(key_queue&);
     void note(key_queue&, unsigned instance, redis::answer const&);
     errc reason_of(unsigned instance) const;

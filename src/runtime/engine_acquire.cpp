@@ -58,6 +58,7 @@ void engine::start_acquire(operation& op) {
     auto& q = queue_for(op.lock);
     op.queue = &q;
     op.tries_before = q.machine.tries();
+    op.tenures_before = q.tenures - (q.machine.held() ? 1 : 0);
     op.where = operation::stage::queued;
     auto const first = q.machine.empty() && !q.machine.held();
     if (!q.machine.join(op)) return fail_acquire(op, errc::contended);
@@ -72,6 +73,7 @@ key_queue& engine::queue_for(detail::lock_state_ptr const& lock) {
     q.machine = protocol::wait_queue(static_cast<unsigned>(links_.size()));
     q.lock = lock;
     q.hash = hash;
+    q.tenures = 0;
     keys_.insert(q);
     return q;
 }
@@ -196,6 +198,8 @@ void engine::on_try_answer(holding& h, unsigned instance, protocol::command c, r
 void engine::on_won(holding& h) {
     auto& q = *h.queue;
     auto& op = static_cast<operation&>(q.machine.won(lease_clock::now()));
+    ++q.tenures;
+    h.machine.watch(op.watched); // the try may have been begun for another
     grant(op, h);
     settle(q, time());
 }
@@ -231,12 +235,18 @@ void engine::on_try_failed(holding& h, protocol::event why) {
         break;
     case protocol::event::arbiter_failed:
         q.machine.arbiter_failed();
+        if (op.cancel_requested) leave(op, errc::cancelled);
         detach(q);
         break;
     default: {
         q.machine.failed();
         auto const cause = why == protocol::event::expired ? errc::expired : common_cause(q);
         leave(op, op.cancel_requested ? errc::cancelled : cause);
+        // It was made for all who were there when it began: they have waited as long, and fare no better.
+        auto const ttl = h.machine.ttl();
+        while (!q.machine.empty() && front(q).started <= q.asked && front(q).ttl <= ttl) {
+            leave(front(q), cause);
+        }
         detach(q);
         break;
     }
@@ -383,8 +393,10 @@ void engine::fail_acquire(operation& op, errc why) {
 }
 
 // Held is what somebody has said; silence is not.
-bool engine::known_to_be_held(key_queue const& q) const {
-    return q.machine.contested() || (q.machine.trying() && !q.tenure->machine.votes().no().empty());
+bool engine::waited_for_a_holder(operation const& op) const {
+    auto const& q = *op.queue;
+    return q.tenures != op.tenures_before || q.machine.seen_held() ||
+           (q.machine.trying() && !q.tenure->machine.votes().no().empty());
 }
 
 //
@@ -463,7 +475,7 @@ std::shared_ptr<report const> engine::make_report(operation const& op) const {
                 if (r->holder.empty()) r->holder = noted.holder;
             } else if (votes.yes().contains(i)) {
                 one.what = outcome::granted;
-            } else if (!votes.pending().contains(i)) {
+            } else if (noted.noted || votes.failed().contains(i)) {
                 auto const why = noted.why != errc{} ? noted.why : reason_of(i);
                 one.what = why == errc::unreachable ? outcome::unreachable
                            : why == errc::timed_out ? outcome::timed_out

@@ -59,6 +59,7 @@ public:
     protocol::wait_queue machine;
     detail::lock_state_ptr lock; ///< one of the locks on the key
     std::size_t hash = 0;
+    unsigned tenures = 0; ///< won by this client
     holding_ptr tenure;
     lease_clock::time_point asked{}; ///< when the round began
     std::unique_ptr<findings> found;
@@ -84,10 +85,7 @@ public:
         constexpr std::size_t worth_it = 1024;
         if (set_.bucket_count() > worth_it && set_.size() < set_.bucket_count() / 16) set_.rehash(0);
     }
-    template <class Visit>
-    void for_each(Visit&& visit) {
-        for (auto* q : set_) visit(*q);
-    }
+    std::vector<key_queue*> all() const { return {set_.begin(), set_.end()}; }
 
 private:
     struct sought {

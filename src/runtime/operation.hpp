@@ -59,7 +59,7 @@ public:
     detail::lock_state_ptr lock;
     detail::wait_limit limit;
     lease_clock::time_point started{}, give_up{};
-    unsigned tries_before = 0; ///< of the queue, when this came to it
+    unsigned tenures_before = 0, tries_before = 0; ///< of the queue, when this came to it
     key_queue* queue = nullptr;
 };
 

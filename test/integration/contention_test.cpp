@@ -2,6 +2,7 @@
 // Everybody gets it, one at a time, whoever dies, freezes, deletes or cancels meanwhile; and nothing is left over.
 #include "integration/party.hpp"
 #include "support/net.hpp"
+#include "support/proxy.hpp"
 #include "support/wait.hpp"
 
 #include <boost/asio/as_tuple.hpp>
@@ -1247,6 +1248,135 @@ BOOST_AUTO_TEST_CASE(a_refusal_does_not_tell_the_value_of_a_foreign_key) {
     BOOST_REQUIRE(e.report() != nullptr);
     BOOST_TEST(e.report()->holder.empty());
     BOOST_TEST(e.what().find(foreigner::token) == std::string::npos, e.what());
+}
+
+// A try goes on for the next in the queue when the one that it was begun for has left; its options do not.
+BOOST_AUTO_TEST_CASE(a_lease_has_the_watchdog_of_its_own_call) {
+    for (auto const watched : {true, false}) {
+        BOOST_TEST_CONTEXT("watchdog " << watched) {
+            server one;
+            proxy wire(one);
+            party p({address(wire.address())});
+            BOOST_REQUIRE(p.all_up());
+            waiting first;
+            waiting second;
+            wire.hold_replies();
+            first.start(p.locks.make_lock("k", {.ttl = 600ms, .watchdog = !watched}));
+            second.start(p.locks.make_lock("k", {.ttl = 600ms, .watchdog = watched}));
+            BOOST_REQUIRE(waits(p));
+            first.signal.emit(asio::cancellation_type::terminal);
+            BOOST_REQUIRE(p.until([&] { return first.done; }));
+            wire.resume();
+            BOOST_REQUIRE(p.until([&] { return second.done; }));
+            BOOST_TEST(!second.how, second.how.what());
+            auto const end = second.held.deadline();
+            p.pass(end);
+            BOOST_TEST(second.held.held() == watched);
+        }
+    }
+}
+
+// However many there are, they have all waited for as long.
+BOOST_AUTO_TEST_CASE(silent_servers_are_told_to_the_whole_queue_at_once) {
+    fleet servers(3);
+    servers.freeze(3);
+    // Slow to be given up: the waiters must not wait for that.
+    party p(servers, {.instance_timeout = 200ms, .connect_timeout = 30s});
+    std::array<waiting, 6> queue;
+    for (auto& w : queue) w.start(p.locks.make_lock("k", long_lived));
+    BOOST_TEST(p.until(
+        [&] { return std::all_of(queue.begin(), queue.end(), [](waiting const& w) { return w.done; }); }));
+    for (auto const& w : queue) BOOST_TEST((w.how == condition::unavailable), w.how.what());
+}
+
+// The last of its work is done when it is shut down, also where a queue was about to go on.
+BOOST_AUTO_TEST_CASE(a_client_that_stands_back_can_end) {
+    fleet servers(1);
+    party other(servers);
+    asio::io_context context;
+    {
+        auto held = other.hold("k");
+        client locks(context.get_executor(), addresses_of(servers), patient());
+        waiting w;
+        w.start(locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(run_until(context, [&] { return locks.stats().waiters == 1; }));
+        BOOST_TEST(other.releases(held));
+        BOOST_REQUIRE(run_until(context, [&] { return w.done; }));
+        BOOST_TEST(!w.how, w.how.what());
+    }
+    // Nothing of it is left to run.
+    context.restart();
+    context.run_for(10s);
+    BOOST_TEST(context.stopped());
+    BOOST_TEST(other.sees_no_keys(servers[0]));
+}
+
+BOOST_AUTO_TEST_CASE(whose_time_is_up_between_two_holders_was_kept_by_a_holder) {
+    server one;
+    proxy wire(one);
+    party p({address(wire.address())});
+    BOOST_REQUIRE(p.all_up());
+    lock_options const no_handoff{.ttl = 60s, .handoff_limit = 1};
+    auto held = p.hold("k", no_handoff);
+    waiting w;
+    w.start_for(p.locks.make_lock("k", no_handoff), 300ms);
+    BOOST_REQUIRE(waits(p));
+    // The release, and all that follows it, is not answered while the time lasts.
+    wire.hold_replies();
+    held = {};
+    BOOST_REQUIRE(p.until([&] { return w.done; }));
+    BOOST_TEST((w.how == errc::timeout), w.how.what());
+    wire.resume();
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_expires_in_three_hundred_years_is_waited_for) {
+    server one;
+    redis_cli cli(one);
+    party p({address(one.address())});
+    for (auto const* const ttl : {"9223372036854", "13000000000000"}) {
+        BOOST_TEST_CONTEXT("PX " << ttl) {
+            BOOST_TEST(!cli.command({"SET", "k", "foreign", "PX", ttl}).is_error());
+            waiting w;
+            w.start(p.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(waits(p));
+            auto const rounds = p.locks.stats().rounds;
+            p.pass(lease_clock::now() + 300ms);
+            BOOST_TEST(p.locks.stats().rounds <= rounds + 2);
+            BOOST_TEST(cli.del("k"));
+            check_gets(p, w);
+        }
+    }
+}
+
+// The shortest ttl, whose renewals fall due as fast as they fail.
+BOOST_AUTO_TEST_CASE(the_shortest_leases_are_lost_when_their_servers_go) {
+    server one;
+    party p({address(one.address())});
+    std::array<waiting, 60> all;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        all[i].start(p.locks.make_lock("k" + std::to_string(i), {.ttl = min_ttl}));
+    }
+    BOOST_REQUIRE(p.until(
+        [&] { return std::all_of(all.begin(), all.end(), [](waiting const& w) { return w.done; }); }));
+    one.kill();
+    BOOST_TEST(p.until([&] { return p.locks.stats().held == 0; }));
+}
+
+// The own lease is lost while another waits, and the next try goes to one instance alone.
+BOOST_AUTO_TEST_CASE(instances_that_were_not_asked_are_not_called_unreachable) {
+    fleet servers(3);
+    party p(servers);
+    auto held = p.hold("k", {.ttl = 300ms});
+    waiting w;
+    w.start_for(p.locks.make_lock("k", {.ttl = 300ms}), 1s);
+    BOOST_REQUIRE(waits(p));
+    for (server& one : servers) redis_cli(one).set("k", "foreign", 60s);
+    BOOST_REQUIRE(p.until([&] { return w.done; }));
+    BOOST_TEST((w.how == errc::timeout), w.how.what());
+    BOOST_REQUIRE(w.how.report() != nullptr);
+    for (auto const& i : w.how.report()->instances) {
+        BOOST_TEST((i.what == outcome::held || i.what == outcome::unanswered), w.how.what());
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(it_is_asked_once_what_is_in_the_way) {
     contending();
     q.refused(at(2ms), 5s, true, retry, 0);
     BOOST_TEST((next(2ms) == action::none));
-    BOOST_TEST(q.contested());
+    BOOST_TEST(q.seen_held());
 }
 
 BOOST_AUTO_TEST_CASE(who_leaves_before_the_question_leaves_nothing) {
