@@ -326,8 +326,6 @@ public:
     bool trying() const { return phase_ == phase::trying; }
     /// Whether the tenure that was refused is still of use, to ask() with.
     bool asks() const { return phase_ == phase::to_ask || phase_ == phase::asking; }
-    /// A number that grows with each lease of a tenure, from 1.
-    unsigned leases() const { return leases_; }
     unsigned tries() const { return tries_; }
     unsigned wasted() const { return wasted_; }
     unsigned splits() const { return splits_; }

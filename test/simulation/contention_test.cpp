@@ -3,50 +3,30 @@
 // HOLDFAST_SCHEDULES is how many schedules are tried (20,000 by default; give millions for a night),
 // HOLDFAST_SEED the first one's seed. A failure names the seed that shows it again.
 #include "simulation/contest.hpp"
+#include "simulation/search.hpp"
 
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace {
 
 using namespace holdfast;
 using namespace holdfast::test;
 
-std::uint64_t number_from(char const* variable, std::uint64_t otherwise) {
-    auto const* const text = std::getenv(variable);
-    return text != nullptr ? std::stoull(text) : otherwise;
-}
-
-struct finding {
-    std::uint64_t seed;
-    std::string violation;
-};
-
-/// The first schedule that violates `property`, or any property if that is empty.
+/// What a schedule of a seed violates under these rules, with this driver.
 template <class Rules, class Driver = faithful_driver>
-std::optional<finding> search(std::uint64_t schedules, contest_tally& seen, std::string_view property = {},
-                              std::optional<contest_shape> shape = std::nullopt) {
-    auto const first = number_from("HOLDFAST_SEED", 1);
-    for (auto seed = first; seed < first + schedules; ++seed) {
-        auto v = contest<Rules, Driver>(seed, seen, shape).run();
-        if (!v.empty() && v.starts_with(property)) return finding{seed, std::move(v)};
-    }
-    return std::nullopt;
+auto under(contest_tally& seen, std::optional<contest_shape> shape = std::nullopt) {
+    return [&seen, shape](std::uint64_t seed) { return contest<Rules, Driver>(seed, seen, shape).run(); };
 }
 
-/// Broken rules and drivers must be found out, by the property that they break.
 template <class Rules, class Driver = faithful_driver>
 void refute(std::string_view property) {
     contest_tally seen;
-    auto const found = search<Rules, Driver>(20'000, seen, property);
-    BOOST_REQUIRE(found.has_value());
-    BOOST_TEST_MESSAGE("seed " << found->seed << ": " << found->violation);
+    test::refute(under<Rules, Driver>(seen), property);
 }
 
 struct deaf_to_expiry : protocol::waiting_rules {
@@ -99,7 +79,8 @@ BOOST_AUTO_TEST_SUITE(contention)
 
 BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
     contest_tally seen;
-    auto const found = search<protocol::waiting_rules>(number_from("HOLDFAST_SCHEDULES", 20'000), seen);
+    auto const found =
+        search(number_from("HOLDFAST_SCHEDULES", 20'000), under<protocol::waiting_rules>(seen));
     BOOST_TEST(!found.has_value(),
                "seed " << (found ? found->seed : 0) << ": " << (found ? found->violation : std::string()));
     BOOST_TEST_MESSAGE(
@@ -167,7 +148,8 @@ BOOST_AUTO_TEST_CASE(no_stand_back_is_refuted) {
 // Where all messages take equally long, the one whom the server tells first is always the first to try.
 BOOST_AUTO_TEST_CASE(tries_in_the_order_of_the_pushes_are_refuted) {
     contest_tally seen;
-    auto const found = search<in_the_order_of_pushes>(3, seen, "fairness", contest_shape{16, 2, 3, 50, true});
+    auto const found =
+        search(3, under<in_the_order_of_pushes>(seen, contest_shape{16, 2, 3, 50, true}), "fairness");
     BOOST_REQUIRE(found.has_value());
     BOOST_TEST_MESSAGE("seed " << found->seed << ": " << found->violation);
 }
@@ -199,7 +181,7 @@ BOOST_AUTO_TEST_CASE(a_turn_lost_with_its_waiter_is_refuted) {
 // A try that is taken back and made again costs time, but breaks no promise.
 BOOST_AUTO_TEST_CASE(tries_that_nobody_inherits_are_safe) {
     contest_tally seen;
-    auto const found = search<for_one_waiter_only>(2'000, seen);
+    auto const found = search(2'000, under<for_one_waiter_only>(seen));
     BOOST_TEST(!found.has_value(),
                "seed " << (found ? found->seed : 0) << ": " << (found ? found->violation : std::string()));
     BOOST_TEST(seen.given_up > 0U);
