@@ -79,8 +79,7 @@ BOOST_AUTO_TEST_SUITE(contention)
 
 BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
     contest_tally seen;
-    auto const found =
-        search(number_from("HOLDFAST_SCHEDULES", 20'000), under<protocol::waiting_rules>(seen));
+    auto const found = search(schedules_to_try(), under<protocol::waiting_rules>(seen));
     BOOST_TEST(!found.has_value(),
                "seed " << (found ? found->seed : 0) << ": " << (found ? found->violation : std::string()));
     BOOST_TEST_MESSAGE(

@@ -71,8 +71,7 @@ BOOST_AUTO_TEST_SUITE(schedules)
 
 BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
     tally_of_events seen;
-    auto const found =
-        search(number_from("HOLDFAST_SCHEDULES", 20'000), under<protocol::redlock_rules>(seen));
+    auto const found = search(schedules_to_try(), under<protocol::redlock_rules>(seen));
     BOOST_TEST(!found.has_value(),
                "seed " << (found ? found->seed : 0) << ": " << (found ? found->violation : std::string()));
     BOOST_TEST_MESSAGE("won " << seen.won << ", contended " << seen.contended << ", no quorum "

@@ -18,6 +18,16 @@ inline std::uint64_t number_from(char const* variable, std::uint64_t otherwise) 
     return text != nullptr ? std::stoull(text) : otherwise;
 }
 
+/// HOLDFAST_SCHEDULES; less under a sanitizer, which has nothing to find in one thread that the first thousands
+/// do not show.
+inline std::uint64_t schedules_to_try() {
+#if defined(HOLDFAST_TEST_SANITIZED)
+    return number_from("HOLDFAST_SCHEDULES", 5'000);
+#else
+    return number_from("HOLDFAST_SCHEDULES", 20'000);
+#endif
+}
+
 struct finding {
     std::uint64_t seed;
     std::string violation;
