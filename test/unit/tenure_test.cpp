@@ -32,14 +32,17 @@ using phase = machine::phase;
 namespace holdfast::protocol {
 
 std::ostream& operator<<(std::ostream& out, event e) {
-    constexpr std::array names{"none",     "won",       "contended",   "no_quorum",
-                               "expired",  "cancelled", "renewal_due", "extended",
-                               "ext_fail", "lost",      "released",    "unconfirmed"};
+    constexpr std::array names{"none",       "won",         "contended",   "no_quorum",
+                               "expired",    "cancelled",   "arbiter_won", "arbiter_refused",
+                               "arb_failed", "renewal_due", "extended",    "ext_fail",
+                               "lost",       "released",    "unconfirmed"};
+    static_assert(names.size() == static_cast<std::size_t>(event::release_unconfirmed) + 1);
     return out << names[static_cast<std::size_t>(e)];
 }
 
 std::ostream& operator<<(std::ostream& out, command c) {
-    constexpr std::array names{"acquire", "extend", "release", "heal", "inspect"};
+    constexpr std::array names{"acquire", "extend", "release", "heal", "contend", "inspect"};
+    static_assert(names.size() == static_cast<std::size_t>(command::inspect) + 1);
     return out << names[static_cast<std::size_t>(c)];
 }
 
@@ -105,6 +108,7 @@ std::string text(step const& s) {
         if (!more.empty()) t += ' ' + more;
     };
     if (!s.acquire.empty()) add("acquire", text(s.acquire));
+    if (!s.contend.empty()) add("contend", text(s.contend));
     if (!s.extend.empty()) add("extend", text(s.extend));
     if (!s.heal.empty()) add("heal", text(s.heal));
     if (!s.release.empty()) add("release", text(s.release));
@@ -550,6 +554,90 @@ BOOST_AUTO_TEST_CASE(the_first_answer_that_rules_out_a_quorum_defeats) {
         BOOST_TEST(m.where() == phase::over);
         for (unsigned i = needed; i < n; ++i) BOOST_TEST(answer(m, command::acquire, i, yes) == "nothing");
     }
+}
+
+/// Asks instance 1 alone.
+machine contending() {
+    machine m(3, ttl, true);
+    BOOST_TEST(text(m.contend(at(0s), 1)) == "contend 1");
+    BOOST_TEST(text(m.maybe_held()) == "1");
+    return m;
+}
+
+BOOST_AUTO_TEST_CASE(the_arbiter_is_asked_alone_and_the_others_when_it_has_granted) {
+    auto m = contending();
+    BOOST_TEST(answer(m, command::contend, 1, verdict::yes) == "arbiter_won");
+    BOOST_TEST(m.where() == phase::acquiring);
+    BOOST_TEST(text(m.ask_rest(at(2s), of("012"))) == "acquire 02");
+    BOOST_TEST(answer(m, command::acquire, 2, verdict::yes, 3s) == "won");
+    // It is valid from before the first request, to the arbiter.
+    BOOST_TEST((m.deadline() == at(valid)));
+    BOOST_TEST(text(m.maybe_held()) == "012");
+}
+
+BOOST_AUTO_TEST_CASE(what_the_arbiter_does_not_grant_ends_the_try) {
+    struct row {
+        verdict v;
+        std::string_view comes_out, maybe_held;
+    };
+    // An arbiter whose answer is not known may have granted.
+    for (auto const& r : {row{verdict::no, "arbiter_refused", ""}, row{verdict::unsent, "arbiter_failed", ""},
+                          row{verdict::refused, "arbiter_failed", ""},
+                          row{verdict::unknown, "release 1 arbiter_failed", "1"}}) {
+        BOOST_TEST_CONTEXT(r.v) {
+            auto m = contending();
+            BOOST_TEST(answer(m, command::contend, 1, r.v) == r.comes_out);
+            BOOST_TEST(m.where() == phase::over);
+            BOOST_TEST(text(m.maybe_held()) == r.maybe_held);
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_only_instance_is_its_own_arbiter) {
+    machine m(1, ttl, true);
+    BOOST_TEST(text(m.contend(at(0s), 0)) == "contend 0");
+    BOOST_TEST(answer(m, command::contend, 0, verdict::yes) == "arbiter_won");
+    BOOST_TEST(text(m.ask_rest(at(1s), of("0"))) == "won");
+}
+
+BOOST_AUTO_TEST_CASE(an_arbiter_alone_is_no_quorum) {
+    auto refused = contending();
+    answer(refused, command::contend, 1, verdict::yes);
+    refused.ask_rest(at(1s), of("012"));
+    answer(refused, command::acquire, 0, verdict::no);
+    BOOST_TEST(answer(refused, command::acquire, 2, verdict::no) == "release 1 contended");
+
+    auto lonely = contending();
+    answer(lonely, command::contend, 1, verdict::yes);
+    BOOST_TEST(text(lonely.ask_rest(at(1s), of("1"))) == "release 1 no_quorum");
+}
+
+BOOST_AUTO_TEST_CASE(a_try_at_an_arbiter_that_is_given_up_is_released_there) {
+    auto m = contending();
+    BOOST_TEST(text(m.cancel()) == "release 1 cancelled");
+    BOOST_TEST(answer(m, command::contend, 1, verdict::yes) == "nothing");
+    BOOST_TEST(text(m.maybe_held()) == "1");
+}
+
+// It does not mean that all servers are slower than the ttl is long: the next arbiter may be fast.
+BOOST_AUTO_TEST_CASE(a_slow_arbiter_is_not_called_an_expiry) {
+    auto silent = contending();
+    BOOST_TEST((silent.wake() == at(valid)));
+    BOOST_TEST(text(silent.time(at(valid))) == "release 1 arbiter_failed");
+
+    auto slow = contending();
+    answer(slow, command::contend, 1, verdict::yes, 9s);
+    slow.ask_rest(at(9s), of("012"));
+    BOOST_TEST(answer(slow, command::acquire, 0, verdict::yes, valid) == "release 012 arbiter_failed");
+}
+
+BOOST_AUTO_TEST_CASE(a_tenure_is_watched_for_whom_it_is_held) {
+    auto m = held(false);
+    BOOST_TEST((m.wake() == at(told)));
+    m.watch(true);
+    BOOST_TEST((m.wake() == at(renewal(0s))));
+    m.watch(false);
+    BOOST_TEST((m.wake() == at(told)));
 }
 
 BOOST_AUTO_TEST_CASE(a_tie_of_four_is_contended_and_releases_what_it_had) {
