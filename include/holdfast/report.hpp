@@ -44,7 +44,8 @@ struct report {
     unsigned quorum = 0;
     unsigned attempts = 0;              ///< tries made for the key by this client meanwhile
     std::chrono::nanoseconds waited{0}; ///< from the call to its end
-    /// Who had the key: "this client", or the label of another one. Empty if nobody, or not known.
+    /// Who had the key: "this client", or the label of another one. Empty if nobody, or not known. The label
+    /// is of whom a waiter met first: in a long wait it may have become somebody else's turn.
     std::string holder{};
     std::vector<instance_report> instances;
 

@@ -174,6 +174,7 @@ public:
     waiter& won(time_point now) {
         heard_after(now - begun_);
         phase_ = phase::held;
+        ++tenures_;
         since_ = now;
         leases_ = 1;
         missed_ = failures_ = 0;
@@ -327,6 +328,8 @@ public:
     /// Whether the tenure that was refused is still of use, to ask() with.
     bool asks() const { return phase_ == phase::to_ask || phase_ == phase::asking; }
     unsigned tries() const { return tries_; }
+    /// How many of them were won.
+    unsigned tenures() const { return tenures_; }
     unsigned wasted() const { return wasted_; }
     unsigned splits() const { return splits_; }
 
@@ -384,7 +387,7 @@ private:
     unsigned configured_;
     unsigned arbiter_ = 0;
     unsigned leases_ = 0;
-    unsigned tries_ = 0;
+    unsigned tries_ = 0, tenures_ = 0;
     unsigned failures_ = 0; ///< in a row, of what backs off
     unsigned missed_ = 0;   ///< turns of others since our last
     unsigned wasted_ = 0, splits_ = 0;

@@ -29,7 +29,7 @@ std::string shown(std::string_view key) {
     constexpr std::size_t most = 64;
     std::string text(key.substr(0, most));
     std::replace_if(
-        text.begin(), text.end(), [](char c) { return c < ' ' || c == 0x7f; }, '?');
+        text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
     return '"' + text + (key.size() > most ? "...\"" : "\"");
 }
 

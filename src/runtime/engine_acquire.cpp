@@ -58,7 +58,7 @@ void engine::start_acquire(operation& op) {
     auto& q = queue_for(op.lock);
     op.queue = &q;
     op.tries_before = q.machine.tries();
-    op.tenures_before = q.tenures - (q.machine.held() ? 1 : 0);
+    op.tenures_before = q.machine.tenures() - (q.machine.held() ? 1 : 0);
     op.where = operation::stage::queued;
     auto const first = q.machine.empty() && !q.machine.held();
     if (!q.machine.join(op)) return fail_acquire(op, errc::contended);
@@ -73,7 +73,6 @@ key_queue& engine::queue_for(detail::lock_state_ptr const& lock) {
     q.machine = protocol::wait_queue(static_cast<unsigned>(links_.size()));
     q.lock = lock;
     q.hash = hash;
-    q.tenures = 0;
     keys_.insert(q);
     return q;
 }
@@ -198,7 +197,6 @@ void engine::on_try_answer(holding& h, unsigned instance, protocol::command c, r
 void engine::on_won(holding& h) {
     auto& q = *h.queue;
     auto& op = static_cast<operation&>(q.machine.won(lease_clock::now()));
-    ++q.tenures;
     h.machine.watch(op.watched); // the try may have been begun for another
     grant(op, h);
     settle(q, time());
@@ -395,7 +393,7 @@ void engine::fail_acquire(operation& op, errc why) {
 // Held is what somebody has said; silence is not.
 bool engine::waited_for_a_holder(operation const& op) const {
     auto const& q = *op.queue;
-    return q.tenures != op.tenures_before || q.machine.seen_held() ||
+    return q.machine.tenures() != op.tenures_before || q.machine.seen_held() ||
            (q.machine.trying() && !q.tenure->machine.votes().no().empty());
 }
 

@@ -59,7 +59,6 @@ public:
     protocol::wait_queue machine;
     detail::lock_state_ptr lock; ///< one of the locks on the key
     std::size_t hash = 0;
-    unsigned tenures = 0; ///< won by this client
     holding_ptr tenure;
     lease_clock::time_point asked{}; ///< when the round began
     std::unique_ptr<findings> found;

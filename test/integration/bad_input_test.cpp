@@ -162,6 +162,21 @@ BOOST_AUTO_TEST_CASE(a_ttl_must_be_in_its_range) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_handoff_must_be_in_its_range) {
+    server redis;
+    party p({redis.address()});
+    for (auto const limit : {0U, 65'536U, ~0U}) {
+        check_throws(errc::invalid_options, {"handoff_limit", std::to_string(limit), "65535"},
+                     [&] { (void)p.locks.make_lock("k", {.handoff_limit = limit}); });
+    }
+    for (auto const time : {-1ms, 60'001ms, std::chrono::milliseconds::max()}) {
+        check_throws(errc::invalid_options, {"handoff_time", std::to_string(time.count()) + " ms", "60000"},
+                     [&] { (void)p.locks.make_lock("k", {.handoff_time = time}); });
+    }
+    BOOST_CHECK_NO_THROW((void)p.locks.make_lock("k", {.handoff_limit = 1, .handoff_time = 0ms}));
+    BOOST_CHECK_NO_THROW((void)p.locks.make_lock("k", {.handoff_limit = 65'535, .handoff_time = 60s}));
+}
+
 BOOST_AUTO_TEST_CASE(each_client_option_must_be_in_its_range) {
     struct mistake {
         char const* name;
@@ -185,6 +200,12 @@ BOOST_AUTO_TEST_CASE(each_client_option_must_be_in_its_range) {
     mistakes.push_back({"key_prefix", "1024", [&](client_options& o) { o.key_prefix = prefix; }});
     for (char const* name : {"", "two words", "line\nfeed", "caf\xc3\xa9", "del\x7f"})
         mistakes.push_back({"name", name, [name](client_options& o) { o.name = name; }});
+    std::string const label(max_label_size + 1, 'l');
+    // A colon ends the label in a token.
+    for (std::string_view const bad : {std::string_view(label), std::string_view("two words"),
+                                       std::string_view("a:b"), std::string_view("caf\xc3\xa9")})
+        mistakes.push_back(
+            {"owner_label", std::string(bad), [bad](client_options& o) { o.owner_label = bad; }});
 
     asio::io_context context;
     for (auto const& m : mistakes) {
@@ -201,8 +222,12 @@ BOOST_AUTO_TEST_CASE(each_client_option_must_be_in_its_range) {
                          .max_ttl = min_ttl,
                          .max_kept_releases = 1};
     BOOST_CHECK_NO_THROW(client(context.get_executor(), {address("127.0.0.1:1")}, least));
-    client_options most{
-        .instance_timeout = 60s, .connect_timeout = 60s, .reconnect_delay = 60s, .max_ttl = 24h};
+    std::string_view const longest_label(label.data(), max_label_size);
+    client_options most{.instance_timeout = 60s,
+                        .connect_timeout = 60s,
+                        .reconnect_delay = 60s,
+                        .max_ttl = 24h,
+                        .owner_label = longest_label};
     BOOST_CHECK_NO_THROW(client(context.get_executor(), {address("127.0.0.1:1")}, most));
 }
 

@@ -1379,4 +1379,36 @@ BOOST_AUTO_TEST_CASE(instances_that_were_not_asked_are_not_called_unreachable) {
     }
 }
 
+// Cancelled in a way that must have no effect, it waits for its try, and not for one at the next arbiter.
+BOOST_AUTO_TEST_CASE(a_total_cancellation_does_not_wait_for_another_arbiter) {
+    fleet servers(3);
+    std::vector<std::unique_ptr<proxy>> wires;
+    std::vector<address> addresses;
+    for (server& one : servers) {
+        wires.push_back(std::make_unique<proxy>(one));
+        addresses.emplace_back(wires.back()->address());
+    }
+    party p(addresses);
+    foreigner f(servers);
+    f.hold("k");
+    waiting w;
+    w.start(p.locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(waits_for_push(p, f));
+    for (auto& wire : wires) wire->hold_requests();
+    f.del("k");
+    // SET, CACHING, PTTL: the arbiter's wire has the try.
+    auto arbiter = wires.end();
+    BOOST_REQUIRE(p.until([&] {
+        arbiter = std::find_if(wires.begin(), wires.end(),
+                               [](auto const& wire) { return wire->commands_held() >= 3; });
+        return arbiter != wires.end();
+    }));
+    w.signal.emit(asio::cancellation_type::total);
+    (*arbiter)->cut();
+    for (auto& wire : wires) wire->resume();
+    BOOST_REQUIRE(p.until([&] { return w.done; }));
+    BOOST_TEST((w.how == errc::cancelled), w.how.what());
+    check_nothing_left(p, servers);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
