@@ -42,6 +42,10 @@ public:
             return "the key holds something that is not a lock";
         case errc::duplicate_instance:
             return "two configured addresses lead to one server";
+        case errc::quarantined:
+            return "the instance may have forgotten earlier locks, so its votes do not count";
+        case errc::invalid_fence:
+            return "the counter of the key's fences is unusable";
         case errc::rejected:
             return "the instance rejects the command";
         case errc::invalid_key:

@@ -60,6 +60,8 @@ char const* to_string(outcome o) noexcept {
         return "timed out";
     case outcome::rejected:
         return "rejected";
+    case outcome::quarantined:
+        return "quarantined";
     }
     return "?";
 }

@@ -8,6 +8,8 @@ char const* to_string(instance_state s) noexcept {
         return "connecting";
     case instance_state::up:
         return "up";
+    case instance_state::quarantined:
+        return "quarantined";
     case instance_state::suspect:
         return "suspect";
     case instance_state::down:

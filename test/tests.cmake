@@ -6,6 +6,7 @@ holdfast_test(unit SOURCES
     unit/deadline_queue_test.cpp
     unit/encoder_test.cpp
     unit/error_test.cpp
+    unit/fence_gate_test.cpp
     unit/instance_set_test.cpp
     unit/report_test.cpp
     unit/rules_test.cpp

@@ -3,6 +3,7 @@
 
 #include <holdfast/address.hpp>
 #include <holdfast/detail/initiate.hpp>
+#include <holdfast/detail/section.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/lease.hpp>
 #include <holdfast/lock.hpp>
@@ -15,6 +16,7 @@
 
 #include <memory>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -59,6 +61,51 @@ public:
     /// @throws system_error  errc::invalid_key, errc::invalid_options; what() names the value.
     lock make_lock(std::string_view key) const;
     lock make_lock(std::string_view key, lock_options const& options) const;
+
+    /// A critical section: acquires the lock on `key`, runs `body`, and releases the lock on every way out.
+    ///
+    /// @code
+    /// int left = co_await locks.run("seat:12", {.ttl = 10s}, [&](holdfast::lease& l) -> asio::awaitable<int> {
+    ///     co_return co_await book(seat, l.fence());
+    /// });
+    /// @endcode
+    ///
+    /// When the lease cannot be kept, `body` is cancelled (terminal), lock_options::grace before the deadline
+    /// at the latest, so that it has ended by then if it heeds that. run() waits for it in any case, so nothing
+    /// that `body` refers to is left behind, and then releases. `body` may share() the lease with coroutines
+    /// that outlive it; the lock is then kept until the last of those is done.
+    ///
+    /// @param body  Called with `lease&`, gives an `asio::awaitable<T>`; T is default-constructible, or void. Kept
+    ///     until the end, so a lambda's captures last as long as its coroutine.
+    ///
+    /// g++ 12 destroys a lambda twice that is written into a co_await expression and captures by value what
+    /// has a destructor. There, such a body does not compile here: capture by reference (the section ends before
+    /// what is around it), or give the lambda a name first, and pass it as it is (it is copied) or as
+    /// `std::ref(body)`.
+    ///
+    /// @par Handler signature  `void(std::exception_ptr, T)`, as of asio::co_spawn: co_await throws.
+    /// @par Errors  The first of these that there is:
+    ///   - what lock::acquire fails with; `body` is then not called;
+    ///   - what `body` throws, except for a cancellation after the lease was lost;
+    ///   - errc::lease_lost: it was lost before `body` ended, or found to be lost when it was released. What
+    ///     `body` has done was perhaps not done alone.
+    ///   A release that a quorum has not confirmed is no error: the key goes with its ttl.
+    /// @par Cancellation  total, partial, terminal while it acquires, by the table of `lock`. After that partial
+    ///     and terminal: `body` is cancelled (terminal), run() waits for it, releases, and ends as `body` did. The
+    ///     release is not cancelled.
+    /// @par Executor  `body` runs on the executor of the handler: with co_await, that of the caller's coroutine.
+    /// @throws system_error  From the call itself, as of make_lock().
+    template <class Body, asio::completion_token_for<typename detail::section_traits<Body>::signature> Token =
+                              asio::deferred_t>
+    [[nodiscard]] auto run(std::string_view key, lock_options const& options, Body&& body,
+                           Token&& token = {}) {
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+        static_assert(std::is_lvalue_reference_v<Body> || std::is_trivially_destructible_v<Body>,
+                      "g++ 12 would destroy this body twice: give it a name first, and pass that");
+#endif
+        return asio::async_initiate<Token, typename detail::section_traits<Body>::signature>(
+            detail::initiate_run{executor_}, token, make_lock(key, options), std::forward<Body>(body));
+    }
 
     /// Ends the client: new and waiting acquires complete with errc::shut_down, leases are told that they are
     /// lost and are released, then the connections are closed.

@@ -40,7 +40,9 @@ enum class errc {
     read_only,          ///< the instance is a replica
     wrong_type,         ///< the key holds something that is not a string, so it is nobody's lock
     duplicate_instance, ///< two configured addresses lead to one server
-    rejected,           ///< any other error that the server answered with; the report quotes it
+    quarantined,        ///< the instance may have forgotten what it granted: its votes do not count for now
+    invalid_fence, ///< the counter beside the key, from which fences come, holds no number, or one too large
+    rejected,      ///< any other error that the server answered with; the report quotes it
 
     invalid_key,     ///< empty, or longer than max_key_size
     invalid_options, ///< a value out of its range; the message names it

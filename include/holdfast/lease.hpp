@@ -10,6 +10,9 @@
 #include <boost/asio/deferred.hpp>
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -52,6 +55,11 @@ private:
 /// A lease that was moved from, or default-constructed, is empty: held() is false, and the asynchronous
 /// functions throw errc::lease_released from the call itself.
 ///
+/// What a paused holder can and cannot be promised: a process that was stopped past the deadline (a debugger, a
+/// full machine, a suspend) finds held() false at the first look, lost() tells as soon as the event loop runs,
+/// and release() says errc::lease_lost. What it does *without* looking nobody can prevent from here: a request
+/// that was on its way arrives late. For that there is fence(): the resource itself rejects a late holder.
+///
 /// @par Lifetimes  Operations share the lease's state: the object may be destroyed while one is under way.
 ///     An extend ends first; the lease is then released, and a lost() that waits ends with
 ///     errc::lease_released.
@@ -77,9 +85,7 @@ public:
 
     /// Whether the lock is ours now: not released, not lost, and before the deadline. Reads the clock; no
     /// I/O.
-    bool held() const noexcept {
-        return core_ && !core_->over.load(std::memory_order_acquire) && lease_clock::now() < deadline();
-    }
+    bool held() const noexcept { return core_ && !over() && lease_clock::now() < deadline(); }
 
     /// Until when the lock is ours unless it is extended.
     lease_clock::time_point deadline() const noexcept {
@@ -88,10 +94,34 @@ public:
 
     /// What is left until the deadline; zero when the lease is over.
     lease_clock::duration remaining() const noexcept {
-        if (!core_ || core_->over.load(std::memory_order_acquire)) return lease_clock::duration::zero();
+        if (!core_ || over()) return lease_clock::duration::zero();
         auto const left = deadline() - lease_clock::now();
         return left > lease_clock::duration::zero() ? left : lease_clock::duration::zero();
     }
+
+    /// A number that grows with every lease on the key, whoever gets it, where lock_options::fencing is on;
+    /// else 0. Hand it with each request to the resource that the lock protects, which rejects a smaller one
+    /// than it has seen (see fence_gate.hpp), and so whatever comes from a holder that is late. Below 2^63. No
+    /// I/O.
+    ///
+    /// No two leases on a key have one number, and a lease that begins after another was given has a greater
+    /// one, whatever clocks, pauses and networks do, for as long as the instances keep their counters; the
+    /// assumptions are in doc/safety.md.
+    std::uint64_t fence() const noexcept { return core_ ? core_->fence : 0; }
+
+    /// Another lease object on this same lease, for another coroutine that works under it. The lease lasts
+    /// until the last of them has been released or destroyed; release() of one that is not the last gives up
+    /// that one alone, without I/O. Everything else concerns all of them. Costs an allocation or two.
+    /// @throws system_error  errc::lease_released for an empty lease, or one that was released.
+    lease share();
+
+    /// Renews the lease only for as long as `wanted()` says so. It is asked before each renewal of the watchdog,
+    /// on the client's executor and from whatever thread runs that, so it must be quick and may not call the
+    /// lease. Once it says no, or throws, there is no more renewal, and the lease ends at its deadline, of which
+    /// the holder is told by lost(). So a worker that has stopped making progress does not hold for ever; see also
+    /// lock_options::max_hold.
+    /// @throws system_error  errc::lease_released for an empty lease.
+    void renew_while(std::function<bool()> wanted);
 
     /// Gives the lock back: to the next waiter of this process, at once and without I/O, while the limits of
     /// lock_options::handoff_limit and handoff_time allow it and enough of the ttl is left. Else deletes the
@@ -102,7 +132,8 @@ public:
     /// @par Cancellation  None: giving up would leave the key in the way of others for its ttl.
     template <asio::completion_token_for<void(release_result)> Token = asio::deferred_t>
     [[nodiscard]] auto release(Token&& token = {}) {
-        return asio::async_initiate<Token, void(release_result)>(detail::initiate_release{checked()}, token);
+        return asio::async_initiate<Token, void(release_result)>(
+            detail::initiate_release{{checked()}, share_}, token);
     }
 
     /// Extends the lease now, to a whole ttl from now; the watchdog does this by itself, and where it is just
@@ -119,7 +150,7 @@ public:
     ///     sent, and if it wins, the deadline moves all the same.
     template <asio::completion_token_for<void(error)> Token = asio::deferred_t>
     [[nodiscard]] auto extend(Token&& token = {}) {
-        return asio::async_initiate<Token, void(error)>(detail::initiate_extend{checked()}, token);
+        return asio::async_initiate<Token, void(error)>(detail::initiate_extend{{checked()}}, token);
     }
 
     /// Waits for the lease to be lost. Told no later than the deadline, by a timer that waits for no server;
@@ -130,16 +161,29 @@ public:
     /// @par Cancellation  total, partial, terminal: the wait ends; the lease is as it was.
     template <asio::completion_token_for<void(error)> Token = asio::deferred_t>
     [[nodiscard]] auto lost(Token&& token = {}) {
-        return asio::async_initiate<Token, void(error)>(detail::initiate_lost{checked()}, token);
+        return lost(std::chrono::nanoseconds(0), std::forward<Token>(token));
+    }
+
+    /// As lost(), and at the latest when no more than `ahead` is left until the deadline: as long as renewals
+    /// succeed the deadline moves on, so this tells that the lease cannot be kept, while it still lasts. With an
+    /// `ahead` of more than half of the ttl it may tell that before a renewal.
+    template <asio::completion_token_for<void(error)> Token = asio::deferred_t>
+    [[nodiscard]] auto lost(std::chrono::nanoseconds ahead, Token&& token = {}) {
+        return asio::async_initiate<Token, void(error)>(detail::initiate_lost{{checked()}}, token, ahead);
     }
 
 private:
+    bool over() const noexcept {
+        return core_->over.load(std::memory_order_acquire) || (share_ && share_->released.load());
+    }
+
     detail::lease_ref checked() const {
         if (!core_) throw_error(errc::lease_released);
         return core_;
     }
 
     detail::lease_ref core_;
+    std::shared_ptr<detail::lease_share> share_; ///< where there are several
 };
 
 } // namespace holdfast

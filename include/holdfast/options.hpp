@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace holdfast {
@@ -19,6 +20,15 @@ inline constexpr std::size_t max_label_size = 31;
 /// The largest handoff_limit.
 inline constexpr unsigned max_handoff_limit = 65'535;
 
+/// What a client makes of an instance that has restarted. Redlock assumes that an instance keeps a key for its
+/// ttl; one that restarts forgets what was not on its disk, and could grant to one what another holds. A server
+/// with `appendonly yes` and `appendfsync always`, before and after, forgets nothing and is not meant here.
+enum class restart_guard : std::uint8_t {
+    off,      ///< it votes at once
+    observed, ///< after a restart in the client's life its votes do not count for client_options::max_ttl
+    strict,   ///< the same, and when the client connects for the first time: it cannot know what was before
+};
+
 /// How a client works. Trivially destructible on purpose: g++ 12 destroys other aggregates twice when they
 /// are written inside a co_await expression.
 struct client_options {
@@ -31,6 +41,13 @@ struct client_options {
     std::chrono::milliseconds reconnect_delay{1'000};
     /// The longest ttl that a lock of this client may ask for. min_ttl to 24 h.
     std::chrono::milliseconds max_ttl{300'000};
+    /// Safe only if max_ttl covers the locks of all the clients that share the instances.
+    restart_guard on_restart = restart_guard::observed;
+    /// Whether the instances are asked for their time about every second. One whose clock has jumped ahead has
+    /// expired keys too early; its votes do not count for max_ttl.
+    bool watch_clocks = true;
+    /// How long an instance remembers the fence of a key that nobody locks. max_ttl to 366 days.
+    std::chrono::milliseconds fence_ttl{24 * 3'600'000};
     /// How many releases are kept for an instance that cannot be reached; older ones are left to their ttl.
     /// At least 1.
     std::size_t max_kept_releases = 100'000;
@@ -59,6 +76,17 @@ struct lock_options {
     /// Whether the lease is extended, at least every ttl / 3, for as long as it lives. If not, it ends at its
     /// first deadline unless extend() is called.
     bool watchdog = true;
+    /// Whether leases have a fence(): a number that grows with every lease on the key. Costs the servers a
+    /// script in the place of a SET. Needs the right to run scripts and to use the key `{key}:fence`, or
+    /// `key:fence` where the key has a hash tag of its own; the two keys must not be locks themselves.
+    bool fencing = false;
+    /// When a lease ends at the latest, counted from when it was given, whatever is done to extend it: so that
+    /// a holder that hangs does not hold for ever. Its holder is told as of any loss. Zero: no limit. Else
+    /// min_ttl or more.
+    std::chrono::milliseconds max_hold{0};
+    /// How long before the deadline client::run() cancels a section whose lease cannot be kept. Negative: a
+    /// tenth of the ttl. Up to half of the ttl.
+    std::chrono::milliseconds grace{-1};
     /// How many leases one ownership of the key on the servers may serve: a lease that is released goes to the
     /// next waiter of this process in memory, until the limit is reached and other processes get their turn.
     /// 1 switches it off. 1 to max_handoff_limit.

@@ -18,6 +18,7 @@ enum class outcome : std::uint8_t {
     unreachable, ///< no connection, or it broke
     timed_out,   ///< connected, and silent for longer than instance_timeout
     rejected,    ///< the server answered with an error of its own
+    quarantined, ///< its votes do not count for now: see instance_state::quarantined
 };
 
 char const* to_string(outcome) noexcept;

@@ -1,6 +1,8 @@
 #ifndef HOLDFAST_STATS_HPP
 #define HOLDFAST_STATS_HPP
 
+#include <holdfast/clock.hpp>
+
 #include <boost/system/error_code.hpp>
 
 #include <cstdint>
@@ -21,6 +23,7 @@ struct stats {
     std::uint64_t pushes = 0;           ///< wake-ups of a waiting queue by an instance
     std::uint64_t wasted_wakeups = 0;   ///< tries after such a wake-up that found the key taken
     std::uint64_t split_votes = 0;      ///< rounds in which contenders kept each other from a quorum
+    std::uint64_t raises = 0;           ///< rounds more for a fence, where instances had counted differently
     std::uint64_t commands = 0;         ///< commands sent to the instances
     std::uint64_t batches = 0;          ///< pipelines they travelled in
     std::uint64_t releases_dropped = 0; ///< releases for an unreachable instance that were left to the ttl
@@ -37,8 +40,11 @@ struct stats {
 enum class instance_state : std::uint8_t {
     connecting, ///< the first connection is being made: commands wait for it, instance_timeout at most
     up,         ///< connected, probed, answering
-    suspect,    ///< connected, but an answer is overdue: its votes are done without until it answers again
-    down,       ///< not connected: tried again with growing pauses
+    /// As up, but it may have forgotten keys before their time, so its grants do not count: after a restart
+    /// (client_options::on_restart) or a jump of its clock (client_options::watch_clocks), for max_ttl.
+    quarantined,
+    suspect, ///< connected, but an answer is overdue: its votes are done without until it answers again
+    down,    ///< not connected: tried again with growing pauses
 };
 
 char const* to_string(instance_state) noexcept;
@@ -50,7 +56,9 @@ struct instance_status {
     /// Why it is not up; no error where it is.
     boost::system::error_code reason;
     std::string message; ///< the reason in words: the server's own where it has given one
-    std::string server;  ///< product and version, for example "valkey 9.1.2"; empty before the first probe
+    /// quarantined: until when.
+    lease_clock::time_point quarantined_until{};
+    std::string server; ///< product and version, for example "valkey 9.1.2"; empty before the first probe
     std::uint64_t connections = 0;   ///< how often a connection came up
     std::uint64_t kept_releases = 0; ///< releases that wait for it to come back
 };

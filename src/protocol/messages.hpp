@@ -12,6 +12,7 @@ enum class command : std::uint8_t {
     release, ///< delete the key if it still holds our token
     heal,    ///< as acquire, on an instance that lost the key of a lease that is held
     contend, ///< as acquire, and if that is refused: how long for, and tell us when the key changes
+    raise,   ///< let the fence's counter be at least ours, if the key still holds our token
     inspect, ///< the key's time to live, type and holder, to tell a waiter what it waits for
 };
 

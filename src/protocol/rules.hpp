@@ -45,6 +45,14 @@ struct redlock_rules {
     /// Whether an instance that no longer has our key may get it back. Only after a quorum of the others has
     /// extended: before that, somebody else may be the rightful owner.
     static constexpr bool may_heal(bool extension_won) { return extension_won; }
+
+    /// Whether a quorum must hold a tenure's number, and not only have granted.
+    static constexpr bool levels() { return true; }
+
+    /// Whether a grant that comes while others are being raised, with a greater number than ours, makes ours
+    /// as great. If it counted without, two tenures could have one number: it may have given ours to another
+    /// tenure just before.
+    static constexpr bool late_grant_lifts() { return true; }
 };
 
 /// How much before the deadline a holder is told of its loss, so that it has been told by the deadline.

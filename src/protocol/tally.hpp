@@ -38,6 +38,13 @@ public:
         return true;
     }
 
+    /// An instance that had said yes turns out not to: as if it had answered so.
+    void retract(unsigned instance, verdict v) {
+        yes_.erase(instance);
+        pending_.insert(instance);
+        count(instance, v);
+    }
+
     bool won() const { return yes_.size() >= quorum_; }
     /// No answer that may still come can make a quorum.
     bool impossible() const { return yes_.size() + pending_.size() < quorum_; }

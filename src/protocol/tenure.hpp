@@ -1,5 +1,5 @@
 // One ownership of a key on the instances, from the first request to the last release: the rounds of acquire,
-// extend, heal and release as one machine. It is told what happened and when, and says what to send and what
+// raise, extend, heal and release as one machine. It is told what happened and when, and says what to send and what
 // to tell the owner. It does no I/O, reads no clock and allocates nothing, so it runs in simulation as it
 // does in production.
 #ifndef HOLDFAST_PROTOCOL_TENURE_HPP
@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace holdfast::protocol {
 
@@ -37,7 +38,7 @@ enum class event : std::uint8_t {
 
 /// What the driver must do now: send these commands (in this order), then tell the owner.
 struct step {
-    instance_set acquire{}, contend{}, extend{}, heal{}, release{};
+    instance_set acquire{}, contend{}, raise{}, extend{}, heal{}, release{};
     event what = event::none;
 };
 
@@ -59,6 +60,13 @@ public:
         , watched_(watched) {}
     basic_tenure(unsigned configured, duration ttl, bool watched)
         : basic_tenure(configured, ttl, watched, renewal_period(ttl)) {}
+
+    /// It is to have a fence: instances count, and are asked for a number of at least `hint`, where they find
+    /// that credible. To be called before the first round.
+    void number_from(std::uint64_t hint) {
+        fenced_ = true;
+        number_ = hint;
+    }
 
     /// Asks every instance that can be reached; `now` is read before anything is sent.
     step acquire(time_point now, instance_set reachable) {
@@ -84,7 +92,7 @@ public:
     step ask_rest(time_point now, instance_set reachable) {
         round_ = tally(configured_, Rules::quorum(configured_, reachable.size()), reachable | arbiter_);
         arbiter_.for_each([this](unsigned i) { round_.count(i, verdict::yes); });
-        if (round_.won()) return win(now);
+        if (round_.won()) return win(now); // alone, and so with the number that it gave
         if (round_.impossible()) return fail_acquire(event::no_quorum);
         auto const rest = reachable - arbiter_;
         maybe_held_ = maybe_held_ | rest;
@@ -94,7 +102,7 @@ public:
     /// Asks for a later deadline. Only while held; one extension at a time (extending()).
     step extend(time_point now, instance_set reachable) {
         if (auto const gone = expire(now)) return *gone;
-        ++extension_;
+        ++round_number_;
         extending_ = true;
         extension_won_ = false;
         sent_ = now;
@@ -122,18 +130,21 @@ public:
         return {.release = owed, .what = end_acquire(event::cancelled)};
     }
 
-    /// An instance answered, or is known not to. `extension` is the number that extension() had when an
-    /// extend command was sent, and is ignored for the others. `now` is a time point, or a function that
-    /// reads one: most answers decide nothing, and need no time.
+    /// An instance answered, or is known not to. `round` is what round_number() was when an extend or raise
+    /// command was sent, and is ignored for the others. `now` is a time point, or a function that reads one:
+    /// most answers decide nothing, and need no time. `number` comes with a grant that has a fence.
     template <class Now>
-    step answer(command c, std::uint32_t extension, unsigned instance, verdict v, Now now) {
+    step answer(command c, std::uint32_t round, unsigned instance, verdict v, Now now,
+                std::uint64_t number = 0) {
         switch (c) {
         case command::acquire:
-            return acquire_answer(instance, v, now);
+            return acquire_answer(instance, v, now, number);
         case command::contend:
-            return contend_answer(instance, v);
+            return contend_answer(instance, v, number);
+        case command::raise:
+            return raise_answer(round, instance, v, now);
         case command::extend:
-            return extension == extension_ ? extend_answer(instance, v, now) : step{};
+            return round == round_number_ ? extend_answer(instance, v, now) : step{};
         case command::heal:
             return heal_answer(instance, v);
         case command::release:
@@ -180,7 +191,11 @@ public:
 
     phase where() const { return phase_; }
     bool extending() const { return extending_; }
-    std::uint32_t extension() const { return extension_; }
+    /// Of the extension or raise that was begun last.
+    std::uint32_t round_number() const { return round_number_; }
+    bool fenced() const { return fenced_; }
+    /// The tenure's number. Before the first grant the hint, which the instances may ignore.
+    std::uint64_t number() const { return number_; }
     time_point deadline() const { return deadline_; }
     duration ttl() const { return ttl_; }
     /// The votes of the round that was started last.
@@ -196,16 +211,62 @@ private:
     }
 
     template <class Now>
-    step acquire_answer(unsigned instance, verdict v, Now now) {
+    step acquire_answer(unsigned instance, verdict v, Now now, std::uint64_t number) {
         // A grant stays owed a release until that is confirmed; an unknown outcome counts as a possible
         // grant.
         if (v == verdict::no || v == verdict::unsent || v == verdict::refused) maybe_held_.erase(instance);
         if (phase_ != phase::acquiring || !round_.count(instance, v)) return {};
-        if (round_.won()) return win(read(now));
-        if (round_.impossible()) {
-            return fail_acquire(round_.too_few_answered() ? event::no_quorum : event::contended);
+        if (v != verdict::yes) return judge_acquire();
+        auto const lifted = fenced_ && count(instance, number);
+        if (!round_.won() && !raising_) return {};
+        if (!fenced_ || !Rules::levels()) return win(read(now));
+        return level(lifted, instance, now);
+    }
+
+    step judge_acquire() {
+        if (!round_.impossible()) return {};
+        return fail_acquire(round_.too_few_answered() ? event::no_quorum : event::contended);
+    }
+
+    /// Takes an instance's number. True: ours is greater than before.
+    bool count(unsigned instance, std::uint64_t number) {
+        if (number == number_ && numbered_) {
+            level_.insert(instance);
+        } else if (raising_ && number > number_ && !Rules::late_grant_lifts()) {
+            level_.insert(instance);
+        } else if (number > number_ || !numbered_) {
+            number_ = number;
+            level_ = instance_set::only(instance);
+            return std::exchange(numbered_, true);
         }
-        return {};
+        return false;
+    }
+
+    /// A quorum has granted. It must also hold our number: a later tenure might else be given the same or a
+    /// smaller one by instances that know nothing of ours. Those that hold less are raised.
+    template <class Now>
+    step level(bool lifted, unsigned instance, Now now) {
+        if (level_.size() >= round_.quorum()) return win(read(now));
+        auto behind = instance_set::only(instance);
+        if (!std::exchange(raising_, true) || lifted) {
+            behind = round_.yes();
+            ++round_number_;
+        }
+        return {.raise = behind - level_};
+    }
+
+    template <class Now>
+    step raise_answer(std::uint32_t round, unsigned instance, verdict v, Now now) {
+        if (v == verdict::no) maybe_held_.erase(instance);
+        if (phase_ != phase::acquiring || !round_.yes().contains(instance)) return {};
+        if (v == verdict::yes) {
+            if (round == round_number_) level_.insert(instance);
+            return level_.size() >= round_.quorum() ? win(read(now)) : step{};
+        }
+        // It has lost the key since it granted it, or does not answer: no grant any more.
+        level_.erase(instance);
+        round_.retract(instance, v);
+        return judge_acquire();
     }
 
     step win(time_point now) {
@@ -220,12 +281,13 @@ private:
     /// One slow arbiter does not mean that all are.
     event too_slow() const { return arbiter_.empty() ? event::expired : event::arbiter_failed; }
 
-    step contend_answer(unsigned instance, verdict v) {
+    step contend_answer(unsigned instance, verdict v, std::uint64_t number) {
         if (v == verdict::no || v == verdict::unsent || v == verdict::refused) maybe_held_.erase(instance);
         if (phase_ != phase::acquiring) return {};
         round_.count(instance, v);
         switch (v) {
         case verdict::yes:
+            if (fenced_) count(instance, number);
             return {.what = event::arbiter_won};
         case verdict::no:
             return {.what = end_acquire(event::arbiter_refused)};
@@ -324,12 +386,17 @@ private:
 
     tally round_;
     instance_set maybe_held_, arbiter_;
+    instance_set level_; ///< where our number, or more, is known to be held
     unsigned configured_;
-    std::uint32_t extension_ = 0;
+    std::uint32_t round_number_ = 0;
+    std::uint64_t number_ = 0;
     duration ttl_, period_;
     time_point sent_{}, deadline_{}, renewal_{};
     phase phase_ = phase::acquiring;
     bool watched_;
+    bool fenced_ = false;
+    bool numbered_ = false; ///< number_ is an instance's, and not the hint
+    bool raising_ = false;
     bool extending_ = false;
     bool extension_won_ = false;
     bool lost_ = false;

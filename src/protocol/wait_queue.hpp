@@ -70,6 +70,7 @@ using waiter_hook = boost::intrusive::list_base_hook<boost::intrusive::tag<struc
 struct waiter : waiter_hook {
     duration ttl{};
     bool watched = true; ///< whether its lease will be extended
+    bool fenced = false; ///< whether its lease is to have a fence
     bool waits = true;   ///< if not, it wants to know at once
 };
 
@@ -300,7 +301,7 @@ public:
     /// Whether the lease that ends now is followed by another of the same tenure, of which `left` is left.
     bool hands_over(time_point now, duration left, duration ttl, unsigned limit, duration longest) const {
         return phase_ == phase::held && !waiters_.empty() && front().ttl <= ttl &&
-               Rules::may_hand_over(leases_, limit, now - since_, longest) &&
+               (fenced_ || !front().fenced) && Rules::may_hand_over(leases_, limit, now - since_, longest) &&
                Rules::suffices(left, front().ttl, front().watched);
     }
     /// The waiter whose the next lease is.
@@ -308,6 +309,8 @@ public:
         ++leases_;
         return pop();
     }
+    /// How many leases the tenure has served before the present one.
+    unsigned handoffs() const { return leases_ - 1; }
     /// The tenure is given up.
     void released(time_point now) {
         phase_ = phase::ready;
@@ -349,6 +352,7 @@ private:
         phase_ = phase::trying;
         told_ = false;
         ttl_ = front().ttl;
+        fenced_ = front().fenced;
         for_whom_ = &front();
         auto const looks = now >= look_;
         if (looks) {
@@ -368,7 +372,7 @@ private:
         return w;
     }
 
-    bool serves(waiter const& w) const { return w.ttl <= ttl_; }
+    bool serves(waiter const& w) const { return w.ttl <= ttl_ && (fenced_ || !w.fenced); }
     bool front_waits() const { return waiters_.empty() || front().waits; }
     duration pause(std::uint64_t random) const { return Rules::wake_delay(round_trip_, missed_, random); }
     duration backoff(duration longest, std::uint64_t random) {
@@ -393,6 +397,7 @@ private:
     unsigned wasted_ = 0, splits_ = 0;
     instance_set unfit_, where_;
     phase phase_ = phase::ready;
+    bool fenced_ = false;     ///< the try or the tenure is
     bool full_ = false;       ///< the try asks all at once
     bool contested_ = false;  ///< others want the key too
     bool met_others_ = false; ///< the same, since the last tenure

@@ -18,31 +18,64 @@ std::string digest(std::string_view script) {
 }
 
 void encode_script(boost::redis::request& to, std::string_view script, std::string const& sha, bool whole,
-                   auto const&... key_and_arguments) {
+                   int keys, auto const&... keys_and_arguments) {
     if (whole) {
-        to.push("EVAL", script, 1, key_and_arguments...);
+        to.push("EVAL", script, keys, keys_and_arguments...);
     } else {
-        to.push("EVALSHA", sha, 1, key_and_arguments...);
+        to.push("EVALSHA", sha, keys, keys_and_arguments...);
+    }
+}
+
+/// Valid until the next call.
+std::string_view fence_key(std::string_view key) {
+    static thread_local std::string name;
+    name_fence_key(name, key);
+    return name;
+}
+
+void encode_acquire(boost::redis::request& to, subject const& s, bool whole) {
+    static std::string const sha = digest(fenced_acquire_script);
+    if (s.fenced()) {
+        encode_script(to, fenced_acquire_script, sha, whole, 2, s.key, fence_key(s.key), s.token,
+                      s.ttl.count(), s.number, s.fence_ttl.count());
+    } else {
+        to.push("SET", s.key, s.token, "NX", "PX", s.ttl.count());
     }
 }
 
 } // namespace
 
+void name_fence_key(std::string& name, std::string_view key) {
+    // https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/ ("Hash tags")
+    auto const open = key.find('{');
+    auto const close = open == key.npos ? key.npos : key.find('}', open);
+    auto const tagged = close != key.npos && close > open + 1;
+    name.clear();
+    if (!tagged) name += '{';
+    name += key;
+    name += tagged ? ":fence" : "}:fence";
+}
+
 void encode(boost::redis::request& to, protocol::command c, dialect d, subject const& s, bool whole_script) {
     static std::string const release_sha = digest(release_script);
     static std::string const extend_sha = digest(extend_script);
+    static std::string const raise_sha = digest(raise_script);
     using protocol::command;
     switch (c) {
     case command::contend:
-        encode_contend(to, s, false);
+        encode_contend(to, s, false, whole_script);
         break;
     case command::acquire:
     case command::heal:
-        to.push("SET", s.key, s.token, "NX", "PX", s.ttl.count());
+        encode_acquire(to, s, whole_script);
+        break;
+    case command::raise:
+        encode_script(to, raise_script, raise_sha, whole_script, 2, s.key, fence_key(s.key), s.token,
+                      s.number, s.fence_ttl.count());
         break;
     case command::extend:
         if (d == dialect::scripts) {
-            encode_script(to, extend_script, extend_sha, whole_script, s.key, s.token, s.ttl.count());
+            encode_script(to, extend_script, extend_sha, whole_script, 1, s.key, s.token, s.ttl.count());
         } else {
             to.push("SET", s.key, s.token, "IFEQ", s.token, "PX", s.ttl.count());
         }
@@ -53,7 +86,7 @@ void encode(boost::redis::request& to, protocol::command c, dialect d, subject c
         } else if (d == dialect::delex) {
             to.push("DELEX", s.key, "IFEQ", s.token);
         } else {
-            encode_script(to, release_script, release_sha, whole_script, s.key, s.token);
+            encode_script(to, release_script, release_sha, whole_script, 1, s.key, s.token);
         }
         break;
     case command::inspect:
@@ -65,8 +98,8 @@ void encode(boost::redis::request& to, protocol::command c, dialect d, subject c
     }
 }
 
-void encode_contend(boost::redis::request& to, subject const& s, bool tracked) {
-    to.push("SET", s.key, s.token, "NX", "PX", s.ttl.count());
+void encode_contend(boost::redis::request& to, subject const& s, bool tracked, bool whole_script) {
+    encode_acquire(to, s, whole_script);
     if (tracked) to.push("CLIENT", "CACHING", "YES");
     to.push("PTTL", s.key);
 }

@@ -19,6 +19,11 @@ namespace holdfast::redis {
 struct subject {
     std::string_view key, token;
     std::chrono::milliseconds ttl{0};
+    /// How long an instance keeps its count of the key's tenures; zero where they have no fences.
+    std::chrono::milliseconds fence_ttl{0};
+    std::uint64_t number = 0; ///< of the tenure; before the first grant the hint
+
+    bool fenced() const { return fence_ttl.count() != 0; }
 };
 
 struct answer {
@@ -29,6 +34,7 @@ struct answer {
     bool ttl_known = false;
     std::optional<std::chrono::milliseconds> ttl_left{};
     bool told = false;         ///< contend: a push will come when the key changes
+    std::uint64_t number = 0;  ///< a grant with a fence: what the instance has counted to
     std::string_view holder{}; ///< inspect: the holder's label, valid during the call
 };
 
@@ -39,6 +45,9 @@ public:
     exchange& operator=(exchange const&) = delete;
 
     virtual subject about() const noexcept = 0;
+    /// Whether a command that sets the key is still to be carried out by a server that did not know its
+    /// script.
+    virtual bool still_wants(protocol::command) const noexcept = 0;
     /// Exactly once for each command submitted. `round` is what was given with it.
     virtual void on_answer(unsigned instance, protocol::command, std::uint32_t round, answer const&) = 0;
 

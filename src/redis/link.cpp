@@ -1,6 +1,7 @@
 #include "redis/link.hpp"
 
 #include "protocol/backoff.hpp"
+#include "protocol/fence.hpp"
 #include "protocol/rules.hpp"
 #include "redis/token.hpp"
 
@@ -63,6 +64,10 @@ std::string message_for(boost::system::error_code ec) {
 /// What PTTL says; as for a key that has gone where it says nothing.
 std::int64_t to_ttl(int type, std::string_view value) {
     return type == static_cast<int>(resp3::number) ? std::min(to_number(value), longest_ttl) : -2;
+}
+
+bool is_unknown_script(int type, std::string_view value) {
+    return is_error(type) && value.starts_with("NOSCRIPT");
 }
 
 /// OK or null from SET, 1 or 0 from a script or a native delete; nothing for what is neither.
@@ -162,6 +167,8 @@ struct link::session : std::enable_shared_from_this<session> {
                 link_->on_replied(b);
             } else if (event == any_adapter::parse_event::node && node.depth == 0) {
                 link_->on_reply(b, static_cast<int>(node.data_type), node.value);
+            } else if (event == any_adapter::parse_event::node && node.depth == 1) {
+                link_->on_part(b, node.value);
             }
         };
         connection_.async_exec(b.request, any_adapter(std::move(adapter)),
@@ -195,6 +202,8 @@ link::link(asio::any_io_executor executor, unsigned instance, link_options optio
     , instance_(instance)
     , reconnect_timer_(executor)
     , open_(std::make_shared<batch>())
+    , restarts_(options_.on_restart != restart_guard::off, options_.on_restart == restart_guard::strict)
+    , clock_(options_.max_ttl)
     , watch_timer_(executor) {
     status_.address = options_.address.to_string();
 }
@@ -236,6 +245,7 @@ void link::connect() {
     probed_ = false;
     refused_ = false;
     tracking_ = false;
+    asking_time_ = false;
     session_ = std::make_shared<session>(executor_, *this);
     session_->run(options_);
     probe();
@@ -259,6 +269,16 @@ void link::probe() {
     ask(purpose::tracking, "CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP");
     ask(purpose::load, "SCRIPT", "LOAD", release_script);
     ask(purpose::load, "SCRIPT", "LOAD", extend_script);
+    ask(purpose::load, "SCRIPT", "LOAD", fenced_acquire_script);
+    ask(purpose::load, "SCRIPT", "LOAD", raise_script);
+    // Who may not ask is taken to be told no.
+    logs_each_write_ = false;
+    ask(purpose::fsync, "CONFIG", "GET", "appendfsync");
+    if (options_.watch_clocks) {
+        ask(purpose::time, "TIME");
+        time_asked_ = lease_clock::now();
+        asking_time_ = true;
+    }
     ask(purpose::info, "INFO");
     // The connection may take its time, and after that the answer.
     b->since = clock::now() + 2 * options_.connect_timeout; // to resolve, and to connect
@@ -324,7 +344,52 @@ void link::set_state(instance_state state, errc why, std::string message) {
 
 instance_status link::status() const {
     std::lock_guard const lock(status_mutex_);
-    return status_;
+    auto s = status_;
+    if (s.state == instance_state::up && s.quarantined_until > lease_clock::now()) {
+        s.state = instance_state::quarantined;
+        s.reason = make_error_code(errc::quarantined);
+        s.message = quarantine_text_;
+    }
+    return s;
+}
+
+std::string link::reason_message() const {
+    return reason_ == errc{} && quarantined() ? quarantine_reason_ : reason_message_;
+}
+
+//
+// Guards
+//
+
+// Its own question and not one with each batch: a second is short beside a lease.
+void link::ask_time() {
+    open_->request.push("TIME");
+    add({.why = purpose::time});
+    // Before it is sent, so that the interval in which the server read its clock is not taken too small.
+    time_asked_ = lease_clock::now();
+    asking_time_ = true;
+}
+
+void link::begin_quarantine(std::string why) {
+    quarantine_.begin(lease_clock::now(), options_.max_ttl);
+    quarantine_reason_ = std::move(why);
+    {
+        std::lock_guard const lock(status_mutex_);
+        status_.quarantined_until = quarantine_.until();
+        quarantine_text_ = quarantine_reason_;
+    }
+    if (probed_) owner_.on_unavailable(instance_);
+    if (!stopped_) watch(clock::now()); // looks at when it ends
+}
+
+void link::end_quarantine_if_over() {
+    if (quarantine_reason_.empty() || quarantined()) return;
+    quarantine_reason_.clear();
+    {
+        std::lock_guard const lock(status_mutex_);
+        status_.quarantined_until = {};
+    }
+    if (probed_ && available()) owner_.on_available(instance_);
 }
 
 //
@@ -362,12 +427,13 @@ void link::add(entry e) {
 
 void link::submit(encoder& encoded, exchange_ptr const& who, std::uint32_t round) {
     auto const what = encoded.what();
+    auto const fenced = encoded.fenced();
     if (!available()) {
         if (what == protocol::command::release) keep(who);
         return;
     }
     if (what == protocol::command::contend) {
-        add({.who = who, .why = purpose::set, .what = what});
+        add({.who = who, .why = purpose::set, .what = what, .fenced = fenced});
         if (tracking_) add({.why = purpose::caching});
         add({.who = who, .round = round, .what = what});
         return encode_contend(open_->request, who->about(), tracking_);
@@ -376,7 +442,7 @@ void link::submit(encoder& encoded, exchange_ptr const& who, std::uint32_t round
         add({.why = purpose::pttl});
         add({.why = purpose::type});
     }
-    add({.who = who, .round = round, .what = what});
+    add({.who = who, .round = round, .what = what, .fenced = fenced});
     open_->request.append(encoded.in(dialect_));
 }
 
@@ -411,7 +477,8 @@ void link::on_reply(batch& b, int type, std::string_view value) {
         break;
     case purpose::set:
         caching_ = false;
-        if (auto const who = std::move(e.who)) set_ = understood(e, *who, type, value);
+        set_unknown_ = is_unknown_script(type, value);
+        if (auto const who = std::move(e.who); who && !set_unknown_) set_ = understood(e, *who, type, value);
         break;
     case purpose::caching:
         caching_ = !is_error(type);
@@ -427,12 +494,37 @@ void link::on_reply(batch& b, int type, std::string_view value) {
     case purpose::tracking:
         tracking_ = !is_error(type);
         break;
+    case purpose::fsync:
+        break;
+    case purpose::time:
+        asking_time_ = false;
+        seconds_.reset();
+        break;
     case purpose::hello:
     case purpose::select:
     case purpose::info:
     case purpose::load:
         on_probe_reply(e, type, value);
         break;
+    }
+}
+
+// Of a reply that has parts.
+void link::on_part(batch& b, std::string_view value) {
+    if (b.next >= b.entries.size()) return;
+    auto const why = b.entries[b.next].why;
+    if (why == purpose::fsync) {
+        logs_each_write_ = value == "always"; // the name of the setting comes first
+    } else if (why == purpose::time && !seconds_) {
+        seconds_ = to_number(value);
+    } else if (why == purpose::time) {
+        using namespace std::chrono;
+        auto const shown = seconds(*seconds_) + microseconds(to_number(value));
+        auto const jumped = clock_.told(time_asked_, lease_clock::now(), shown);
+        if (jumped == protocol::duration::zero()) return;
+        begin_quarantine("its clock has jumped ahead by " +
+                         std::to_string(duration_cast<milliseconds>(jumped).count()) +
+                         " ms, and keys with it");
     }
 }
 
@@ -448,7 +540,9 @@ void link::on_replied(batch& b) {
 
 void link::on_lock_reply(entry& e, int type, std::string_view value) {
     if (!e.who) return;
-    if (is_error(type) && value.starts_with("NOSCRIPT") && !e.whole_script) return resend_whole(std::move(e));
+    auto const unknown = e.what == protocol::command::contend ? std::exchange(set_unknown_, false)
+                                                              : is_unknown_script(type, value);
+    if (unknown && !e.whole_script) return resend_whole(std::move(e));
     auto const who = std::move(e.who);
     if (e.answered) {
         // A release that came late may have ended what we had asked to be told of.
@@ -462,6 +556,7 @@ void link::on_lock_reply(entry& e, int type, std::string_view value) {
     case protocol::command::inspect:
         return on_inspected(*who, e, type, value);
     case protocol::command::acquire:
+    case protocol::command::raise:
     case protocol::command::extend:
     case protocol::command::release:
     case protocol::command::heal:
@@ -471,17 +566,30 @@ void link::on_lock_reply(entry& e, int type, std::string_view value) {
 
 /// What the reply to a command that changes a key means. Its message is kept until the next.
 answer link::understood(entry const& e, exchange const& who, int type, std::string_view value) {
+    using protocol::command;
     using protocol::verdict;
-    if (auto const done = truth(type, value)) return {.verdict = *done ? verdict::yes : verdict::no};
+    auto const acquires = e.what == command::acquire || e.what == command::contend;
+    auto const sets = acquires || e.what == command::heal;
+    auto const number = e.fenced && sets && type == static_cast<int>(resp3::number) ? to_number(value) : 0;
+    auto const numbered = number > 0 && protocol::is_fence_count(static_cast<std::uint64_t>(number));
+    auto done = truth(type, value);
+    if (e.fenced && sets && done != false) done = numbered ? std::optional(true) : std::nullopt;
+    if (done) {
+        // It may have forgotten whose the key was. Ours it is now, and so it is given back.
+        if (*done && acquires && quarantined()) {
+            message_ = quarantine_reason_;
+            return {.verdict = verdict::unknown, .why = errc::quarantined, .message = message_};
+        }
+        return {.verdict = *done ? verdict::yes : verdict::no, .number = static_cast<std::uint64_t>(number)};
+    }
     if (!is_error(type)) {
         std::string_view const message = "an answer that fits no command of ours";
         refuse(errc::not_redis, message);
         return {.verdict = verdict::unknown, .why = errc::not_redis, .message = message};
     }
     auto const why = classify(value);
-    auto const creates = e.what == protocol::command::acquire || e.what == protocol::command::contend;
     // Somebody has put something else in our key's place.
-    if (why == errc::wrong_type && !creates) return {.verdict = verdict::no};
+    if (why == errc::wrong_type && !acquires) return {.verdict = verdict::no};
     message_ = presentable(presentable(value, options_.address.password()), who.about().token);
     // It has become a replica since its probe: the next one will say when it is a primary again.
     if (why == errc::read_only) refuse(why, message_);
@@ -514,8 +622,21 @@ void link::on_inspected(exchange& who, entry const& e, int type, std::string_vie
 }
 
 void link::resend_whole(entry e) {
+    using protocol::command;
+    auto const who = e.who;
+    // What sets the key must not come after the release that was to take it back.
+    if (!who->still_wants(e.what)) {
+        if (e.answered) return;
+        return who->on_answer(instance_, e.what, e.round, {.verdict = protocol::verdict::unsent});
+    }
     e.whole_script = true;
-    encode(open_->request, e.what, dialect_, e.who->about(), true);
+    if (e.what == command::contend) {
+        add({.who = who, .why = purpose::set, .what = e.what, .whole_script = true, .fenced = e.fenced});
+        if (tracking_) add({.why = purpose::caching});
+        encode_contend(open_->request, who->about(), tracking_, true);
+    } else {
+        encode(open_->request, e.what, dialect_, who->about(), true);
+    }
     add(std::move(e));
 }
 
@@ -550,6 +671,10 @@ void link::on_probe_reply(entry const& e, int type, std::string_view value) {
         std::lock_guard const lock(status_mutex_);
         status_.server = info->product + ' ' + info->version;
     }
+    if (restarts_.connected(identity_, info->logs_writes && logs_each_write_)) {
+        begin_quarantine("it has been up for " + std::to_string(info->uptime) +
+                         " s, and does not have each write on disk: it may have forgotten locks");
+    }
     came_up();
 }
 
@@ -569,6 +694,11 @@ void link::watch(clock::time_point when) {
 void link::on_watch() {
     auto const now = clock::now();
     auto next = now + ping_interval;
+    end_quarantine_if_over();
+    if (quarantined()) {
+        auto const left = quarantine_.until() - lease_clock::now();
+        next = std::min(next, now + std::chrono::duration_cast<clock::duration>(left) + clock::duration(1));
+    }
     auto const timeout = options_.instance_timeout;
     if (!sent_.empty() && sent_.front()->next != sent_.front()->seen) {
         // A long batch is not overdue for as long as its replies keep coming.
@@ -589,9 +719,15 @@ void link::on_watch() {
         } else {
             next = sent_.front()->since + timeout;
         }
-    } else if (probed_ && quiet_) {
+    } else if (probed_ && quiet_ && !options_.watch_clocks) {
         open_->request.push("PING");
         add({.why = purpose::ping});
+    }
+    // It is as good as a ping.
+    auto const unasked = lease_clock::now() - time_asked_;
+    if (options_.watch_clocks && state_ == instance_state::up && !asking_time_ &&
+        unasked >= ping_interval - std::chrono::milliseconds(1)) {
+        ask_time();
     }
     if (state_ == instance_state::connecting && !open_->entries.empty()) {
         if (now - open_->since >= timeout) {
@@ -634,6 +770,7 @@ void link::fail_open(errc why, std::string_view message) {
     if (open_->entries.empty()) return;
     auto failed = std::exchange(open_, fresh_batch());
     for (auto& e : failed->entries) {
+        if (e.why == purpose::time) asking_time_ = false;
         if (!e.who || e.why != purpose::lock) continue;
         auto const who = e.who;
         fail(e, protocol::verdict::unsent, why, message);

@@ -6,16 +6,21 @@
 //   up          after its probe was answered as by a server that can vote;
 //   suspect     when an answer is overdue: what waits for it is answered without it, until it speaks again;
 //   down        when there is no connection.
-// Votes are asked only while it is connecting or up. Releases are kept until they can be sent or their key
+// Votes are asked only while it is connecting or up; for a lock that is new, only of one that cannot have
+// forgotten another (see protocol/restart_guard.hpp, clock_guard.hpp). Releases are kept until they can be sent or their key
 // has expired. Not thread-safe, but for status() and counts().
 #ifndef HOLDFAST_REDIS_LINK_HPP
 #define HOLDFAST_REDIS_LINK_HPP
 
 #include <holdfast/address.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/options.hpp>
 #include <holdfast/stats.hpp>
 
+#include "protocol/clock_guard.hpp"
 #include "protocol/messages.hpp"
+#include "protocol/quarantine.hpp"
+#include "protocol/restart_guard.hpp"
 #include "redis/encoder.hpp"
 #include "redis/exchange.hpp"
 #include "redis/server_info.hpp"
@@ -48,9 +53,9 @@ public:
     /// any of them may have.
     virtual void on_push(unsigned instance, std::string_view key) = 0;
     virtual void on_push_for_all(unsigned instance) = 0;
-    /// It cannot be asked for votes any more, and tells of no change.
+    /// It cannot be asked for votes on a new lock any more, or tells of no change.
     virtual void on_unavailable(unsigned instance) = 0;
-    /// It is up, and what was kept for it has been submitted.
+    /// It is up, and what was kept for it has been submitted; or its quarantine is over.
     virtual void on_available(unsigned instance) = 0;
     /// 64 random bits, for pauses.
     virtual std::uint64_t random_bits() = 0;
@@ -64,6 +69,9 @@ protected:
 struct link_options {
     holdfast::address address;
     std::chrono::milliseconds instance_timeout, connect_timeout, reconnect_delay;
+    std::chrono::milliseconds max_ttl;
+    restart_guard on_restart;
+    bool watch_clocks;
     std::size_t max_kept_releases;
     std::string name;
 };
@@ -83,13 +91,15 @@ public:
     /// Lets go of everything without a word: the execution context is being destroyed.
     void abandon() noexcept;
 
-    /// Whether it can be asked for votes.
+    /// Whether it can be asked.
     bool available() const { return state_ == instance_state::up || state_ == instance_state::connecting; }
+    /// Whether it can be asked for a lock that is new. What it holds it can extend and delete all the same.
+    bool may_grant() const { return available() && !quarantined(); }
     /// Whether it has a session that was probed.
     bool connected() const { return probed_; }
     /// Why it cannot.
-    errc reason() const { return reason_; }
-    std::string const& reason_message() const { return reason_message_; }
+    errc reason() const { return reason_ == errc{} && quarantined() ? errc::quarantined : reason_; }
+    std::string reason_message() const;
 
     /// Adds the encoder's command to the batch of this turn. Its answer comes later, never from within. Only
     /// a release may be submitted to an instance that is not available: it is kept, and answered as unknown
@@ -118,9 +128,11 @@ private:
         pttl,    ///< the first part of an inspect
         type,    ///< the second
         ping,
+        time,
         hello,
         select,
         tracking,
+        fsync,
         info,
         load
     };
@@ -132,6 +144,7 @@ private:
         protocol::command what{};
         bool answered = false; ///< told as unknown before the reply came
         bool whole_script = false;
+        bool fenced = false; ///< a grant comes with a number
     };
 
     struct batch {
@@ -160,10 +173,17 @@ private:
     void came_up();
     void set_state(instance_state, errc why, std::string message);
 
+    // guards
+    bool quarantined() const { return !quarantine_reason_.empty() && quarantine_.active(lease_clock::now()); }
+    void ask_time();
+    void begin_quarantine(std::string why);
+    void end_quarantine_if_over();
+
     // pipeline
     void add(entry);
     void send();
     void on_reply(batch&, int type, std::string_view value);
+    void on_part(batch&, std::string_view value);
     void on_replied(batch&);
     void on_lock_reply(entry&, int type, std::string_view value);
     void on_probe_reply(entry const&, int type, std::string_view value);
@@ -212,9 +232,19 @@ private:
     std::vector<batch_ptr> spare_;
     bool tracking_ = false; ///< pushes are to be had
 
+    protocol::restart_guard restarts_;
+    protocol::clock_guard clock_;
+    protocol::quarantine quarantine_;
+    std::string quarantine_reason_; ///< empty when there is none
+    bool logs_each_write_ = false;  ///< appendfsync is always
+    lease_clock::time_point time_asked_{};
+    bool asking_time_ = false;
+    std::optional<std::int64_t> seconds_; ///< the first part of what TIME tells
+
     // What the earlier parts of a command said, until its last one comes.
     answer set_;
-    std::string message_; ///< of the answer that is being told
+    bool set_unknown_ = false; ///< the script that sets was not known
+    std::string message_;      ///< of the answer that is being told
     bool caching_ = false;
     std::int64_t pttl_ = -2;
     std::string type_;
@@ -228,7 +258,9 @@ private:
 
     link_counts counts_;
     mutable std::mutex status_mutex_;
-    instance_status status_; ///< under status_mutex_
+    // Under status_mutex_:
+    instance_status status_;
+    std::string quarantine_text_;
 };
 
 } // namespace holdfast::redis

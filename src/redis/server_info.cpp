@@ -57,6 +57,9 @@ std::optional<server_info> parse_info(std::string_view info) {
         result.version = field(info, "redis_version");
     }
     result.replica = field(info, "role") == "slave";
+    result.logs_writes = field(info, "aof_enabled") == "1";
+    auto const uptime = field(info, "uptime_in_seconds");
+    std::from_chars(uptime.data(), uptime.data() + uptime.size(), result.uptime);
     return result;
 }
 
@@ -65,7 +68,7 @@ errc classify(std::string_view server_error) {
         std::string_view prefix;
         errc code;
     };
-    static constexpr std::array<rule, 7> rules{{
+    static constexpr std::array<rule, 8> rules{{
         {"WRONGPASS", errc::access_denied},
         {"NOAUTH", errc::access_denied},
         {"NOPERM", errc::access_denied},
@@ -73,6 +76,7 @@ errc classify(std::string_view server_error) {
         {"ERR Client sent AUTH, but no password is set", errc::access_denied},
         {"READONLY", errc::read_only},
         {"WRONGTYPE", errc::wrong_type},
+        {"FENCE", errc::invalid_fence},
     }};
     // Before Redis 7 the error of a command in a script comes wrapped.
     if (server_error.starts_with("ERR Error running script")) {

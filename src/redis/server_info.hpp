@@ -6,6 +6,7 @@
 
 #include "redis/encoder.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,8 @@ struct server_info {
     std::string version;
     std::string run_id; ///< new with every start of the server
     bool replica = false;
+    bool logs_writes = false; ///< appendonly is on; whether each is on disk before it is answered is not told
+    std::int64_t uptime = 0;  ///< in seconds, by the wall clock
 
     dialect speaks() const;
 };

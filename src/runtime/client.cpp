@@ -39,6 +39,7 @@ void check(client_options const& o) {
     check_range("connect_timeout", o.connect_timeout, 1ms, 60s);
     check_range("reconnect_delay", o.reconnect_delay, 1ms, 60s);
     check_range("max_ttl", o.max_ttl, min_ttl, 24h);
+    check_range("fence_ttl", o.fence_ttl, o.max_ttl, 366 * 24h);
     if (o.max_kept_releases == 0)
         reject(errc::invalid_options, "max_kept_releases is 0; it must be at least 1");
     if (o.key_prefix.size() >= max_key_size) {
@@ -118,6 +119,8 @@ lock client::make_lock(std::string_view key, lock_options const& options) const 
     }
     check_range("ttl", options.ttl, min_ttl, engine_->max_ttl());
     check_range("retry_delay", options.retry_delay, 1ms, 60s);
+    if (options.max_hold != 0ms) check_range("max_hold", options.max_hold, min_ttl, 366 * 24h);
+    if (options.grace >= 0ms) check_range("grace", options.grace, 0ms, options.ttl / 2);
     check_range("handoff_time", options.handoff_time, 0ms, 60s);
     if (options.handoff_limit == 0 || options.handoff_limit > max_handoff_limit) {
         reject(errc::invalid_options, "handoff_limit is " + std::to_string(options.handoff_limit) +
@@ -140,6 +143,21 @@ std::string const& lease::key() const noexcept {
     return core_ ? core_->lock->key : none;
 }
 
+lease lease::share() {
+    if (!core_ || (share_ && share_->released)) throw_error(errc::lease_released);
+    if (!share_) share_ = std::make_shared<detail::lease_share>(core_);
+    lease another(core_);
+    another.share_ = std::make_shared<detail::lease_share>(core_);
+    core_->shares.fetch_add(1);
+    return another;
+}
+
+void lease::renew_while(std::function<bool()> wanted) {
+    auto core = checked();
+    auto const lock = core->lock;
+    lock->engine->renew_while(std::move(core), std::move(wanted));
+}
+
 namespace detail {
 
 using runtime::operation;
@@ -149,7 +167,12 @@ void async_acquire(lock_state_ptr lock, wait_limit limit, acquire_handler handle
     engine.submit(operation::kind::acquire, std::move(lock), limit, {}, std::move(handler));
 }
 
-void async_release(lease_ref lease, release_handler handler) {
+void async_release(lease_ref lease, std::shared_ptr<lease_share> share, release_handler handler) {
+    if (share && share->released.exchange(true)) {
+        return std::move(handler)(release_result(errc::lease_released));
+    }
+    // Another one keeps it.
+    if (share && lease->shares.fetch_sub(1) != 1) return std::move(handler)(release_result());
     auto const lock = lease->lock;
     lock->engine->submit(operation::kind::release, {}, {}, std::move(lease), std::move(handler));
 }
@@ -159,13 +182,28 @@ void async_extend(lease_ref lease, error_handler handler) {
     lock->engine->submit(operation::kind::extend, {}, {}, std::move(lease), std::move(handler));
 }
 
-void async_lost(lease_ref lease, error_handler handler) {
+void async_lost(lease_ref lease, std::chrono::nanoseconds ahead, error_handler handler) {
     auto const lock = lease->lock;
-    lock->engine->submit(operation::kind::lost, {}, {}, std::move(lease), std::move(handler));
+    lock->engine->submit(operation::kind::lost, {}, {wait_limit::kind::until, ahead}, std::move(lease),
+                         std::move(handler));
 }
 
 void async_shutdown(std::shared_ptr<runtime::engine> engine, error_handler handler) {
     engine->submit(operation::kind::shutdown, {}, {}, {}, std::move(handler));
+}
+
+bool is_cancellation(std::exception_ptr const& e) noexcept {
+    try {
+        std::rethrow_exception(e);
+    } catch (system_error const& thrown) {
+        return thrown.code() == boost::system::errc::operation_canceled;
+    } catch (...) {
+        return false;
+    }
+}
+
+lease_share::~lease_share() {
+    if (!released && core->shares.fetch_sub(1) == 1) core->lock->engine->give_up(*core.get());
 }
 
 void drop(lease_core* core) noexcept {

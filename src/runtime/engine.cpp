@@ -48,7 +48,8 @@ operation::operation(engine& e)
 
 operation::~operation() = default;
 
-void operation::on_time(lease_clock::time_point) {
+void operation::on_time(lease_clock::time_point now) {
+    if (what == kind::lost) return engine_.wait_for_end(*this, now);
     engine_.give_up_acquire(*this, engine_.waited_for_a_holder(*this) ? errc::timeout : errc::no_quorum);
 }
 
@@ -56,10 +57,34 @@ void holding::on_answer(unsigned instance, protocol::command c, std::uint32_t ro
     engine_.on_answer(*this, instance, c, round, a);
 }
 
+redis::subject holding::about() const noexcept {
+    redis::subject s{.key = lock->key, .token = token.text(), .ttl = lock->options.ttl};
+    if (machine.fenced()) {
+        s.fence_ttl = engine_.fence_ttl_;
+        s.number = machine.number();
+    }
+    return s;
+}
+
+bool holding::still_wants(protocol::command c) const noexcept {
+    using phase = protocol::tenure::phase;
+    return c == protocol::command::release || machine.where() == phase::acquiring ||
+           machine.where() == phase::held;
+}
+
 void holding::on_time(lease_clock::time_point now) {
+    if (lease != nullptr && now >= lease->limit - protocol::loss_margin(machine.ttl())) {
+        return engine_.end_lease(*lease, nullptr, lease_state::end::lost, errc::lease_lost);
+    }
     auto step = machine.time(now);
     // `now` may be a moment ahead, for what falls due together. What is sent is sent by the clock.
-    if (step.what == protocol::event::renewal_due) step = machine.extend(engine_.time(), engine_.reachable());
+    if (step.what == protocol::event::renewal_due) {
+        if (engine_.wants_renewal(*lease)) {
+            step = machine.extend(engine_.time(), engine_.reachable());
+        } else {
+            machine.watch(false);
+        }
+    }
     engine_.apply(*this, step);
 }
 
@@ -80,6 +105,7 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , key_prefix_(options.key_prefix)
     , max_ttl_(options.max_ttl)
     , instance_timeout_(options.instance_timeout)
+    , fence_ttl_(options.fence_ttl)
     , deadlines_(executor_)
     , random_(options.owner_label) {
     for (unsigned i = 0; i < instances.size(); ++i) {
@@ -89,6 +115,9 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
                                                               .instance_timeout = options.instance_timeout,
                                                               .connect_timeout = options.connect_timeout,
                                                               .reconnect_delay = options.reconnect_delay,
+                                                              .max_ttl = options.max_ttl,
+                                                              .on_restart = options.on_restart,
+                                                              .watch_clocks = options.watch_clocks,
                                                               .max_kept_releases = options.max_kept_releases,
                                                               .name = std::string(options.name)},
                                           static_cast<redis::link_owner&>(*this)));
@@ -191,6 +220,10 @@ void engine::cancel(operation& op, std::uint32_t generation, asio::cancellation_
     post_turn();
 }
 
+void engine::give_up(detail::lease_core& lease) noexcept {
+    put({.what = message::kind::give_up, .lease = &lease});
+}
+
 void engine::drop(detail::lease_core& lease) noexcept {
     put({.what = message::kind::drop, .lease = &lease});
 }
@@ -204,7 +237,7 @@ void engine::put(message m) noexcept {
     {
         auto const guard = lock_inbox();
         if (dead_) {
-            if (m.lease != nullptr) last = std::move(m.lease->lock);
+            if (m.what == message::kind::drop) last = std::move(m.lease->lock);
             return;
         }
         inbox_.push_back(m);
@@ -236,6 +269,7 @@ holdfast::stats engine::statistics() const {
                       .pushes = get(counters_.pushes),
                       .wasted_wakeups = get(counters_.wasted_wakeups),
                       .split_votes = get(counters_.split_votes),
+                      .raises = get(counters_.raises),
                       .held = get(counters_.held),
                       .pending = get(counters_.pending),
                       .waiters = get(counters_.waiters)};
@@ -317,6 +351,9 @@ void engine::look_at_what_was_taken() {
         case message::kind::start:
             on_start(*m.op);
             break;
+        case message::kind::give_up:
+            on_give_up(static_cast<lease_state&>(*m.lease));
+            break;
         case message::kind::drop:
             on_drop(static_cast<lease_state&>(*m.lease));
             break;
@@ -394,6 +431,14 @@ protocol::instance_set engine::reachable() const {
     return set;
 }
 
+protocol::instance_set engine::voters() const {
+    protocol::instance_set set;
+    for (unsigned i = 0; i < links_.size(); ++i) {
+        if (links_[i]->may_grant()) set.insert(i);
+    }
+    return set;
+}
+
 bool engine::is_new_server(unsigned instance, std::string_view run_id) {
     for (unsigned i = 0; i < links_.size(); ++i) {
         // A suspect counts: it may answer again, and vote.
@@ -410,8 +455,10 @@ void engine::on_answer(holding& h, unsigned instance, protocol::command c, std::
                        redis::answer const& a) {
     using protocol::command;
     if (c == command::inspect) return on_inspected(h, instance, a);
-    auto const asks = c == command::acquire || c == command::contend;
-    if (asks && h.queue != nullptr && h.queue->machine.trying()) return on_try_answer(h, instance, c, a);
+    auto const asks = c == command::acquire || c == command::contend || c == command::raise;
+    if (asks && h.queue != nullptr && h.queue->machine.trying()) {
+        return on_try_answer(h, instance, c, round, a);
+    }
     auto const step = h.machine.answer(c, round, instance, a.verdict, &lease_clock::now);
     // What we change ourselves the server does not tell us, and forgets that it was to tell.
     if (c == command::release && a.verdict == protocol::verdict::yes && !waiting_.empty()) {
@@ -427,7 +474,11 @@ void engine::apply(holding& h, protocol::step const& s) {
     using protocol::event;
     if (!s.acquire.empty()) send(h, command::acquire, s.acquire, 0);
     if (!s.contend.empty()) send(h, command::contend, s.contend, 0);
-    if (!s.extend.empty()) send(h, command::extend, s.extend, h.machine.extension());
+    if (!s.raise.empty()) {
+        counters_.raises.fetch_add(1, std::memory_order_relaxed);
+        send(h, command::raise, s.raise, h.machine.round_number());
+    }
+    if (!s.extend.empty()) send(h, command::extend, s.extend, h.machine.round_number());
     if (!s.heal.empty()) send(h, command::heal, s.heal, 0);
     if (!s.release.empty()) send(h, command::release, s.release, 0);
     switch (s.what) {
@@ -448,7 +499,7 @@ void engine::apply(holding& h, protocol::step const& s) {
     case event::arbiter_refused:
         break; // seen to by who caused it
     case event::extended:
-        h.lease->deadline.store(h.machine.deadline(), std::memory_order_release);
+        publish_deadline(*h.lease);
         counters_.renewals.fetch_add(1, std::memory_order_relaxed);
         tell_waiters(*h.lease, true, errc{}, errc{});
         break;
@@ -462,11 +513,14 @@ void engine::apply(holding& h, protocol::step const& s) {
         on_ended(h, s.what);
         break;
     }
-    if (auto const wake = h.machine.wake()) {
-        deadlines_.schedule(h, *wake);
-    } else {
-        deadlines_.cancel(h);
-    }
+    schedule(h);
+}
+
+void engine::schedule(holding& h) {
+    auto const wake = h.machine.wake();
+    if (!wake) return deadlines_.cancel(h);
+    auto const limit = h.lease != nullptr ? h.lease->limit - protocol::loss_margin(h.machine.ttl()) : *wake;
+    deadlines_.schedule(h, std::min(*wake, limit));
 }
 
 void engine::send(holding& h, protocol::command c, protocol::instance_set to, std::uint32_t round) {
@@ -483,7 +537,7 @@ void engine::start_release(operation& op) {
     auto& l = static_cast<lease_state&>(*op.lease.get());
     switch (l.ended) {
     case lease_state::end::none:
-        end_lease(l, &op, lease_state::end::released);
+        end_lease(l, &op, lease_state::end::released, errc::lease_released);
         break;
     case lease_state::end::lost:
         complete(op, release_result(errc::lease_lost));
@@ -495,12 +549,11 @@ void engine::start_release(operation& op) {
 }
 
 // The lease ends, and with it the tenure, unless somebody here waits for it.
-void engine::end_lease(lease_state& l, operation* op, lease_state::end as) {
+void engine::end_lease(lease_state& l, operation* op, lease_state::end as, errc to_extends) {
     auto const now = time();
     auto const lost = as == lease_state::end::lost;
-    tell_waiters(l, false, lost ? errc::shut_down : errc::lease_released,
-                 lost ? errc{} : errc::lease_released);
-    if (!lost && hand_over(l, op, now)) return;
+    tell_waiters(l, false, to_extends, lost ? errc{} : errc::lease_released);
+    if (hand_over(l, op, as, now)) return;
     holding_ptr const h = l.tenure;
     close(l, as);
     ++releasing_;
@@ -516,7 +569,7 @@ void engine::end_lease(lease_state& l, operation* op, lease_state::end as) {
 }
 
 // The next waiter of this process gets a lease of the same tenure; the servers hear nothing of it.
-bool engine::hand_over(lease_state& l, operation* op, lease_clock::time_point now) {
+bool engine::hand_over(lease_state& l, operation* op, lease_state::end as, lease_clock::time_point now) {
     holding_ptr const h = l.tenure;
     auto& q = *h->queue;
     auto const& options = h->lock->options;
@@ -524,14 +577,14 @@ bool engine::hand_over(lease_state& l, operation* op, lease_clock::time_point no
                               options.handoff_time)) {
         return false;
     }
-    close(l, lease_state::end::released);
-    counters_.released.fetch_add(1, std::memory_order_relaxed);
+    close(l, as);
+    if (as == lease_state::end::released) counters_.released.fetch_add(1, std::memory_order_relaxed);
     counters_.handoffs.fetch_add(1, std::memory_order_relaxed);
     if (op != nullptr) complete(*op, release_result());
     auto& next = static_cast<operation&>(q.machine.hand_over());
     h->machine.watch(next.watched);
     grant(next, *h);
-    if (auto const wake = h->machine.wake()) deadlines_.schedule(*h, *wake);
+    schedule(*h);
     return true;
 }
 
@@ -587,8 +640,41 @@ void engine::start_lost(operation& op) {
     }
     op.where = operation::stage::attached;
     l.waiters.push_back(op);
+    op.watched_lease = &l;
     // Who waits for a loss does not hold: the lease may go, and that ends the wait.
     op.lease = {};
+    if (op.limit.time > protocol::loss_margin(l.tenure->machine.ttl())) wait_for_end(op, time());
+}
+
+// Until the deadline is near. It moves; one timer that looks again is less work than to move with it.
+void engine::wait_for_end(operation& op, lease_clock::time_point now) {
+    auto const due = op.watched_lease->deadline.load(std::memory_order_relaxed) - op.limit.time;
+    if (now >= due) return complete(op, errc{});
+    deadlines_.schedule(op, due);
+}
+
+void engine::publish_deadline(lease_state& l) {
+    l.deadline.store(std::min(l.tenure->machine.deadline(), l.limit), std::memory_order_release);
+}
+
+void engine::renew_while(detail::lease_ref lease, std::function<bool()> wanted) {
+    asio::post(executor_, [lease = std::move(lease), wanted = std::move(wanted)]() mutable {
+        auto& l = static_cast<lease_state&>(*lease.get());
+        if (l.ended == lease_state::end::none) {
+            l.wanted = std::make_unique<std::function<bool()>>(std::move(wanted));
+        }
+    });
+}
+
+// Asks whoever may know. A lease that nobody wants ends at its deadline, as does one that may not be longer.
+bool engine::wants_renewal(lease_state& l) {
+    if (l.tenure->machine.deadline() >= l.limit) return false;
+    if (!l.wanted) return true;
+    try {
+        return (*l.wanted)();
+    } catch (...) {
+        return false;
+    }
 }
 
 void engine::tell_waiters(lease_state& l, bool only_extends, errc to_extends, errc to_lost) {
@@ -602,8 +688,14 @@ void engine::tell_waiters(lease_state& l, bool only_extends, errc to_extends, er
     }
 }
 
+void engine::on_give_up(lease_state& l) {
+    if (l.ended != lease_state::end::none) return;
+    end_lease(l, nullptr, lease_state::end::released, errc::lease_released);
+}
+
 void engine::on_drop(lease_state& l) {
-    if (l.ended == lease_state::end::none) end_lease(l, nullptr, lease_state::end::released);
+    on_give_up(l);
+    l.wanted.reset();
     l.lock.reset();
     leases_.give_back(l);
 }
@@ -661,7 +753,7 @@ void engine::begin_shutdown() {
     std::sort(left.begin(), left.end());
     left.erase(std::unique(left.begin(), left.end()), left.end());
     for (auto* const q : left) settle(*q, time());
-    while (!held_.empty()) end_lease(held_.front(), nullptr, lease_state::end::lost);
+    while (!held_.empty()) end_lease(held_.front(), nullptr, lease_state::end::lost, errc::shut_down);
 }
 
 void engine::finish_shutdown_if_done() {

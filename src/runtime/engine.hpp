@@ -27,6 +27,7 @@
 #include <boost/asio/any_io_executor.hpp>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -45,7 +46,9 @@ public:
     void submit(operation::kind, detail::lock_state_ptr, detail::wait_limit, detail::lease_ref,
                 operation::any_handler&&);
     void cancel(operation&, std::uint32_t generation, asio::cancellation_type_t) noexcept;
+    void give_up(detail::lease_core&) noexcept;
     void drop(detail::lease_core&) noexcept;
+    void renew_while(detail::lease_ref, std::function<bool()>);
     void shut_down_in_background() noexcept;
     std::vector<instance_status> instances() const;
     holdfast::stats statistics() const;
@@ -63,6 +66,7 @@ private:
     struct message {
         enum class kind : std::uint8_t {
             start,
+            give_up,
             drop,
             shutdown
         } what;
@@ -79,7 +83,7 @@ private:
     struct counters {
         std::atomic<std::uint64_t> acquired{0}, acquire_failed{0}, rounds{0}, released{0}, renewals{0},
             renewals_failed{0}, lost{0}, held{0}, pending{0}, waiters{0}, handoffs{0}, pushes{0},
-            wasted_wakeups{0}, split_votes{0};
+            wasted_wakeups{0}, split_votes{0}, raises{0};
     };
 
     // link_owner
@@ -101,6 +105,7 @@ private:
     void in_a_turn(Work&&);
     void on_start(operation&);
     void on_cancel(operation&, asio::cancellation_type_t);
+    void on_give_up(lease_state&);
     void on_drop(lease_state&);
 
     // Acquiring: engine_acquire.cpp
@@ -113,7 +118,8 @@ private:
     void give_up_try(key_queue&);
     void forget(key_queue&);
     void detach(key_queue&);
-    void on_try_answer(holding&, unsigned instance, protocol::command, redis::answer const&);
+    void on_try_answer(holding&, unsigned instance, protocol::command, std::uint32_t round,
+                       redis::answer const&);
     void on_won(holding&);
     void on_try_failed(holding&, protocol::event);
     void on_arbiter_refused(key_queue&, redis::answer const&);
@@ -141,10 +147,14 @@ private:
     void start_release(operation&);
     void start_extend(operation&);
     void start_lost(operation&);
+    void wait_for_end(operation&, lease_clock::time_point now);
     void on_ended(holding&, protocol::event);
     void tell_waiters(lease_state&, bool only_extends, errc to_extends, errc to_lost);
-    void end_lease(lease_state&, operation*, lease_state::end);
-    bool hand_over(lease_state&, operation*, lease_clock::time_point now);
+    void end_lease(lease_state&, operation*, lease_state::end, errc to_extends);
+    bool hand_over(lease_state&, operation*, lease_state::end, lease_clock::time_point now);
+    void publish_deadline(lease_state&);
+    bool wants_renewal(lease_state&);
+    void schedule(holding&);
     void close(lease_state&, lease_state::end);
 
     void complete(operation&, error, detail::lease_ref = {});
@@ -156,13 +166,14 @@ private:
 
     lease_clock::time_point time() const;
     protocol::instance_set reachable() const;
+    protocol::instance_set voters() const;
 
     asio::any_io_executor const user_executor_;
     asio::any_io_executor const executor_;
     bool const thread_safe_;
     std::string const key_prefix_;
     std::chrono::milliseconds const max_ttl_;
-    std::chrono::milliseconds const instance_timeout_;
+    std::chrono::milliseconds const instance_timeout_, fence_ttl_;
 
     // From any thread, under the mutex.
     mutable std::mutex mutex_;

@@ -1,11 +1,13 @@
 // How an acquire comes to its lease: the queue of its key, the tries made for the head of it, and what is told
 // to those who do not get it.
 #include "protocol/arbiter.hpp"
+#include "protocol/fence.hpp"
 #include "runtime/engine.hpp"
 
 #include <boost/hash2/fnv1a.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 
 namespace holdfast::runtime {
@@ -17,6 +19,12 @@ std::uint64_t common_hash(std::string_view key) {
     boost::hash2::fnv1a_64 hash;
     hash.update(key.data(), key.size());
     return hash.result();
+}
+
+/// Any clock will do for safety; a right one spares rounds.
+std::uint64_t fence_hint() {
+    using namespace std::chrono;
+    return protocol::fence_hint(duration_cast<milliseconds>(system_clock::now().time_since_epoch()));
 }
 
 } // namespace
@@ -54,6 +62,7 @@ void engine::start_acquire(operation& op) {
     auto const& options = op.lock->options;
     op.ttl = options.ttl;
     op.watched = options.watchdog;
+    op.fenced = options.fencing;
     op.waits = op.limit.what != detail::wait_limit::kind::none;
     auto& q = queue_for(op.lock);
     op.queue = &q;
@@ -82,7 +91,7 @@ void engine::settle(key_queue& q, lease_clock::time_point now) {
     if (q.settling) return; // by a caller of ours, who goes on
     q.settling = true;
     for (;;) {
-        switch (q.machine.next(now, reachable())) {
+        switch (q.machine.next(now, voters())) {
         case protocol::action::round:
             begin_try(q, false);
             break;
@@ -150,6 +159,7 @@ void engine::begin_try(key_queue& q, bool at_arbiter) {
     auto& h = holdings_.take(*this);
     h.machine = protocol::tenure(static_cast<unsigned>(links_.size()), options.ttl, options.watchdog,
                                  protocol::spread_renewal_period(options.ttl, random_.next_bits()));
+    if (options.fencing) h.machine.number_from(fence_hint());
     random_.renew(h.token);
     h.lock = op.lock;
     detach(q);
@@ -161,9 +171,9 @@ void engine::begin_try(key_queue& q, bool at_arbiter) {
     if (!at_arbiter) {
         if (q.found) q.found->instances.clear();
         q.machine.begun(now);
-        return apply(h, h.machine.acquire(now, reachable()));
+        return apply(h, h.machine.acquire(now, voters()));
     }
-    auto const arbiter = protocol::arbiter(common_hash(q.key()), q.machine.candidates(reachable()),
+    auto const arbiter = protocol::arbiter(common_hash(q.key()), q.machine.candidates(voters()),
                                            [this](unsigned i) { return links_[i]->identity(); });
     q.machine.begun(now, arbiter);
     apply(h, h.machine.contend(now, arbiter));
@@ -176,11 +186,12 @@ void engine::give_up_try(key_queue& q) {
     want_turn();
 }
 
-void engine::on_try_answer(holding& h, unsigned instance, protocol::command c, redis::answer const& a) {
+void engine::on_try_answer(holding& h, unsigned instance, protocol::command c, std::uint32_t round,
+                           redis::answer const& a) {
     auto& q = *h.queue;
     if (a.verdict != protocol::verdict::yes) note(q, instance, a);
-    auto const step = h.machine.answer(c, 0, instance, a.verdict, &lease_clock::now);
-    if (step.what == protocol::event::none) return;
+    auto const step = h.machine.answer(c, round, instance, a.verdict, &lease_clock::now, a.number);
+    if (step.what == protocol::event::none && step.raise.empty()) return;
     holding_ptr const alive(&h);
     apply(h, step);
     if (step.what == protocol::event::arbiter_refused) {
@@ -190,7 +201,7 @@ void engine::on_try_answer(holding& h, unsigned instance, protocol::command c, r
         if (q.found) q.found->instances.clear(); // all are asked again
         auto const now = time();
         q.asked = now;
-        apply(h, h.machine.ask_rest(now, reachable()));
+        apply(h, h.machine.ask_rest(now, voters()));
     }
 }
 
@@ -242,7 +253,11 @@ void engine::on_try_failed(holding& h, protocol::event why) {
         leave(op, op.cancel_requested ? errc::cancelled : cause);
         // It was made for all who were there when it began: they have waited as long, and fare no better.
         auto const ttl = h.machine.ttl();
-        while (!q.machine.empty() && front(q).started <= q.asked && front(q).ttl <= ttl) {
+        auto const same = [&](operation const& other) {
+            return other.started <= q.asked && other.ttl <= ttl &&
+                   (other.fenced || cause != errc::invalid_fence);
+        };
+        while (!q.machine.empty() && same(front(q))) {
             leave(front(q), cause);
         }
         detach(q);
@@ -343,7 +358,7 @@ void engine::on_available(unsigned) {
 }
 
 bool engine::has_quorum() const {
-    auto const there = reachable().size();
+    auto const there = voters().size();
     return there >= protocol::redlock_rules::quorum(static_cast<unsigned>(links_.size()), there);
 }
 
@@ -357,8 +372,12 @@ void engine::grant(operation& op, holding& h) {
     l.lock = op.lock;
     l.ended = lease_state::end::none;
     l.over.store(false, std::memory_order_relaxed);
-    l.deadline.store(h.machine.deadline(), std::memory_order_release);
+    auto const longest = op.lock->options.max_hold;
+    l.limit = longest.count() == 0 ? lease_clock::time_point::max() : lease_clock::now() + longest;
+    l.fence = op.fenced ? protocol::fence_of(h.machine.number(), h.queue->machine.handoffs()) : 0;
+    l.shares.store(1, std::memory_order_relaxed);
     h.lease = &l;
+    publish_deadline(l);
     held_.push_back(l);
     counters_.acquired.fetch_add(1, std::memory_order_relaxed);
     counters_.held.fetch_add(1, std::memory_order_relaxed);
@@ -475,9 +494,10 @@ std::shared_ptr<report const> engine::make_report(operation const& op) const {
                 one.what = outcome::granted;
             } else if (noted.noted || votes.failed().contains(i)) {
                 auto const why = noted.why != errc{} ? noted.why : reason_of(i);
-                one.what = why == errc::unreachable ? outcome::unreachable
-                           : why == errc::timed_out ? outcome::timed_out
-                                                    : outcome::rejected;
+                one.what = why == errc::unreachable   ? outcome::unreachable
+                           : why == errc::timed_out   ? outcome::timed_out
+                           : why == errc::quarantined ? outcome::quarantined
+                                                      : outcome::rejected;
                 one.message = noted.why != errc{} ? noted.message : links_[i]->reason_message();
                 one.round_trip = noted.round_trip;
             }

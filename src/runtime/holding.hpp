@@ -21,9 +21,8 @@ public:
     explicit holding(engine& e)
         : engine_(e) {}
 
-    redis::subject about() const noexcept override {
-        return {.key = lock->key, .token = token.text(), .ttl = lock->options.ttl};
-    }
+    redis::subject about() const noexcept override;
+    bool still_wants(protocol::command) const noexcept override;
     void on_answer(unsigned instance, protocol::command, std::uint32_t round, redis::answer const&) override;
     void on_time(lease_clock::time_point now) override;
 

@@ -10,6 +10,8 @@
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 
 namespace holdfast::runtime {
 
@@ -26,8 +28,10 @@ public:
 
     explicit lease_state(engine&) {}
 
-    boost::intrusive_ptr<holding> tenure; ///< what it is a lease of, until it ends
-    operation_list waiters;               ///< extend and lost
+    boost::intrusive_ptr<holding> tenure;          ///< what it is a lease of, until it ends
+    operation_list waiters;                        ///< extend and lost
+    lease_clock::time_point limit{};               ///< lock_options::max_hold
+    std::unique_ptr<std::function<bool()>> wanted; ///< asked before each renewal
     end ended = end::none;
 };
 

@@ -19,6 +19,7 @@ namespace holdfast::runtime {
 
 class engine;
 class key_queue;
+class lease_state;
 
 using operation_hook =
     boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
@@ -60,7 +61,10 @@ public:
     detail::wait_limit limit;
     lease_clock::time_point started{}, give_up{};
     unsigned tenures_before = 0, tries_before = 0; ///< of the queue, when this came to it
-    key_queue* queue = nullptr;
+    union {
+        key_queue* queue = nullptr;
+        lease_state* watched_lease; ///< lost
+    };
 };
 
 using operation_list = boost::intrusive::list<operation, boost::intrusive::base_hook<operation_hook>,

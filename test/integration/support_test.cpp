@@ -11,11 +11,17 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <dlfcn.h>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace holdfast::test;
@@ -30,6 +36,27 @@ struct one_server {
 
 bool exists_file(std::string const& path) {
     return std::filesystem::exists(path);
+}
+
+struct movable_clock {
+    server redis{{.shiftable_clock = true}};
+    redis_cli cli{redis};
+};
+
+// How far the server's clock is from ours, within the time that asking takes.
+bool is_shifted_by(redis_cli& cli, std::chrono::milliseconds shift) {
+    auto const now = [] { return std::chrono::system_clock::now().time_since_epoch(); };
+    auto const before = now();
+    const reply time = cli.command({"TIME"});
+    auto const after = now();
+    auto const at = std::chrono::seconds{std::stoll(time.elements().at(0).string())} +
+                    std::chrono::microseconds{std::stoll(time.elements().at(1).string())};
+    constexpr auto imprecise = 50ms; // a server may reckon for a moment from a time that it read before
+    return at >= before + shift - imprecise && at <= after + shift + imprecise;
+}
+
+std::chrono::seconds uptime(redis_cli& cli) {
+    return std::chrono::seconds{std::stoll(cli.info("uptime_in_seconds"))};
 }
 
 } // namespace
@@ -394,6 +421,181 @@ BOOST_FIXTURE_TEST_CASE(proxy_intercepts_in_order, proxied) {
     wire.resume();
     BOOST_TEST(client.receive().is_ok());
     BOOST_TEST(client.command({"EVALSHA", "0"}).error().starts_with("ERR"));
+}
+
+BOOST_FIXTURE_TEST_CASE(server_with_a_shifted_clock_is_in_another_time, movable_clock) {
+    BOOST_TEST(is_shifted_by(cli, 0s));
+    BOOST_CHECK(uptime(cli) < 120s);
+    redis.shift_clock(120s);
+    BOOST_TEST(is_shifted_by(cli, 120s));
+    BOOST_TEST(wait_until([&] { return uptime(cli) >= 120s; }));
+    redis.shift_clock(1h);
+    BOOST_TEST(is_shifted_by(cli, 1h + 120s));
+    BOOST_CHECK(redis.clock_shift() == 1h + 120s);
+    for (auto const part : {999ms, -999ms}) { // another second almost always
+        redis.shift_clock(part - redis.clock_shift());
+        BOOST_TEST(is_shifted_by(cli, part));
+    }
+}
+
+BOOST_FIXTURE_TEST_CASE(server_whose_clock_jumps_expires_what_is_due, movable_clock) {
+    cli.set("short", "v", 60s);
+    cli.set("long", "v", 300s);
+    cli.set("eternal", "v");
+    BOOST_TEST(cli.exists("short"));
+    redis.shift_clock(120s);
+    BOOST_TEST(!cli.exists("short"));
+    BOOST_CHECK(cli.pttl("short") == -2ms);
+    BOOST_CHECK(cli.pttl("long") <= 180s && cli.pttl("long") > 120s);
+    BOOST_TEST(cli.get("eternal").value() == "v");
+    BOOST_TEST(cli.set_if_absent("short", "theirs", 60s)); // and it counts from there
+    BOOST_CHECK(cli.pttl("short") <= 60s && cli.pttl("short") > 30s);
+}
+
+BOOST_FIXTURE_TEST_CASE(server_whose_clock_goes_back_keeps_for_longer, movable_clock) {
+    cli.set("k", "v", 60s);
+    redis.shift_clock(-120'500ms);
+    BOOST_TEST(is_shifted_by(cli, -120'500ms));
+    BOOST_CHECK(cli.pttl("k") <= 180'500ms && cli.pttl("k") > 120s);
+    redis.shift_clock(120'500ms);
+    BOOST_TEST(is_shifted_by(cli, 0s));
+    BOOST_CHECK(cli.pttl("k") <= 60s && cli.pttl("k") > 0s);
+}
+
+BOOST_AUTO_TEST_CASE(server_starts_again_in_its_shifted_time) {
+    server redis{{.arguments = {"--appendonly", "yes", "--appendfsync", "always"}, .shiftable_clock = true}};
+    redis_cli cli{redis};
+    cli.set("short", "v", 60s);
+    redis.shift_clock(30s);
+    cli.set("long", "v", 300s);
+    redis.kill();
+    redis.restart();
+    BOOST_TEST(is_shifted_by(cli, 30s));
+    BOOST_CHECK(cli.pttl("short") <= 30s && cli.pttl("short") > 0s);
+    redis.restart(); // now an orderly end
+    BOOST_TEST(is_shifted_by(cli, 30s));
+    redis.kill();
+    redis.shift_clock(90s); // while it does not run
+    redis.restart();
+    BOOST_TEST(is_shifted_by(cli, 120s));
+    BOOST_TEST(!cli.exists("short"));
+    BOOST_CHECK(cli.pttl("long") <= 210s && cli.pttl("long") > 150s);
+    BOOST_CHECK(uptime(cli) < 90s);
+}
+
+BOOST_FIXTURE_TEST_CASE(server_with_another_clock_is_not_shifted, movable_clock) {
+    one_server plain;
+    movable_clock other;
+    for (redis_cli* const untouched : {&plain.cli, &other.cli}) untouched->set("k", "v", 60s);
+    redis.shift_clock(120s);
+    BOOST_TEST(is_shifted_by(cli, 120s));
+    for (redis_cli* const untouched : {&plain.cli, &other.cli}) {
+        BOOST_TEST(is_shifted_by(*untouched, 0s));
+        BOOST_CHECK(untouched->pttl("k") <= 60s && untouched->pttl("k") > 0s);
+    }
+    BOOST_CHECK(plain.redis.clock_shift() == 0ms);
+    BOOST_CHECK_THROW(plain.redis.shift_clock(1s), std::logic_error);
+}
+
+// What a server preloads, loaded into the test, where it interposes nothing.
+BOOST_AUTO_TEST_CASE(shifted_clock_moves_the_wall_clocks_only) {
+    const server plain; // for its folder
+    shifted_clock clock{plain.folder()};
+    std::string library;
+    for (std::string const& variable : clock.environment()) {
+        auto const equals = variable.find('=');
+        std::string const value = variable.substr(equals + 1);
+        if (variable.starts_with("LD_PRELOAD="))
+            library = value.substr(0, value.find(':'));
+        else
+            ::setenv(variable.substr(0, equals).c_str(), value.c_str(), 1);
+    }
+    void* const loaded = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    ::unsetenv("HOLDFAST_CLOCK_SHIFT");
+    BOOST_REQUIRE(loaded != nullptr);
+    auto const its_clock_gettime =
+        reinterpret_cast<int (*)(clockid_t, timespec*)>(::dlsym(loaded, "clock_gettime"));
+    auto const its_gettimeofday = reinterpret_cast<int (*)(timeval*, void*)>(::dlsym(loaded, "gettimeofday"));
+    auto const its_time = reinterpret_cast<time_t (*)(time_t*)>(::dlsym(loaded, "time"));
+    BOOST_REQUIRE((its_clock_gettime != nullptr && its_gettimeofday != nullptr && its_time != nullptr));
+    auto const in_order =
+        [](auto... times) { // each no more than a coarse clock's ticks behind the one before
+            auto last = std::chrono::nanoseconds::min();
+            return ((std::exchange(last, times) <= times + 50ms) && ...);
+        };
+    auto const read = [](clockid_t id, auto read_clock) {
+        timespec now{};
+        BOOST_TEST(read_clock(id, &now) == 0);
+        BOOST_CHECK(now.tv_nsec >= 0 && now.tv_nsec < 1'000'000'000);
+        return std::chrono::nanoseconds{std::chrono::seconds{now.tv_sec}} +
+               std::chrono::nanoseconds{now.tv_nsec};
+    };
+    for (auto const by : {0ms, 999ms, -120'999ms, 3'600'000ms}) {
+        clock.advance(by - clock.shift());
+        BOOST_CHECK(clock.shift() == by);
+        for (const clockid_t id : {CLOCK_REALTIME, CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC,
+                                   CLOCK_MONOTONIC_COARSE, CLOCK_BOOTTIME, CLOCK_PROCESS_CPUTIME_ID}) {
+            bool const moves = id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE;
+            auto const shift = moves ? by : 0ms;
+            auto const before = read(id, ::clock_gettime);
+            auto const shifted = read(id, its_clock_gettime);
+            auto const after = read(id, ::clock_gettime);
+            BOOST_CHECK(in_order(before + shift, shifted, after + shift));
+        }
+        auto const before = read(CLOCK_REALTIME, ::clock_gettime);
+        timeval now{};
+        BOOST_TEST(its_gettimeofday(&now, nullptr) == 0);
+        time_t seconds = 0;
+        BOOST_TEST(its_time(&seconds) == seconds);
+        BOOST_CHECK(its_time(nullptr) >= seconds);
+        auto const after = read(CLOCK_REALTIME, ::clock_gettime);
+        BOOST_CHECK(in_order(before + by,
+                             std::chrono::seconds{now.tv_sec} + std::chrono::microseconds{now.tv_usec},
+                             after + by));
+        BOOST_CHECK(std::chrono::seconds{seconds} >= std::chrono::floor<std::chrono::seconds>(before + by));
+        BOOST_CHECK(std::chrono::seconds{seconds} <= after + by);
+    }
+    timespec nothing{};
+    BOOST_TEST(its_clock_gettime(-1'000'000, &nothing) == -1);
+    ::dlclose(loaded);
+}
+
+BOOST_AUTO_TEST_CASE(every_available_kind_has_a_movable_clock) {
+    for (server_kind const& kind : available_servers()) {
+        BOOST_TEST_CONTEXT(kind.name) {
+            server_options options;
+            options.kind = kind;
+            options.shiftable_clock = true;
+            server one{options};
+            redis_cli cli{one};
+            cli.set("k", "v", 60s);
+            BOOST_TEST(is_shifted_by(cli, 0s));
+            one.shift_clock(-120s);
+            BOOST_TEST(is_shifted_by(cli, -120s));
+            BOOST_CHECK(cli.pttl("k") > 120s);
+            one.shift_clock(240s);
+            BOOST_TEST(is_shifted_by(cli, 120s));
+            BOOST_CHECK(cli.pttl("k") == -2ms);
+            one.restart();
+            BOOST_TEST(is_shifted_by(cli, 120s));
+            const reply threads = cli.command({"CONFIG", "GET", "jemalloc-bg-thread"}); // that would spin
+            BOOST_TEST(threads.elements().at(1).string() == "no");
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(server_that_cannot_have_a_shifted_clock_says_so) {
+    server_options options;
+    options.shiftable_clock = true;
+    const server_kind real = options.kind;
+    const server folder; // for a wrapper that takes away what the clock needs
+    options.kind = {"deaf", folder.folder() + "/wrapper"};
+    std::ofstream{options.kind.binary} << "#!/bin/sh\nunset LD_PRELOAD\nexec '" << real.binary
+                                       << "' \"$@\"\n";
+    std::filesystem::permissions(options.kind.binary, std::filesystem::perms::owner_all);
+    BOOST_CHECK_EXCEPTION(server{options}, std::runtime_error, [](std::runtime_error const& error) {
+        return std::string{error.what()}.find("shifted clock") != std::string::npos;
+    });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -789,6 +789,7 @@ private:
             written(i, by);
             return verdict::yes;
         case command::contend:
+        case command::raise: // no fences here
         case command::inspect:
             break;
         }
@@ -1013,7 +1014,7 @@ private:
         };
         all(s.acquire, command::acquire, 0);
         all(s.contend, command::contend, 0);
-        all(s.extend, command::extend, h.machine.extension());
+        all(s.extend, command::extend, h.machine.round_number());
         all(s.heal, command::heal, 0);
         all(s.release, command::release, 0);
         switch (s.what) {

@@ -420,6 +420,7 @@ private:
             at.holder = -1;
             return verdict::yes;
         case command::contend:
+        case command::raise: // no fences here
         case command::inspect:
             break;
         }
@@ -478,7 +479,7 @@ private:
         auto& state = tenures_[t];
         auto const c = state.client;
         s.acquire.for_each([&](unsigned i) { submit(t, i, command::acquire, 0); });
-        s.extend.for_each([&](unsigned i) { submit(t, i, command::extend, state.machine.extension()); });
+        s.extend.for_each([&](unsigned i) { submit(t, i, command::extend, state.machine.round_number()); });
         s.heal.for_each([&](unsigned i) {
             ++seen_.healed;
             submit(t, i, command::heal, 0);
@@ -583,7 +584,7 @@ private:
         state.extended_by = {};
         state.pauses_before = clients_[state.client].pauses;
         auto const step = state.machine.extend(local(state.client), reachable(state.client));
-        state.round = state.machine.extension();
+        state.round = state.machine.round_number();
         apply(t, step);
     }
 

@@ -72,8 +72,9 @@ public:
     }
 
     // Throws std::system_error when the program cannot be run.
-    pid_t spawn(std::vector<std::string> arguments, std::string log_file) {
-        std::packaged_task<pid_t()> task{[&] { return fork_and_exec(arguments, log_file); }};
+    pid_t spawn(std::vector<std::string> arguments, std::vector<std::string> variables,
+                std::string log_file) {
+        std::packaged_task<pid_t()> task{[&] { return fork_and_exec(arguments, variables, log_file); }};
         std::future<pid_t> result = task.get_future();
         {
             const std::lock_guard lock{mutex_};
@@ -116,10 +117,12 @@ private:
         }
     }
 
-    static pid_t fork_and_exec(std::vector<std::string> const& arguments, std::string const& log_file) {
+    static pid_t fork_and_exec(std::vector<std::string> const& arguments,
+                               std::vector<std::string> const& variables, std::string const& log_file) {
         std::vector<char*> argv;
         for (std::string const& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
         argv.push_back(nullptr);
+        std::vector<char*> envp = environment_with(variables);
         int ends[2];
         if (::pipe2(ends, O_CLOEXEC) != 0) fail_with(errno, "pipe2");
         const net::unique_fd from_child{ends[0]};
@@ -128,7 +131,7 @@ private:
         const pid_t parent = ::getpid();
         const pid_t child = ::fork();
         if (child < 0) fail_with(errno, "fork");
-        if (child == 0) become_server(argv.data(), log_file.c_str(), parent, to_parent.get());
+        if (child == 0) become_server(argv.data(), envp.data(), log_file.c_str(), parent, to_parent.get());
 
         to_parent.reset(); // now the pipe ends with the child's exec
         int error = 0;
@@ -142,8 +145,23 @@ private:
         return child;
     }
 
+    // The environment of this process with these variables ("NAME=value") in it.
+    static std::vector<char*> environment_with(std::vector<std::string> const& variables) {
+        std::vector<char*> envp;
+        for (std::string const& variable : variables) envp.push_back(const_cast<char*>(variable.c_str()));
+        for (char** variable = environ; *variable != nullptr; ++variable) {
+            std::string_view const text{*variable};
+            std::string_view const name = text.substr(0, std::min(text.find('=') + 1, text.size()));
+            auto const replaces = [name](std::string const& other) { return other.starts_with(name); };
+            if (std::none_of(variables.begin(), variables.end(), replaces)) envp.push_back(*variable);
+        }
+        envp.push_back(nullptr);
+        return envp;
+    }
+
     // In the child of a process that may have many threads: nothing but async-signal-safe calls.
-    [[noreturn]] static void become_server(char** argv, char const* log_file, pid_t parent, int to_parent) {
+    [[noreturn]] static void become_server(char** argv, char** envp, char const* log_file, pid_t parent,
+                                           int to_parent) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (::getppid() != parent) ::_exit(1);
         ::setpgid(0, 0); // Ctrl-C is for the test, which ends us
@@ -161,7 +179,7 @@ private:
         sigset_t none;
         sigemptyset(&none);
         ::sigprocmask(SIG_SETMASK, &none, nullptr);
-        ::execve(argv[0], argv, environ);
+        ::execve(argv[0], argv, envp);
         int const error = errno;
         [[maybe_unused]] const ssize_t told = ::write(to_parent, &error, sizeof error);
         ::_exit(127);
@@ -242,6 +260,7 @@ server::server(server_options options, without_waiting)
     , exceptions_at_start_{std::uncaught_exceptions()} {
     try {
         for (std::string const& name : options_.extra_ports) extra_ports_[name];
+        if (options_.shiftable_clock) clock_.emplace(folder_);
         if (options_.config) std::ofstream{folder_ + "/server.conf"} << expanded(*options_.config);
         spawn();
     } catch (...) {
@@ -291,15 +310,20 @@ void server::spawn() {
     };
     add({"--port", std::to_string(port()), "--bind", "127.0.0.1", "--unixsocket", unix_socket()});
     add({"--dir", folder_, "--daemonize", "no", "--logfile", "", "--save", "", "--appendonly", "no"});
+    // jemalloc's threads wait by the wall clock: when it goes back, some versions wait no more, and spin.
+    if (clock_) add({"--jemalloc-bg-thread", "no"});
     for (auto const& [name, port] : extra_ports_) add({"--" + name, std::to_string(port.number())});
     for (std::string const& argument : options_.arguments) arguments.push_back(expanded(argument));
+
+    std::vector<std::string> variables;
+    if (clock_) variables = clock_->environment();
 
     ::unlink(unix_socket().c_str()); // of a run before this
     end_.clear();
     died_by_itself_ = false;
     frozen_ = false;
     started_ = std::chrono::steady_clock::now();
-    pid_ = spawner::instance().spawn(std::move(arguments), folder_ + "/log");
+    pid_ = spawner::instance().spawn(std::move(arguments), std::move(variables), folder_ + "/log");
 }
 
 // Asks over the Unix socket in our own folder: whoever answers there is our child, and servers listen on it
@@ -359,6 +383,8 @@ void server::wait_ready() {
     reported_ = !alive || !ready;
     if (!alive) fail("did not start: it " + end_);
     if (!ready) fail("did not answer PING within " + std::to_string(options_.start_timeout.count()) + " ms");
+    reported_ = clock_ && !clock_->used_by(pid_);
+    if (reported_) fail("cannot have a shifted clock: is it linked statically?");
 }
 
 bool server::running() {
@@ -403,6 +429,17 @@ void server::restart() {
     stop();
     spawn();
     wait_ready();
+}
+
+void server::shift_clock(std::chrono::milliseconds by) {
+    if (!clock_) throw std::logic_error{"shift_clock() needs server_options::shiftable_clock"};
+    clock_->advance(by);
+    // Valkey 9 asks for the time once in a millisecond and reckons between: that one is over then.
+    std::this_thread::sleep_for(2ms);
+}
+
+std::chrono::milliseconds server::clock_shift() const noexcept {
+    return clock_ ? clock_->shift() : 0ms;
 }
 
 bool server::wait_for(awaited state, std::chrono::milliseconds timeout) {

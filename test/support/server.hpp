@@ -2,6 +2,7 @@
 #pragma once
 
 #include "support/net.hpp"
+#include "support/shifted_clock.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -45,6 +46,9 @@ struct server_options {
     std::optional<std::string> config = {};
 
     std::chrono::milliseconds start_timeout = std::chrono::seconds{10};
+
+    // For shift_clock(). Its start fails when the server cannot be made to see another clock.
+    bool shiftable_clock = false;
 };
 
 // Starts in the constructor and listens on a port of 127.0.0.1 and on a Unix socket when that returns.
@@ -94,6 +98,12 @@ public:
     void restart();
     void set_arguments(std::vector<std::string> arguments) { options_.arguments = std::move(arguments); }
 
+    // Moves the wall clock of this server, and of no other, onwards or back: whatever it is asked after this
+    // returns, it does at the new time. It stays moved when the server starts again, and can be moved while it does not
+    // run. Throws std::logic_error without `shiftable_clock`.
+    void shift_clock(std::chrono::milliseconds by);
+    [[nodiscard]] std::chrono::milliseconds clock_shift() const noexcept; // all together
+
     // The end of what the server wrote, for messages.
     [[nodiscard]] std::string log_tail(std::size_t lines = 40) const;
 
@@ -117,6 +127,7 @@ private:
     net::reserved_port port_;
     std::map<std::string, net::reserved_port> extra_ports_;
     std::string folder_;
+    std::optional<shifted_clock> clock_; // in the folder
     pid_t pid_ = -1;
     bool frozen_ = false;
     bool died_by_itself_ = false;

@@ -32,13 +32,12 @@ using holdfast::system_error;
 
 namespace {
 
-constexpr std::array every_code{errc::contended,      errc::no_quorum,     errc::timeout,
-                                errc::cancelled,      errc::expired,       errc::lease_lost,
-                                errc::lease_released, errc::shut_down,     errc::unreachable,
-                                errc::timed_out,      errc::access_denied, errc::not_redis,
-                                errc::read_only,      errc::wrong_type,    errc::duplicate_instance,
-                                errc::rejected,       errc::invalid_key,   errc::invalid_options,
-                                errc::invalid_address};
+constexpr std::array every_code{
+    errc::contended,      errc::no_quorum,      errc::timeout,   errc::cancelled,   errc::expired,
+    errc::lease_lost,     errc::lease_released, errc::shut_down, errc::unreachable, errc::timed_out,
+    errc::access_denied,  errc::not_redis,      errc::read_only, errc::wrong_type,  errc::duplicate_instance,
+    errc::quarantined,    errc::invalid_fence,  errc::rejected,  errc::invalid_key, errc::invalid_options,
+    errc::invalid_address};
 constexpr std::array every_condition{condition::unavailable, condition::not_held,
                                      condition::invalid_argument};
 
@@ -95,7 +94,7 @@ BOOST_AUTO_TEST_CASE(every_code_has_a_message_of_its_own) {
     // There is none beyond the last.
     BOOST_TEST(every_code.size() == static_cast<std::size_t>(errc::invalid_address));
     BOOST_TEST(holdfast::error_category().message(0) == "unknown holdfast error 0");
-    BOOST_TEST(holdfast::error_category().message(20) == "unknown holdfast error 20");
+    BOOST_TEST(holdfast::error_category().message(22) == "unknown holdfast error 22");
     BOOST_TEST(std::string(holdfast::error_category().name()) == "holdfast");
 }
 

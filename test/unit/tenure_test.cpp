@@ -41,7 +41,7 @@ std::ostream& operator<<(std::ostream& out, event e) {
 }
 
 std::ostream& operator<<(std::ostream& out, command c) {
-    constexpr std::array names{"acquire", "extend", "release", "heal", "contend", "inspect"};
+    constexpr std::array names{"acquire", "extend", "release", "heal", "contend", "raise", "inspect"};
     static_assert(names.size() == static_cast<std::size_t>(command::inspect) + 1);
     return out << names[static_cast<std::size_t>(c)];
 }
@@ -162,7 +162,7 @@ std::string text(step const& s) {
 }
 
 std::string answer(machine& m, command c, unsigned instance, verdict v, protocol::duration when = 1s) {
-    return text(m.answer(c, m.extension(), instance, v, at(when)));
+    return text(m.answer(c, m.round_number(), instance, v, at(when)));
 }
 
 bool same_votes(protocol::tally const& a, protocol::tally const& b) {
@@ -896,12 +896,12 @@ BOOST_AUTO_TEST_CASE(answers_to_an_earlier_extension_are_ignored) {
     m.acquire(at(0s), of("01234"));
     for (unsigned i = 0; i < 5; ++i) answer(m, command::acquire, i, yes);
     m.extend(at(3s), of("01234"));
-    auto const earlier = m.extension();
+    auto const earlier = m.round_number();
     answer(m, command::extend, 0, unknown, 3s);
     answer(m, command::extend, 1, unknown, 3s);
     BOOST_TEST(answer(m, command::extend, 2, unknown, 3s) == "extension_failed");
     m.extend(at(5s), of("01234"));
-    BOOST_TEST(m.extension() != earlier);
+    BOOST_TEST(m.round_number() != earlier);
     for (auto const v : every_verdict) {
         for (unsigned i = 0; i < 5; ++i) {
             BOOST_TEST(text(m.answer(command::extend, earlier, i, v, at(5s))) == "nothing");
@@ -1350,7 +1350,7 @@ private:
     }
 
     void send(command c, instance_set to) {
-        to.for_each([&](unsigned i) { wire_.push_back({c, machine_.extension(), i}); });
+        to.for_each([&](unsigned i) { wire_.push_back({c, machine_.round_number(), i}); });
         if (c == command::acquire || c == command::heal) {
             asked_ = asked_ | to;
             may_exist_ = may_exist_ | to;
@@ -1389,6 +1389,7 @@ private:
             }
             break;
         case command::contend:
+        case command::raise:
         case command::inspect:
             break;
         }

@@ -39,9 +39,9 @@ struct wait_limit {
 };
 
 void async_acquire(lock_state_ptr, wait_limit, acquire_handler);
-void async_release(lease_ref, release_handler);
+void async_release(lease_ref, std::shared_ptr<lease_share>, release_handler);
 void async_extend(lease_ref, error_handler);
-void async_lost(lease_ref, error_handler);
+void async_lost(lease_ref, std::chrono::nanoseconds ahead, error_handler);
 void async_shutdown(std::shared_ptr<runtime::engine>, error_handler);
 
 template <class... Args, class Handler>
@@ -62,22 +62,39 @@ struct initiate_acquire {
     }
 };
 
-template <class Result, void (*Start)(lease_ref, asio::any_completion_handler<void(Result)>)>
 struct initiate_on_lease {
     lease_ref lease;
 
     using executor_type = asio::any_io_executor;
     executor_type get_executor() const noexcept { return lease->lock->executor; }
+};
+
+struct initiate_release : initiate_on_lease {
+    std::shared_ptr<lease_share> share;
 
     template <class Handler>
     void operator()(Handler&& handler) const {
-        Start(lease, defer_to_own_executor<Result>(std::forward<Handler>(handler), lease->lock->executor));
+        async_release(
+            lease, share,
+            defer_to_own_executor<release_result>(std::forward<Handler>(handler), lease->lock->executor));
     }
 };
 
-using initiate_release = initiate_on_lease<release_result, &async_release>;
-using initiate_extend = initiate_on_lease<error, &async_extend>;
-using initiate_lost = initiate_on_lease<error, &async_lost>;
+struct initiate_extend : initiate_on_lease {
+    template <class Handler>
+    void operator()(Handler&& handler) const {
+        async_extend(lease,
+                     defer_to_own_executor<error>(std::forward<Handler>(handler), lease->lock->executor));
+    }
+};
+
+struct initiate_lost : initiate_on_lease {
+    template <class Handler>
+    void operator()(Handler&& handler, std::chrono::nanoseconds ahead) const {
+        async_lost(lease, ahead,
+                   defer_to_own_executor<error>(std::forward<Handler>(handler), lease->lock->executor));
+    }
+};
 
 struct initiate_shutdown {
     std::shared_ptr<runtime::engine> engine;

@@ -13,7 +13,9 @@ namespace holdfast::detail {
 /// The part of a lease that its holder reads from any thread. The rest belongs to the client's executor.
 struct lease_core {
     std::atomic<std::uint32_t> handles{0};
-    std::atomic<bool> over{false}; ///< lost or released
+    std::atomic<std::uint32_t> shares{1}; ///< of lease objects, those that have not been released
+    std::atomic<bool> over{false};        ///< lost or released
+    std::uint64_t fence = 0;
     std::atomic<lease_clock::time_point> deadline{};
     lock_state_ptr lock;
 };
@@ -47,6 +49,19 @@ public:
 
 private:
     lease_core* core_ = nullptr;
+};
+
+/// One of the lease objects on a lease that is shared. It gives up its share once, when it is released or else
+/// when it is destroyed.
+struct lease_share {
+    explicit lease_share(lease_ref of) noexcept
+        : core(std::move(of)) {}
+    lease_share(lease_share const&) = delete;
+    lease_share& operator=(lease_share const&) = delete;
+    ~lease_share();
+
+    lease_ref const core;
+    std::atomic<bool> released{false};
 };
 
 } // namespace holdfast::detail
