@@ -125,6 +125,7 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
 }
 
 engine::~engine() {
+    owed_.clear();
     links_.clear();
     deadlines_.clear();
     held_.clear();
@@ -152,9 +153,11 @@ void engine::in_a_turn(Work&& work) {
         } const at_end{*this};
         in_turn_ = true;
         turn_began_ = lease_clock::now();
+        send_owed_releases();
         work();
         for (auto const& l : links_) l->flush();
     }
+    if (!owed_.empty()) want_turn();
     finish_shutdown_if_done();
 }
 
@@ -292,6 +295,7 @@ void engine::abandon() noexcept {
         inbox_.clear();
         cancellations_.clear();
     }
+    owed_.clear();
     for (auto const& l : links_) l->abandon();
     deadlines_.stop();
     deadlines_.clear();
@@ -480,7 +484,15 @@ void engine::apply(holding& h, protocol::step const& s) {
     }
     if (!s.extend.empty()) send(h, command::extend, s.extend, h.machine.round_number());
     if (!s.heal.empty()) send(h, command::heal, s.heal, 0);
-    if (!s.release.empty()) send(h, command::release, s.release, 0);
+    if (!s.release.empty()) {
+        // Of ten thousand that are lost at one moment, all are told before anything is sent for them; unless
+        // somebody waits, whose own try must not come before.
+        if (s.what == event::lost && in_turn_ && h.queue != nullptr && h.queue->machine.empty()) {
+            owed_.push_back({&h, s.release});
+        } else {
+            send(h, command::release, s.release, 0);
+        }
+    }
     switch (s.what) {
     case event::none:
     case event::renewal_due:
@@ -514,6 +526,11 @@ void engine::apply(holding& h, protocol::step const& s) {
         break;
     }
     schedule(h);
+}
+
+void engine::send_owed_releases() {
+    for (auto const& o : owed_) send(*o.who, protocol::command::release, o.where, 0);
+    owed_.clear();
 }
 
 void engine::schedule(holding& h) {
@@ -761,7 +778,7 @@ void engine::finish_shutdown_if_done() {
     if (!stopped_) {
         auto const settled =
             std::all_of(links_.begin(), links_.end(), [](auto const& l) { return l->settled(); });
-        if (releasing_ > 0 || !settled) return;
+        if (releasing_ > 0 || !owed_.empty() || !settled) return;
         stopped_ = true;
         // Those that stand back would keep their lock, and so this engine: their time does not come any more.
         for (auto* const q : keys_.all()) forget(*q);

@@ -146,6 +146,7 @@ private:
     void send(holding&, protocol::command, protocol::instance_set, std::uint32_t round);
     void start_release(operation&);
     void start_extend(operation&);
+    void send_owed_releases();
     void start_lost(operation&);
     void wait_for_end(operation&, lease_clock::time_point now);
     void on_ended(holding&, protocol::event);
@@ -191,7 +192,12 @@ private:
     lease_clock::time_point turn_began_{};
     bool stopping_ = false;
     bool stopped_ = false;
-    std::size_t releasing_ = 0; ///< leases whose release is under way
+    struct owed_release {
+        holding_ptr who;
+        protocol::instance_set where;
+    };
+    std::vector<owed_release> owed_; ///< for the next turn
+    std::size_t releasing_ = 0;      ///< leases whose release is under way
     pool<holding> holdings_;
     pool<lease_state> leases_;
     pool<key_queue> queues_;

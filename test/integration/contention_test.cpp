@@ -403,7 +403,7 @@ void check_without_each(void (*drop_out)(server&), void (*come_back)(server&)) {
     // Many tenures, so that there is much to decide.
     constexpr lock_options options{.ttl = 60s, .handoff_limit = 4};
     fleet servers(5);
-    company c(servers, clients, hasty());
+    company c(servers, clients, trusting(hasty()));
     for (std::size_t i = 0; i < servers.size(); ++i) {
         BOOST_TEST_CONTEXT("instance " << i) {
             crowd all;

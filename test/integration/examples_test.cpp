@@ -1,5 +1,6 @@
 // The examples as programs: what they say with their exit status is true.
 #include "support/fleet.hpp"
+#include "support/redis_cli.hpp"
 #include "support/server.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -101,6 +102,17 @@ BOOST_AUTO_TEST_CASE(stress_names_the_option_that_is_wrong) {
     BOOST_TEST(o.status == 2, o.said);
     BOOST_TEST(contains(o.said, "--coroutines"), o.said);
     BOOST_TEST(contains(o.said, "many"), o.said);
+}
+
+BOOST_AUTO_TEST_CASE(a_value_with_a_fence_turns_a_late_holder_away) {
+    stage s;
+    std::string instances;
+    for (auto const& one : s.instances.addresses()) instances += ' ' + one;
+    auto const o = run(program("HOLDFAST_FENCED") + ' ' + s.witness.address() + instances);
+    BOOST_TEST(o.status == 0, o.said);
+    BOOST_TEST(contains(o.said, ": 11 turned away"), o.said);
+    redis_cli store(s.witness);
+    BOOST_TEST(store.command({"HGET", "stock:apples", "left"}).string() == "9");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

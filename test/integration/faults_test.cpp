@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_when_all_instances_hang) 
 
 BOOST_AUTO_TEST_CASE(each_server_may_restart_in_turn_while_locks_are_taken) {
     fleet servers(3);
-    party p(servers);
+    party p(servers, trusting(patient()));
     BOOST_TEST(p.all_up());
     auto const work = [&](auto enough) {
         for (auto i = 0; i < 10 || !enough(); ++i) {
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(each_server_may_restart_in_turn_while_locks_are_taken) {
 
 BOOST_AUTO_TEST_CASE(all_servers_may_restart_at_once) {
     fleet servers(3);
-    party p(servers);
+    party p(servers, trusting(patient()));
     BOOST_TEST(p.all_up());
     servers.kill(3);
     auto const [e, none] = p.acquire("k");
@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(all_servers_may_restart_at_once) {
 
 BOOST_AUTO_TEST_CASE(scripts_that_a_server_forgot_are_sent_again) {
     fleet servers(3);
-    party p(servers);
+    party p(servers, trusting(patient()));
     BOOST_TEST(p.all_up());
     auto const forget = [&] {
         for (server& one : servers) BOOST_TEST(redis_cli(one).command({"SCRIPT", "FLUSH"}).is_ok());
@@ -674,7 +674,7 @@ BOOST_AUTO_TEST_CASE(an_even_number_of_instances_needs_more_than_half) {
 
 BOOST_AUTO_TEST_CASE(one_instance_is_a_set_of_one) {
     server redis;
-    party p({redis.address()});
+    party p({redis.address()}, trusting(patient()));
     party q({redis.address()});
     auto l = p.hold("k", {.ttl = 600ms});
     BOOST_TEST(p.renews(2));
@@ -700,7 +700,7 @@ BOOST_AUTO_TEST_CASE(one_instance_is_a_set_of_one) {
 BOOST_AUTO_TEST_CASE(a_unix_socket_will_do) {
     server redis;
     redis_cli cli(redis);
-    party p({"unix:" + redis.unix_socket()});
+    party p({"unix:" + redis.unix_socket()}, trusting(patient()));
     party q({redis.address()});
     auto l = p.hold("k", {.ttl = 600ms});
     BOOST_TEST(p.locks.instances().at(0).address == "unix:" + redis.unix_socket());
@@ -723,7 +723,7 @@ BOOST_AUTO_TEST_CASE(a_logical_database_has_locks_of_its_own) {
     redis_cli zero(redis);
     redis_cli five(redis);
     BOOST_TEST(five.command({"SELECT", "5"}).is_ok());
-    party p({"redis://" + redis.address() + "/5"});
+    party p({"redis://" + redis.address() + "/5"}, trusting(patient()));
     party q({redis.address()});
     auto l = p.hold("k");
     BOOST_TEST(five.exists("k"));

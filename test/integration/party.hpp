@@ -31,6 +31,12 @@ inline client_options hasty() {
             .reconnect_delay = std::chrono::milliseconds(50)};
 }
 
+/// For servers that restart empty where that is not what the test is about.
+inline client_options trusting(client_options options) {
+    options.on_restart = restart_guard::off;
+    return options;
+}
+
 /// Long enough that a key which goes away was deleted.
 inline constexpr lock_options long_lived{.ttl = std::chrono::seconds(60)};
 

@@ -111,9 +111,10 @@ BOOST_AUTO_TEST_CASE(every_condition_has_a_message_of_its_own) {
 }
 
 BOOST_AUTO_TEST_CASE(each_code_belongs_to_its_conditions_and_to_no_other) {
-    std::set<errc> const unavailable{errc::no_quorum,     errc::unreachable,        errc::timed_out,
-                                     errc::access_denied, errc::not_redis,          errc::read_only,
-                                     errc::wrong_type,    errc::duplicate_instance, errc::rejected};
+    std::set<errc> const unavailable{
+        errc::no_quorum,   errc::unreachable,   errc::timed_out,  errc::access_denied,
+        errc::not_redis,   errc::read_only,     errc::wrong_type, errc::duplicate_instance,
+        errc::quarantined, errc::invalid_fence, errc::rejected};
     std::set<errc> const not_held{errc::lease_lost, errc::lease_released};
     std::set<errc> const invalid{errc::invalid_key, errc::invalid_options, errc::invalid_address};
     for (auto const e : every_code) {
