@@ -55,9 +55,10 @@ struct redlock_rules {
     static constexpr bool late_grant_lifts() { return true; }
 };
 
-/// How much before the deadline a holder is told of its loss, so that it has been told by the deadline.
+/// How much before the deadline a holder is told of its loss, so that it has been told by the deadline: also
+/// when ten thousand are to be told at one moment.
 constexpr duration loss_margin(duration ttl) {
-    return std::min<duration>(ttl / 20, std::chrono::milliseconds(5));
+    return std::min<duration>(ttl / 20, std::chrono::milliseconds(50));
 }
 
 /// The watchdog's longest period.

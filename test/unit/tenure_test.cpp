@@ -67,7 +67,7 @@ namespace {
 
 constexpr protocol::duration ttl = 10s;
 constexpr protocol::duration valid = 10s - 102ms; // less the drift allowance
-constexpr protocol::duration told = valid - 5ms;  // when the holder hears of the loss
+constexpr protocol::duration told = valid - 50ms; // when the holder hears of the loss
 constexpr protocol::duration period = protocol::duration(10s) / 3;
 constexpr protocol::duration retry = 1s;
 
