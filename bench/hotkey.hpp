@@ -30,9 +30,6 @@ struct hotkey_settings {
 ///     been ended then.
 boost::json::object hotkey_scenario(hotkey_settings const&);
 
-/// The child process: main() hands over to this when argv[1] is "hotkey-worker".
-int hotkey_worker(int argc, char** argv);
-
 } // namespace holdfast::bench
 
 #endif

@@ -8,6 +8,7 @@
 //   minority [--coroutines 100]                      2 of 5 frozen, against none
 //   hotkey [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5] [--peers]   all want one key
 //   idle-waiters [--waiters 10000] [--seconds 30]    wait behind one holder
+//   fencing [--coroutines 100,1000] [--processes 4]  with fences, against without
 //
 //   --json FILE     also writes the result as one JSON object
 //   --rounds N      how often library and floor take turns (5); figures are medians of the rounds
@@ -15,9 +16,12 @@
 //   --single-threaded   without the client's strand
 
 #include "allocation_counter.hpp"
+#include "contenders.hpp"
+#include "fencing.hpp"
 #include "floor.hpp"
 #include "hotkey.hpp"
 #include "idle_waiters.hpp"
+#include "series.hpp"
 #include "support/fleet.hpp"
 #include "workload.hpp"
 
@@ -32,7 +36,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
-#include <map>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -54,7 +57,7 @@ struct settings {
     unsigned count = 100'000;
     std::chrono::seconds ttl{30};
     std::optional<double> seconds;
-    unsigned processes = 1;
+    std::optional<unsigned> processes;
     unsigned waiters = 10'000;
     std::chrono::microseconds hold{0};
     bool peers = false;
@@ -68,31 +71,11 @@ client_options options_for(settings const& s) {
     return {.thread_safe = !s.single_threaded};
 }
 
-double median(std::vector<double> values) {
-    if (values.empty()) return 0;
-    auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-}
-
 std::vector<std::uint16_t> ports_of(test::fleet& servers) {
     std::vector<std::uint16_t> ports;
     for (std::size_t i = 0; i < servers.size(); ++i) ports.push_back(servers[i].port());
     return ports;
 }
-
-// The medians of a figure over rounds, by name.
-class series {
-public:
-    void add(std::string const& name, double value) { values_[name].push_back(value); }
-    double operator[](std::string const& name) const {
-        auto const found = values_.find(name);
-        return found == values_.end() ? 0 : median(found->second);
-    }
-
-private:
-    std::map<std::string, std::vector<double>> values_;
-};
 
 json::object latency_scenario(settings const& s) {
     test::fleet servers(s.instances);
@@ -292,7 +275,7 @@ json::object minority_scenario(settings const& s) {
 
 json::object hotkey(settings const& s) {
     return hotkey_scenario({.instances = s.instances,
-                            .processes = s.processes,
+                            .processes = s.processes.value_or(1),
                             .coroutines = s.coroutines_given ? s.coroutines.front() : 1000,
                             .hold = s.hold,
                             .seconds = s.seconds.value_or(5),
@@ -306,6 +289,17 @@ json::object idle_waiters(settings const& s) {
                                   .waiters = s.waiters,
                                   .seconds = s.seconds.value_or(30),
                                   .single_threaded = s.single_threaded});
+}
+
+json::object fencing(settings const& s) {
+    return fencing_scenario(
+        {.instances = s.instances,
+         .coroutines = s.coroutines_given ? s.coroutines : std::vector<unsigned>{100, 1000},
+         .processes = s.processes.value_or(4),
+         .rounds = s.rounds,
+         .round_seconds = s.round_seconds,
+         .ttl = s.ttl,
+         .single_threaded = s.single_threaded});
 }
 
 template <class Number>
@@ -373,8 +367,9 @@ json::object run(std::string const& scenario, settings const& s) {
     if (scenario == "minority") return minority_scenario(s);
     if (scenario == "hotkey") return hotkey(s);
     if (scenario == "idle-waiters") return idle_waiters(s);
+    if (scenario == "fencing") return fencing(s);
     throw std::invalid_argument("unknown scenario \"" + scenario +
-                                "\": latency, throughput, leases, minority, hotkey or idle-waiters");
+                                "\": latency, throughput, leases, minority, hotkey, idle-waiters or fencing");
 }
 
 } // namespace
@@ -383,7 +378,8 @@ int main(int argc, char** argv) {
     try {
         if (argc < 2)
             throw std::invalid_argument(
-                "usage: holdfast_bench latency|throughput|leases|minority|hotkey|idle-waiters [--json FILE] "
+                "usage: holdfast_bench latency|throughput|leases|minority|hotkey|idle-waiters|fencing "
+                "[--json FILE] "
                 "...");
         if (argv[1] == std::string("hotkey-worker")) return hotkey_worker(argc, argv);
         auto const s = parse(argc, argv);

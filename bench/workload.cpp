@@ -8,6 +8,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <cstddef>
 #include <exception>
 #include <time.h>
 
@@ -35,8 +36,10 @@ void stop(progress& p) {
     p.allocations_at_end = allocations();
 }
 
-asio::awaitable<void> work(lock const& key, progress& p) {
-    while (!p.over) {
+// Goes round the locks from `first` on, `step` apart.
+asio::awaitable<void> work(std::span<lock const> locks, std::size_t first, std::size_t step, progress& p) {
+    for (auto i = first; !p.over; i = i + step < locks.size() ? i + step : first) {
+        auto const& key = locks[i];
         auto const t0 = clock::now();
         auto r = co_await key.acquire(asio::as_tuple);
         auto& [failure, held] = r;
@@ -57,6 +60,7 @@ asio::awaitable<void> work(lock const& key, progress& p) {
         }
         p.result.acquire.record(t1 - t0);
         p.result.release.record(t2 - t1);
+        p.result.pair.record(t2 - t0);
         ++p.result.pairs;
     }
 }
@@ -86,6 +90,11 @@ workload_result workload::run(unsigned coroutines, std::chrono::duration<double>
     while (locks_.size() < coroutines) {
         locks_.push_back(client_->make_lock("bench:lock:" + std::to_string(locks_.size()), {.ttl = ttl_}));
     }
+    return run(std::span(locks_).first(coroutines), coroutines, how_long);
+}
+
+workload_result workload::run(std::span<lock const> locks, unsigned coroutines,
+                              std::chrono::duration<double> how_long) {
     progress p;
     unsigned running = coroutines;
     auto const start = clock::now();
@@ -93,7 +102,7 @@ workload_result workload::run(unsigned coroutines, std::chrono::duration<double>
     auto const allocated = allocations();
     p.end = start + std::chrono::duration_cast<clock::duration>(how_long);
     for (unsigned i = 0; i < coroutines; ++i) {
-        asio::co_spawn(context_, work(locks_[i], p), [&](std::exception_ptr e) {
+        asio::co_spawn(context_, work(locks, i, coroutines, p), [&](std::exception_ptr e) {
             if (e) std::rethrow_exception(e);
             if (--running == 0) context_.stop();
         });

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ struct workload_result {
     double seconds = 0;
     double cpu_seconds = 0; ///< of this thread
     std::uint64_t allocations = 0;
-    latency acquire{}, release{};
+    latency acquire{}, release{}, pair{};
 };
 
 class workload {
@@ -32,6 +33,10 @@ public:
 
     /// Measures for that long, then lets the pairs in flight end, unmeasured.
     workload_result run(unsigned coroutines, std::chrono::duration<double> how_long);
+    /// The same on these locks of the client, at least one for each coroutine, which goes round those that
+    /// fall to it.
+    workload_result run(std::span<lock const> locks, unsigned coroutines,
+                        std::chrono::duration<double> how_long);
 
     holdfast::client& client() { return *client_; }
     asio::io_context& context() { return context_; }

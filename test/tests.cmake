@@ -3,12 +3,16 @@ holdfast_test(unit SOURCES
     unit/address_test.cpp
     unit/arbiter_test.cpp
     unit/backoff_test.cpp
+    unit/clock_guard_test.cpp
     unit/deadline_queue_test.cpp
     unit/encoder_test.cpp
     unit/error_test.cpp
     unit/fence_gate_test.cpp
+    unit/fence_test.cpp
     unit/instance_set_test.cpp
+    unit/quarantine_test.cpp
     unit/report_test.cpp
+    unit/restart_guard_test.cpp
     unit/rules_test.cpp
     unit/server_info_test.cpp
     unit/tally_test.cpp
@@ -16,6 +20,8 @@ holdfast_test(unit SOURCES
     unit/wait_queue_test.cpp)
 holdfast_test(simulation SECONDS 0 SOURCES
     simulation/contention_test.cpp
+    simulation/fences_test.cpp
+    simulation/guards_test.cpp
     simulation/schedules_test.cpp)
 holdfast_test(integration SOURCES
     integration/bad_input_test.cpp
@@ -23,7 +29,11 @@ holdfast_test(integration SOURCES
     integration/crowd_test.cpp
     integration/examples_test.cpp
     integration/faults_test.cpp
+    integration/fences_test.cpp
+    integration/guards_test.cpp
+    integration/holders_test.cpp
     integration/lifetimes_test.cpp
+    integration/section_test.cpp
     integration/support_test.cpp
     integration/threads_test.cpp
     integration/tokens_test.cpp

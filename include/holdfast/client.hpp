@@ -87,13 +87,17 @@ public:
     /// @par Errors  The first of these that there is:
     ///   - what lock::acquire fails with; `body` is then not called;
     ///   - what `body` throws, except for a cancellation after the lease was lost;
-    ///   - errc::lease_lost: it was lost before `body` ended, or found to be lost when it was released. What
-    ///     `body` has done was perhaps not done alone.
+    ///   - errc::lease_lost: `body` was cancelled because the lease could not be kept, and has ended with that or
+    ///     with a value; or the lease was found to be lost when it was released. What `body` has done was perhaps
+    ///     not done alone.
     ///   A release that a quorum has not confirmed is no error: the key goes with its ttl.
     /// @par Cancellation  total, partial, terminal while it acquires, by the table of `lock`. After that partial
     ///     and terminal: `body` is cancelled (terminal), run() waits for it, releases, and ends as `body` did. The
     ///     release is not cancelled.
-    /// @par Executor  `body` runs on the executor of the handler: with co_await, that of the caller's coroutine.
+    /// @par Executor  `body` runs on the executor of the handler: with co_await, that of the caller's coroutine. It
+    ///     does so on a strand of its own on that, as the loss of the lease may cancel it at any time; an
+    ///     `asio::awaitable` for another executor than any_io_executor runs on that one itself, which then must be
+    ///     a strand or run on one thread.
     /// @throws system_error  From the call itself, as of make_lock().
     template <class Body, asio::completion_token_for<typename detail::section_traits<Body>::signature> Token =
                               asio::deferred_t>

@@ -74,8 +74,15 @@ public:
         : core_(std::move(core)) {}
 
     lease(lease&&) noexcept = default;
-    lease& operator=(lease&&) noexcept = default;
-    ~lease() = default;
+    lease& operator=(lease&& other) noexcept {
+        auto last = std::move(other);
+        std::swap(core_, last.core_);
+        std::swap(share_, last.share_);
+        return *this;
+    }
+    ~lease() {
+        if (core_ && !share_ && core_->shared) detail::give_up_first(*core_.get());
+    }
 
     /// Whether there is a lease at all, held or not.
     explicit operator bool() const noexcept { return static_cast<bool>(core_); }
@@ -110,16 +117,17 @@ public:
     std::uint64_t fence() const noexcept { return core_ ? core_->fence : 0; }
 
     /// Another lease object on this same lease, for another coroutine that works under it. The lease lasts
-    /// until the last of them has been released or destroyed; release() of one that is not the last gives up
-    /// that one alone, without I/O. Everything else concerns all of them. Costs an allocation or two.
+    /// until the last of them has been released or destroyed, and that ends an extend() that is under way.
+    /// release() of one that is not the last gives up that one alone, without I/O, and says whether the lease had
+    /// lasted until then. Everything else concerns all of them. Costs an allocation.
     /// @throws system_error  errc::lease_released for an empty lease, or one that was released.
-    lease share();
+    lease share() const;
 
     /// Renews the lease only for as long as `wanted()` says so. It is asked before each renewal of the watchdog,
     /// on the client's executor and from whatever thread runs that, so it must be quick and may not call the
     /// lease. Once it says no, or throws, there is no more renewal, and the lease ends at its deadline, of which
     /// the holder is told by lost(). So a worker that has stopped making progress does not hold for ever; see also
-    /// lock_options::max_hold.
+    /// lock_options::max_hold. It is destroyed soon after the lease has ended. None: always.
     /// @throws system_error  errc::lease_released for an empty lease.
     void renew_while(std::function<bool()> wanted);
 
@@ -174,7 +182,8 @@ public:
 
 private:
     bool over() const noexcept {
-        return core_->over.load(std::memory_order_acquire) || (share_ && share_->released.load());
+        return core_->over.load(std::memory_order_acquire) ||
+               (share_ ? share_->released : core_->first_released).load();
     }
 
     detail::lease_ref checked() const {
@@ -183,7 +192,7 @@ private:
     }
 
     detail::lease_ref core_;
-    std::shared_ptr<detail::lease_share> share_; ///< where there are several
+    std::shared_ptr<detail::lease_share> share_; ///< of all but the first
 };
 
 } // namespace holdfast

@@ -22,7 +22,8 @@ inline constexpr unsigned max_handoff_limit = 65'535;
 
 /// What a client makes of an instance that has restarted. Redlock assumes that an instance keeps a key for its
 /// ttl; one that restarts forgets what was not on its disk, and could grant to one what another holds. A server
-/// with `appendonly yes` and `appendfsync always`, before and after, forgets nothing and is not meant here.
+/// with `appendonly yes` and `appendfsync always`, before and after, forgets nothing and is not meant here. It is
+/// asked whether it is one when the client connects, so do not change that while it runs.
 enum class restart_guard : std::uint8_t {
     off,      ///< it votes at once
     observed, ///< after a restart in the client's life its votes do not count for client_options::max_ttl
@@ -41,12 +42,16 @@ struct client_options {
     std::chrono::milliseconds reconnect_delay{1'000};
     /// The longest ttl that a lock of this client may ask for. min_ttl to 24 h.
     std::chrono::milliseconds max_ttl{300'000};
-    /// Safe only if max_ttl covers the locks of all the clients that share the instances.
+    /// What it makes of an instance that restarted. All clients' ttls must be within this one's max_ttl. Where
+    /// too few other instances are left (there is but one, or a majority restarted), nobody gets a new lock for
+    /// max_ttl, with errc::quarantined; leases that are held go on as far as their keys are still there.
     restart_guard on_restart = restart_guard::observed;
     /// Whether the instances are asked for their time about every second. One whose clock has jumped ahead has
-    /// expired keys too early; its votes do not count for max_ttl.
+    /// expired keys too early; its votes do not count for max_ttl from when it is noticed. In the second until
+    /// then two may hold a lock, if it is a majority whose clocks jump.
     bool watch_clocks = true;
-    /// How long an instance remembers the fence of a key that nobody locks. max_ttl to 366 days.
+    /// How long an instance remembers the fence of a key that nobody locks; one value for all clients. After
+    /// that the clients' clocks must be right for fences to grow. max_ttl to 366 days.
     std::chrono::milliseconds fence_ttl{24 * 3'600'000};
     /// How many releases are kept for an instance that cannot be reached; older ones are left to their ttl.
     /// At least 1.
@@ -85,7 +90,7 @@ struct lock_options {
     /// min_ttl or more.
     std::chrono::milliseconds max_hold{0};
     /// How long before the deadline client::run() cancels a section whose lease cannot be kept. Negative: a
-    /// tenth of the ttl. Up to half of the ttl.
+    /// tenth of the ttl. Up to a third of the ttl, as renewals begin when that much has passed.
     std::chrono::milliseconds grace{-1};
     /// How many leases one ownership of the key on the servers may serve: a lease that is released goes to the
     /// next waiter of this process in memory, until the limit is reached and other processes get their turn.

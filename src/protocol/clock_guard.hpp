@@ -25,13 +25,13 @@ public:
         : longest_(longest) {}
 
     /// The server has answered a question that was sent and received at these times of our clock: `shown` is
-    /// its wall clock, from any epoch. Gives how far that has jumped ahead, at the least, since it was asked
-    /// before; zero if it need not have.
+    /// its wall clock, from any epoch. Gives how far that has jumped ahead since it was asked before, up to what
+    /// the clocks may have drifted; zero if it need not have.
     duration told(time_point sent, time_point received, duration shown) {
         interval const now{shown - received.time_since_epoch(), shown - sent.time_since_epoch()};
         auto const before = offset_;
         auto const drift = redlock_rules::drift(std::min<duration>(received - last_, longest_));
-        last_ = received;
+        last_ = sent; // it may have read its clock as early as that
         offset_ = now;
         if (!before) return duration::zero();
         auto const least = before->least - drift;
@@ -50,7 +50,7 @@ private:
 
     duration longest_;
     std::optional<interval> offset_;
-    time_point last_{};
+    time_point last_{}; ///< when the last question was sent
 };
 
 } // namespace holdfast::protocol

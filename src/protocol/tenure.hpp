@@ -32,6 +32,7 @@ enum class event : std::uint8_t {
     extended,            ///< the deadline has moved
     extension_failed,    ///< the deadline has not moved; it is tried again while it lasts
     lost,                ///< the lease is no more, and nobody released it
+    ended,               ///< the deadline has come, of a lease whose holder was told before
     released,            ///< a quorum deleted the key
     release_unconfirmed, ///< too few instances answered; the key goes when they do, or with its ttl
 };
@@ -48,6 +49,7 @@ public:
     enum class phase : std::uint8_t {
         acquiring,
         held,
+        ending, ///< the holder has been told of its loss, ahead of the deadline; nobody else may have the key yet
         releasing,
         over
     };
@@ -65,7 +67,7 @@ public:
     /// that credible. To be called before the first round.
     void number_from(std::uint64_t hint) {
         fenced_ = true;
-        number_ = hint;
+        hint_ = hint;
     }
 
     /// Asks every instance that can be reached; `now` is read before anything is sent.
@@ -114,7 +116,7 @@ public:
     /// Gives the key up wherever it may be.
     step release(time_point now, instance_set reachable) {
         if (phase_ == phase::over) return {.what = event::lost};
-        lost_ = !Rules::in_time(now, deadline_);
+        lost_ = !Rules::in_time(now, deadline());
         phase_ = phase::releasing;
         extending_ = false;
         round_ = tally(configured_, Rules::quorum(configured_, reachable.size()), reachable & maybe_held_);
@@ -163,7 +165,10 @@ public:
             break;
         case phase::held:
             if (auto const gone = expire(now)) return *gone;
-            if (watched_ && !extending_ && now >= renewal_) return {.what = event::renewal_due};
+            if (renews() && now >= renewal_) return {.what = event::renewal_due};
+            break;
+        case phase::ending:
+            if (now >= deadline()) return end();
             break;
         case phase::releasing:
         case phase::over:
@@ -178,7 +183,9 @@ public:
         case phase::acquiring:
             return deadline_;
         case phase::held:
-            return watched_ && !extending_ ? std::min(renewal_, loss_time()) : loss_time();
+            return renews() ? std::min(renewal_, loss_time()) : loss_time();
+        case phase::ending:
+            return deadline();
         case phase::releasing:
         case phase::over:
             break;
@@ -186,17 +193,38 @@ public:
         return std::nullopt;
     }
 
-    /// From now on, whether time() asks for renewals.
-    void watch(bool watched) { watched_ = watched; }
+    /// A lease begins, the first or after another one: whether time() asks for renewals, and until when it may
+    /// last whatever is done.
+    void begin_lease(bool watched, time_point limit = time_point::max()) {
+        watched_ = watched;
+        limit_ = limit;
+        phase_ = phase::held;
+    }
+    /// No more renewals for this lease.
+    void stop_renewing() { watched_ = false; }
+    /// After event::ended, when no other lease begins.
+    step abandon() {
+        phase_ = phase::over;
+        return {.release = maybe_held_};
+    }
 
     phase where() const { return phase_; }
     bool extending() const { return extending_; }
     /// Of the extension or raise that was begun last.
     std::uint32_t round_number() const { return round_number_; }
     bool fenced() const { return fenced_; }
-    /// The tenure's number. Before the first grant the hint, which the instances may ignore.
+    /// The tenure's number, once there is a grant.
     std::uint64_t number() const { return number_; }
-    time_point deadline() const { return deadline_; }
+    /// The number that goes with a command that is sent now. Who is asked after another has granted is to heed
+    /// the hint too, even if that one did not believe it: it may have lost its counter, and then the hint is all
+    /// that keeps our number above those of before.
+    std::uint64_t asks_for(command c) const {
+        return c == command::raise ? number_ : std::max(number_, hint_);
+    }
+    /// Of the lease.
+    time_point deadline() const { return std::min(deadline_, limit_); }
+    /// Of the keys: until then leases may follow one another.
+    time_point valid_until() const { return deadline_; }
     duration ttl() const { return ttl_; }
     /// The votes of the round that was started last.
     tally const& votes() const { return round_; }
@@ -230,14 +258,13 @@ private:
 
     /// Takes an instance's number. True: ours is greater than before.
     bool count(unsigned instance, std::uint64_t number) {
-        if (number == number_ && numbered_) {
+        auto const first = number_ == 0;
+        if (number == number_ || (raising_ && number > number_ && !Rules::late_grant_lifts())) {
             level_.insert(instance);
-        } else if (raising_ && number > number_ && !Rules::late_grant_lifts()) {
-            level_.insert(instance);
-        } else if (number > number_ || !numbered_) {
+        } else if (number > number_) {
             number_ = number;
             level_ = instance_set::only(instance);
-            return std::exchange(numbered_, true);
+            return !first;
         }
         return false;
     }
@@ -309,7 +336,7 @@ private:
         if (!extending_ || !round_.count(instance, v)) return s;
         if (!round_.won() && !round_.impossible()) return s;
         auto const decided_at = read(now);
-        if (!Rules::may_extend(decided_at, loss_time())) return lose();
+        if (!Rules::may_extend(decided_at, loss_time())) return lose(decided_at);
         if (round_.won()) {
             deadline_ = std::max(deadline_, Rules::deadline(sent_, decided_at, ttl_));
             renewal_ = renewal_time(sent_, period_, ttl_);
@@ -319,7 +346,7 @@ private:
             s.what = event::extended;
         } else if (round_.denied()) {
             // A majority no longer has our key: no later try can win.
-            return lose();
+            return lose(deadline());
         } else {
             s.what = end_extension(decided_at);
         }
@@ -357,15 +384,26 @@ private:
     /// The loss, when the deadline is so near that the holder must hear of it.
     std::optional<step> expire(time_point now) {
         if (phase_ != phase::held || now < loss_time()) return std::nullopt;
-        return lose();
+        return lose(now);
     }
 
-    time_point loss_time() const { return deadline_ - loss_margin(ttl_); }
+    time_point loss_time() const { return deadline() - loss_margin(ttl_); }
+    bool renews() const { return watched_ && !extending_ && deadline_ < limit_; }
 
-    step lose() {
-        phase_ = phase::over;
+    /// The holder is told. The key stays until the deadline that he knew: he may have begun what ends by then.
+    step lose(time_point now) {
         extending_ = false;
+        phase_ = phase::ending;
+        if (now < deadline()) return {.what = event::lost};
+        phase_ = phase::over;
         return {.release = maybe_held_, .what = event::lost};
+    }
+
+    /// Where it was a limit that the lease came to, the keys are still good for another.
+    step end() {
+        if (limit_ < deadline_) return {.what = event::ended};
+        phase_ = phase::over;
+        return {.release = maybe_held_, .what = event::ended};
     }
 
     step fail_acquire(event why) {
@@ -389,13 +427,13 @@ private:
     instance_set level_; ///< where our number, or more, is known to be held
     unsigned configured_;
     std::uint32_t round_number_ = 0;
-    std::uint64_t number_ = 0;
+    std::uint64_t hint_ = 0, number_ = 0;
     duration ttl_, period_;
     time_point sent_{}, deadline_{}, renewal_{};
+    time_point limit_ = time_point::max();
     phase phase_ = phase::acquiring;
     bool watched_;
     bool fenced_ = false;
-    bool numbered_ = false; ///< number_ is an instance's, and not the hint
     bool raising_ = false;
     bool extending_ = false;
     bool extension_won_ = false;

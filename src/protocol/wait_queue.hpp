@@ -247,7 +247,10 @@ public:
     }
 
     /// The try came to nothing, and front() is told so: it must leave().
-    void failed() { phase_ = phase::ready; }
+    void failed() {
+        phase_ = phase::ready;
+        cut_off_ = false;
+    }
 
     /// It is known what is in the way.
     void asked() {
@@ -279,8 +282,17 @@ public:
     void outage(time_point until) {
         if (!awaits_instances()) return;
         told_ = false;
+        // Until then there is nothing to try.
+        if (!std::exchange(cut_off_, true)) wake_ = until;
+    }
+    /// The try came to nothing as too few are left. False: they have not come back since outage().
+    [[nodiscard]] bool failed_in_outage(time_point until) {
+        if (cut_off_) return false;
+        phase_ = phase::refused;
+        told_ = false;
         cut_off_ = true;
-        wake_ = std::min(wake_, until);
+        wake_ = until;
+        return true;
     }
     /// Enough are there again.
     void restored(time_point now, std::uint64_t random) {
@@ -292,7 +304,7 @@ public:
         return phase_ == phase::refused && told_ && arbiter_ == instance;
     }
     /// Whether it matters to it when an instance comes or goes.
-    bool awaits_instances() const { return phase_ == phase::refused && (told_ || cut_off_); }
+    bool awaits_instances() const { return phase_ == phase::refused; }
 
     //
     // The tenure

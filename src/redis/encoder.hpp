@@ -33,24 +33,28 @@ inline constexpr std::string_view extend_script = "if redis.call('get',KEYS[1])=
                                                   "redis.call('pexpire',KEYS[1],ARGV[2]) else return 0 end";
 
 /// SET NX PX, and where it is granted the next number of the key's tenures: one more than the last, or the hint
-/// (ARGV[3]) if that is greater and no more than a minute ahead of the server's clock. A clock that is wrong by
-/// more could use up the numbers of years. Null where the key is somebody's.
+/// (ARGV[3]) if that is greater. A hint that is more than a minute beyond the counter must be no more than a
+/// minute ahead of the server's clock: one clock that is wrong could use up the numbers of years. Null where
+/// the key is somebody's.
 inline constexpr std::string_view fenced_acquire_script =
-    "if not redis.call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then return false end "
+    "local call=redis.call "
+    "if not call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then return false end "
     "local c=redis.pcall('get',KEYS[2]) "
-    "local n=c and tonumber(c) or c==false and 0 "
-    "if n and n>=0 and n==math.floor(n) and n<140737488355327 then "
+    "local n=c==false and 0 or tonumber(c) "
+    "if n and n>=0 and n%1==0 and n<140737488355327 then "
     "n=n+1 local h=tonumber(ARGV[3]) "
-    "if h>n then local t=redis.call('time') if h<=(t[1]*1000+t[2]/1000+60000)*16 then n=h end end "
-    "redis.call('set',KEYS[2],string.format('%.0f',n),'px',ARGV[4]) return n end "
-    "redis.call('del',KEYS[1]) "
+    "if h>n and (h<n+960000 or h<=((redis.pcall('time')[1] or 0)+61)*16000) then "
+    "call('set',KEYS[2],ARGV[3],'px',ARGV[4]) return h end "
+    "call('set',KEYS[2],string.format('%.0f',n),'px',ARGV[4]) return n end "
+    "call('del',KEYS[1]) "
     "return redis.error_reply('FENCE the counter of its fences holds no number below 2^47')";
 
-/// Lets the counter be at least ours, where the key is still ours.
+/// Lets the counter be at least ours, where the key is still ours, and last for another while.
 inline constexpr std::string_view raise_script =
     "if redis.call('get',KEYS[1])~=ARGV[1] then return 0 end "
     "local n=tonumber(redis.call('get',KEYS[2]) or 0) "
-    "if not n or n<tonumber(ARGV[2]) then redis.call('set',KEYS[2],ARGV[2],'px',ARGV[3]) end return 1";
+    "if not n or n<tonumber(ARGV[2]) then redis.call('set',KEYS[2],ARGV[2],'px',ARGV[3]) "
+    "else redis.call('pexpire',KEYS[2],ARGV[3]) end return 1";
 
 /// Where an instance counts the tenures of a key: a key of its own, in the same slot of a Cluster. (A key that
 /// holds a closing brace and no hash tag has no such neighbour; its counter may then be in another slot.) Keys

@@ -21,7 +21,7 @@ struct subject {
     std::chrono::milliseconds ttl{0};
     /// How long an instance keeps its count of the key's tenures; zero where they have no fences.
     std::chrono::milliseconds fence_ttl{0};
-    std::uint64_t number = 0; ///< of the tenure; before the first grant the hint
+    std::uint64_t number = 0; ///< that the instance is to count to, or to have as a hint
 
     bool fenced() const { return fence_ttl.count() != 0; }
 };
@@ -44,7 +44,7 @@ public:
     exchange(exchange const&) = delete;
     exchange& operator=(exchange const&) = delete;
 
-    virtual subject about() const noexcept = 0;
+    virtual subject about(protocol::command) const noexcept = 0;
     /// Whether a command that sets the key is still to be carried out by a server that did not know its
     /// script.
     virtual bool still_wants(protocol::command) const noexcept = 0;

@@ -214,7 +214,7 @@ link::~link() {
 
 void link::start() {
     connect();
-    watch(clock::now() + options_.instance_timeout);
+    watch(clock::now() + std::min<clock::duration>(options_.instance_timeout, ping_interval));
 }
 
 void link::stop() {
@@ -372,7 +372,8 @@ void link::ask_time() {
 
 void link::begin_quarantine(std::string why) {
     quarantine_.begin(lease_clock::now(), options_.max_ttl);
-    quarantine_reason_ = std::move(why);
+    quarantine_reason_ =
+        std::move(why) + "; its votes do not count for " + std::to_string(options_.max_ttl.count()) + " ms";
     {
         std::lock_guard const lock(status_mutex_);
         status_.quarantined_until = quarantine_.until();
@@ -435,8 +436,8 @@ void link::submit(encoder& encoded, exchange_ptr const& who, std::uint32_t round
     if (what == protocol::command::contend) {
         add({.who = who, .why = purpose::set, .what = what, .fenced = fenced});
         if (tracking_) add({.why = purpose::caching});
-        add({.who = who, .round = round, .what = what});
-        return encode_contend(open_->request, who->about(), tracking_);
+        add({.who = who, .round = round, .what = what, .fenced = fenced});
+        return encode_contend(open_->request, who->about(what), tracking_);
     }
     if (what == protocol::command::inspect) {
         add({.why = purpose::pttl});
@@ -497,7 +498,6 @@ void link::on_reply(batch& b, int type, std::string_view value) {
     case purpose::fsync:
         break;
     case purpose::time:
-        asking_time_ = false;
         seconds_.reset();
         break;
     case purpose::hello:
@@ -519,16 +519,19 @@ void link::on_part(batch& b, std::string_view value) {
         seconds_ = to_number(value);
     } else if (why == purpose::time) {
         using namespace std::chrono;
-        auto const shown = seconds(*seconds_) + microseconds(to_number(value));
+        auto const rest = to_number(value);
+        // What is no time is no news.
+        if (*seconds_ < 0 || *seconds_ > longest_ttl / 1000 || rest < 0 || rest >= 1'000'000) return;
+        auto const shown = seconds(*seconds_) + microseconds(rest);
         auto const jumped = clock_.told(time_asked_, lease_clock::now(), shown);
         if (jumped == protocol::duration::zero()) return;
         begin_quarantine("its clock has jumped ahead by " +
-                         std::to_string(duration_cast<milliseconds>(jumped).count()) +
-                         " ms, and keys with it");
+                         std::to_string(duration_cast<milliseconds>(jumped).count()) + " ms");
     }
 }
 
 void link::on_replied(batch& b) {
+    if (b.next < b.entries.size() && b.entries[b.next].why == purpose::time) asking_time_ = false;
     if (++b.next < b.entries.size() || sent_.empty() || sent_.front().get() != &b) return;
     sent_.pop_front();
     if (!open_->entries.empty()) {
@@ -547,7 +550,7 @@ void link::on_lock_reply(entry& e, int type, std::string_view value) {
     if (e.answered) {
         // A release that came late may have ended what we had asked to be told of.
         auto const deleted = e.what == protocol::command::release && truth(type, value) == true;
-        if (deleted) owner_.on_push(instance_, who->about().key);
+        if (deleted) owner_.on_push(instance_, who->about(e.what).key);
         return;
     }
     switch (e.what) {
@@ -576,7 +579,7 @@ answer link::understood(entry const& e, exchange const& who, int type, std::stri
     if (e.fenced && sets && done != false) done = numbered ? std::optional(true) : std::nullopt;
     if (done) {
         // It may have forgotten whose the key was. Ours it is now, and so it is given back.
-        if (*done && acquires && quarantined()) {
+        if (*done && (acquires || e.what == command::raise) && quarantined()) {
             message_ = quarantine_reason_;
             return {.verdict = verdict::unknown, .why = errc::quarantined, .message = message_};
         }
@@ -589,11 +592,13 @@ answer link::understood(entry const& e, exchange const& who, int type, std::stri
     }
     auto const why = classify(value);
     // Somebody has put something else in our key's place.
-    if (why == errc::wrong_type && !acquires) return {.verdict = verdict::no};
-    message_ = presentable(presentable(value, options_.address.password()), who.about().token);
+    if (why == errc::wrong_type && !acquires && e.what != command::raise) return {.verdict = verdict::no};
+    message_ = presentable(presentable(value, options_.address.password()), who.about(e.what).token);
     // It has become a replica since its probe: the next one will say when it is a primary again.
     if (why == errc::read_only) refuse(why, message_);
-    return {.verdict = verdict::refused, .why = why, .message = message_};
+    // A script may have come as far as the key.
+    return {
+        .verdict = e.fenced && sets ? verdict::unknown : verdict::refused, .why = why, .message = message_};
 }
 
 void link::on_contended(exchange& who, entry const& e, int type, std::string_view pttl) {
@@ -615,7 +620,7 @@ void link::on_inspected(exchange& who, entry const& e, int type, std::string_vie
         if (!is_error(type)) a.holder = label_of(content);
         return who.on_answer(instance_, e.what, e.round, a);
     }
-    auto const what = presentable(presentable(type_, options_.address.password()), who.about().token);
+    auto const what = presentable(presentable(type_, options_.address.password()), who.about(e.what).token);
     message_ = "the key holds a " + what + ", not a lock";
     who.on_answer(instance_, e.what, e.round,
                   {.verdict = verdict::refused, .why = errc::wrong_type, .message = message_});
@@ -633,9 +638,9 @@ void link::resend_whole(entry e) {
     if (e.what == command::contend) {
         add({.who = who, .why = purpose::set, .what = e.what, .whole_script = true, .fenced = e.fenced});
         if (tracking_) add({.why = purpose::caching});
-        encode_contend(open_->request, who->about(), tracking_, true);
+        encode_contend(open_->request, who->about(e.what), tracking_, true);
     } else {
-        encode(open_->request, e.what, dialect_, who->about(), true);
+        encode(open_->request, e.what, dialect_, who->about(e.what), true);
     }
     add(std::move(e));
 }
@@ -672,8 +677,8 @@ void link::on_probe_reply(entry const& e, int type, std::string_view value) {
         status_.server = info->product + ' ' + info->version;
     }
     if (restarts_.connected(identity_, info->logs_writes && logs_each_write_)) {
-        begin_quarantine("it has been up for " + std::to_string(info->uptime) +
-                         " s, and does not have each write on disk: it may have forgotten locks");
+        begin_quarantine("up for " + std::to_string(info->uptime) +
+                         " s, without each write on disk: it may have forgotten locks");
     }
     came_up();
 }
@@ -715,9 +720,9 @@ void link::on_watch() {
             retry_later();
         } else if (overdue >= timeout) {
             if (state_ == instance_state::up) become_suspect();
-            next = sent_.front()->since + timeout * timeouts_until_reconnect;
+            next = std::min(next, sent_.front()->since + timeout * timeouts_until_reconnect);
         } else {
-            next = sent_.front()->since + timeout;
+            next = std::min(next, sent_.front()->since + timeout);
         }
     } else if (probed_ && quiet_ && !options_.watch_clocks) {
         open_->request.push("PING");
@@ -810,7 +815,7 @@ void link::drop_expired() {
 // When the instance no longer has the key by itself: what was sent to it has been carried out before the
 // session ended, or never will be.
 lease_clock::time_point link::gone_by(kept_release const& k) const {
-    auto const ttl = k.who->about().ttl;
+    auto const ttl = k.who->about(protocol::command::release).ttl;
     return std::max(k.since, session_ended_) + ttl + protocol::redlock_rules::drift(ttl);
 }
 
@@ -818,7 +823,8 @@ void link::send_kept(bool all) {
     auto const now = lease_clock::now();
     for (auto& k : std::exchange(kept_, {})) {
         if (!all && gone_by(k) <= now) continue;
-        encode(open_->request, protocol::command::release, dialect_, k.who->about());
+        encode(open_->request, protocol::command::release, dialect_,
+               k.who->about(protocol::command::release));
         entry e{.who = std::move(k.who), .what = protocol::command::release};
         // Its round was answered when it was kept.
         e.answered = true;

@@ -84,6 +84,10 @@ errc classify(std::string_view server_error) {
             if (server_error.find(prefix) != server_error.npos) return code;
         }
     }
+    for (std::string_view const denied :
+         {"ACL failure in script", "The user executing the script can't run this command"}) {
+        if (server_error.find(denied) != server_error.npos) return errc::access_denied;
+    }
     auto const* const found = std::find_if(rules.begin(), rules.end(),
                                            [&](rule const& r) { return server_error.starts_with(r.prefix); });
     return found != rules.end() ? found->code : errc::rejected;

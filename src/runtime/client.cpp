@@ -120,7 +120,7 @@ lock client::make_lock(std::string_view key, lock_options const& options) const 
     check_range("ttl", options.ttl, min_ttl, engine_->max_ttl());
     check_range("retry_delay", options.retry_delay, 1ms, 60s);
     if (options.max_hold != 0ms) check_range("max_hold", options.max_hold, min_ttl, 366 * 24h);
-    if (options.grace >= 0ms) check_range("grace", options.grace, 0ms, options.ttl / 2);
+    if (options.grace >= 0ms) check_range("grace", options.grace, 0ms, options.ttl / 3);
     check_range("handoff_time", options.handoff_time, 0ms, 60s);
     if (options.handoff_limit == 0 || options.handoff_limit > max_handoff_limit) {
         reject(errc::invalid_options, "handoff_limit is " + std::to_string(options.handoff_limit) +
@@ -143,12 +143,13 @@ std::string const& lease::key() const noexcept {
     return core_ ? core_->lock->key : none;
 }
 
-lease lease::share() {
-    if (!core_ || (share_ && share_->released)) throw_error(errc::lease_released);
-    if (!share_) share_ = std::make_shared<detail::lease_share>(core_);
-    lease another(core_);
-    another.share_ = std::make_shared<detail::lease_share>(core_);
+lease lease::share() const {
+    if (!core_ || (share_ ? share_->released : core_->first_released)) throw_error(errc::lease_released);
+    auto theirs = std::make_shared<detail::lease_share>(core_);
     core_->shares.fetch_add(1);
+    core_->shared = true;
+    lease another(core_);
+    another.share_ = std::move(theirs);
     return another;
 }
 
@@ -168,11 +169,12 @@ void async_acquire(lock_state_ptr lock, wait_limit limit, acquire_handler handle
 }
 
 void async_release(lease_ref lease, std::shared_ptr<lease_share> share, release_handler handler) {
-    if (share && share->released.exchange(true)) {
-        return std::move(handler)(release_result(errc::lease_released));
+    auto const again = (share ? share->released : lease->first_released).exchange(true);
+    if (lease->shared && again) return std::move(handler)(release_result(errc::lease_released));
+    if (lease->shared && lease->shares.fetch_sub(1) != 1) {
+        auto const lasted = !lease->over && lease_clock::now() < lease->deadline.load();
+        return std::move(handler)(lasted ? release_result() : release_result(errc::lease_lost));
     }
-    // Another one keeps it.
-    if (share && lease->shares.fetch_sub(1) != 1) return std::move(handler)(release_result());
     auto const lock = lease->lock;
     lock->engine->submit(operation::kind::release, {}, {}, std::move(lease), std::move(handler));
 }
@@ -202,8 +204,20 @@ bool is_cancellation(std::exception_ptr const& e) noexcept {
     }
 }
 
+namespace {
+
+void give_up(lease_core& core, std::atomic<bool>& released) noexcept {
+    if (!released.exchange(true) && core.shares.fetch_sub(1) == 1) core.lock->engine->give_up(core);
+}
+
+} // namespace
+
 lease_share::~lease_share() {
-    if (!released && core->shares.fetch_sub(1) == 1) core->lock->engine->give_up(*core.get());
+    give_up(*core.get(), released);
+}
+
+void give_up_first(lease_core& core) noexcept {
+    give_up(core, core.first_released);
 }
 
 void drop(lease_core* core) noexcept {

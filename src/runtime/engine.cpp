@@ -57,32 +57,43 @@ void holding::on_answer(unsigned instance, protocol::command c, std::uint32_t ro
     engine_.on_answer(*this, instance, c, round, a);
 }
 
-redis::subject holding::about() const noexcept {
+redis::subject holding::about(protocol::command c) const noexcept {
     redis::subject s{.key = lock->key, .token = token.text(), .ttl = lock->options.ttl};
     if (machine.fenced()) {
         s.fence_ttl = engine_.fence_ttl_;
-        s.number = machine.number();
+        s.number = machine.asks_for(c);
     }
     return s;
 }
 
 bool holding::still_wants(protocol::command c) const noexcept {
+    using protocol::command;
     using phase = protocol::tenure::phase;
-    return c == protocol::command::release || machine.where() == phase::acquiring ||
-           machine.where() == phase::held;
+    switch (c) {
+    case command::release:
+        return true;
+    case command::extend:
+    case command::heal:
+        return machine.where() == phase::held;
+    case command::acquire:
+    case command::contend:
+    case command::raise:
+    case command::inspect:
+        break;
+    }
+    // Once it is won, what is asked later (an extension, a healing) must not be overtaken.
+    return machine.where() == phase::acquiring;
 }
 
 void holding::on_time(lease_clock::time_point now) {
-    if (lease != nullptr && now >= lease->limit - protocol::loss_margin(machine.ttl())) {
-        return engine_.end_lease(*lease, nullptr, lease_state::end::lost, errc::lease_lost);
-    }
-    auto step = machine.time(now);
     // `now` may be a moment ahead, for what falls due together. What is sent is sent by the clock.
+    auto const ending = machine.where() == protocol::tenure::phase::ending;
+    auto step = machine.time(ending ? engine_.time() : now);
     if (step.what == protocol::event::renewal_due) {
-        if (engine_.wants_renewal(*lease)) {
-            step = machine.extend(engine_.time(), engine_.reachable());
+        if (lease->wanted && !engine_.is_wanted(*lease)) {
+            machine.stop_renewing();
         } else {
-            machine.watch(false);
+            step = machine.extend(engine_.time(), engine_.reachable());
         }
     }
     engine_.apply(*this, step);
@@ -125,7 +136,7 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
 }
 
 engine::~engine() {
-    owed_.clear();
+    gone_.clear();
     links_.clear();
     deadlines_.clear();
     held_.clear();
@@ -153,11 +164,12 @@ void engine::in_a_turn(Work&& work) {
         } const at_end{*this};
         in_turn_ = true;
         turn_began_ = lease_clock::now();
-        send_owed_releases();
+        auto const retired = std::exchange(retired_, {});
+        answer_for_those_that_went();
         work();
         for (auto const& l : links_) l->flush();
     }
-    if (!owed_.empty()) want_turn();
+    if (!gone_.empty() || !retired_.empty()) want_turn();
     finish_shutdown_if_done();
 }
 
@@ -289,13 +301,14 @@ void engine::abandon() noexcept {
     std::vector<operation::any_handler> handlers;
     std::vector<detail::lease_ref> leases;
     std::vector<detail::lock_state_ptr> locks;
+    auto wanted = std::move(retired_);
     {
         auto const guard = lock_inbox();
         dead_ = true;
         inbox_.clear();
         cancellations_.clear();
     }
-    owed_.clear();
+    gone_.clear();
     for (auto const& l : links_) l->abandon();
     deadlines_.stop();
     deadlines_.clear();
@@ -310,9 +323,11 @@ void engine::abandon() noexcept {
     holdings_.for_each([&](holding& h) { locks.push_back(std::move(h.lock)); });
     queues_.for_each([&](key_queue& q) { locks.push_back(std::move(q.lock)); });
     leases_.for_each([&](lease_state& l) {
+        if (l.wanted) wanted.push_back(std::move(l.wanted));
         if (l.handles.load() == 0) locks.push_back(std::move(l.lock));
     });
     auto const self = std::move(running_);
+    wanted.clear();
     locks.clear();
 }
 
@@ -480,19 +495,14 @@ void engine::apply(holding& h, protocol::step const& s) {
     if (!s.contend.empty()) send(h, command::contend, s.contend, 0);
     if (!s.raise.empty()) {
         counters_.raises.fetch_add(1, std::memory_order_relaxed);
-        send(h, command::raise, s.raise, h.machine.round_number());
+        auto const there = reachable();
+        send(h, command::raise, s.raise & there, h.machine.round_number());
+        (s.raise - there).for_each([&](unsigned i) { gone_.push_back({&h, i}); });
+        want_turn();
     }
     if (!s.extend.empty()) send(h, command::extend, s.extend, h.machine.round_number());
     if (!s.heal.empty()) send(h, command::heal, s.heal, 0);
-    if (!s.release.empty()) {
-        // Of ten thousand that are lost at one moment, all are told before anything is sent for them; unless
-        // somebody waits, whose own try must not come before.
-        if (s.what == event::lost && in_turn_ && h.queue != nullptr && h.queue->machine.empty()) {
-            owed_.push_back({&h, s.release});
-        } else {
-            send(h, command::release, s.release, 0);
-        }
-    }
+    if (!s.release.empty()) send(h, command::release, s.release, 0);
     switch (s.what) {
     case event::none:
     case event::renewal_due:
@@ -511,8 +521,9 @@ void engine::apply(holding& h, protocol::step const& s) {
     case event::arbiter_refused:
         break; // seen to by who caused it
     case event::extended:
-        publish_deadline(*h.lease);
+        h.lease->deadline.store(h.machine.deadline(), std::memory_order_release);
         counters_.renewals.fetch_add(1, std::memory_order_relaxed);
+        keep_counters(h);
         tell_waiters(*h.lease, true, errc{}, errc{});
         break;
     case event::extension_failed:
@@ -522,26 +533,41 @@ void engine::apply(holding& h, protocol::step const& s) {
     case event::lost:
     case event::released:
     case event::release_unconfirmed:
-        on_ended(h, s.what);
+        on_over(h, s.what);
+        break;
+    case event::ended:
+        on_deadline(h);
         break;
     }
     schedule(h);
 }
 
-void engine::send_owed_releases() {
-    for (auto const& o : owed_) send(*o.who, protocol::command::release, o.where, 0);
-    owed_.clear();
+// An instance that has granted is raised also where it has gone since; it will not answer.
+void engine::answer_for_those_that_went() {
+    for (auto const& g : std::exchange(gone_, {})) {
+        on_answer(*g.who, g.instance, protocol::command::raise, 0,
+                  {.verdict = protocol::verdict::unsent, .why = reason_of(g.instance)});
+    }
+}
+
+// A lease may last for longer than the instances keep the counters of a key that nobody locks.
+void engine::keep_counters(holding& h) {
+    auto const now = time();
+    if (!h.machine.fenced() || now - h.counted < fence_ttl_ / 2) return;
+    h.counted = now;
+    send(h, protocol::command::raise, h.machine.maybe_held() & reachable(), 0);
 }
 
 void engine::schedule(holding& h) {
-    auto const wake = h.machine.wake();
-    if (!wake) return deadlines_.cancel(h);
-    auto const limit = h.lease != nullptr ? h.lease->limit - protocol::loss_margin(h.machine.ttl()) : *wake;
-    deadlines_.schedule(h, std::min(*wake, limit));
+    if (auto const wake = h.machine.wake()) {
+        deadlines_.schedule(h, *wake);
+    } else {
+        deadlines_.cancel(h);
+    }
 }
 
 void engine::send(holding& h, protocol::command c, protocol::instance_set to, std::uint32_t round) {
-    encoder_.start(c, h.about());
+    encoder_.start(c, h.about(c));
     redis::exchange_ptr const who(&h);
     to.for_each([&](unsigned i) { links_[i]->submit(encoder_, who, round); });
 }
@@ -554,7 +580,7 @@ void engine::start_release(operation& op) {
     auto& l = static_cast<lease_state&>(*op.lease.get());
     switch (l.ended) {
     case lease_state::end::none:
-        end_lease(l, &op, lease_state::end::released, errc::lease_released);
+        end_lease(l, &op, lease_state::end::released);
         break;
     case lease_state::end::lost:
         complete(op, release_result(errc::lease_lost));
@@ -566,11 +592,14 @@ void engine::start_release(operation& op) {
 }
 
 // The lease ends, and with it the tenure, unless somebody here waits for it.
-void engine::end_lease(lease_state& l, operation* op, lease_state::end as, errc to_extends) {
+void engine::end_lease(lease_state& l, operation* op, lease_state::end as) {
     auto const now = time();
     auto const lost = as == lease_state::end::lost;
-    tell_waiters(l, false, to_extends, lost ? errc{} : errc::lease_released);
-    if (hand_over(l, op, as, now)) return;
+    tell_waiters(l, false, lost ? errc::shut_down : errc::lease_released,
+                 lost ? errc{} : errc::lease_released);
+    // Whoever releases too late is to hear of it.
+    auto const in_time = now < l.deadline.load(std::memory_order_relaxed);
+    if (!lost && in_time && hand_over(*l.tenure, &l, op, now)) return;
     holding_ptr const h = l.tenure;
     close(l, as);
     ++releasing_;
@@ -585,22 +614,23 @@ void engine::end_lease(lease_state& l, operation* op, lease_state::end as, errc 
     settle(q, now);
 }
 
-// The next waiter of this process gets a lease of the same tenure; the servers hear nothing of it.
-bool engine::hand_over(lease_state& l, operation* op, lease_state::end as, lease_clock::time_point now) {
-    holding_ptr const h = l.tenure;
+// The next waiter of this process gets a lease of the same tenure; the servers hear nothing of it. `l` is the
+// one before, unless that has ended already.
+bool engine::hand_over(holding& tenure, lease_state* l, operation* op, lease_clock::time_point now) {
+    holding_ptr const h(&tenure);
     auto& q = *h->queue;
     auto const& options = h->lock->options;
-    if (!q.machine.hands_over(now, h->machine.deadline() - now, options.ttl, options.handoff_limit,
+    if (!q.machine.hands_over(now, h->machine.valid_until() - now, options.ttl, options.handoff_limit,
                               options.handoff_time)) {
         return false;
     }
-    close(l, as);
-    if (as == lease_state::end::released) counters_.released.fetch_add(1, std::memory_order_relaxed);
+    if (l != nullptr) {
+        close(*l, lease_state::end::released);
+        counters_.released.fetch_add(1, std::memory_order_relaxed);
+    }
     counters_.handoffs.fetch_add(1, std::memory_order_relaxed);
     if (op != nullptr) complete(*op, release_result());
-    auto& next = static_cast<operation&>(q.machine.hand_over());
-    h->machine.watch(next.watched);
-    grant(next, *h);
+    grant(static_cast<operation&>(q.machine.hand_over()), *h);
     schedule(*h);
     return true;
 }
@@ -611,17 +641,21 @@ void engine::close(lease_state& l, lease_state::end as) {
     l.over.store(true, std::memory_order_release);
     l.tenure->lease = nullptr;
     l.tenure.reset();
+    // Not destroyed here: it is the user's, and may do anything.
+    if (l.wanted) retired_.push_back(std::move(l.wanted));
     held_.erase(held_.iterator_to(l));
     counters_.held.fetch_sub(1, std::memory_order_relaxed);
     if (as == lease_state::end::lost) counters_.lost.fetch_add(1, std::memory_order_relaxed);
 }
 
-void engine::on_ended(holding& h, protocol::event how) {
+void engine::on_over(holding& h, protocol::event how) {
     if (h.lease != nullptr) {
         auto& l = *h.lease;
-        auto& q = *h.queue;
         close(l, lease_state::end::lost);
         tell_waiters(l, false, errc::lease_lost, errc{});
+        // The deadline that its holder knows has not come: until then the queue has the key.
+        if (h.machine.where() == protocol::tenure::phase::ending) return;
+        auto& q = *h.queue;
         detach(q);
         q.machine.lost();
         return settle(q, time());
@@ -635,6 +669,22 @@ void engine::on_ended(holding& h, protocol::event how) {
                       : how == protocol::event::lost   ? release_result(errc::lease_lost)
                                                        : release_result(errc::no_quorum));
     }
+}
+
+// Of a lease whose holder was told ahead of it.
+void engine::on_deadline(holding& h) {
+    auto const now = time();
+    if (hand_over(h, nullptr, nullptr, now)) return;
+    end_tenure(*h.queue, now);
+}
+
+// Nobody has a lease of it.
+void engine::end_tenure(key_queue& q, lease_clock::time_point now) {
+    auto const h = q.tenure;
+    detach(q);
+    if (h->machine.where() == protocol::tenure::phase::ending) apply(*h, h->machine.abandon());
+    q.machine.lost();
+    settle(q, now);
 }
 
 void engine::start_extend(operation& op) {
@@ -670,27 +720,19 @@ void engine::wait_for_end(operation& op, lease_clock::time_point now) {
     deadlines_.schedule(op, due);
 }
 
-void engine::publish_deadline(lease_state& l) {
-    l.deadline.store(std::min(l.tenure->machine.deadline(), l.limit), std::memory_order_release);
-}
-
 void engine::renew_while(detail::lease_ref lease, std::function<bool()> wanted) {
     asio::post(executor_, [lease = std::move(lease), wanted = std::move(wanted)]() mutable {
         auto& l = static_cast<lease_state&>(*lease.get());
-        if (l.ended == lease_state::end::none) {
-            l.wanted = std::make_unique<std::function<bool()>>(std::move(wanted));
-        }
+        if (l.ended != lease_state::end::none || !wanted) return l.wanted.reset();
+        l.wanted = std::make_unique<std::function<bool()>>(std::move(wanted));
     });
 }
 
-// Asks whoever may know. A lease that nobody wants ends at its deadline, as does one that may not be longer.
-bool engine::wants_renewal(lease_state& l) {
-    if (l.tenure->machine.deadline() >= l.limit) return false;
-    if (!l.wanted) return true;
+bool engine::is_wanted(lease_state& l) {
     try {
         return (*l.wanted)();
     } catch (...) {
-        return false;
+        return false; // whoever cannot say that it is
     }
 }
 
@@ -707,12 +749,11 @@ void engine::tell_waiters(lease_state& l, bool only_extends, errc to_extends, er
 
 void engine::on_give_up(lease_state& l) {
     if (l.ended != lease_state::end::none) return;
-    end_lease(l, nullptr, lease_state::end::released, errc::lease_released);
+    end_lease(l, nullptr, lease_state::end::released);
 }
 
 void engine::on_drop(lease_state& l) {
     on_give_up(l);
-    l.wanted.reset();
     l.lock.reset();
     leases_.give_back(l);
 }
@@ -770,7 +811,10 @@ void engine::begin_shutdown() {
     std::sort(left.begin(), left.end());
     left.erase(std::unique(left.begin(), left.end()), left.end());
     for (auto* const q : left) settle(*q, time());
-    while (!held_.empty()) end_lease(held_.front(), nullptr, lease_state::end::lost, errc::shut_down);
+    while (!held_.empty()) end_lease(held_.front(), nullptr, lease_state::end::lost);
+    for (auto* const q : keys_.all()) {
+        if (q->machine.held()) end_tenure(*q, time()); // told of its loss, and not at its deadline yet
+    }
 }
 
 void engine::finish_shutdown_if_done() {
@@ -778,7 +822,7 @@ void engine::finish_shutdown_if_done() {
     if (!stopped_) {
         auto const settled =
             std::all_of(links_.begin(), links_.end(), [](auto const& l) { return l->settled(); });
-        if (releasing_ > 0 || !owed_.empty() || !settled) return;
+        if (releasing_ > 0 || !settled) return;
         stopped_ = true;
         // Those that stand back would keep their lock, and so this engine: their time does not come any more.
         for (auto* const q : keys_.all()) forget(*q);

@@ -146,15 +146,17 @@ private:
     void send(holding&, protocol::command, protocol::instance_set, std::uint32_t round);
     void start_release(operation&);
     void start_extend(operation&);
-    void send_owed_releases();
+    void answer_for_those_that_went();
     void start_lost(operation&);
     void wait_for_end(operation&, lease_clock::time_point now);
-    void on_ended(holding&, protocol::event);
+    void on_over(holding&, protocol::event);
+    void on_deadline(holding&);
+    void end_tenure(key_queue&, lease_clock::time_point now);
     void tell_waiters(lease_state&, bool only_extends, errc to_extends, errc to_lost);
-    void end_lease(lease_state&, operation*, lease_state::end, errc to_extends);
-    bool hand_over(lease_state&, operation*, lease_state::end, lease_clock::time_point now);
-    void publish_deadline(lease_state&);
-    bool wants_renewal(lease_state&);
+    void end_lease(lease_state&, operation*, lease_state::end);
+    bool hand_over(holding&, lease_state*, operation*, lease_clock::time_point now);
+    static bool is_wanted(lease_state&);
+    void keep_counters(holding&);
     void schedule(holding&);
     void close(lease_state&, lease_state::end);
 
@@ -192,12 +194,13 @@ private:
     lease_clock::time_point turn_began_{};
     bool stopping_ = false;
     bool stopped_ = false;
-    struct owed_release {
+    struct unasked {
         holding_ptr who;
-        protocol::instance_set where;
+        unsigned instance;
     };
-    std::vector<owed_release> owed_; ///< for the next turn
-    std::size_t releasing_ = 0;      ///< leases whose release is under way
+    std::vector<unasked> gone_;                                   ///< to be answered in the next turn
+    std::vector<std::unique_ptr<std::function<bool()>>> retired_; ///< to be destroyed in the next turn
+    std::size_t releasing_ = 0;                                   ///< leases whose release is under way
     pool<holding> holdings_;
     pool<lease_state> leases_;
     pool<key_queue> queues_;

@@ -27,6 +27,11 @@ std::uint64_t fence_hint() {
     return protocol::fence_hint(duration_cast<milliseconds>(system_clock::now().time_since_epoch()));
 }
 
+/// Whether an instance did not vote, whatever it was asked; else it was for the script that makes fences.
+bool is_silence(errc why) {
+    return why == errc{} || why == errc::unreachable || why == errc::timed_out || why == errc::quarantined;
+}
+
 } // namespace
 
 void key_queue::on_time(lease_clock::time_point now) {
@@ -156,17 +161,19 @@ void engine::detach(key_queue& q) {
 void engine::begin_try(key_queue& q, bool at_arbiter) {
     auto& op = front(q);
     auto const& options = op.lock->options;
+    auto const now =
+        time(); // before the hint is made, so that a tenure that is won has a hint of within its ttl
     auto& h = holdings_.take(*this);
     h.machine = protocol::tenure(static_cast<unsigned>(links_.size()), options.ttl, options.watchdog,
                                  protocol::spread_renewal_period(options.ttl, random_.next_bits()));
     if (options.fencing) h.machine.number_from(fence_hint());
+    h.counted = now;
     random_.renew(h.token);
     h.lock = op.lock;
     detach(q);
     q.tenure = &h;
     h.queue = &q;
     counters_.rounds.fetch_add(1, std::memory_order_relaxed);
-    auto const now = time();
     q.asked = now;
     if (!at_arbiter) {
         if (q.found) q.found->instances.clear();
@@ -208,7 +215,6 @@ void engine::on_try_answer(holding& h, unsigned instance, protocol::command c, s
 void engine::on_won(holding& h) {
     auto& q = *h.queue;
     auto& op = static_cast<operation&>(q.machine.won(lease_clock::now()));
-    h.machine.watch(op.watched); // the try may have been begun for another
     grant(op, h);
     settle(q, time());
 }
@@ -248,14 +254,23 @@ void engine::on_try_failed(holding& h, protocol::event why) {
         detach(q);
         break;
     default: {
+        // Who has waited allows them a moment to come back.
+        if (why == protocol::event::no_quorum && op.behind && !op.cancel_requested && !has_quorum() &&
+            q.machine.failed_in_outage(now + instance_timeout_)) {
+            detach(q);
+            break;
+        }
         q.machine.failed();
         auto const cause = why == protocol::event::expired ? errc::expired : common_cause(q);
         leave(op, op.cancel_requested ? errc::cancelled : cause);
         // It was made for all who were there when it began: they have waited as long, and fare no better.
         auto const ttl = h.machine.ttl();
+        auto refused = false;
+        q.found->votes.failed().for_each(
+            [&](unsigned i) { refused = refused || !is_silence(q.found->instances[i].why); });
+        auto const fails_plain = !h.machine.fenced() || !refused;
         auto const same = [&](operation const& other) {
-            return other.started <= q.asked && other.ttl <= ttl &&
-                   (other.fenced || cause != errc::invalid_fence);
+            return other.started <= q.asked && other.ttl <= ttl && (other.fenced || fails_plain);
         };
         while (!q.machine.empty() && same(front(q))) {
             leave(front(q), cause);
@@ -373,11 +388,14 @@ void engine::grant(operation& op, holding& h) {
     l.ended = lease_state::end::none;
     l.over.store(false, std::memory_order_relaxed);
     auto const longest = op.lock->options.max_hold;
-    l.limit = longest.count() == 0 ? lease_clock::time_point::max() : lease_clock::now() + longest;
+    h.machine.begin_lease(op.watched, longest.count() == 0 ? lease_clock::time_point::max()
+                                                           : lease_clock::now() + longest);
+    l.deadline.store(h.machine.deadline(), std::memory_order_release);
     l.fence = op.fenced ? protocol::fence_of(h.machine.number(), h.queue->machine.handoffs()) : 0;
     l.shares.store(1, std::memory_order_relaxed);
+    l.shared.store(false, std::memory_order_relaxed);
+    l.first_released.store(false, std::memory_order_relaxed);
     h.lease = &l;
-    publish_deadline(l);
     held_.push_back(l);
     counters_.acquired.fetch_add(1, std::memory_order_relaxed);
     counters_.held.fetch_add(1, std::memory_order_relaxed);

@@ -21,7 +21,7 @@ public:
     explicit holding(engine& e)
         : engine_(e) {}
 
-    redis::subject about() const noexcept override;
+    redis::subject about(protocol::command) const noexcept override;
     bool still_wants(protocol::command) const noexcept override;
     void on_answer(unsigned instance, protocol::command, std::uint32_t round, redis::answer const&) override;
     void on_time(lease_clock::time_point now) override;
@@ -30,10 +30,11 @@ public:
     protocol::tenure machine{1, {}, false};
     redis::token token;
     detail::lock_state_ptr lock;
-    key_queue* queue = nullptr;    ///< whose try it is, or whose tenure
-    lease_state* lease = nullptr;  ///< the one that is held
-    operation* releaser = nullptr; ///< who wants to know when it has been released
-    bool gives_back = false;       ///< it is released because the holder did, and not in a shutdown
+    key_queue* queue = nullptr;        ///< whose try it is, or whose tenure
+    lease_state* lease = nullptr;      ///< the one that is held
+    operation* releaser = nullptr;     ///< who wants to know when it has been released
+    lease_clock::time_point counted{}; ///< when the counters of its fence were last written
+    bool gives_back = false;           ///< it is released because the holder did, and not in a shutdown
 
 private:
     void recycle() noexcept override;

@@ -1,7 +1,7 @@
-// One of several processes that contend for one key, for contention_test.cpp.
+// One of several processes that contend for one key, for contention_test.cpp and fences_test.cpp.
 //
 //   contender --instances HOST:PORT,... [--key KEY] [--ttl MS] [--instance-timeout MS]
-//     [--witness HOST:PORT --coroutines N (--sections N | --seconds N)]
+//     [--fencing on|off] [--witness HOST:PORT --coroutines N (--sections N | --seconds N)]
 //
 // Prints "ready" when every instance is up and goes on when a line comes in. With a witness, a server that is
 // none of the instances, each coroutine does --sections sections under the lock, or as many as it can in
@@ -49,6 +49,7 @@ struct settings {
     unsigned coroutines = 1;
     unsigned sections = 0; ///< of each coroutine
     unsigned seconds = 0;
+    bool fencing = false;
 };
 
 struct findings {
@@ -56,6 +57,7 @@ struct findings {
     std::uint64_t timely = 0; ///< those of them that began before the time was up
     std::uint64_t failed = 0;
     std::uint64_t lost = 0;
+    std::uint64_t disordered = 0; ///< of them, those whose fence was not greater than that of the one before
     std::uint64_t violations = 0; ///< two at once in this process; the witness knows of the others
     std::string first_failure;
 };
@@ -65,7 +67,7 @@ public:
     explicit contender(settings s)
         : settings_(std::move(s))
         , locks_(context_.get_executor(), settings_.instances, options())
-        , lock_(locks_.make_lock(settings_.key, {.ttl = settings_.ttl}))
+        , lock_(locks_.make_lock(settings_.key, {.ttl = settings_.ttl, .fencing = settings_.fencing}))
         , input_(context_, ::dup(STDIN_FILENO))
         , changed_(context_, clock_type::time_point::max()) {
         if (settings_.witness) witness_.emplace(*settings_.witness);
@@ -76,7 +78,7 @@ public:
             if (e) std::rethrow_exception(e);
         });
         context_.run();
-        return found_.failed == 0 && found_.lost == 0 && found_.violations == 0;
+        return found_.failed == 0 && found_.lost == 0 && found_.violations == 0 && found_.disordered == 0;
     }
 
 private:
@@ -132,9 +134,9 @@ private:
         auto const s = locks_.stats();
         std::cout << "sections=" << found_.sections << " timely=" << found_.timely
                   << " failed=" << found_.failed << " lost=" << found_.lost
-                  << " violations=" << found_.violations << " acquired=" << s.acquired
-                  << " handoffs=" << s.handoffs << " commands=" << s.commands << " waiters=" << s.waiters
-                  << " why: " << found_.first_failure << std::endl;
+                  << " violations=" << found_.violations << " disordered=" << found_.disordered
+                  << " acquired=" << s.acquired << " handoffs=" << s.handoffs << " commands=" << s.commands
+                  << " waiters=" << s.waiters << " why: " << found_.first_failure << std::endl;
     }
 
     asio::awaitable<void> worker() {
@@ -158,12 +160,19 @@ private:
         auto const before = std::stoll(witness_->get("counter").value_or("0"));
         co_await asio::post(asio::deferred);
         if (lease.held()) {
+            if (settings_.fencing) check_fence(lease.fence());
             witness_->set("counter", std::to_string(before + 1));
             ++found_.sections;
         } else {
             ++found_.lost;
         }
         --inside_;
+    }
+
+    // The witness knows the fence of whoever was in the section before, in any process.
+    void check_fence(std::uint64_t fence) {
+        if (fence <= std::stoull(witness_->get("fence").value_or("0"))) ++found_.disordered;
+        witness_->set("fence", std::to_string(fence));
     }
 
     void failed(std::string why) {
@@ -208,6 +217,10 @@ settings parse(int argc, char** argv) {
             s.ttl = std::chrono::milliseconds(positive(option, value));
         } else if (option == "--instance-timeout") {
             s.instance_timeout = std::chrono::milliseconds(positive(option, value));
+        } else if (option == "--fencing") {
+            if (value != "on" && value != "off")
+                throw std::invalid_argument(option + ": \"" + value + "\" is neither on nor off");
+            s.fencing = value == "on";
         } else if (option == "--coroutines") {
             s.coroutines = positive(option, value);
         } else if (option == "--sections") {

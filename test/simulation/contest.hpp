@@ -1038,7 +1038,18 @@ private:
             over(t);
             on_try_failed(t, s.what);
             break;
+        case event::ended:
+            detach(h.process);
+            processes_[h.process].queue->lost();
+            over(t);
+            settle(h.process);
+            break;
         case event::lost:
+            if (h.machine.where() == tenure_phase::ending) {
+                tell_loss(t);
+                break;
+            }
+            [[fallthrough]];
         case event::released:
         case event::release_unconfirmed:
             if (h.lease != nullptr) on_lost(t);
@@ -1070,7 +1081,8 @@ private:
     }
 
     bool is_held(tenure_state const& t) const {
-        return !t.over && !t.dead && t.machine.where() == tenure_phase::held &&
+        auto const where = t.machine.where();
+        return !t.over && !t.dead && (where == tenure_phase::held || where == tenure_phase::ending) &&
                local() < t.machine.deadline();
     }
 
@@ -1096,15 +1108,19 @@ private:
         settle(h.process);
     }
 
-    void on_lost(unsigned t) {
-        auto& h = tenures_[t];
-        auto& a = *std::exchange(h.lease, nullptr);
+    void tell_loss(unsigned t) {
+        auto& a = *std::exchange(tenures_[t].lease, nullptr);
         ++seen_.lost;
-        detach(h.process);
-        processes_[h.process].queue->lost();
         end_hold(a);
         rest(a);
-        settle(h.process);
+    }
+
+    void on_lost(unsigned t) {
+        auto const p = tenures_[t].process;
+        detach(p);
+        processes_[p].queue->lost();
+        tell_loss(t);
+        settle(p);
     }
 
     void grant(actor& a, unsigned t) {
@@ -1244,7 +1260,7 @@ private:
                          handoff_time_)) {
             ++seen_.handoffs;
             auto& next = static_cast<actor&>(q.hand_over());
-            h.machine.watch(next.watched);
+            h.machine.begin_lease(next.watched);
             auto const left = h.machine.deadline() - local();
             if (left < (next.watched ? next.ttl / 2 : next.ttl * 17 / 20)) {
                 fail("validity", "a lease is handed on of which little is left");
@@ -1291,7 +1307,8 @@ private:
             if (at.holder == nobody || (at.holder >= 0 && now_ >= at.expires)) continue;
             if (at.holder == stranger) return false;
             auto const& t = tenures_[static_cast<std::size_t>(at.holder)];
-            // Unless its owner will take it away, or makes use of it.
+            // Unless its owner will take it away, or makes use of it, or has promised not to before its deadline.
+            if (t.machine.where() == tenure_phase::ending) return false;
             if (t.dead || !processes_[t.process].links[i].available() || now_ < at.frozen_until) return false;
         }
         return std::any_of(actors_.begin(), actors_.end(), [this](actor const& a) {

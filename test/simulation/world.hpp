@@ -112,6 +112,7 @@ private:
         time_point started{};
         unsigned pauses_before = 0;
         bool settled = false;    ///< the acquire has ended
+        bool told = false;       ///< of its loss
         bool over = false;       ///< lost, released, or never won
         unsigned pending = 0;    ///< commands that an instance may still carry out, and kept releases
         unsigned yes = 0;        ///< grants told to the machine
@@ -213,7 +214,9 @@ private:
 
     bool held(tenure_state const& t) const {
         using phase = typename protocol::basic_tenure<Rules>::phase;
-        return !t.over && t.machine.where() == phase::held && local(t.client) < t.machine.deadline();
+        // Told of its loss or not: until the deadline that it knows.
+        return !t.over && (t.machine.where() == phase::held || t.machine.where() == phase::ending) &&
+               local(t.client) < t.machine.deadline();
     }
 
     unsigned quorum() const { return static_cast<unsigned>(instances_.size() / 2 + 1); }
@@ -523,6 +526,9 @@ private:
         case event::lost:
             if (!state.over) on_lost(t);
             break;
+        case event::ended:
+            if (!state.over) on_ended(t);
+            break;
         case event::released:
             ++seen_.released;
             break;
@@ -572,7 +578,7 @@ private:
 
     void extend(unsigned t) {
         auto& state = tenures_[t];
-        if (state.over || state.machine.extending()) return;
+        if (state.over || state.told || state.machine.extending()) return;
         begin_extension(t);
     }
 
@@ -597,20 +603,25 @@ private:
     void on_lost(unsigned t) {
         ++seen_.lost;
         auto& state = tenures_[t];
-        state.over = true;
+        state.told = true;
         state.extension_pending = false;
         // Whoever is stopped while the deadline passes hears of it when he goes on.
         auto const late = local(state.client) - state.machine.deadline();
         if (late > duration(0) && clients_[state.client].paused_until < now_ - late.count() - 5) {
             fail("L4", "a loss was told after the deadline");
         }
+        if (state.machine.where() == protocol::basic_tenure<Rules>::phase::over) on_ended(t);
+    }
+
+    void on_ended(unsigned t) {
+        tenures_[t].over = true;
         check_clean(t);
-        next(state.client);
+        next(tenures_[t].client);
     }
 
     void release(unsigned t) {
         auto& state = tenures_[t];
-        if (state.over) return;
+        if (state.over || state.told) return;
         state.over = true;
         state.extension_pending = false;
         apply(t, state.machine.release(local(state.client), reachable(state.client)));

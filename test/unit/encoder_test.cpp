@@ -4,8 +4,11 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <openssl/evp.h>
 #include <string>
 #include <string_view>
@@ -18,8 +21,8 @@ using holdfast::protocol::command;
 namespace {
 
 constexpr std::array every_dialect{dialect::scripts, dialect::set_ifeq, dialect::delifeq, dialect::delex};
-constexpr std::array every_command{command::acquire, command::extend,  command::release,
-                                   command::heal,    command::contend, command::inspect};
+constexpr std::array every_command{command::acquire, command::extend,  command::release, command::heal,
+                                   command::contend, command::inspect, command::raise};
 static_assert(every_dialect.size() == dialects);
 
 /// The replies that the link has entries for.
@@ -56,6 +59,20 @@ std::string encoded(command c, dialect d, subject const& s, bool whole_script = 
 constexpr subject seat{.key = "seat:7", .token = "0123456789abcdef", .ttl = 10'000ms};
 std::string const key = "seat:7";
 std::string const own_token = "0123456789abcdef";
+
+// One with a fence: the number is a hint, or what an instance has counted.
+constexpr subject numbered{.key = "seat:7",
+                           .token = "0123456789abcdef",
+                           .ttl = 10'000ms,
+                           .fence_ttl = 86'400'000ms,
+                           .number = 28'723'000'000'016};
+std::string const counter = "{seat:7}:fence";
+
+std::string fence_key(std::string_view of) {
+    std::string name = "what was there before";
+    name_fence_key(name, of);
+    return name;
+}
 
 } // namespace
 
@@ -221,6 +238,147 @@ BOOST_AUTO_TEST_CASE(one_encoding_serves_the_batches_of_many_instances) {
     BOOST_TEST(a.payload() == encoded(command::inspect, dialect::delex, seat));
     BOOST_TEST(b.payload() == std::string(a.payload()) + std::string(a.payload()));
     BOOST_TEST(b.get_expected_responses() == 6U);
+}
+
+//
+// Fences
+//
+
+BOOST_AUTO_TEST_CASE(a_fenced_acquire_and_heal_are_one_script_on_the_key_and_its_counter) {
+    std::vector<std::string> const rest{"2", key, counter, own_token, "10000", "28723000000016", "86400000"};
+    auto known = rest, whole = rest;
+    known.insert(known.begin(), {"EVALSHA", sha1(fenced_acquire_script)});
+    whole.insert(whole.begin(), {"EVAL", std::string(fenced_acquire_script)});
+    for (auto const d : every_dialect) {
+        for (auto const c : {command::acquire, command::heal}) {
+            BOOST_TEST(encoded(c, d, numbered) == resp(known));
+            BOOST_TEST(encoded(c, d, numbered, true) == resp(whole));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_fenced_contender_runs_the_script_and_then_reads_what_is_left) {
+    for (auto const whole : {false, true}) {
+        for (auto const tracked : {false, true}) {
+            boost::redis::request r;
+            encode_contend(r, numbered, tracked, whole);
+            // CACHING is about the next command alone, and a script's reads count as well.
+            BOOST_TEST(r.payload() == encoded(command::acquire, dialect::scripts, numbered, whole) +
+                                          (tracked ? resp({"CLIENT", "CACHING", "YES"}) : std::string()) +
+                                          resp({"PTTL", key}));
+            BOOST_TEST(r.get_expected_responses() == (tracked ? 3U : 2U));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(raise_tells_whose_the_key_must_be_and_the_least_that_is_to_be_held) {
+    std::vector<std::string> const rest{"2", key, counter, own_token, "28723000000016", "86400000"};
+    auto known = rest, whole = rest;
+    known.insert(known.begin(), {"EVALSHA", sha1(raise_script)});
+    whole.insert(whole.begin(), {"EVAL", std::string(raise_script)});
+    for (auto const d : every_dialect) {
+        BOOST_TEST(encoded(command::raise, d, numbered) == resp(known));
+        BOOST_TEST(encoded(command::raise, d, numbered, true) == resp(whole));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_neither_takes_nor_raises_knows_nothing_of_fences) {
+    for (auto const d : every_dialect) {
+        for (auto const c : {command::extend, command::release, command::inspect}) {
+            BOOST_TEST(encoded(c, d, numbered) == encoded(c, d, seat));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_acquire_is_fenced_only_where_it_is_asked_for) {
+    auto s = numbered;
+    BOOST_TEST(s.fenced());
+    s.fence_ttl = 0ms;
+    BOOST_TEST(!s.fenced());
+    BOOST_TEST(encoded(command::acquire, dialect::scripts, s) ==
+               encoded(command::acquire, dialect::scripts, seat));
+    holdfast::redis::encoder e;
+    e.start(command::acquire, numbered);
+    BOOST_TEST(e.fenced());
+    e.start(command::acquire, s);
+    BOOST_TEST(!e.fenced());
+}
+
+BOOST_AUTO_TEST_CASE(a_script_is_given_the_largest_numbers_in_full) {
+    auto s = numbered;
+    s.ttl = 24h;
+    s.fence_ttl = 366 * 24h;
+    s.number = (std::uint64_t{1} << 47) - 1;
+    BOOST_TEST(encoded(command::acquire, dialect::scripts, s) ==
+               resp({"EVALSHA", sha1(fenced_acquire_script), "2", key, counter, own_token, "86400000",
+                     "140737488355327", "31622400000"}));
+    BOOST_TEST(encoded(command::raise, dialect::scripts, s) ==
+               resp({"EVALSHA", sha1(raise_script), "2", key, counter, own_token, "140737488355327",
+                     "31622400000"}));
+}
+
+BOOST_AUTO_TEST_CASE(the_scripts_are_all_different) {
+    std::vector<std::string> all{sha1(release_script), sha1(extend_script), sha1(fenced_acquire_script),
+                                 sha1(raise_script)};
+    std::sort(all.begin(), all.end());
+    BOOST_TEST((std::adjacent_find(all.begin(), all.end()) == all.end()));
+    // Nothing that differs between versions of Lua's string escapes, and no line ends to get lost.
+    for (auto const script : {release_script, extend_script, fenced_acquire_script, raise_script}) {
+        BOOST_TEST(script.find_first_of("\r\n\t\\\"") == script.npos);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_counter_of_a_key_without_a_hash_tag_makes_it_one) {
+    BOOST_TEST(fence_key("k") == "{k}:fence");
+    BOOST_TEST(fence_key("seat:7") == "{seat:7}:fence");
+    BOOST_TEST(fence_key("with space") == "{with space}:fence");
+    BOOST_TEST((fence_key(std::string_view("a\0b\r\n", 5)) == std::string("{a\0b\r\n}:fence", 13)));
+    // No tag: nothing between the first opening brace and the next closing one, or one of them is missing.
+    BOOST_TEST(fence_key("{}") == "{{}}:fence");
+    BOOST_TEST(fence_key("{}x") == "{{}x}:fence");
+    BOOST_TEST(fence_key("x{}{y}") == "{x{}{y}}:fence");
+    BOOST_TEST(fence_key("open{") == "{open{}:fence");
+    BOOST_TEST(fence_key("{open") == "{{open}:fence");
+    BOOST_TEST(fence_key("close}") == "{close}}:fence");
+    BOOST_TEST(fence_key("}{") == "{}{}:fence");
+    BOOST_TEST(fence_key("}") == "{}}:fence");
+    BOOST_TEST(fence_key("{") == "{{}:fence");
+}
+
+BOOST_AUTO_TEST_CASE(the_counter_of_a_key_with_a_hash_tag_keeps_it) {
+    BOOST_TEST(fence_key("{k}") == "{k}:fence");
+    BOOST_TEST(fence_key("seat:{7}") == "seat:{7}:fence");
+    BOOST_TEST(fence_key("{7}:seat") == "{7}:seat:fence");
+    BOOST_TEST(fence_key("a{b}c{d}") == "a{b}c{d}:fence");
+    BOOST_TEST(fence_key("a}b{c}") == "a}b{c}:fence");
+    BOOST_TEST(fence_key("{{b}}") == "{{b}}:fence"); // the tag is "{b"
+    BOOST_TEST(fence_key("{ }") == "{ }:fence");
+    BOOST_TEST((fence_key(std::string_view("{\0}", 3)) == std::string("{\0}:fence", 9)));
+}
+
+BOOST_AUTO_TEST_CASE(a_key_and_its_counter_are_in_one_slot_but_for_a_stray_closing_brace) {
+    // What a Cluster hashes, by its specification.
+    auto const hashed = [](std::string_view of) {
+        auto const open = of.find('{');
+        if (open == of.npos) return of;
+        auto const close = of.find('}', open + 1);
+        return close == of.npos || close == open + 1 ? of : of.substr(open + 1, close - open - 1);
+    };
+    std::string const letters = "a{}";
+    for (unsigned n = 0; n < 3 * 3 * 3 * 3 * 3; ++n) {
+        std::string all;
+        for (auto rest = n; all.size() < 5; rest /= 3) all += letters[rest % 3];
+        for (std::size_t size = 1; size <= all.size(); ++size) {
+            auto const one = all.substr(0, size);
+            auto const name = fence_key(one);
+            BOOST_TEST_CONTEXT(one << " and " << name) {
+                BOOST_TEST(name != one);
+                BOOST_TEST(name.find(one) != std::string::npos);
+                auto const tagged = hashed(one) != one;
+                if (tagged || one.find('}') == one.npos) BOOST_TEST(hashed(name) == hashed(one));
+            }
+        }
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -35,7 +35,7 @@ std::ostream& operator<<(std::ostream& out, event e) {
     constexpr std::array names{"none",       "won",         "contended",   "no_quorum",
                                "expired",    "cancelled",   "arbiter_won", "arbiter_refused",
                                "arb_failed", "renewal_due", "extended",    "ext_fail",
-                               "lost",       "released",    "unconfirmed"};
+                               "lost",       "ended",       "released",    "unconfirmed"};
     static_assert(names.size() == static_cast<std::size_t>(event::release_unconfirmed) + 1);
     return out << names[static_cast<std::size_t>(e)];
 }
@@ -57,7 +57,7 @@ std::ostream& operator<<(std::ostream& out, instance_set s) {
 }
 
 std::ostream& operator<<(std::ostream& out, machine::phase p) {
-    constexpr std::array names{"acquiring", "held", "releasing", "over"};
+    constexpr std::array names{"acquiring", "held", "ending", "releasing", "over"};
     return out << names[static_cast<std::size_t>(p)];
 }
 
@@ -109,6 +109,7 @@ std::string text(step const& s) {
     };
     if (!s.acquire.empty()) add("acquire", text(s.acquire));
     if (!s.contend.empty()) add("contend", text(s.contend));
+    if (!s.raise.empty()) add("raise", text(s.raise));
     if (!s.extend.empty()) add("extend", text(s.extend));
     if (!s.heal.empty()) add("heal", text(s.heal));
     if (!s.release.empty()) add("release", text(s.release));
@@ -150,6 +151,9 @@ std::string text(step const& s) {
         break;
     case event::lost:
         add("lost");
+        break;
+    case event::ended:
+        add("ended");
         break;
     case event::released:
         add("released");
@@ -482,7 +486,7 @@ BOOST_AUTO_TEST_CASE(an_unwatched_lease_is_never_asked_for_renewal) {
     for (auto const when : {period, 2 * period, told - 1ns}) {
         BOOST_TEST(text(m.time(at(when))) == "nothing");
     }
-    BOOST_TEST(text(m.time(at(told))) == "release 012 lost");
+    BOOST_TEST(text(m.time(at(told))) == "lost");
 }
 
 BOOST_AUTO_TEST_CASE(time_says_nothing_once_released_or_over) {
@@ -522,8 +526,8 @@ BOOST_AUTO_TEST_CASE(releasing_what_is_over_sends_nothing) {
     BOOST_TEST(text(m.release(at(1s), of("012"))) == "lost");
     BOOST_TEST(m.where() == phase::over);
     auto l = held();
-    BOOST_TEST(text(l.time(at(told))) == "release 012 lost");
-    BOOST_TEST(text(l.release(at(told), of("012"))) == "lost");
+    BOOST_TEST(text(l.time(at(valid))) == "release 012 lost");
+    BOOST_TEST(text(l.release(at(valid), of("012"))) == "lost");
 }
 
 //
@@ -634,9 +638,9 @@ BOOST_AUTO_TEST_CASE(a_slow_arbiter_is_not_called_an_expiry) {
 BOOST_AUTO_TEST_CASE(a_tenure_is_watched_for_whom_it_is_held) {
     auto m = held(false);
     BOOST_TEST((m.wake() == at(told)));
-    m.watch(true);
+    m.begin_lease(true);
     BOOST_TEST((m.wake() == at(renewal(0s))));
-    m.watch(false);
+    m.begin_lease(false);
     BOOST_TEST((m.wake() == at(told)));
 }
 
@@ -704,7 +708,7 @@ BOOST_AUTO_TEST_CASE(a_lease_won_at_the_last_moment_is_lost_at_once_and_before_i
     BOOST_TEST(answer(m, command::acquire, 0, yes, valid - 1ms) == "won");
     BOOST_REQUIRE(m.wake().has_value());
     BOOST_TEST((*m.wake() <= at(valid - 1ms)));
-    BOOST_TEST(text(m.time(at(valid - 1ms))) == "release 0 lost");
+    BOOST_TEST(text(m.time(at(valid - 1ms))) == "lost");
 }
 
 BOOST_AUTO_TEST_CASE(a_late_grant_after_a_defeat_has_been_released_already) {
@@ -980,11 +984,61 @@ BOOST_AUTO_TEST_CASE(the_loss_is_told_before_the_deadline_though_no_server_answe
         // A renewal may fall due in the first, but the lease is not over.
         BOOST_TEST(m.time(at(told - 1ns)).what != event::lost);
         BOOST_TEST(m.where() == phase::held);
-        BOOST_TEST(text(m.time(at(told))) == "release " + owed + " lost");
-        BOOST_TEST(m.where() == phase::over);
+        BOOST_TEST(text(m.time(at(told))) == "lost");
+        BOOST_TEST(m.where() == phase::ending);
         BOOST_TEST(!m.extending());
         BOOST_TEST((at(told) < m.deadline()));
+        // Its holder knows until when it was to be his, and may have begun what ends by then.
+        BOOST_TEST((m.wake() == m.deadline()));
+        BOOST_TEST(text(m.time(m.deadline() - 1ns)) == "nothing");
+        BOOST_TEST(text(m.time(m.deadline())) == "release " + owed + " ended");
+        BOOST_TEST(m.where() == phase::over);
     }
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_that_comes_after_the_loss_was_told_brings_nothing_back) {
+    auto m = extending();
+    BOOST_TEST(text(m.time(at(told))) == "lost");
+    BOOST_TEST(answer(m, command::extend, 2, yes, told) == "nothing");
+    BOOST_TEST((m.deadline() == at(valid)));
+    BOOST_TEST(m.where() == phase::ending);
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_and_leaves_the_keys_to_another) {
+    auto m = held();
+    m.begin_lease(true, at(5s));
+    BOOST_TEST((m.deadline() == at(5s)));
+    BOOST_TEST((m.valid_until() == at(valid)));
+    BOOST_TEST((m.wake() == at(5s - 50ms))); // nothing is renewed that is long enough
+    BOOST_TEST(text(m.time(at(5s - 50ms))) == "lost");
+    BOOST_TEST(text(m.time(at(5s))) == "ended");
+    m.begin_lease(true);
+    BOOST_TEST(m.where() == phase::held);
+    BOOST_TEST((m.deadline() == at(valid)));
+    BOOST_TEST(text(m.time(at(5s))) == "renewal_due");
+    auto n = held();
+    n.begin_lease(true, at(5s));
+    n.time(at(5s - 50ms));
+    BOOST_TEST(text(n.time(at(5s))) == "ended");
+    BOOST_TEST(text(n.abandon()) == "release 012");
+    BOOST_TEST(n.where() == phase::over);
+}
+
+BOOST_AUTO_TEST_CASE(a_limit_cannot_be_passed_by_extensions) {
+    auto m = held();
+    m.begin_lease(true, at(15s));
+    BOOST_TEST(text(m.extend(at(3s), of("012"))) == "extend 012");
+    BOOST_TEST(answer(m, command::extend, 0, yes, 3s) == "nothing");
+    BOOST_TEST(answer(m, command::extend, 1, yes, 3s) == "extended");
+    BOOST_TEST((m.deadline() == at(3s + valid)));
+    BOOST_TEST(text(m.extend(at(8s), of("012"))) == "extend 012");
+    BOOST_TEST(answer(m, command::extend, 0, yes, 8s) == "nothing");
+    BOOST_TEST(answer(m, command::extend, 1, yes, 8s) == "extended");
+    BOOST_TEST((m.deadline() == at(15s)));
+    BOOST_TEST((m.wake() == at(15s - 50ms)));
+    BOOST_TEST(text(m.release(at(15s), of("012"))) == "release 012");
+    BOOST_TEST(answer(m, command::release, 0, yes, 15s) == "nothing");
+    BOOST_TEST(answer(m, command::release, 1, yes, 15s) == "lost");
 }
 
 BOOST_AUTO_TEST_CASE(whoever_follows_wake_hears_of_the_loss_before_the_deadline) {
@@ -1010,8 +1064,8 @@ BOOST_AUTO_TEST_CASE(whoever_follows_wake_hears_of_the_loss_before_the_deadline)
 
 BOOST_AUTO_TEST_CASE(an_extension_asked_for_at_the_last_moment_is_the_loss) {
     auto m = held();
-    BOOST_TEST(text(m.extend(at(told), of("012"))) == "release 012 lost");
-    BOOST_TEST(m.where() == phase::over);
+    BOOST_TEST(text(m.extend(at(told), of("012"))) == "lost");
+    BOOST_TEST(m.where() == phase::ending);
     BOOST_TEST(!m.extending());
     auto n = held();
     BOOST_TEST(text(n.extend(at(told - 1ns), of("012"))) == "extend 012");
@@ -1020,8 +1074,8 @@ BOOST_AUTO_TEST_CASE(an_extension_asked_for_at_the_last_moment_is_the_loss) {
 BOOST_AUTO_TEST_CASE(a_quorum_for_an_extension_that_comes_too_late_is_the_loss) {
     for (auto const late : {told, valid, valid + 1s}) {
         auto m = extending();
-        BOOST_TEST(answer(m, command::extend, 2, yes, late) == "release 02 lost");
-        BOOST_TEST(m.where() == phase::over);
+        BOOST_TEST(answer(m, command::extend, 2, yes, late) == (late < valid ? "lost" : "release 02 lost"));
+        BOOST_TEST(m.where() == (late < valid ? phase::ending : phase::over));
         BOOST_TEST((m.deadline() == at(valid)));
     }
     auto m = extending();

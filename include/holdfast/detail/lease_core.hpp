@@ -14,7 +14,9 @@ namespace holdfast::detail {
 struct lease_core {
     std::atomic<std::uint32_t> handles{0};
     std::atomic<std::uint32_t> shares{1}; ///< of lease objects, those that have not been released
-    std::atomic<bool> over{false};        ///< lost or released
+    std::atomic<bool> shared{false};      ///< there have been several
+    std::atomic<bool> first_released{false};
+    std::atomic<bool> over{false}; ///< lost or released
     std::uint64_t fence = 0;
     std::atomic<lease_clock::time_point> deadline{};
     lock_state_ptr lock;
@@ -51,8 +53,7 @@ private:
     lease_core* core_ = nullptr;
 };
 
-/// One of the lease objects on a lease that is shared. It gives up its share once, when it is released or else
-/// when it is destroyed.
+/// What lease::share() gives another lease object for its own. The first has its own in the core.
 struct lease_share {
     explicit lease_share(lease_ref of) noexcept
         : core(std::move(of)) {}
@@ -63,6 +64,9 @@ struct lease_share {
     lease_ref const core;
     std::atomic<bool> released{false};
 };
+
+/// The first of several lease objects is destroyed.
+void give_up_first(lease_core&) noexcept;
 
 } // namespace holdfast::detail
 

@@ -8,17 +8,24 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/associated_allocator.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/cancellation_state.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/asio/this_coro.hpp>
 
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -56,6 +63,27 @@ struct ends_section {
 
 bool is_cancellation(std::exception_ptr const&) noexcept;
 
+/// Stands between the caller's cancellation slot and the section. A signal may come before the section's first
+/// step, when no coroutine listens yet. Used on the section's executor alone.
+struct section_stop {
+    explicit section_stop(asio::any_io_executor on)
+        : executor(std::move(on)) {}
+    void emit(asio::cancellation_type_t type) {
+        if (listening) return signal.emit(type);
+        early |= type;
+    }
+    asio::any_io_executor executor;
+    asio::cancellation_signal signal;
+    asio::cancellation_type_t early = asio::cancellation_type::none;
+    bool listening = false;
+};
+
+// A false alarm of g++ 12 about the memory of coroutines.
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+#endif
+
 // A body that is no coroutine itself may throw when it is called.
 template <class Value, class Executor, class Body>
 asio::awaitable<Value, Executor> call(Body& body, lease& held) {
@@ -64,10 +92,12 @@ asio::awaitable<Value, Executor> call(Body& body, lease& held) {
 
 // The two always end before it does, and the release cannot be cancelled.
 template <class Value, class Executor, class Body>
-asio::awaitable<Value, Executor> section(lock on, Body body) {
+asio::awaitable<Value, Executor> section(lock on, Body body, std::shared_ptr<section_stop> stop) {
     // A lease that comes in spite of a cancellation must be given back, so nothing may throw unseen.
     co_await asio::this_coro::throw_if_cancelled(false);
     co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
+    stop->listening = true;
+    if (stop->early != asio::cancellation_type::none) throw_error(errc::cancelled);
     auto acquired = co_await on.acquire(asio::as_tuple(asio::deferred));
     if (std::get<0>(acquired)) throw_error(std::get<0>(acquired));
     lease held = std::move(std::get<1>(acquired));
@@ -78,28 +108,77 @@ asio::awaitable<Value, Executor> section(lock on, Body body) {
         throw_error(errc::cancelled);
     }
 
-    // From here on it has had effects.
-    co_await asio::this_coro::reset_cancellation_state(asio::enable_partial_cancellation());
+    // From here on it has effects, and so it can only be stopped, whichever way that is asked for.
+    auto const as_terminal = [](asio::cancellation_type_t type) {
+        using kind = asio::cancellation_type;
+        return (type & (kind::terminal | kind::partial)) != kind::none ? kind::terminal : kind::none;
+    };
+    co_await asio::this_coro::reset_cancellation_state(as_terminal);
     auto const executor = co_await asio::this_coro::executor;
     auto const& options = on.options();
     auto const grace = options.grace.count() < 0 ? options.ttl / 10 : options.grace;
-    auto work = asio::co_spawn(executor, call<Value, Executor>(body, held), asio::deferred);
-    auto watch = held.lost(grace, asio::deferred);
+    // Both here, as the one that ends first cancels the other.
+    auto const here = asio::bind_executor(executor, asio::deferred);
+    auto work = asio::co_spawn(executor, call<Value, Executor>(body, held), here);
+    auto watch = held.lost(grace, here);
     auto both = asio::experimental::make_parallel_group(std::move(work), std::move(watch));
     auto ended = co_await both.async_wait(ends_section(), asio::deferred);
 
     co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
     auto const& failure = std::get<1>(ended);
-    auto const& watched = std::get<std::tuple_size_v<decltype(ended)> - 1>(ended);
-    auto lost = !watched;
+    auto lost = !std::get<std::tuple_size_v<decltype(ended)> - 1>(ended);
     if (held) { // it may have been moved away
-        auto const lasted = held.held() || watched == errc::lease_released;
         auto const released = co_await held.release();
-        lost = lost || !lasted || released == errc::lease_lost;
+        lost = lost || released == errc::lease_lost;
     }
     if (failure && !(lost && is_cancellation(failure))) std::rethrow_exception(failure);
     if (lost) throw_error(errc::lease_lost);
     if constexpr (!std::is_void_v<Value>) co_return std::move(std::get<2>(ended));
+}
+
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+#pragma GCC diagnostic pop
+#endif
+
+/// The caller's handler, with our slot in the place of its own.
+template <class Handler>
+class section_handler {
+public:
+    using executor_type = asio::associated_executor_t<Handler, asio::any_io_executor>;
+    using allocator_type = asio::associated_allocator_t<Handler>;
+    using cancellation_slot_type = asio::cancellation_slot;
+
+    section_handler(Handler handler, std::shared_ptr<section_stop> stop,
+                    asio::any_io_executor const& fallback)
+        : executor_(asio::get_associated_executor(handler, fallback))
+        , handler_(std::move(handler))
+        , stop_(std::move(stop)) {}
+
+    executor_type get_executor() const noexcept { return executor_; }
+    allocator_type get_allocator() const noexcept { return asio::get_associated_allocator(handler_); }
+    cancellation_slot_type get_cancellation_slot() const noexcept { return stop_->signal.slot(); }
+
+    template <class... Result>
+    void operator()(Result&&... result) {
+        auto slot = asio::get_associated_cancellation_slot(handler_);
+        if (slot.is_connected()) slot.clear();
+        std::move(handler_)(std::forward<Result>(result)...);
+    }
+
+private:
+    executor_type executor_;
+    Handler handler_;
+    std::shared_ptr<section_stop> stop_;
+};
+
+/// Where one thing happens at a time: the body, what cancels it, and what comes of it.
+template <class Executor>
+Executor one_at_a_time(Executor const& executor) {
+    if constexpr (std::is_same_v<Executor, asio::any_io_executor>) {
+        return asio::make_strand(executor);
+    } else {
+        return executor;
+    }
 }
 
 struct initiate_run {
@@ -111,12 +190,22 @@ struct initiate_run {
     template <class Handler, class Body>
     void operator()(Handler&& handler, lock on, Body&& body) const {
         using traits = section_traits<Body>;
-        using spawned_on = traits::executor;
-        spawned_on const executor(asio::get_associated_executor(handler, fallback));
-        asio::co_spawn(executor,
-                       section<typename traits::value, spawned_on, std::decay_t<Body>>(
-                           std::move(on), std::forward<Body>(body)),
-                       std::forward<Handler>(handler));
+        using spawned_on = typename traits::executor;
+        auto const executor = one_at_a_time<spawned_on>(asio::get_associated_executor(handler, fallback));
+        auto stop = std::make_shared<section_stop>(executor);
+        auto slot = asio::get_associated_cancellation_slot(handler);
+        if (slot.is_connected()) {
+            // The signal may outlive the context, and with it the executor.
+            slot.assign([weak = std::weak_ptr(stop)](asio::cancellation_type_t type) {
+                auto const it = weak.lock();
+                if (it) asio::dispatch(it->executor, [it, type] { it->emit(type); });
+            });
+        }
+        asio::co_spawn(
+            executor,
+            section<typename traits::value, spawned_on, std::decay_t<Body>>(std::move(on),
+                                                                            std::forward<Body>(body), stop),
+            section_handler<std::decay_t<Handler>>(std::forward<Handler>(handler), stop, fallback));
     }
 };
 

@@ -1,0 +1,30 @@
+// What fences cost.
+#ifndef HOLDFAST_BENCH_FENCING_HPP
+#define HOLDFAST_BENCH_FENCING_HPP
+
+#include <boost/json.hpp>
+
+#include <chrono>
+#include <vector>
+
+namespace holdfast::bench {
+
+struct fencing_settings {
+    unsigned instances = 5;
+    std::vector<unsigned> coroutines{100, 1000}; ///< of the throughput's runs
+    unsigned processes = 4;                      ///< that contend, 50 coroutines each
+    unsigned rounds = 5;
+    double round_seconds = 2;
+    std::chrono::milliseconds ttl{30'000};
+    bool single_threaded = false;
+};
+
+/// Acquire and release with fences and without, in turns: one coroutine, many, clients that use a key one
+/// after the other, and processes that contend for one. Figures are medians of the rounds; failed, violations
+/// and the counts behind percentages are sums.
+/// @throws std::runtime_error  as hotkey_scenario() does.
+boost::json::object fencing_scenario(fencing_settings const&);
+
+} // namespace holdfast::bench
+
+#endif

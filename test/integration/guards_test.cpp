@@ -1,0 +1,1152 @@
+// Instances that restart may have forgotten what they granted, and instances whose clock jumps have let it expire
+// too early. Whoever guards against it waits that out, and no lock has two holders; without the guards it has,
+// which shows that these tests see it.
+#include "integration/party.hpp"
+#include "support/proxy.hpp"
+#include "support/wait.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+using milliseconds = std::chrono::milliseconds;
+using words = std::vector<std::string>;
+
+words const nothing{};
+words const everysec{"--appendonly", "yes", "--appendfsync", "everysec"};
+words const always{"--appendonly", "yes", "--appendfsync", "always"};
+
+/// Nobody extends it, so nobody hears of what happens to it, and it ends at its deadline.
+constexpr lock_options unwatched(milliseconds ttl) {
+    return {.ttl = ttl, .watchdog = false};
+}
+
+client_options guarded(restart_guard how, milliseconds max_ttl, client_options options = patient()) {
+    options.on_restart = how;
+    options.max_ttl = max_ttl;
+    return options;
+}
+
+/// As patient() as can be with one question a second to be answered.
+client_options brisk() {
+    auto options = patient();
+    options.instance_timeout = 1s;
+    return options;
+}
+
+bool contains(std::string_view text, std::string_view part) {
+    return text.find(part) != text.npos;
+}
+
+bool is_quarantined(party const& p, std::size_t i) {
+    return p.status(i).state == instance_state::quarantined;
+}
+
+/// Whether the first `count`, and no others.
+bool are_quarantined(party const& p, std::size_t count) {
+    auto const all = p.locks.instances();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        if ((all[i].state == instance_state::quarantined) != (i < count)) return false;
+    }
+    return true;
+}
+
+/// It votes.
+bool is_trusted(party const& p, std::size_t i) {
+    auto const s = p.status(i);
+    return s.state == instance_state::up && !s.reason.failed() && s.message.empty() &&
+           s.quarantined_until <= lease_clock::now();
+}
+
+bool all_trusted(party const& p) {
+    for (std::size_t i = 0; i < p.locks.instances().size(); ++i) {
+        if (!is_trusted(p, i)) return false;
+    }
+    return true;
+}
+
+/// They vote, and no quarantine was ever begun that a longest ttl of minutes would not still show.
+bool were_always_trusted(client const& c) {
+    auto const all = c.instances();
+    return std::all_of(all.begin(), all.end(), [](auto const& s) {
+        return s.state == instance_state::up && s.quarantined_until == lease_clock::time_point{};
+    });
+}
+
+void check_quarantined(party const& p, std::size_t i, std::string_view why) {
+    auto const s = p.status(i);
+    BOOST_TEST_CONTEXT("instance " << i) {
+        BOOST_TEST((s.state == instance_state::quarantined), to_string(s.state));
+        BOOST_TEST(s.reason == make_error_code(errc::quarantined));
+        BOOST_TEST(contains(s.message, why), s.message);
+        BOOST_TEST((s.quarantined_until > lease_clock::now()));
+    }
+}
+
+/// An acquire failed because `count` instances are in quarantine.
+void check_report(error const& e, std::size_t count, std::string_view why) {
+    BOOST_TEST((e == errc::quarantined), e.what());
+    BOOST_TEST((e == condition::unavailable));
+    BOOST_REQUIRE(e.report() != nullptr);
+    std::size_t quarantined = 0;
+    for (auto const& one : e.report()->instances) {
+        if (one.what != outcome::quarantined) continue;
+        ++quarantined;
+        BOOST_TEST(contains(one.message, why), one.message);
+    }
+    BOOST_TEST(quarantined == count, e.what());
+    BOOST_TEST(contains(e.what(), why), e.what());
+}
+
+constexpr std::string_view restarted = "may have forgotten locks";
+constexpr std::string_view jumped = "its clock has jumped ahead";
+
+/// Runs `other` too.
+template <class Predicate>
+[[nodiscard]] bool until(party& p, party& other, Predicate happened) {
+    return p.until([&] {
+        other.context.restart();
+        other.context.poll();
+        return happened();
+    });
+}
+
+std::vector<std::uint64_t> connections_of(party const& p) {
+    std::vector<std::uint64_t> all;
+    for (auto const& one : p.locks.instances()) all.push_back(one.connections);
+    return all;
+}
+
+using indexes = std::vector<std::size_t>;
+
+indexes the_first(std::size_t count) {
+    indexes all;
+    for (std::size_t i = 0; i < count; ++i) all.push_back(i);
+    return all;
+}
+
+/// Waits until it is connected to these once more than before.
+[[nodiscard]] bool is_back(party& p, std::vector<std::uint64_t> const& before, indexes const& which) {
+    return p.until([&] {
+        auto const all = p.locks.instances();
+        return std::all_of(which.begin(), which.end(), [&](std::size_t i) {
+            auto const connected =
+                all[i].state == instance_state::up || all[i].state == instance_state::quarantined;
+            return connected && all[i].connections > before[i];
+        });
+    });
+}
+
+/// Kills these and starts them again; returns when the clients have seen it.
+void crash(fleet& servers, indexes const& which, std::initializer_list<party*> clients) {
+    std::vector<std::vector<std::uint64_t>> before;
+    for (auto const* p : clients) before.push_back(connections_of(*p));
+    for (auto const i : which) servers[i].kill();
+    for (auto const i : which) servers[i].restart();
+    auto b = before.begin();
+    for (auto* p : clients) BOOST_REQUIRE(is_back(*p, *b++, which));
+}
+
+/// The same for one server.
+void crash(server& one, party& p) {
+    auto const before = connections_of(p);
+    one.kill();
+    one.restart();
+    BOOST_REQUIRE(is_back(p, before, {0}));
+}
+
+/// An acquire under way.
+struct attempt {
+    attempt(party& p, std::string_view key, lock_options const& options) {
+        p.locks.make_lock(key, options).acquire([this](error e, lease l) {
+            how = std::move(e);
+            held = std::move(l);
+            done = true;
+        });
+    }
+    attempt(attempt const&) = delete;
+    attempt& operator=(attempt const&) = delete;
+
+    bool done = false;
+    error how;
+    lease held;
+};
+
+/// The instances at which somebody waits to be told of a key.
+indexes asked_to_tell(fleet& servers) {
+    indexes all;
+    for (std::size_t i = 0; i < servers.size(); ++i) {
+        if (redis_cli(servers[i]).info("tracking_total_keys") != "0") all.push_back(i);
+    }
+    return all;
+}
+
+std::size_t tracked_keys(fleet& servers) {
+    std::size_t all = 0;
+    for (server& one : servers) all += std::stoul(redis_cli(one).info("tracking_total_keys"));
+    return all;
+}
+
+/// It asks the time of each of its instances, `times` times from now on.
+[[nodiscard]] bool asks_the_time(party& p, unsigned times) {
+    auto const enough = p.locks.stats().commands + times * p.locks.instances().size();
+    return p.until([&] { return p.locks.stats().commands >= enough; });
+}
+
+//
+// A load, and who watches it
+//
+
+/// Looks whether two leases on a key are held at one time.
+class referee {
+public:
+    void begins(std::string const& key, lease const& l) {
+        std::lock_guard const lock(mutex_);
+        auto& here = leases_[key];
+        for (auto const* other : here) {
+            // A lease that is over stays so: if it is held after the look at the other, it was at the look.
+            if (other->held() && l.held()) ++overlaps_;
+        }
+        here.push_back(&l);
+    }
+    /// Before it is released.
+    void ends(std::string const& key, lease const& l) {
+        std::lock_guard const lock(mutex_);
+        std::erase(leases_[key], &l);
+    }
+    unsigned overlaps() const { return overlaps_; }
+
+private:
+    std::mutex mutex_;
+    std::map<std::string, std::vector<lease const*>> leases_;
+    std::atomic<unsigned> overlaps_{0};
+};
+
+/// A client in a thread of its own whose coroutines take locks and give them back, until it is stopped.
+class load {
+public:
+    load(fleet const& servers, client_options const& options, std::vector<std::string> const& keys,
+         referee& judge)
+        : locks_(context_.get_executor(), addresses_of(servers), options)
+        , judge_(judge) {
+        for (auto const& key : keys) {
+            for (int i = 0; i < 3; ++i) {
+                ++running_;
+                asio::co_spawn(context_, work(key), [this](std::exception_ptr e) {
+                    if (e) ++surprises_;
+                    if (--running_ == 0) context_.stop();
+                });
+            }
+        }
+        thread_ = std::jthread([this] { context_.run(); });
+    }
+    ~load() { stop(); }
+    load(load const&) = delete;
+    load& operator=(load const&) = delete;
+
+    /// Nobody is given up: each gets its lease first.
+    bool stop() {
+        stopping_ = true;
+        if (!thread_.joinable()) return true;
+        auto const ended = wait_until([&] { return running_ == 0; }, 20s);
+        if (!ended) context_.stop();
+        thread_.join();
+        return ended;
+    }
+
+    client const& locks() const { return locks_; }
+    unsigned grants() const { return grants_; }
+    unsigned failures() const { return failures_; }
+    unsigned surprises() const { return surprises_; }
+
+private:
+    asio::awaitable<void> work(std::string key) {
+        auto const lock = locks_.make_lock(key, {.ttl = 1s, .handoff_limit = 3});
+        asio::steady_timer timer(context_);
+        while (!stopping_) {
+            auto [e, l] = co_await lock.acquire(asio::as_tuple);
+            if (e) {
+                ++failures_;
+                if (e != condition::unavailable) ++surprises_;
+                timer.expires_after(5ms);
+            } else {
+                judge_.begins(key, l);
+                ++grants_;
+                timer.expires_after(1ms);
+            }
+            co_await timer.async_wait(asio::deferred);
+            if (e) continue;
+            judge_.ends(key, l);
+            co_await l.release();
+        }
+    }
+
+    asio::io_context context_;
+    client locks_;
+    referee& judge_;
+    std::atomic<bool> stopping_{false};
+    std::atomic<unsigned> running_{0}, grants_{0}, failures_{0}, surprises_{0};
+    std::jthread thread_;
+};
+
+using loads = std::vector<std::unique_ptr<load>>;
+
+/// Each of them gets that many leases from now on.
+[[nodiscard]] bool all_go_on(loads const& all, unsigned leases) {
+    std::vector<unsigned> enough;
+    for (auto const& one : all) enough.push_back(one->grants() + leases);
+    return wait_until(
+        [&] {
+            for (std::size_t i = 0; i < all.size(); ++i) {
+                if (all[i]->grants() < enough[i]) return false;
+            }
+            return true;
+        },
+        15s);
+}
+
+unsigned failures_of(loads const& all) {
+    unsigned sum = 0;
+    for (auto const& one : all) sum += one->failures();
+    return sum;
+}
+
+[[nodiscard]] bool each(loads const& all, std::function<bool(client const&)> const& holds) {
+    return wait_until(
+        [&] {
+            return std::all_of(all.begin(), all.end(), [&](auto const& one) { return holds(one->locks()); });
+        },
+        15s);
+}
+
+std::size_t count_of(client const& c, instance_state state) {
+    auto const all = c.instances();
+    return static_cast<std::size_t>(
+        std::count_if(all.begin(), all.end(), [&](auto const& s) { return s.state == state; }));
+}
+
+/// Three clients work; one more holds a lease on one of their keys over each crash, and does not renew it.
+struct scenario {
+    scenario(words const& disk, restart_guard how, milliseconds longest)
+        : servers(5, {.arguments = disk})
+        , options(guarded(how, longest))
+        , holder(servers, options) {
+        for (int i = 0; i < 3; ++i) {
+            working.push_back(
+                std::make_unique<load>(servers, options, std::vector<std::string>{"a", "b"}, judge));
+        }
+        BOOST_REQUIRE(holder.all_up());
+        BOOST_REQUIRE(all_go_on(working, 3));
+    }
+    ~scenario() {
+        for (auto const& one : working) one->stop();
+    }
+
+    fleet servers;
+    client_options options;
+    referee judge;
+    party holder;
+    loads working;
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(guards)
+
+//
+// Restarts: one holder of a lock
+//
+
+BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_forgot_makes_a_second_holder) {
+    for (std::size_t const n : {1U, 3U, 5U}) {
+        BOOST_TEST_CONTEXT(n << " instances") {
+            fleet servers(n);
+            auto const options = guarded(restart_guard::off, 60s);
+            party a(servers, options), b(servers, options);
+            BOOST_REQUIRE(b.all_up());
+            auto first = a.hold("k", unwatched(60s));
+            BOOST_REQUIRE(a.sees(servers, "k", true));
+            crash(servers, the_first(servers.quorum()), {&b});
+            BOOST_TEST(all_trusted(b));
+            auto [e, second] = b.try_acquire("k", unwatched(60s));
+            BOOST_TEST(!e, e.what());
+            BOOST_TEST((second.held() && first.held())); // the violation
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_majority_that_forgot_makes_no_second_holder) {
+    constexpr auto longest = 1s;
+    for (std::size_t const n : {1U, 5U}) {
+        BOOST_TEST_CONTEXT(n << " instances") {
+            fleet servers(n);
+            auto const options = guarded(restart_guard::observed, longest);
+            party a(servers, options), b(servers, options);
+            BOOST_REQUIRE(b.all_up());
+            auto first = a.hold("k", unwatched(longest));
+            BOOST_REQUIRE(a.sees(servers, "k", true));
+            auto const before = lease_clock::now();
+            crash(servers, the_first(servers.quorum()), {&b});
+            BOOST_TEST(are_quarantined(b, servers.quorum()));
+            lease_clock::time_point over{};
+            for (std::size_t i = 0; i < servers.quorum(); ++i) {
+                check_quarantined(b, i, restarted);
+                auto const until = b.status(i).quarantined_until;
+                BOOST_TEST((until >= before + longest));
+                BOOST_TEST((until <= lease_clock::now() + longest));
+                over = std::max(over, until);
+            }
+            for (auto i = servers.quorum(); i < n; ++i) BOOST_TEST(is_trusted(b, i));
+            {
+                auto const [e, none] = b.try_acquire("k", unwatched(longest));
+                check_report(e, servers.quorum(), restarted);
+                BOOST_TEST(!none);
+            }
+            {
+                // Who did not wait when it began does not wait for its end.
+                auto const [e, none] = b.acquire("k", unwatched(longest));
+                check_report(e, servers.quorum(), restarted);
+                BOOST_TEST(is_quarantined(b, 0));
+            }
+            BOOST_TEST(b.until([&] { return all_trusted(b); }));
+            BOOST_TEST((lease_clock::now() >= over));
+            auto [e, second] = b.acquire("k", unwatched(longest));
+            BOOST_TEST(!e, e.what());
+            BOOST_TEST(second.held());
+            BOOST_TEST(!first.held());
+            BOOST_TEST(b.releases(second));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_majority_that_has_all_on_disk_is_trusted_and_refuses) {
+    for (auto const how : {restart_guard::off, restart_guard::observed, restart_guard::strict}) {
+        fleet servers(3, {.arguments = always});
+        auto const options = guarded(how, 60s);
+        party a(servers, options), b(servers, options);
+        BOOST_REQUIRE(b.all_up());
+        auto first = a.hold("k", unwatched(60s));
+        BOOST_REQUIRE(a.sees(servers, "k", true));
+        crash(servers, the_first(3), {&a, &b});
+        BOOST_TEST(were_always_trusted(a.locks));
+        BOOST_TEST(were_always_trusted(b.locks));
+        auto const [e, none] = b.try_acquire("k", unwatched(60s));
+        BOOST_TEST((e == errc::contended), e.what());
+        BOOST_TEST(first.held());
+        BOOST_TEST(!a.extend(first));
+        BOOST_TEST(a.releases(first));
+        auto second = b.hold("k", unwatched(60s));
+        BOOST_TEST(b.releases(second));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(who_had_it_all_on_disk_only_before_or_only_since_the_restart_has_forgotten) {
+    for (auto const& [before, after] : {std::pair(nothing, always), std::pair(everysec, always),
+                                        std::pair(always, everysec), std::pair(always, nothing)}) {
+        server one({.arguments = before});
+        party p({one.address()}, guarded(restart_guard::observed, 60s));
+        BOOST_REQUIRE(p.all_up());
+        auto const connections = connections_of(p);
+        one.kill();
+        one.set_arguments(after);
+        one.restart();
+        BOOST_REQUIRE(is_back(p, connections, {0}));
+        check_quarantined(p, 0, restarted);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_connection_is_no_restart) {
+    fleet servers(3);
+    party p(servers, guarded(restart_guard::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    auto const before = connections_of(p);
+    for (server& one : servers) {
+        BOOST_TEST(redis_cli(one).command({"CLIENT", "KILL", "TYPE", "normal"}).integer() > 0);
+    }
+    BOOST_REQUIRE(is_back(p, before, the_first(3)));
+    BOOST_TEST(were_always_trusted(p.locks));
+}
+
+BOOST_AUTO_TEST_CASE(the_guard_off_trusts_whatever_comes_back) {
+    fleet servers(3);
+    party p(servers, guarded(restart_guard::off, 60s));
+    BOOST_REQUIRE(p.all_up());
+    crash(servers, the_first(3), {&p});
+    BOOST_TEST(were_always_trusted(p.locks));
+    auto l = p.hold("k", unwatched(60s));
+    BOOST_TEST(p.releases(l));
+}
+
+// The server's own uptime follows its wall clock, so it proves nothing.
+BOOST_AUTO_TEST_CASE(neither_uptime_nor_a_new_connection_ends_a_quarantine) {
+    constexpr auto longest = 2s;
+    server one({.shiftable_clock = true});
+    auto options = guarded(restart_guard::observed, longest);
+    options.watch_clocks = false;
+    party p({one.address()}, options);
+    BOOST_REQUIRE(p.all_up());
+    crash(one, p);
+    auto const over = p.status(0).quarantined_until;
+    one.shift_clock(120s);
+    redis_cli cli(one);
+    BOOST_TEST(wait_until([&] { return std::stol(cli.info("uptime_in_seconds")) >= 100; }));
+    auto const connections = connections_of(p);
+    BOOST_TEST(cli.command({"CLIENT", "KILL", "TYPE", "normal"}).integer() > 0);
+    BOOST_REQUIRE(is_back(p, connections, {0}));
+    auto const s = p.status(0);
+    BOOST_TEST((s.state == instance_state::quarantined));
+    BOOST_TEST((s.quarantined_until == over));
+    BOOST_TEST(p.until([&] { return is_trusted(p, 0); }));
+    BOOST_TEST((lease_clock::now() >= over));
+}
+
+BOOST_AUTO_TEST_CASE(a_second_restart_begins_a_quarantine_anew) {
+    server one;
+    party p({one.address()}, guarded(restart_guard::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    lease_clock::time_point last{};
+    for (int i = 0; i < 3; ++i) {
+        auto const before = lease_clock::now();
+        crash(one, p);
+        auto const until = p.status(0).quarantined_until;
+        BOOST_TEST((until >= before + 60s));
+        BOOST_TEST((until > last));
+        last = until;
+    }
+}
+
+//
+// Who starts after a restart
+//
+
+BOOST_AUTO_TEST_CASE(a_strict_client_trusts_nobody_at_first_sight) {
+    constexpr auto longest = 1500ms;
+    fleet servers(3);
+    auto const before = lease_clock::now();
+    party p(servers, guarded(restart_guard::strict, longest));
+    {
+        // It is sent before anything is known of them, and what they grant is given back.
+        auto const [e, none] = p.try_acquire("k", unwatched(longest));
+        check_report(e, 2, restarted);
+        std::size_t granted = 0;
+        for (std::size_t i = 0; i < 3; ++i) {
+            BOOST_TEST(p.becomes(i, instance_state::quarantined));
+            BOOST_TEST(p.sees_no_keys(servers[i]));
+            auto const calls = redis_cli(servers[i]).command({"INFO", "commandstats"}).string();
+            if (contains(calls, "cmdstat_set:")) ++granted;
+        }
+        BOOST_TEST(granted >= 2U);
+    }
+    lease_clock::time_point over{};
+    for (std::size_t i = 0; i < 3; ++i) {
+        check_quarantined(p, i, restarted);
+        over = std::max(over, p.status(i).quarantined_until);
+    }
+    BOOST_TEST((over >= before + longest));
+    {
+        auto const [e, none] = p.acquire("other", unwatched(longest));
+        check_report(e, 3, restarted);
+        BOOST_TEST(is_quarantined(p, 0));
+    }
+    BOOST_TEST(p.until([&] { return all_trusted(p); }));
+    BOOST_TEST((lease_clock::now() >= over));
+    auto l = p.hold("k", unwatched(longest));
+    BOOST_TEST(p.releases(l));
+    // And once more, after a restart that it sees.
+    crash(servers, the_first(1), {&p});
+    check_quarantined(p, 0, restarted);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_quarantined_instance_grants_with_a_fence_is_given_back_too) {
+    server one;
+    party p({one.address()}, guarded(restart_guard::strict, 60s));
+    auto const [e, none] =
+        p.acquire("k", {.ttl = 60s, .fencing = true}); // sent before anything is known of it
+    check_report(e, 1, restarted);
+    redis_cli cli(one);
+    BOOST_TEST(cli.exists("{k}:fence")); // so it was granted
+    BOOST_TEST(p.until([&] { return !cli.exists("k"); }));
+}
+
+BOOST_AUTO_TEST_CASE(only_a_strict_client_minds_what_was_before_it) {
+    fleet servers(3);
+    server durable({.arguments = always});
+    crash(servers, the_first(3), {});
+    durable.kill();
+    durable.restart();
+    for (auto const how : {restart_guard::off, restart_guard::observed}) {
+        party p(servers, guarded(how, 60s));
+        auto l = p.hold("k", unwatched(60s));
+        BOOST_TEST(p.all_up());
+        BOOST_TEST(were_always_trusted(p.locks));
+        BOOST_TEST(p.releases(l));
+    }
+    party p({durable.address(), servers[0].address()}, guarded(restart_guard::strict, 60s));
+    BOOST_TEST(p.becomes(1, instance_state::quarantined));
+    BOOST_TEST(p.becomes(0, instance_state::up));
+}
+
+//
+// Those who wait, and those who hold
+//
+
+// An outage by quarantine is an outage: it is allowed an instance_timeout to pass.
+BOOST_AUTO_TEST_CASE(who_waits_when_the_others_are_quarantined_is_served_after_it) {
+    constexpr auto longest = 1s;
+    for (auto const in_time : {true, false}) {
+        BOOST_TEST_CONTEXT((in_time ? "in time" : "too late")) {
+            fleet servers(3);
+            // Somebody who does not hear of the restart.
+            for (server& one : servers) BOOST_REQUIRE(redis_cli(one).set_if_absent("k", "foreign", 60s));
+            party p(servers, guarded(restart_guard::observed, longest, in_time ? patient() : hasty()));
+            BOOST_REQUIRE(p.all_up());
+            attempt w(p, "k", unwatched(longest));
+            BOOST_REQUIRE(p.until([&] { return asked_to_tell(servers).size() == 1; }));
+            auto const arbiter = asked_to_tell(servers).front();
+            indexes others;
+            for (auto const i : the_first(3)) {
+                if (i != arbiter) others.push_back(i);
+            }
+            crash(servers, others, {&p});
+            BOOST_TEST(is_quarantined(p, others.front()));
+            BOOST_TEST(is_quarantined(p, others.back()));
+            if (in_time) {
+                BOOST_TEST(!w.done);
+                auto const [e, none] = p.acquire("other", unwatched(longest));
+                check_report(e, 2, restarted);
+                BOOST_TEST(!w.done);
+                auto const over = std::max(p.status(others.front()).quarantined_until,
+                                           p.status(others.back()).quarantined_until);
+                BOOST_TEST(p.until([&] { return w.done; }));
+                BOOST_TEST(!w.how, w.how.what());
+                BOOST_TEST(w.held.held());
+                BOOST_TEST((lease_clock::now() >= over));
+            } else {
+                BOOST_TEST(p.until([&] { return w.done; }));
+                check_report(w.how, 2, restarted);
+                BOOST_TEST(is_quarantined(p, others.front()));
+            }
+        }
+    }
+}
+
+// Its arbiter is one of them, and its holder's lease ends before the quarantine does.
+BOOST_AUTO_TEST_CASE(who_waits_when_any_majority_is_quarantined_is_served_after_it) {
+    constexpr auto longest = 1s;
+    for (std::size_t const spared : {0U, 1U, 2U}) {
+        BOOST_TEST_CONTEXT("all but " << spared) {
+            fleet servers(3);
+            auto const options = guarded(restart_guard::observed, longest);
+            party a(servers, options), b(servers, options);
+            BOOST_REQUIRE(b.all_up());
+            auto held = a.hold("k", unwatched(longest));
+            attempt w(b, "k", unwatched(longest));
+            BOOST_REQUIRE(b.until([&] { return asked_to_tell(servers).size() == 1; }));
+            indexes those;
+            for (auto const i : the_first(3)) {
+                if (i != spared) those.push_back(i);
+            }
+            crash(servers, those, {&b});
+            BOOST_TEST(is_quarantined(b, those.front()));
+            BOOST_TEST(is_quarantined(b, those.back()));
+            BOOST_TEST(b.until([&] { return w.done; }));
+            BOOST_TEST(!w.how, w.how.what());
+            BOOST_TEST(w.held.held());
+            BOOST_TEST(!(held.held() && w.held.held()));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_at_an_arbiter_that_is_quarantined_moves_on) {
+    fleet servers(3);
+    auto const options = guarded(restart_guard::observed, 60s);
+    party a(servers, options), b(servers, options);
+    BOOST_REQUIRE(b.all_up());
+    std::vector<lease> held;
+    std::vector<std::unique_ptr<attempt>> waiting;
+    // As many keys as it takes to have one whose arbiter is the first instance.
+    for (int i = 0; i < 100; ++i) {
+        auto const key = "key:" + std::to_string(i);
+        held.push_back(a.hold(key, unwatched(60s)));
+        BOOST_REQUIRE(a.sees(servers, key, true));
+        waiting.push_back(std::make_unique<attempt>(b, key, unwatched(60s)));
+        BOOST_REQUIRE(b.until([&] { return tracked_keys(servers) >= waiting.size(); }));
+        auto const those = asked_to_tell(servers);
+        if (i >= 3 && std::count(those.begin(), those.end(), 0U) > 0) break;
+    }
+    crash(servers, the_first(1), {&b});
+    BOOST_TEST(is_quarantined(b, 0));
+    // Not at the first any more.
+    BOOST_REQUIRE(b.until([&] { return tracked_keys(servers) >= waiting.size(); }));
+    auto const there = asked_to_tell(servers);
+    BOOST_TEST(std::count(there.begin(), there.end(), 0U) == 0);
+    for (auto const& w : waiting) BOOST_TEST(!w->done);
+    for (std::size_t i = 0; i < held.size(); ++i) {
+        BOOST_TEST(held[i].held());
+        BOOST_TEST(a.releases(held[i]));
+        BOOST_TEST(b.until([&] { return waiting[i]->done; }));
+        BOOST_TEST(!waiting[i]->how, waiting[i]->how.what());
+        BOOST_TEST(waiting[i]->held.held());
+    }
+    BOOST_TEST(is_quarantined(b, 0));
+    for (auto const& w : waiting) BOOST_TEST(b.releases(w->held));
+    for (server& one : servers) BOOST_TEST(b.sees_no_keys(one));
+}
+
+// N = 3, one quarantined, one down: two answer, and that is not enough.
+BOOST_AUTO_TEST_CASE(a_quarantined_minority_costs_nothing_and_has_no_vote) {
+    fleet servers(3);
+    party p(servers, guarded(restart_guard::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    crash(servers, the_first(1), {&p});
+    for (int i = 0; i < 20; ++i) {
+        auto l = p.hold("k", unwatched(60s));
+        BOOST_TEST(!p.extend(l));
+        BOOST_TEST(p.releases(l));
+    }
+    BOOST_TEST(p.locks.stats().acquire_failed == 0U);
+    check_quarantined(p, 0, restarted);
+    servers[1].kill();
+    BOOST_REQUIRE(p.goes_down(1, errc::unreachable));
+    for (int i = 0; i < 3; ++i) {
+        auto const [e, none] = p.try_acquire("k", unwatched(60s));
+        BOOST_TEST((e == errc::no_quorum), e.what());
+        BOOST_REQUIRE(e.report() != nullptr);
+        auto const& all = e.report()->instances;
+        BOOST_TEST((all.at(0).what == outcome::quarantined), e.what());
+        BOOST_TEST((all.at(1).what == outcome::unreachable), e.what());
+        BOOST_TEST((all.at(2).what == outcome::unanswered), e.what());
+        BOOST_TEST(p.sees_no_keys(servers[0]));
+        BOOST_TEST(p.sees_no_keys(servers[2]));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_is_extended_by_quarantined_instances_that_still_have_it) {
+    for (auto const& disk : {everysec, always}) {
+        fleet servers(5, {.arguments = disk});
+        party p(servers, guarded(restart_guard::observed, 60s));
+        BOOST_REQUIRE(p.all_up());
+        auto l = p.hold("k", unwatched(60s));
+        BOOST_REQUIRE(p.sees(servers, "k", true));
+        crash(servers, the_first(3), {&p});
+        BOOST_TEST(are_quarantined(p, disk == always ? 0 : 3));
+        auto const before = l.deadline();
+        BOOST_TEST(!p.extend(l));
+        BOOST_TEST((l.deadline() > before));
+        BOOST_TEST(l.held());
+        BOOST_TEST(p.releases(l));
+        for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_outlives_a_minority_that_forgot_it_and_is_put_back_there) {
+    fleet servers(5);
+    party p(servers, guarded(restart_guard::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    auto l = p.hold("k", {.ttl = 1500ms});
+    BOOST_REQUIRE(p.sees(servers, "k", true));
+    crash(servers, the_first(2), {&p});
+    BOOST_TEST(are_quarantined(p, 2));
+    BOOST_TEST(!p.extend(l));
+    BOOST_TEST(p.sees(servers, "k", true));
+    BOOST_TEST(p.renews(2));
+    BOOST_TEST(l.held());
+    BOOST_TEST(p.locks.stats().lost == 0U);
+    BOOST_TEST(p.releases(l));
+    for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_that_a_majority_forgot_is_lost_by_its_deadline) {
+    fleet servers(5);
+    party p(servers, guarded(restart_guard::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    auto l = p.hold("k", {.ttl = 2s});
+    BOOST_REQUIRE(p.sees(servers, "k", true));
+    auto told = false;
+    error how;
+    lease_clock::time_point at{};
+    l.lost([&](error e) {
+        at = lease_clock::now();
+        how = std::move(e);
+        told = true;
+    });
+    crash(servers, the_first(3), {&p});
+    BOOST_TEST(p.until([&] { return told; }));
+    BOOST_TEST(!how, how.what());
+    BOOST_TEST((at <= l.deadline()));
+    BOOST_TEST(!l.held());
+    BOOST_TEST((p.release(l) == errc::lease_lost));
+    for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+}
+
+//
+// Restarts under load
+//
+
+BOOST_AUTO_TEST_CASE(no_lock_has_two_holders_whoever_crashes) {
+    constexpr auto longest = 1s;
+    for (auto const& disk : {nothing, everysec, always}) {
+        auto const forgets = disk != always;
+        BOOST_TEST_CONTEXT((disk.empty() ? "no persistence" : disk.back())) {
+            scenario s(disk, restart_guard::observed, longest);
+            for (std::size_t const n : {1U, 2U, 3U}) {
+                BOOST_TEST_CONTEXT(n << " of five") {
+                    auto const failed = failures_of(s.working);
+                    auto l = s.holder.hold("a", unwatched(longest));
+                    s.judge.begins("a", l);
+                    auto const before = connections_of(s.holder);
+                    crash(s.servers, the_first(n), {});
+                    if (forgets) {
+                        BOOST_TEST(each(s.working, [&](client const& c) {
+                            return count_of(c, instance_state::quarantined) == n;
+                        }));
+                    }
+                    // Of the other key, at the least: a minority costs nobody anything.
+                    BOOST_TEST(all_go_on(s.working, 5));
+                    BOOST_TEST((n > 2 || failures_of(s.working) == failed));
+                    BOOST_REQUIRE(is_back(s.holder, before, the_first(n)));
+                    BOOST_TEST(each(s.working,
+                                    [](client const& c) { return count_of(c, instance_state::up) == 5; }));
+                    BOOST_TEST(s.holder.all_up());
+                    if (forgets) s.holder.pass(l.deadline());
+                    s.judge.ends("a", l);
+                    if (!forgets) BOOST_TEST(s.holder.releases(l));
+                    BOOST_TEST(all_go_on(s.working, 10));
+                }
+            }
+            for (auto const& one : s.working) {
+                BOOST_TEST(one->stop());
+                BOOST_TEST(one->surprises() == 0U);
+                if (!forgets) BOOST_TEST(were_always_trusted(one->locks()));
+            }
+            BOOST_TEST(s.judge.overlaps() == 0U);
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_same_load_without_the_guard_shows_two_holders) {
+    scenario s(nothing, restart_guard::off, 60s);
+    auto l = s.holder.hold("a", unwatched(60s));
+    s.judge.begins("a", l);
+    BOOST_TEST(s.judge.overlaps() == 0U);
+    crash(s.servers, the_first(3), {&s.holder});
+    BOOST_TEST(wait_until([&] { return s.judge.overlaps() > 0; }, 15s));
+    BOOST_TEST(l.held());
+    s.judge.ends("a", l);
+    BOOST_TEST(s.holder.release(l).code().failed()); // lost, as a majority has it no longer
+}
+
+//
+// Rights
+//
+
+BOOST_AUTO_TEST_CASE(who_may_not_ask_how_a_server_writes_takes_it_to_forget) {
+    server one({.arguments = always, .config = "user guest on >pw ~* &* +@all -config\n"});
+    party guest({"redis://guest:pw@" + one.address()}, guarded(restart_guard::observed, 60s));
+    party other({one.address()}, guarded(restart_guard::observed, 60s));
+    BOOST_REQUIRE(guest.all_up());
+    BOOST_REQUIRE(other.all_up());
+    auto l = guest.hold("k", unwatched(60s));
+    auto const before = connections_of(other);
+    crash(one, guest);
+    check_quarantined(guest, 0, restarted);
+    BOOST_TEST(!guest.extend(l));
+    BOOST_REQUIRE(is_back(other, before, {0}));
+    BOOST_TEST(were_always_trusted(other.locks));
+}
+
+//
+// Clocks
+//
+
+BOOST_AUTO_TEST_CASE(a_server_whose_clock_jumps_ahead_is_quarantined) {
+    constexpr auto longest = 1s;
+    fleet servers(2, {.shiftable_clock = true});
+    party p(servers, guarded(restart_guard::observed, longest, brisk()));
+    BOOST_REQUIRE(p.all_up());
+    auto const before = lease_clock::now();
+    servers[0].shift_clock(10s);
+    servers[1].shift_clock(120s); // the server's uptime too
+    std::vector<lease_clock::time_point> over(2);
+    BOOST_REQUIRE(p.until([&] {
+        for (std::size_t k = 0; k < 2; ++k) {
+            if (!is_quarantined(p, k) || over[k] != lease_clock::time_point{}) continue;
+            check_quarantined(p, k, jumped);
+            over[k] = p.status(k).quarantined_until;
+            BOOST_TEST((over[k] >= before + longest));
+            BOOST_TEST((over[k] <= lease_clock::now() + longest));
+            auto const [e, none] = p.acquire("k", unwatched(longest));
+            BOOST_TEST((e == errc::quarantined), e.what());
+            BOOST_TEST(contains(e.what(), jumped), e.what());
+        }
+        return over[0] != lease_clock::time_point{} && over[1] != lease_clock::time_point{};
+    }));
+    BOOST_TEST(p.until([&] { return all_trusted(p); }));
+    BOOST_TEST((lease_clock::now() >= std::max(over[0], over[1])));
+    auto l = p.hold("k", unwatched(longest));
+    BOOST_TEST(p.releases(l));
+}
+
+BOOST_AUTO_TEST_CASE(a_jump_in_quarantine_makes_it_longer) {
+    server one({.shiftable_clock = true});
+    party p({one.address()}, guarded(restart_guard::observed, 60s, brisk()));
+    BOOST_REQUIRE(p.all_up());
+    crash(one, p);
+    check_quarantined(p, 0, restarted);
+    auto const until = p.status(0).quarantined_until;
+    one.shift_clock(10s);
+    BOOST_TEST(p.until([&] { return p.status(0).quarantined_until > until; }));
+    check_quarantined(p, 0, jumped);
+}
+
+// It takes what has become free, and hears in the same breath that the clock had jumped.
+BOOST_AUTO_TEST_CASE(what_a_quarantined_arbiter_grants_is_given_back) {
+    fleet servers(3, {.shiftable_clock = true});
+    std::vector<std::unique_ptr<proxy>> wires;
+    std::vector<address> where;
+    for (server& one : servers) {
+        redis_cli(one).set("k", "foreign");
+        wires.push_back(std::make_unique<proxy>(one));
+        where.emplace_back(wires.back()->address());
+    }
+    party p(where, guarded(restart_guard::observed, 60s, brisk()));
+    BOOST_REQUIRE(p.all_up());
+    attempt w(p, "k", unwatched(60s));
+    BOOST_REQUIRE(p.until([&] { return asked_to_tell(servers).size() == 1; }));
+    auto const arbiter = asked_to_tell(servers).front();
+    auto& wire = *wires[arbiter];
+    redis_cli cli(servers[arbiter]);
+    wire.hold_requests();
+    BOOST_REQUIRE(p.until([&] { return wire.commands_held() > 0; })); // TIME
+    BOOST_TEST(cli.del("k"));
+    BOOST_REQUIRE(p.until([&] { return wire.commands_held() > 1; })); // SET
+    BOOST_TEST(!is_quarantined(p, arbiter));
+    servers[arbiter].shift_clock(120s);
+    wire.resume();
+    BOOST_REQUIRE(p.becomes(arbiter, instance_state::quarantined));
+    // It waits elsewhere.
+    BOOST_TEST(p.until([&] {
+        auto const those = asked_to_tell(servers);
+        return std::any_of(those.begin(), those.end(), [&](std::size_t i) { return i != arbiter; });
+    }));
+    BOOST_TEST(p.sees_no_keys(cli));
+    BOOST_TEST(!w.done);
+    for (server& one : servers) redis_cli(one).del("k");
+    BOOST_TEST(p.until([&] { return w.done; }));
+    BOOST_TEST(!w.how, w.how.what());
+    BOOST_TEST(w.held.held());
+    BOOST_TEST(!cli.exists("k"));
+    check_quarantined(p, arbiter, jumped);
+    BOOST_TEST(p.releases(w.held));
+}
+
+// What one client does not mind another sees, so it could have been seen.
+BOOST_AUTO_TEST_CASE(a_jump_is_seen_by_those_who_look_for_it_alone) {
+    server one({.config = "user guest on >pw ~* &* +@all -time\n", .shiftable_clock = true});
+    party watcher({one.address()}, guarded(restart_guard::observed, 60s, brisk()));
+    party denied({"redis://guest:pw@" + one.address()}, guarded(restart_guard::observed, 60s, brisk()));
+    auto options = guarded(restart_guard::observed, 60s, brisk());
+    options.watch_clocks = false;
+    party careless({one.address()}, options);
+    for (auto* p : {&watcher, &denied, &careless}) BOOST_REQUIRE(p->all_up());
+    auto const all_run = [&](auto happened) {
+        return watcher.until([&] {
+            for (auto* p : {&denied, &careless}) {
+                p->context.restart();
+                p->context.poll();
+            }
+            return happened();
+        });
+    };
+    one.shift_clock(120s);
+    BOOST_REQUIRE(all_run([&] { return is_quarantined(watcher, 0); }));
+    // As often as it takes to ask the time twice, or to try to.
+    auto const enough = [](party& p) {
+        return [&p, n = p.locks.stats().commands + 2] { return p.locks.stats().commands >= n; };
+    };
+    BOOST_TEST(all_run(
+        [a = enough(watcher), b = enough(denied), c = enough(careless)] { return a() && b() && c(); }));
+    for (auto* p : {&denied, &careless}) {
+        BOOST_TEST(were_always_trusted(p->locks));
+        auto l = p->hold("k", unwatched(60s));
+        BOOST_TEST(!p->extend(l));
+        BOOST_TEST(p->releases(l));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_clock_that_goes_back_is_none_of_our_business_but_its_return_is) {
+    server one({.shiftable_clock = true});
+    party p({one.address()}, guarded(restart_guard::observed, 60s, brisk()));
+    BOOST_REQUIRE(p.all_up());
+    one.shift_clock(-120s);
+    BOOST_TEST(asks_the_time(p, 2));
+    BOOST_TEST(were_always_trusted(p.locks));
+    auto l = p.hold("k", unwatched(60s));
+    BOOST_TEST(p.releases(l));
+    one.shift_clock(120s);
+    BOOST_TEST(p.becomes(0, instance_state::quarantined));
+    check_quarantined(p, 0, jumped);
+}
+
+BOOST_AUTO_TEST_CASE(a_jump_while_nobody_is_connected_is_seen_afterwards) {
+    server one({.arguments = always, .shiftable_clock = true});
+    party p({one.address()}, guarded(restart_guard::observed, 60s, brisk()));
+    BOOST_REQUIRE(p.all_up());
+    crash(one, p);
+    BOOST_TEST(were_always_trusted(p.locks));
+    auto const before = connections_of(p);
+    one.kill();
+    one.shift_clock(120s);
+    one.restart();
+    BOOST_REQUIRE(is_back(p, before, {0}));
+    check_quarantined(p, 0, jumped);
+}
+
+// With nothing to do it asks the time about once a second, and nothing else.
+BOOST_AUTO_TEST_CASE(an_idle_client_sends_about_a_command_a_second_to_each_instance) {
+    fleet servers(3);
+    party p(servers, brisk());
+    BOOST_REQUIRE(p.all_up());
+    auto const before = lease_clock::now();
+    auto const sent = p.locks.stats().commands;
+    BOOST_TEST(p.until([&] { return p.locks.stats().commands >= sent + 3 * 3; }));
+    auto const more = p.locks.stats().commands - sent;
+    auto const took = std::chrono::duration_cast<milliseconds>(lease_clock::now() - before);
+    // Three times each: two whole seconds and what was left of the first.
+    BOOST_TEST(took.count() >= 1'800, more << " commands in " << took.count() << " ms");
+}
+
+BOOST_AUTO_TEST_CASE(neither_a_frozen_server_nor_a_slow_wire_nor_a_stalled_client_is_a_jump) {
+    server one({.shiftable_clock = true});
+    {
+        party p({one.address()}, hasty());
+        BOOST_REQUIRE(p.all_up());
+        one.freeze();
+        BOOST_TEST(p.becomes(0, instance_state::suspect)); // it was asked the time, as there is nothing else
+        one.thaw();
+        BOOST_TEST(p.all_up());
+        one.freeze();
+        BOOST_TEST(p.becomes(0, instance_state::down));
+        one.thaw();
+        BOOST_TEST(p.all_up());
+        BOOST_TEST(were_always_trusted(p.locks));
+    }
+    proxy wire(one);
+    party p({wire.address()}, brisk());
+    BOOST_REQUIRE(p.all_up());
+    // The question is late.
+    wire.hold_requests();
+    BOOST_REQUIRE(p.until([&] { return wire.commands_held() > 0; }));
+    std::this_thread::sleep_for(700ms);
+    wire.resume();
+    // The answer is there and nobody reads it.
+    wire.hold_replies();
+    BOOST_REQUIRE(p.until([&] { return wire.replies_held() > 0; }));
+    wire.resume();
+    std::this_thread::sleep_for(1200ms);
+    BOOST_TEST(asks_the_time(p, 2));
+    BOOST_TEST(were_always_trusted(p.locks));
+    // And after all that it still sees one.
+    one.shift_clock(10s);
+    BOOST_TEST(p.becomes(0, instance_state::quarantined));
+}
+
+// A look at what is overdue must not be the only one while something is under way.
+BOOST_AUTO_TEST_CASE(a_jump_is_seen_however_long_an_instance_may_take_to_answer) {
+    for (auto const how : {restart_guard::off, restart_guard::strict}) {
+        server one({.shiftable_clock = true});
+        party p({one.address()}, guarded(how, 1s));
+        {
+            auto const [e, l] = p.try_acquire("k", unwatched(1s)); // sent with the first breath
+            BOOST_TEST(static_cast<bool>(e) == (how == restart_guard::strict), e.what());
+        }
+        BOOST_REQUIRE(p.until([&] { return is_trusted(p, 0); }));
+        one.shift_clock(10s);
+        BOOST_TEST(p.becomes(0, instance_state::quarantined));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(without_the_clock_guard_a_majority_that_jumps_makes_a_second_holder) {
+    fleet servers(3, {.shiftable_clock = true});
+    auto options = guarded(restart_guard::observed, 60s, brisk());
+    options.watch_clocks = false;
+    party a(servers, options), b(servers, options);
+    BOOST_REQUIRE(b.all_up());
+    auto first = a.hold("k", unwatched(60s));
+    BOOST_REQUIRE(a.sees(servers, "k", true));
+    for (std::size_t i = 0; i < 2; ++i) servers[i].shift_clock(120s);
+    auto [e, second] = b.try_acquire("k", unwatched(60s));
+    BOOST_TEST(!e, e.what());
+    BOOST_TEST((second.held() && first.held())); // the violation
+}
+
+BOOST_AUTO_TEST_CASE(a_majority_that_jumps_and_is_seen_to_makes_no_second_holder) {
+    constexpr auto longest = 2s;
+    fleet servers(3, {.shiftable_clock = true});
+    auto const options = guarded(restart_guard::observed, longest, brisk());
+    party a(servers, options), b(servers, options);
+    BOOST_REQUIRE(b.all_up());
+    auto first = a.hold("k", unwatched(longest));
+    BOOST_REQUIRE(a.sees(servers, "k", true));
+    for (std::size_t i = 0; i < 2; ++i) servers[i].shift_clock(120s);
+    BOOST_REQUIRE(b.until([&] { return are_quarantined(b, 2); }));
+    {
+        auto const [e, none] = b.try_acquire("k", unwatched(longest));
+        check_report(e, 2, jumped);
+    }
+    auto const over = std::max(b.status(0).quarantined_until, b.status(1).quarantined_until);
+    BOOST_TEST(b.until([&] { return all_trusted(b); }));
+    BOOST_TEST((lease_clock::now() >= over));
+    auto [e, second] = b.acquire("k", unwatched(longest));
+    BOOST_TEST(!e, e.what());
+    BOOST_TEST(second.held());
+    BOOST_TEST(!first.held());
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_outlives_a_minority_whose_clock_jumps) {
+    fleet servers(3, {.shiftable_clock = true});
+    party p(servers, guarded(restart_guard::observed, 60s, brisk()));
+    BOOST_REQUIRE(p.all_up());
+    auto l = p.hold("k", unwatched(30s));
+    BOOST_REQUIRE(p.sees(servers, "k", true));
+    servers[0].shift_clock(120s);
+    BOOST_TEST(!redis_cli(servers[0]).exists("k"));
+    BOOST_REQUIRE(p.becomes(0, instance_state::quarantined));
+    BOOST_TEST(are_quarantined(p, 1));
+    BOOST_TEST(!p.extend(l));
+    BOOST_TEST(p.sees(servers, "k", true));
+    BOOST_TEST(l.held());
+    auto other = p.hold("other", unwatched(30s));
+    BOOST_TEST(p.locks.stats().acquire_failed == 0U);
+    BOOST_TEST(p.releases(l));
+    BOOST_TEST(p.releases(other));
+    for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

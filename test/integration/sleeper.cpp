@@ -1,0 +1,142 @@
+// A holder that is stopped and continued, for holders_test.cpp.
+//
+//   sleeper --instances HOST:PORT,... --keys N --ttl MS --loop (busy|events)
+//
+// Takes the keys sleeper:0 .. sleeper:N-1, prints "held" and looks at its leases all the time: in one handler that
+// lets nothing else run, or in one every millisecond. As soon as it sees that it was stopped it says in one line how
+// many leases it still thinks are held at that first look, how many losses it hears of, how many releases say that
+// the lease was lost, and how often in all a lease was held past its deadline.
+#include <holdfast/client.hpp>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/cancel_after.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <iostream>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using holdfast::lease_clock;
+
+// Longer than a scheduler lets one wait, and shorter than a ttl that runs out meanwhile.
+constexpr auto stopped_for = 500ms;
+
+struct settings {
+    std::vector<holdfast::address> instances;
+    std::size_t keys = 1;
+    std::chrono::milliseconds ttl{1'000};
+    bool busy = false;
+};
+
+class sleeper {
+public:
+    explicit sleeper(settings s)
+        : settings_(std::move(s))
+        , locks_(context_.get_executor(), settings_.instances)
+        , leases_(settings_.keys) {}
+
+    void run() {
+        asio::co_spawn(context_, everything(), [](std::exception_ptr e) {
+            if (e) std::rethrow_exception(e);
+        });
+        context_.run();
+    }
+
+private:
+    asio::awaitable<void> everything() {
+        for (std::size_t i = 0; i < leases_.size(); ++i) {
+            auto const lock = locks_.make_lock("sleeper:" + std::to_string(i), {.ttl = settings_.ttl});
+            leases_[i] = co_await lock.acquire();
+            leases_[i].lost([this](holdfast::error e) { told_ += e ? 0 : 1; });
+        }
+        std::cout << "held" << std::endl;
+        asio::steady_timer moment(context_);
+        for (last_ = lease_clock::now(); !was_stopped();) {
+            if (settings_.busy) continue;
+            moment.expires_after(1ms);
+            co_await moment.async_wait(asio::deferred);
+        }
+        auto const at_first = held_;
+        for (int i = 0; i < 5'000 && told_ < leases_.size(); ++i) {
+            moment.expires_after(1ms);
+            co_await moment.async_wait(asio::deferred);
+        }
+        std::size_t lost = 0;
+        for (auto& one : leases_) {
+            auto const released = co_await one.release();
+            lost += released == holdfast::errc::lease_lost ? 1U : 0U;
+        }
+        std::cout << "held=" << at_first << " told=" << told_ << " lost=" << lost << " wrong=" << wrong_
+                  << std::endl;
+        co_await locks_.shutdown();
+    }
+
+    // Looks at all leases.
+    bool was_stopped() {
+        auto const now = lease_clock::now();
+        auto const gap = now - last_;
+        last_ = now;
+        held_ = 0;
+        for (auto const& one : leases_) {
+            auto const deadline = one.deadline();
+            if (!one.held()) continue;
+            ++held_;
+            if (deadline <= now) ++wrong_;
+        }
+        return gap > stopped_for;
+    }
+
+    settings settings_;
+    asio::io_context context_{1};
+    holdfast::client locks_;
+    std::vector<holdfast::lease> leases_;
+    std::size_t held_ = 0, told_ = 0, wrong_ = 0;
+    lease_clock::time_point last_{};
+};
+
+settings parse(int argc, char** argv) {
+    settings s;
+    for (int i = 1; i < argc; i += 2) {
+        std::string const option = argv[i];
+        if (i + 1 == argc) throw std::invalid_argument(option + " needs a value");
+        std::string const value = argv[i + 1];
+        if (option == "--instances") {
+            std::istringstream list(value);
+            for (std::string one; std::getline(list, one, ',');) s.instances.emplace_back(one);
+        } else if (option == "--keys") {
+            s.keys = std::stoul(value);
+        } else if (option == "--ttl") {
+            s.ttl = std::chrono::milliseconds(std::stoul(value));
+        } else if (option == "--loop") {
+            s.busy = value == "busy";
+        } else {
+            throw std::invalid_argument("unknown option " + option);
+        }
+    }
+    return s;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    try {
+        sleeper(parse(argc, argv)).run();
+        return 0;
+    } catch (std::exception const& e) {
+        std::cerr << "sleeper: " << e.what() << '\n';
+        return 2;
+    }
+}

@@ -1,0 +1,1155 @@
+// A world in which what Redlock assumes of instances does not hold, and the guards against that.
+//
+// Instances restart as new processes that have forgotten all, the last second or nothing; and their wall
+// clocks jump, by which keys expire. Each client has the real restart guard, clock guard and quarantine for
+// each instance, and uses them as redis::link does: it asks on each connection who the server is and what
+// time, before anything else counts, and the time about every second; what a quarantined instance grants does
+// not count and is given back; new rounds pass it by, but extensions, releases and heals go to it. Everything
+// follows from a seed.
+//
+// Properties:
+//   S1      no two leases are valid at once, each by its holder's clock. Where clocks jump, this is asserted of
+//           - two leases that were granted by nobody of whose jumps, before the grant, the client did not know,
+//           - and any two, if one's client knew of all jumps when it asked, and none came since;
+//   alarm   no clock is said to have jumped that has only drifted, however slow the answers are;
+//   notice  a jump that nothing else can explain is noticed by the next look, and that comes in time;
+//   live    once the last restart is as long ago as the longest ttl, or while only a minority is in quarantine, a
+//           key that is free is had; and it is not while a majority is.
+#ifndef HOLDFAST_TEST_SIMULATION_GUARDS_HPP
+#define HOLDFAST_TEST_SIMULATION_GUARDS_HPP
+
+#include "protocol/clock_guard.hpp"
+#include "protocol/quarantine.hpp"
+#include "protocol/restart_guard.hpp"
+#include "protocol/tenure.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <queue>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace holdfast::test {
+
+using protocol::command;
+using protocol::duration;
+using protocol::event;
+using protocol::instance_set;
+using protocol::time_point;
+using protocol::verdict;
+
+/// How often what the properties are about has happened: schedules in which nothing happens prove nothing.
+struct guards_tally {
+    std::uint64_t won = 0, contended = 0, no_quorum = 0, extended = 0, lost = 0, released = 0, healed = 0,
+                  restarts = 0, all_restarted = 0, forgotten = 0, turned_back = 0, kept_all = 0,
+                  setting_changes = 0, doubted = 0, prolonged = 0, late_starters = 0, uncounted = 0,
+                  left_out = 0, won_beside = 0, kept_by_doubted = 0, kept_by_healed = 0, jumps = 0,
+                  small_jumps = 0, jumps_back = 0, alarms = 0, slow_looks = 0, known_all = 0,
+                  blind_overlaps = 0, final_wins = 0, final_refusals = 0;
+};
+
+/// How the guards are used. Broken ones differ.
+struct guards_as_they_are {
+    /// Whether an instance is to be doubted that says this of itself.
+    static bool doubts(protocol::restart_guard& guard, std::uint64_t run, bool durable) {
+        return guard.connected(run, durable);
+    }
+    /// For how long, when the server says that it has been up for so long.
+    static duration doubted_for(duration max_ttl, duration /*uptime*/) { return max_ttl; }
+    /// Whether a jump of its clock makes it so.
+    static constexpr bool heeds_jumps() { return true; }
+    /// Whether what it grants counts all the same, if it was asked before.
+    static constexpr bool counts_what_arrives() { return false; }
+    /// Whether what it extends counts.
+    static constexpr bool counts_extensions() { return true; }
+    /// Whether a grant counts that came so long after it was asked for, where no ttl is shorter than that.
+    static bool counts_grant(duration /*after*/, duration /*shortest_ttl*/) { return true; }
+};
+
+struct guards_setup {
+    bool observed = true, strict = false;
+    bool restarts = true;
+    bool jumps = false;
+    bool late_starters = false; ///< some clients start when instances have restarted before
+    enum {
+        never,
+        when_seen, ///< at a restart, if all clients have seen how it was before
+        unseen
+    } settings_change = when_seen;
+    bool long_rounds = false; ///< an acquire may take longer than another's ttl
+    bool slow = false;        ///< no faults but slow answers, stopped clients and drift
+    bool single = false;      ///< one jump, and nothing else
+};
+
+template <class Guards>
+class guarded_world {
+public:
+    guarded_world(std::uint64_t seed, guards_tally& seen, guards_setup const& setup)
+        : random_(seed)
+        , seen_(seen)
+        , setup_(setup) {
+        static constexpr std::array sizes{1U, 2U, 3U, 3U, 3U, 4U, 5U, 5U, 7U};
+        instances_.resize(setup_.long_rounds ? 3 : sizes[below(sizes.size())]);
+        clients_.resize(setup_.long_rounds ? 2 : 2 + below(3));
+        static constexpr std::array<std::int64_t, 3> longest_ms{1'000, 4'000, 12'000};
+        max_ttl_ = std::chrono::milliseconds(longest_ms[below(longest_ms.size())]);
+        if (setup_.slow) max_ttl_ = std::chrono::seconds(30);
+        shortest_ = max_ttl_;
+        auto const extreme = one_in(4);
+        static constexpr std::array parts{1, 1, 1, 2, 5};
+        for (auto& c : clients_) {
+            c.ppm = extreme ? -max_ppm : between(-max_ppm, max_ppm);
+            c.ttl = duration(max_ttl_.count() / parts[below(parts.size())]);
+            if (setup_.long_rounds) c.ttl = &c == &clients_.front() ? max_ttl_ / 5 : max_ttl_;
+            shortest_ = std::min(shortest_, c.ttl);
+            c.watched = !one_in(3);
+            for (unsigned i = 0; i < instances_.size(); ++i) {
+                c.links.emplace_back(setup_.observed, setup_.strict, max_ttl_);
+            }
+        }
+        delay_ = duration(shortest_.count() / std::array{10'000, 1'000, 400}[below(3)]);
+        timeout_ = duration(shortest_.count() / std::array{8, 3, 2}[below(3)]);
+        if (setup_.long_rounds) timeout_ = max_ttl_ * 3;
+        for (auto& i : instances_) {
+            i.ppm = extreme ? max_ppm : between(-max_ppm, max_ppm);
+            i.keeps = any_kind();
+            i.run = ++runs_;
+            i.offset = duration(between(-1'000'000'000'000, 1'000'000'000'000));
+        }
+        // Everybody has met every instance by then.
+        warm_ = 100 * delay_.count() + 1'000'000;
+        horizon_ = warm_ + max_ttl_.count() * (setup_.strict ? 5 : 3);
+        quiet_at_ = horizon_;
+        for (unsigned c = 0; c < clients_.size(); ++c) {
+            auto const late = setup_.late_starters && c > 0 && one_in(2);
+            at(late ? warm_ + some(max_ttl_ * 3) : 0, [this, c, late] {
+                if (late) ++seen_.late_starters;
+                start(c);
+            });
+        }
+        plan();
+    }
+
+    /// The property that was violated and how, or nothing.
+    std::string run() {
+        while (!events_.empty() && violation_.empty() && !done_) {
+            auto const next = events_.top();
+            events_.pop();
+            now_ = next.when;
+            auto const what = std::move(whats_[next.what]);
+            free_.push_back(next.what);
+            what();
+        }
+        if (violation_.empty() && !done_) fail("live", "the schedule ended before it was done");
+        return violation_;
+    }
+
+private:
+    using true_time = std::int64_t; // nanoseconds
+    using phase = protocol::tenure::phase;
+
+    /// Half the drift allowance of 1 %, on either side, less a bit.
+    static constexpr std::int64_t max_ppm = 4'500;
+    static constexpr duration look_period = std::chrono::seconds(1);
+
+    enum class kind : std::uint8_t {
+        nothing, ///< persistence is off
+        everysec,
+        always
+    };
+
+    struct happening {
+        true_time when;
+        std::uint32_t order, what; ///< the place in whats_
+        bool operator<(happening const& other) const {
+            return std::pair(when, order) > std::pair(other.when, other.order);
+        }
+    };
+
+    struct tenure_state {
+        unsigned client;
+        protocol::tenure machine;
+        time_point began{};
+        true_time asked = 0;
+        bool knew_all = false;   ///< of all jumps there had been, when it asked
+        bool over = false;       ///< lost, released, or never won
+        instance_set blind{};    ///< granted, after a jump that the client did not know of
+        bool won_blind = false;  ///< by a grant of one of them
+        instance_set healed{};   ///< by a heal that arrived
+        instance_set extended{}; ///< by the present round
+        std::uint32_t round = 0;
+    };
+
+    enum class ask : std::uint8_t {
+        vote,
+        look, ///< TIME
+        probe ///< TIME, run id and settings
+    };
+
+    struct message {
+        ask why = ask::vote;
+        unsigned tenure = 0;
+        command what{};
+        std::uint32_t round = 0;
+        bool answered = false;
+        time_point sent{};
+        // The reply:
+        verdict said = verdict::unknown;
+        true_time executed = 0;
+        duration shown{}, uptime{};
+        std::uint64_t run = 0;
+        bool durable = false;
+    };
+
+    struct link {
+        link(bool observed, bool strict, duration longest)
+            : restarts(observed, strict)
+            , clock(longest) {}
+
+        enum class state : std::uint8_t {
+            connecting, ///< for the first time: commands wait
+            up,
+            suspect,
+            down
+        } is = state::connecting;
+        unsigned epoch = 0;   ///< counts the breaks
+        unsigned session = 0; ///< the epoch that the client believes to be in
+        bool probed = false, asking = false;
+        std::deque<message*> waiting, in_flight, to_server, to_client;
+        true_time last_arrival = 0, last_reply = 0, stalled_until = 0;
+        std::vector<unsigned> kept;
+
+        protocol::restart_guard restarts;
+        protocol::clock_guard clock;
+        protocol::quarantine doubted;
+        std::uint64_t run_seen = 0;
+
+        // What the world knows:
+        true_time known_until = std::numeric_limits<true_time>::min(); ///< all jumps before
+        bool looked = false, absent = false;
+        time_point looked_from{}, looked_to{};
+        duration offset_seen{};
+
+        bool available() const { return is == state::up || is == state::connecting; }
+    };
+
+    struct client {
+        std::int64_t ppm = 0;
+        duration ttl{};
+        bool watched = true, alive = false;
+        std::vector<link> links;
+        true_time paused_until = 0;
+        std::deque<std::function<void()>> deferred; ///< until it goes on
+        int current = -1;
+        std::uint64_t timer = 0;
+    };
+
+    /// What an instance has in store for the key.
+    struct content {
+        true_time since = 0;
+        int holder = -1; ///< the tenure whose key it has
+        duration expires{};
+    };
+
+    struct instance {
+        std::int64_t ppm = 0;
+        kind keeps = kind::nothing;
+        std::uint64_t run = 0;
+        duration offset{}; ///< of its wall clock
+        true_time started = 0, down_until = 0, frozen_until = 0;
+        duration set_after_start{}; ///< how far its clock was set ahead before it served anybody
+        content has{};
+        std::deque<content> had; ///< as its disk may have it
+        std::vector<true_time> jumps;
+    };
+
+    //
+    // Chance and time
+    //
+
+    std::uint64_t below(std::uint64_t n) { return random_() % n; }
+    std::int64_t between(std::int64_t a, std::int64_t b) {
+        return a + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(b - a + 1)));
+    }
+    bool one_in(std::uint64_t n) { return below(n) == 0; }
+    true_time some(duration d) {
+        return static_cast<true_time>(below(static_cast<std::uint64_t>(d.count()) + 1));
+    }
+    /// Mostly about delay_, now and then far more.
+    true_time travel() {
+        if (setup_.slow && one_in(20)) return some(std::chrono::seconds(10));
+        return 1 + some(one_in(10) ? delay_ * 8 : delay_);
+    }
+    kind any_kind() { return std::array{kind::nothing, kind::everysec, kind::always}[below(3)]; }
+
+    void at(true_time after, std::function<void()> what) {
+        if (free_.empty()) {
+            free_.push_back(static_cast<std::uint32_t>(whats_.size()));
+            whats_.emplace_back();
+        }
+        auto const place = free_.back();
+        free_.pop_back();
+        whats_[place] = std::move(what);
+        events_.push({now_ + after, ++order_, place});
+    }
+    /// In the client's process: when that runs, in the order in which things came.
+    void on_client(unsigned c, std::function<void()> what) {
+        auto& me = clients_[c];
+        if (now_ >= me.paused_until && me.deferred.empty()) return what();
+        me.deferred.push_back(std::move(what));
+        if (me.deferred.size() == 1) at(me.paused_until - now_, [this, c] { resume(c); });
+    }
+    void resume(unsigned c) {
+        auto& me = clients_[c];
+        if (now_ < me.paused_until) return at(me.paused_until - now_, [this, c] { resume(c); });
+        while (!me.deferred.empty()) {
+            auto const what = std::move(me.deferred.front());
+            what();
+            me.deferred.pop_front();
+        }
+    }
+
+    static true_time stretched(true_time t, std::int64_t ppm) {
+        return t + t / 1'000'000 * ppm + t % 1'000'000 * ppm / 1'000'000;
+    }
+    /// What the client's clock shows.
+    time_point local(unsigned c) const {
+        return time_point(std::chrono::hours(1) + duration(stretched(now_, clients_[c].ppm)));
+    }
+    duration wall(instance const& i) const { return i.offset + duration(stretched(now_, i.ppm)); }
+    /// How long a span of a clock really takes, rounded up.
+    static true_time real(duration d, std::int64_t ppm) {
+        return static_cast<true_time>(static_cast<double>(d.count()) * 1e6 /
+                                      static_cast<double>(1'000'000 + ppm)) +
+               1;
+    }
+
+    bool held(tenure_state const& t) const {
+        // Also when its holder has been told of its loss: he has until the deadline to end what he does.
+        auto const has = t.machine.where() == phase::held || t.machine.where() == phase::ending;
+        return !t.over && has && local(t.client) < t.machine.deadline();
+    }
+    unsigned quorum() const { return static_cast<unsigned>(instances_.size() / 2 + 1); }
+
+    void fail(char const* property, std::string const& how) {
+        if (violation_.empty()) violation_ = std::string(property) + ": " + how;
+    }
+
+    //
+    // What happens to them
+    //
+
+    void plan() {
+        auto const when = [this] { return warm_ + some(duration(horizon_ - warm_)); };
+        if (setup_.long_rounds) {
+            // Search where it may be found: one client cannot reach this instance, the other that one, and a
+            // third one's answer decides for neither.
+            auto const soon = [this] { return warm_ + some(max_ttl_ / 4); };
+            for (auto n = 1 + below(3); n > 0; --n)
+                plan_break(soon(), 0, one_in(2) ? 0 : 1, max_ttl_.count() / 10);
+            plan_stall(soon(), 1, 1, max_ttl_.count() / 5 + some(max_ttl_ / 2));
+            plan_break(soon() + max_ttl_.count() / 8, 0, 1, max_ttl_.count());
+            at(soon(), [this] { restart(0, 1, kind::nothing); });
+        } else if (setup_.settings_change == guards_setup::unseen) {
+            // One client is away while instances have a life in which they log nothing.
+            auto const t = when();
+            for (unsigned i = 0; i < instances_.size(); ++i) {
+                instances_[i].keeps = kind::always;
+                auto const forgets = t + some(max_ttl_ / 16);
+                plan_break(t, 0, i, max_ttl_.count() / 2);
+                at(forgets, [this, i] { restart(i, 1, kind::nothing); });
+                at(forgets + some(max_ttl_ / 4), [this, i] { restart(i, 1, kind::always); });
+            }
+        } else if (setup_.single) {
+            auto const i = some_instance();
+            // Not too small to be told from drift and delays.
+            auto const by =
+                4 * look_period / 100 + duration(64 * delay_.count()) + duration(some(max_ttl_ * 2));
+            at(when(), [this, i, by] { jump(i, by, true); });
+        } else if (setup_.slow) {
+            for (auto n = below(6); n > 0; --n) plan_pause(when());
+            for (auto n = below(4); n > 0; --n) plan_break(when());
+        } else {
+            if (setup_.restarts) {
+                for (auto n = 1 + below(3); n > 0; --n) plan_restarts(when());
+            }
+            if (setup_.jumps) {
+                for (auto n = 1 + below(3); n > 0; --n) plan_jumps(when());
+            }
+            for (auto n = one_in(3) ? 0 : below(2 + 2 * instances_.size()); n > 0; --n) {
+                switch (below(4)) {
+                case 0:
+                    plan_pause(when());
+                    break;
+                case 1:
+                    plan_stall(when());
+                    break;
+                case 2:
+                    plan_break(when());
+                    break;
+                default:
+                    plan_freeze(when());
+                    break;
+                }
+            }
+        }
+        // The last event, its discovery, the longest quarantine; and the keys that are left then.
+        at(horizon_, [this] { await_quiet(); });
+    }
+
+    unsigned some_client() { return static_cast<unsigned>(below(clients_.size())); }
+    unsigned some_instance() { return static_cast<unsigned>(below(instances_.size())); }
+    true_time some_span() { return some(one_in(3) ? max_ttl_ : max_ttl_ / 8) + 1; }
+
+    void lasts_until(true_time t) { quiet_at_ = std::max(quiet_at_, t); }
+
+    void plan_pause(true_time when) {
+        auto const c = some_client();
+        auto const span = some_span();
+        lasts_until(when + span);
+        at(when,
+           [this, c, span] { clients_[c].paused_until = std::max(clients_[c].paused_until, now_ + span); });
+    }
+
+    void plan_break(true_time when) { plan_break(when, some_client(), some_instance(), some_span()); }
+    void plan_break(true_time when, unsigned c, unsigned i, true_time span) {
+        lasts_until(when + span);
+        at(when, [this, c, i, span] { break_link(c, i, span); });
+    }
+
+    /// A network that loses every packet for a while: what was sent arrives after all, late.
+    void plan_stall(true_time when) { plan_stall(when, some_client(), some_instance(), some_span()); }
+    void plan_stall(true_time when, unsigned c, unsigned i, true_time span) {
+        lasts_until(when + span);
+        at(when, [this, c, i, span] {
+            auto& l = clients_[c].links[i];
+            l.stalled_until = std::max(l.stalled_until, now_ + span);
+        });
+    }
+
+    void plan_freeze(true_time when) {
+        auto const i = some_instance();
+        auto const span = some_span();
+        lasts_until(when + span);
+        at(when, [this, i, span] {
+            instances_[i].frozen_until = std::max(instances_[i].frozen_until, now_ + span);
+        });
+    }
+
+    /// Of any number, all together or one after the other.
+    void plan_restarts(true_time when) {
+        auto const count = one_in(4) ? instances_.size() : 1 + below(instances_.size());
+        auto const first = some_instance();
+        auto const apart = one_in(2) ? max_ttl_ / 100 : max_ttl_ / 4;
+        if (count == instances_.size()) ++seen_.all_restarted;
+        for (unsigned n = 0; n < count; ++n) {
+            auto const i = static_cast<unsigned>((first + n) % instances_.size());
+            auto const down = one_in(2) ? some(delay_ * 4) : some_span() / 4;
+            auto const t = when + some(apart);
+            lasts_until(t + down);
+            at(t, [this, i, down] { restart(i, down, std::nullopt); });
+        }
+    }
+
+    void plan_jumps(true_time when) {
+        auto const count = one_in(3) ? instances_.size() : 1 + below(instances_.size());
+        auto const first = some_instance();
+        auto const apart = one_in(2) ? max_ttl_ / 100 : max_ttl_ / 4;
+        for (unsigned n = 0; n < count; ++n) {
+            auto const i = static_cast<unsigned>((first + n) % instances_.size());
+            std::array<duration, 5> const sizes{std::chrono::milliseconds(20), max_ttl_ / 10, max_ttl_,
+                                                max_ttl_ * 2, std::chrono::seconds(120)};
+            duration const size(1 + some(sizes[below(sizes.size())]));
+            auto const t = when + some(apart);
+            auto const back = one_in(5);
+            lasts_until(t);
+            at(t, [this, i, size, back] { jump(i, back ? -size : size); });
+            if (!one_in(4)) continue;
+            auto const later = t + some(one_in(2) ? look_period : max_ttl_);
+            lasts_until(later);
+            at(later, [this, i, size, back] { jump(i, back ? size : -size); });
+        }
+    }
+
+    void jump(unsigned i, duration by, bool must_be_noticed = false) {
+        auto& it = instances_[i];
+        expire(it);
+        it.offset += by;
+        expire(it);
+        if (by < duration::zero()) {
+            ++seen_.jumps_back;
+            return;
+        }
+        ++seen_.jumps;
+        if (by < std::chrono::milliseconds(20)) ++seen_.small_jumps;
+        it.jumps.push_back(now_);
+        last_jump_ = now_;
+        auto const trip = 16 * delay_.count() + 4;
+        if (!must_be_noticed || trip >= look_period.count()) return;
+        at(look_period.count() + look_period.count() / 100 + trip, [this, i, when = now_] {
+            for (auto const& c : clients_) {
+                if (c.links[i].known_until < when) fail("notice", "a jump was not noticed in time");
+            }
+        });
+    }
+
+    void restart(unsigned i, true_time down, std::optional<kind> as) {
+        auto& it = instances_[i];
+        ++seen_.restarts;
+        // A second restart while it is down or not yet met: the former run was seen by nobody.
+        auto const seen_by_all = std::all_of(clients_.begin(), clients_.end(), [&](client const& c) {
+            return !c.alive || c.links[i].run_seen == it.run;
+        });
+        auto const before = it.keeps;
+        auto const may_change = setup_.settings_change == guards_setup::when_seen && seen_by_all;
+        if (as) {
+            it.keeps = *as;
+        } else if (may_change && one_in(2)) {
+            it.keeps = any_kind();
+        }
+        if (it.keeps != before) ++seen_.setting_changes;
+        expire(it);
+        auto const had = it.has.holder;
+        // What is not logged now was not read at the start either.
+        if (before == kind::nothing || it.keeps == kind::nothing) {
+            it.has = {};
+        } else if (before == kind::everysec) {
+            auto const from = now_ - some(std::chrono::seconds(1));
+            content as_of{};
+            for (auto const& c : it.had) {
+                if (c.since <= from) as_of = c;
+            }
+            auto const changed = as_of.since != it.has.since;
+            it.has = as_of;
+            if (changed) ++seen_.turned_back;
+        } else if (had >= 0) {
+            ++seen_.kept_all;
+        }
+        it.had.clear();
+        it.has.since = now_;
+        it.had.push_back(it.has);
+        if (had >= 0 && it.has.holder != had) ++seen_.forgotten;
+        it.run = ++runs_;
+        it.started = now_;
+        // As when a machine boots with a wrong time and is told the right one.
+        it.set_after_start = one_in(3) ? duration(some(max_ttl_ * 2)) : duration::zero();
+        it.down_until = std::max(it.down_until, now_ + down);
+        for (unsigned c = 0; c < clients_.size(); ++c) break_link(c, i, down + travel());
+    }
+
+    // What has not arrived never will. The client hears of it a little later, or when it runs.
+    void break_link(unsigned c, unsigned i, true_time span) {
+        if (!clients_[c].alive) return;
+        auto& l = clients_[c].links[i];
+        auto const epoch = ++l.epoch;
+        l.to_server.clear();
+        l.to_client.clear();
+        at(std::min(travel(), span),
+           [this, c, i, epoch] { on_client(c, [this, c, i, epoch] { on_broken(c, i, epoch); }); });
+        at(span, [this, c, i, epoch] {
+            on_client(c, [this, c, i, epoch] {
+                if (clients_[c].links[i].epoch == epoch) connect(c, i);
+            });
+        });
+    }
+
+    void on_broken(unsigned c, unsigned i, unsigned epoch) {
+        auto& l = clients_[c].links[i];
+        if (l.session >= epoch) return; // connected anew since
+        l.is = link::state::down;
+        l.probed = false;
+        l.asking = false;
+        for (auto* m : std::exchange(l.in_flight, {})) {
+            if (m->why != ask::vote) continue;
+            if (!std::exchange(m->answered, true)) tell(*m, i, verdict::unknown);
+            if (m->what == command::release) l.kept.push_back(m->tenure);
+        }
+        for (auto* m : std::exchange(l.waiting, {})) {
+            if (!std::exchange(m->answered, true)) tell(*m, i, verdict::unsent);
+        }
+    }
+
+    //
+    // The wire, with the contract of redis::link
+    //
+
+    void start(unsigned c) {
+        clients_[c].alive = true;
+        for (unsigned i = 0; i < instances_.size(); ++i) connect(c, i);
+        at(some(max_ttl_ / 8), [this, c] { on_client(c, [this, c] { start_acquire(c); }); });
+    }
+
+    void connect(unsigned c, unsigned i) {
+        auto& l = clients_[c].links[i];
+        if (now_ < instances_[i].down_until) {
+            at(instances_[i].down_until - now_ + travel(), [this, c, i, epoch = l.epoch] {
+                on_client(c, [this, c, i, epoch] {
+                    if (clients_[c].links[i].epoch == epoch) connect(c, i);
+                });
+            });
+            return;
+        }
+        on_broken(c, i, l.epoch); // if that has not been heard yet
+        l.session = l.epoch;
+        l.last_arrival = l.last_reply = now_;
+        send(c, i, messages_.emplace_back(message{.why = ask::probe, .sent = local(c)}));
+    }
+
+    void submit(unsigned t, unsigned i, command what, std::uint32_t round) {
+        auto const c = tenures_[t].client;
+        auto& l = clients_[c].links[i];
+        if (!l.available()) {
+            if (what == command::release) l.kept.push_back(t);
+            return;
+        }
+        auto& m = messages_.emplace_back(message{.tenure = t, .what = what, .round = round});
+        if (l.probed) return send(c, i, m);
+        l.waiting.push_back(&m);
+        at(real(timeout_, clients_[c].ppm), [this, c, i, &m] {
+            on_client(c, [this, c, i, &m] {
+                auto& w = clients_[c].links[i].waiting;
+                if (std::erase(w, &m) == 0 || std::exchange(m.answered, true)) return;
+                tell(m, i, verdict::unsent);
+                if (m.what == command::release) clients_[c].links[i].kept.push_back(m.tenure);
+            });
+        });
+    }
+
+    void send(unsigned c, unsigned i, message& m) {
+        auto& l = clients_[c].links[i];
+        l.in_flight.push_back(&m);
+        auto const session = l.session;
+        if (session == l.epoch) {
+            l.to_server.push_back(&m);
+            l.last_arrival = std::max({l.last_arrival, now_ + travel(), l.stalled_until});
+            at(l.last_arrival - now_, [this, c, i, session] { arrive(c, i, session); });
+        }
+        if (m.answered || m.why == ask::probe) return;
+        at(real(timeout_, clients_[c].ppm), [this, c, i, &m, session] {
+            if (m.answered) return;
+            on_client(c, [this, c, i, &m, session] {
+                auto const& at = clients_[c].links[i];
+                if (!m.answered && at.session == session && at.probed) become_suspect(c, i);
+            });
+        });
+    }
+
+    void send_kept(unsigned c, unsigned i) {
+        for (auto const t : std::exchange(clients_[c].links[i].kept, {})) {
+            send(c, i,
+                 messages_.emplace_back(message{.tenure = t, .what = command::release, .answered = true}));
+        }
+    }
+
+    void become_suspect(unsigned c, unsigned i) {
+        auto& l = clients_[c].links[i];
+        l.is = link::state::suspect;
+        for (auto* m : std::deque(l.in_flight)) {
+            if (m->why != ask::vote) continue;
+            if (!std::exchange(m->answered, true)) tell(*m, i, verdict::unknown);
+        }
+    }
+
+    void arrive(unsigned c, unsigned i, unsigned epoch) {
+        auto& l = clients_[c].links[i];
+        if (l.epoch != epoch) return;
+        if (now_ < instances_[i].frozen_until) {
+            return at(instances_[i].frozen_until - now_, [this, c, i, epoch] { arrive(c, i, epoch); });
+        }
+        auto* const m = l.to_server.front();
+        l.to_server.pop_front();
+        execute(i, *m);
+        l.to_client.push_back(m);
+        l.last_reply = std::max({l.last_reply, now_ + travel(), l.stalled_until});
+        at(l.last_reply - now_,
+           [this, c, i, epoch] { on_client(c, [this, c, i, epoch] { reply(c, i, epoch); }); });
+    }
+
+    void reply(unsigned c, unsigned i, unsigned epoch) {
+        auto& l = clients_[c].links[i];
+        if (l.epoch != epoch) return;
+        auto* const m = l.to_client.front();
+        l.to_client.pop_front();
+        l.in_flight.pop_front();
+        if (m->why == ask::probe) return on_probed(c, i, *m);
+        if (l.is == link::state::suspect) {
+            l.is = link::state::up;
+            send_kept(c, i);
+        }
+        if (m->why == ask::look) {
+            m->answered = true;
+            l.asking = false;
+            return on_time_told(c, i, *m);
+        }
+        if (!std::exchange(m->answered, true)) tell(*m, i, m->said);
+    }
+
+    //
+    // The guards, as redis::link uses them
+    //
+
+    bool doubted(unsigned c, unsigned i) const { return clients_[c].links[i].doubted.active(local(c)); }
+
+    void doubt(unsigned c, unsigned i, duration for_how_long) {
+        ++seen_.doubted;
+        if (doubted(c, i)) ++seen_.prolonged;
+        clients_[c].links[i].doubted.begin(local(c), for_how_long);
+    }
+
+    void on_probed(unsigned c, unsigned i, message const& m) {
+        auto& l = clients_[c].links[i];
+        on_time_told(c, i, m);
+        if (Guards::doubts(l.restarts, m.run, m.durable)) {
+            doubt(c, i, Guards::doubted_for(max_ttl_, m.uptime));
+        }
+        l.run_seen = m.run;
+        l.probed = true;
+        l.is = link::state::up;
+        send_kept(c, i);
+        for (auto* w : std::exchange(l.waiting, {})) send(c, i, *w);
+        look_later(c, i, l.session);
+    }
+
+    void look_later(unsigned c, unsigned i, unsigned session) {
+        at(real(look_period, clients_[c].ppm), [this, c, i, session] {
+            if (clients_[c].links[i].session != session || done_) return;
+            on_client(c, [this, c, i, session] {
+                auto& l = clients_[c].links[i];
+                if (l.session != session || !l.probed) return;
+                if (l.is == link::state::up && !std::exchange(l.asking, true)) {
+                    send(c, i, messages_.emplace_back(message{.why = ask::look, .sent = local(c)}));
+                }
+                look_later(c, i, session);
+            });
+        });
+    }
+
+    void on_time_told(unsigned c, unsigned i, message const& m) {
+        auto& l = clients_[c].links[i];
+        auto const received = local(c);
+        // For longer than the guard allows drift to go on.
+        if (l.looked && received - l.looked_from > max_ttl_) l.absent = true;
+        auto const jumped = l.clock.told(m.sent, received, m.shown);
+        if (received - m.sent > std::chrono::seconds(5)) ++seen_.slow_looks;
+        auto const offset_then = m.shown - duration(stretched(m.executed, instances_[i].ppm));
+        if (jumped > duration::zero()) {
+            ++seen_.alarms;
+            if (setup_.slow && !l.absent) fail("alarm", "a clock that never jumped is said to have");
+            l.known_until = m.executed;
+            l.absent = false;
+            if (Guards::heeds_jumps()) doubt(c, i, max_ttl_);
+        } else if (l.looked) {
+            // What the two looks leave open, and what drift may have added or taken meanwhile.
+            auto const between_looks = received - l.looked_from;
+            auto const open = (l.looked_to - l.looked_from) + (received - m.sent) +
+                              protocol::redlock_rules::drift(std::min<duration>(between_looks, max_ttl_)) +
+                              between_looks / 100;
+            if (offset_then - l.offset_seen > open) fail("notice", "a jump was looked at and not seen");
+        }
+        l.looked = true;
+        l.looked_from = m.sent;
+        l.looked_to = received;
+        l.offset_seen = offset_then;
+    }
+
+    /// Whether it has jumped, unknown to the client, when keys existed that may have been there at `when`.
+    bool jumped_unknown(unsigned c, unsigned i, true_time when) const {
+        auto const known = clients_[c].links[i].known_until;
+        auto const& jumps = instances_[i].jumps;
+        return std::any_of(jumps.begin(), jumps.end(), [&](true_time j) {
+            return j > known && j <= when && j > when - (max_ttl_ + max_ttl_ / 100).count();
+        });
+    }
+    bool knows_all(unsigned c) const {
+        for (unsigned i = 0; i < instances_.size(); ++i) {
+            if (jumped_unknown(c, i, now_)) return false;
+        }
+        return true;
+    }
+
+    //
+    // An instance
+    //
+
+    void set(instance& it, content what) {
+        what.since = now_;
+        it.has = what;
+        it.had.push_back(what);
+        // One of them is older than what can be lost.
+        while (it.had.size() > 1 && it.had[1].since <= now_ - 1'000'000'000) it.had.pop_front();
+    }
+
+    void expire(instance& it) const {
+        if (it.has.holder >= 0 && wall(it) >= it.has.expires) it.has.holder = -1;
+    }
+
+    void execute(unsigned i, message& m) {
+        auto& it = instances_[i];
+        m.executed = now_;
+        if (m.why != ask::vote) {
+            m.shown = wall(it);
+            m.run = it.run;
+            m.durable = it.keeps == kind::always;
+            m.uptime = duration(now_ - it.started) + it.set_after_start;
+            return;
+        }
+        expire(it);
+        auto const& t = tenures_[m.tenure];
+        auto const ours = it.has.holder == static_cast<int>(m.tenure);
+        content const all_new{0, static_cast<int>(m.tenure), wall(it) + clients_[t.client].ttl};
+        switch (m.what) {
+        case command::acquire:
+        case command::heal:
+            m.said = it.has.holder >= 0 ? verdict::no : verdict::yes;
+            if (m.said == verdict::yes) set(it, all_new);
+            return;
+        case command::extend:
+            m.said = ours ? verdict::yes : verdict::no;
+            if (ours) set(it, all_new);
+            return;
+        case command::release:
+            m.said = ours ? verdict::yes : verdict::no;
+            if (ours) set(it, {});
+            return;
+        case command::contend:
+        case command::raise:
+        case command::inspect:
+            break;
+        }
+        m.said = verdict::refused;
+    }
+
+    //
+    // A client
+    //
+
+    instance_set reachable(unsigned c) const {
+        instance_set there;
+        for (unsigned i = 0; i < instances_.size(); ++i) {
+            if (clients_[c].links[i].available()) there.insert(i);
+        }
+        return there;
+    }
+
+    instance_set voters(unsigned c) {
+        auto there = reachable(c);
+        for (unsigned i = 0; i < instances_.size(); ++i) {
+            if (!there.contains(i) || !doubted(c, i)) continue;
+            ++seen_.left_out;
+            there.erase(i);
+        }
+        return there;
+    }
+
+    void start_acquire(unsigned c) {
+        if (now_ > horizon_ && !last_) return;
+        auto& me = clients_[c];
+        auto const t = static_cast<unsigned>(tenures_.size());
+        tenures_.push_back({c, {static_cast<unsigned>(instances_.size()), me.ttl, me.watched}});
+        auto& state = tenures_.back();
+        me.current = static_cast<int>(t);
+        state.began = local(c);
+        state.asked = now_;
+        state.knew_all = knows_all(c);
+        if (state.knew_all) ++seen_.known_all;
+        apply(t, state.machine.acquire(local(c), voters(c)));
+    }
+
+    void tell(message const& m, unsigned i, verdict v) {
+        auto& state = tenures_[m.tenure];
+        auto const c = state.client;
+        if (m.what == command::acquire && v == verdict::yes) {
+            if (doubted(c, i) && !Guards::counts_what_arrives()) {
+                ++seen_.uncounted;
+                v = verdict::unknown;
+            } else if (!Guards::counts_grant(local(c) - state.began, shortest_)) {
+                v = verdict::unknown;
+            } else if (jumped_unknown(c, i, m.executed)) {
+                state.blind.insert(i);
+            }
+        }
+        if (m.what == command::heal && v == verdict::yes) state.healed.insert(i);
+        if (m.what == command::extend && v == verdict::yes) {
+            if (doubted(c, i) && !Guards::counts_extensions()) v = verdict::unknown;
+            if (std::exchange(state.round, m.round) != m.round) state.extended = {};
+            if (v == verdict::yes) state.extended.insert(i);
+        }
+        auto const was_held = state.machine.where() == phase::held;
+        auto const deadline = state.machine.deadline();
+        auto const step = state.machine.answer(m.what, m.round, i, v, local(c));
+        if (step.what == event::extended) {
+            instance_set in_doubt;
+            state.extended.for_each([&](unsigned x) {
+                if (doubted(c, x)) in_doubt.insert(x);
+            });
+            if ((state.extended - in_doubt).size() < quorum()) ++seen_.kept_by_doubted;
+            if ((state.extended - (in_doubt & state.healed)).size() < quorum()) ++seen_.kept_by_healed;
+            if (!was_held || local(c) >= deadline) fail("S1", "a lease that had run out was brought back");
+        }
+        apply(m.tenure, step);
+    }
+
+    void apply(unsigned t, protocol::step const& s) {
+        auto& state = tenures_[t];
+        s.acquire.for_each([&](unsigned i) { submit(t, i, command::acquire, 0); });
+        s.extend.for_each([&](unsigned i) { submit(t, i, command::extend, state.machine.round_number()); });
+        s.heal.for_each([&](unsigned i) {
+            ++seen_.healed;
+            submit(t, i, command::heal, 0);
+        });
+        s.release.for_each([&](unsigned i) { submit(t, i, command::release, 0); });
+        switch (s.what) {
+        case event::won:
+            on_won(t);
+            break;
+        case event::contended:
+            ++seen_.contended;
+            on_failed(t);
+            break;
+        case event::no_quorum:
+            ++seen_.no_quorum;
+            on_failed(t);
+            break;
+        case event::expired:
+        case event::cancelled:
+            on_failed(t);
+            break;
+        case event::extended:
+            ++seen_.extended;
+            break;
+        case event::lost:
+            if (state.over) break;
+            ++seen_.lost;
+            if (state.machine.where() == phase::ending) break;
+            state.over = true;
+            next(state.client);
+            break;
+        case event::ended:
+            if (!std::exchange(state.over, true)) next(state.client);
+            break;
+        case event::released:
+            ++seen_.released;
+            break;
+        case event::none:
+        case event::renewal_due:
+        case event::arbiter_won:
+        case event::arbiter_refused:
+        case event::arbiter_failed:
+        case event::extension_failed:
+        case event::release_unconfirmed:
+            break;
+        }
+        arm(state.client);
+    }
+
+    void on_won(unsigned t) {
+        ++seen_.won;
+        auto& state = tenures_[t];
+        auto const c = state.client;
+        state.won_blind = !(state.machine.votes().yes() & state.blind).empty();
+        for (auto const& other : clients_) {
+            if (other.current >= 0 && other.current != static_cast<int>(t)) {
+                check_overlap(state, tenures_[static_cast<unsigned>(other.current)]);
+            }
+        }
+        auto const beside = instance_set::first(static_cast<unsigned>(instances_.size())) - voters(c);
+        if (!beside.empty()) ++seen_.won_beside;
+        if (last_) return on_last_try(t, true);
+        auto const hold = one_in(2) ? some(max_ttl_ * 2) : some(max_ttl_ / 8);
+        if (one_in(3))
+            at(some(clients_[c].ttl / 2), [this, c, t] { on_client(c, [this, t] { extend(t); }); });
+        at(hold, [this, c, t] { on_client(c, [this, t] { release(t); }); });
+    }
+
+    void check_overlap(tenure_state const& mine, tenure_state const& other) {
+        if (!held(other)) return;
+        auto const undisturbed = [this](tenure_state const& t) {
+            return t.knew_all && (!last_jump_ || *last_jump_ < t.asked);
+        };
+        if (!last_jump_) return fail("S1", "two leases are valid at once");
+        if (undisturbed(mine) || undisturbed(other)) {
+            return fail("S1", "beside a lease whose client knew of all jumps another is valid");
+        }
+        if (!mine.won_blind && !other.won_blind) {
+            return fail("S1", "two leases are valid at once, and none was granted after an unknown jump");
+        }
+        ++seen_.blind_overlaps;
+    }
+
+    void on_failed(unsigned t) {
+        tenures_[t].over = true;
+        if (last_) return on_last_try(t, false);
+        next(tenures_[t].client);
+    }
+
+    void extend(unsigned t) {
+        auto& state = tenures_[t];
+        if (state.over || state.machine.where() != phase::held || state.machine.extending()) return;
+        begin_extension(t);
+    }
+
+    void begin_extension(unsigned t) {
+        auto& state = tenures_[t];
+        apply(t, state.machine.extend(local(state.client), reachable(state.client)));
+    }
+
+    void release(unsigned t) {
+        auto& state = tenures_[t];
+        if (state.over) return;
+        state.over = true;
+        apply(t, state.machine.release(local(state.client), reachable(state.client)));
+        next(state.client);
+    }
+
+    void next(unsigned c) {
+        clients_[c].current = -1;
+        at(1 + some(one_in(2) ? max_ttl_ / 50 : max_ttl_ / 8),
+           [this, c] { on_client(c, [this, c] { start_acquire(c); }); });
+    }
+
+    // One timer, for what the machine says.
+    void arm(unsigned c) {
+        auto& me = clients_[c];
+        auto const timer = ++me.timer;
+        if (me.current < 0) return;
+        auto const t = static_cast<unsigned>(me.current);
+        if (tenures_[t].over) return;
+        auto const wake = tenures_[t].machine.wake();
+        if (!wake) return;
+        at(real(std::max(*wake - local(c), duration(0)), me.ppm), [this, c, t, timer] {
+            if (clients_[c].timer != timer) return;
+            on_client(c, [this, c, t, timer] {
+                if (clients_[c].timer == timer) on_time(c, t);
+            });
+        });
+    }
+
+    void on_time(unsigned c, unsigned t) {
+        auto& state = tenures_[t];
+        auto const step = state.machine.time(local(c));
+        if (step.what == event::renewal_due) return begin_extension(t);
+        apply(t, step);
+    }
+
+    //
+    // When all is quiet: each client asks once, in turn
+    //
+
+    enum class finale : std::uint8_t {
+        all_well,
+        minority_doubted,
+        majority_doubted,
+        well_again
+    };
+
+    /// By then the last event was noticed, and what was begun then is over.
+    true_time until_trusted() const {
+        return (max_ttl_ + max_ttl_ / 50).count() + 2 * look_period.count() + 100 * delay_.count() +
+               2 * timeout_.count();
+    }
+
+    void await_quiet() {
+        // Leases that were won before, and are held for twice the longest ttl, and their keys.
+        auto const quiet = std::max(quiet_at_, horizon_ + 2 * max_ttl_.count()) + until_trusted();
+        if (setup_.slow || setup_.long_rounds || setup_.single) {
+            at(quiet - now_, [this] { done_ = true; });
+            return;
+        }
+        at(quiet - now_, [this] {
+            // On an instance whose clock was set back a key can stay for longer, when its release was lost.
+            if (setup_.jumps)
+                std::for_each(instances_.begin(), instances_.end(), [](auto& i) { i.has = {}; });
+            ask_in_turn(finale::all_well);
+        });
+    }
+
+    void ask_in_turn(finale stage) {
+        last_ = stage;
+        turn_ = 0;
+        take_turn();
+    }
+
+    void take_turn() {
+        if (turn_ < clients_.size()) return start_acquire(turn_);
+        auto const n = static_cast<unsigned>(instances_.size());
+        auto const minority = n - quorum();
+        auto const doubts = setup_.observed;
+        switch (*last_) {
+        case finale::all_well:
+            if (!doubts || !setup_.restarts || one_in(2)) break;
+            for (unsigned i = 0; i < minority; ++i) restart(i, 0, kind::nothing);
+            return soon(finale::minority_doubted);
+        case finale::minority_doubted:
+            for (unsigned i = 0; i <= minority; ++i) restart(i, 0, kind::nothing);
+            return soon(finale::majority_doubted);
+        case finale::majority_doubted:
+            at(until_trusted(), [this] { ask_in_turn(finale::well_again); });
+            return;
+        case finale::well_again:
+            break;
+        }
+        done_ = true;
+    }
+
+    void soon(finale stage) {
+        at(50 * delay_.count(), [this, stage] { ask_in_turn(stage); });
+    }
+
+    void on_last_try(unsigned t, bool won) {
+        auto const c = tenures_[t].client;
+        auto const expected = *last_ != finale::majority_doubted;
+        if (won && !expected) fail("live", "a key was had from a majority in quarantine");
+        if (!won && expected) {
+            fail("live", *last_ == finale::minority_doubted
+                             ? "a minority in quarantine made an acquire fail"
+                             : "a free key was not had when all had been quiet for the longest ttl");
+        }
+        auto& state = tenures_[t];
+        if (won) {
+            ++seen_.final_wins;
+            state.machine.votes().yes().for_each([&](unsigned i) {
+                if (doubted(c, i)) fail("live", "a vote in quarantine was counted");
+            });
+            state.over = true;
+            apply(t, state.machine.release(local(c), reachable(c)));
+        } else {
+            ++seen_.final_refusals;
+        }
+        clients_[c].current = -1;
+        ++turn_;
+        at(50 * delay_.count(), [this] { take_turn(); });
+    }
+
+    std::mt19937_64 random_;
+    guards_tally& seen_;
+    guards_setup setup_;
+    duration max_ttl_{}, shortest_{}, timeout_{}, delay_{};
+    true_time warm_ = 0, horizon_ = 0, quiet_at_ = 0;
+    std::vector<instance> instances_;
+    std::vector<client> clients_;
+    std::deque<tenure_state> tenures_;
+    std::deque<message> messages_;
+    std::priority_queue<happening> events_;
+    std::vector<std::function<void()>> whats_; ///< moved about less than if they were in the queue
+    std::vector<std::uint32_t> free_;
+    std::optional<true_time> last_jump_;
+    std::optional<finale> last_;
+    unsigned turn_ = 0;
+    std::uint64_t runs_ = 0;
+    bool done_ = false;
+    true_time now_ = 0;
+    std::uint32_t order_ = 0;
+    std::string violation_;
+};
+
+} // namespace holdfast::test
+
+#endif
