@@ -13,7 +13,7 @@
 #include "protocol/time.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <utility>
 
 namespace holdfast::protocol {
 
@@ -33,10 +33,10 @@ public:
         auto const drift = redlock_rules::drift(std::min<duration>(received - last_, longest_));
         last_ = sent; // it may have read its clock as early as that
         offset_ = now;
-        if (!before) return duration::zero();
-        auto const least = before->least - drift;
-        auto const most = before->most + drift;
-        if (now.least > most) return now.least - before->most;
+        if (!std::exchange(known_, true)) return duration::zero();
+        auto const least = before.least - drift;
+        auto const most = before.most + drift;
+        if (now.least > most) return now.least - before.most;
         // Backwards: keys live longer than they should, which endangers nobody.
         if (now.most < least) return duration::zero();
         offset_ = interval{std::max(now.least, least), std::min(now.most, most)};
@@ -45,11 +45,12 @@ public:
 
 private:
     struct interval {
-        duration least, most;
+        duration least{}, most{};
     };
 
     duration longest_;
-    std::optional<interval> offset_;
+    interval offset_;
+    bool known_ = false;
     time_point last_{}; ///< when the last question was sent
 };
 
