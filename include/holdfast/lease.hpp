@@ -90,8 +90,9 @@ public:
     /// The key on the servers, with the client's prefix. Empty for an empty lease.
     std::string const& key() const noexcept;
 
-    /// Whether the lock is ours now: not released, not lost, and before the deadline. Reads the clock; no
-    /// I/O.
+    /// Whether the lock is ours now: not released, not lost, and before the deadline. A loss is told up to
+    /// min(ttl / 20, 50 ms) ahead of the deadline, and then this is false; nobody else gets the key before the
+    /// deadline all the same. Reads the clock; no I/O.
     bool held() const noexcept { return core_ && !over() && lease_clock::now() < deadline(); }
 
     /// Until when the lock is ours unless it is extended.
@@ -106,14 +107,14 @@ public:
         return left > lease_clock::duration::zero() ? left : lease_clock::duration::zero();
     }
 
-    /// A number that grows with every lease on the key, whoever gets it, where lock_options::fencing is on;
-    /// else 0. Hand it with each request to the resource that the lock protects, which rejects a smaller one
-    /// than it has seen (see fence_gate.hpp), and so whatever comes from a holder that is late. Below 2^63. No
-    /// I/O.
+    /// A number by which the resource that the lock protects can tell who is late, where lock_options::fencing is
+    /// on; else 0. Hand it with each request to the resource, which rejects a smaller one than it has seen (see
+    /// fence_gate.hpp), and so whatever comes from a holder that is late. Below 2^63. No I/O.
     ///
-    /// No two leases on a key have one number, and a lease that begins after another was given has a greater
-    /// one, whatever clocks, pauses and networks do, for as long as the instances keep their counters; the
-    /// assumptions are in doc/safety.md.
+    /// No two leases on a key have one number. A lease that was acquired from the instances has a greater one than
+    /// all that were given before its first request was sent, whatever clocks, pauses and networks do, for as
+    /// long as the instances keep their counters. One that was handed on in this process has the next after its
+    /// predecessor's, and so it may be as late as that one. The assumptions are in doc/safety.md.
     std::uint64_t fence() const noexcept { return core_ ? core_->fence : 0; }
 
     /// Another lease object on this same lease, for another coroutine that works under it. The lease lasts
@@ -152,7 +153,7 @@ public:
     /// @par Errors
     ///   - errc::no_quorum: too few instances answered; the lease goes on to its old deadline, and the
     ///     watchdog tries again.
-    ///   - errc::lease_lost: it had ended, or a majority no longer has our key.
+    ///   - errc::lease_lost: it had ended, or its loss was due to be told, or a majority no longer has our key.
     ///   - errc::lease_released, errc::shut_down, errc::cancelled.
     /// @par Cancellation  total, partial, terminal: completes with errc::cancelled. The request may have been
     ///     sent, and if it wins, the deadline moves all the same.
@@ -161,8 +162,9 @@ public:
         return asio::async_initiate<Token, void(error)>(detail::initiate_extend{{checked()}}, token);
     }
 
-    /// Waits for the lease to be lost. Told no later than the deadline, by a timer that waits for no server;
-    /// at once, when a majority of the instances is found to have our key no longer.
+    /// Waits for the lease to be lost. Told no later than the deadline, by a timer that waits for no server; the
+    /// key is let go of at the deadline, so until then a try_acquire() in this process finds it held. Told at once,
+    /// when a majority of the instances is found to have our key no longer.
     ///
     /// @par Handler signature  `void(error)`; no error means that the lease is lost.
     /// @par Errors  errc::lease_released: it was released before it could be lost. errc::cancelled.

@@ -23,7 +23,8 @@ inline constexpr unsigned max_handoff_limit = 65'535;
 /// What a client makes of an instance that has restarted. Redlock assumes that an instance keeps a key for its
 /// ttl; one that restarts forgets what was not on its disk, and could grant to one what another holds. A server
 /// with `appendonly yes` and `appendfsync always`, before and after, forgets nothing and is not meant here. It is
-/// asked whether it is one when the client connects, so do not change that while it runs.
+/// asked whether it is one when the client connects (CONFIG GET; who may not ask is taken to be told no), so do not
+/// change that while it runs.
 enum class restart_guard : std::uint8_t {
     off,      ///< it votes at once
     observed, ///< after a restart in the client's life its votes do not count for client_options::max_ttl
@@ -48,10 +49,10 @@ struct client_options {
     restart_guard on_restart = restart_guard::observed;
     /// Whether the instances are asked for their time about every second. One whose clock has jumped ahead has
     /// expired keys too early; its votes do not count for max_ttl from when it is noticed. In the second until
-    /// then two may hold a lock, if it is a majority whose clocks jump.
+    /// then two may hold a lock. One that does not let us ask (TIME) is not watched.
     bool watch_clocks = true;
-    /// How long an instance remembers the fence of a key that nobody locks; one value for all clients. After
-    /// that the clients' clocks must be right for fences to grow. max_ttl to 366 days.
+    /// How long an instance remembers a key's fence: at least half of this after the last lease. After that the
+    /// clients' clocks must be right for fences to grow. One value for all clients. max_ttl to 366 days.
     std::chrono::milliseconds fence_ttl{24 * 3'600'000};
     /// How many releases are kept for an instance that cannot be reached; older ones are left to their ttl.
     /// At least 1.
@@ -72,7 +73,8 @@ struct client_options {
 /// How a lock behaves. Trivially destructible, for the same reason.
 struct lock_options {
     /// How long the key lives on the servers without renewal: the longest that a crashed holder can keep
-    /// others out. A lease that a holder of this process handed on keeps that one's ttl, if that is longer.
+    /// others out. Choose more than twice client_options::instance_timeout of any client: what is promised after
+    /// restarts of instances rests on no acquire lasting longer than another's ttl. A lease that a holder of this process handed on keeps that one's ttl, if that is longer.
     /// min_ttl to client_options::max_ttl.
     std::chrono::milliseconds ttl{10'000};
     /// The longest pause before a waiter tries again where it has to guess: after a split vote, and on servers
@@ -81,16 +83,18 @@ struct lock_options {
     /// Whether the lease is extended, at least every ttl / 3, for as long as it lives. If not, it ends at its
     /// first deadline unless extend() is called.
     bool watchdog = true;
-    /// Whether leases have a fence(): a number that grows with every lease on the key. Costs the servers a
-    /// script in the place of a SET. Needs the right to run scripts and to use the key `{key}:fence`, or
-    /// `key:fence` where the key has a hash tag of its own; the two keys must not be locks themselves.
+    /// Whether leases have a fence(), a number by which a resource tells who is late. Costs the servers a script
+    /// in the place of a SET. Needs the right to run scripts and to use the key `{key}:fence`, or `key:fence`
+    /// where the key has a hash tag of its own; the two keys must not be locks themselves. Without the right to
+    /// TIME, instances that have counted differently agree one round trip later.
     bool fencing = false;
     /// When a lease ends at the latest, counted from when it was given, whatever is done to extend it: so that
     /// a holder that hangs does not hold for ever. Its holder is told as of any loss. Zero: no limit. Else
     /// min_ttl or more.
     std::chrono::milliseconds max_hold{0};
-    /// How long before the deadline client::run() cancels a section whose lease cannot be kept. Negative: a
-    /// tenth of the ttl. Up to a third of the ttl, as renewals begin when that much has passed.
+    /// How long before the deadline client::run() cancels a section whose lease cannot be kept. Negative: a tenth
+    /// of the ttl, or of max_hold if that is shorter. Up to a third of the ttl, as renewals begin when that much
+    /// has passed, and up to half of max_hold.
     std::chrono::milliseconds grace{-1};
     /// How many leases one ownership of the key on the servers may serve: a lease that is released goes to the
     /// next waiter of this process in memory, until the limit is reached and other processes get their turn.

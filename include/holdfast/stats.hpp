@@ -12,20 +12,20 @@ namespace holdfast {
 
 /// What a client has done since it was made.
 struct stats {
-    std::uint64_t acquired = 0;         ///< leases given out
-    std::uint64_t acquire_failed = 0;   ///< acquires that ended with an error
-    std::uint64_t rounds = 0;           ///< rounds of SET that were sent, won or not
-    std::uint64_t released = 0;         ///< leases released before they ended
-    std::uint64_t renewals = 0;         ///< extensions that won, by the watchdog or by extend()
-    std::uint64_t renewals_failed = 0;  ///< extensions that did not
-    std::uint64_t lost = 0;             ///< leases that ended without having been released
-    std::uint64_t handoffs = 0;         ///< leases that came from a holder of this process, without I/O
-    std::uint64_t pushes = 0;           ///< wake-ups of a waiting queue by an instance
-    std::uint64_t wasted_wakeups = 0;   ///< tries after such a wake-up that found the key taken
-    std::uint64_t split_votes = 0;      ///< rounds in which contenders kept each other from a quorum
-    std::uint64_t raises = 0;           ///< rounds more for a fence, where instances had counted differently
-    std::uint64_t commands = 0;         ///< commands sent to the instances
-    std::uint64_t batches = 0;          ///< pipelines they travelled in
+    std::uint64_t acquired = 0;        ///< leases given out
+    std::uint64_t acquire_failed = 0;  ///< acquires that ended with an error
+    std::uint64_t rounds = 0;          ///< rounds of SET that were sent, won or not
+    std::uint64_t released = 0;        ///< leases released before they ended
+    std::uint64_t renewals = 0;        ///< extensions that won, by the watchdog or by extend()
+    std::uint64_t renewals_failed = 0; ///< extensions that did not
+    std::uint64_t lost = 0;            ///< leases that ended without having been released
+    std::uint64_t handoffs = 0;        ///< leases that came from a holder of this process, without I/O
+    std::uint64_t pushes = 0;          ///< wake-ups of a waiting queue by an instance
+    std::uint64_t wasted_wakeups = 0;  ///< tries after such a wake-up that found the key taken
+    std::uint64_t split_votes = 0;     ///< rounds in which contenders kept each other from a quorum
+    std::uint64_t raises = 0;   ///< questions more for a fence, where instances had counted differently
+    std::uint64_t commands = 0; ///< commands sent to the instances
+    std::uint64_t batches = 0;  ///< pipelines they travelled in
     std::uint64_t releases_dropped = 0; ///< releases for an unreachable instance that were left to the ttl
     std::uint64_t held = 0;             ///< leases alive now
     std::uint64_t pending = 0;          ///< acquires under way now

@@ -59,6 +59,7 @@ public:
         : configured_(configured)
         , ttl_(ttl)
         , period_(period)
+        , margin_(loss_margin(ttl))
         , watched_(watched) {}
     basic_tenure(unsigned configured, duration ttl, bool watched)
         : basic_tenure(configured, ttl, watched, renewal_period(ttl)) {}
@@ -193,11 +194,12 @@ public:
         return std::nullopt;
     }
 
-    /// A lease begins, the first or after another one: whether time() asks for renewals, and until when it may
+    /// A lease begins, the first or after another one: whether time() asks for renewals, and for how long it may
     /// last whatever is done.
-    void begin_lease(bool watched, time_point limit = time_point::max()) {
+    void begin_lease(bool watched, time_point now = {}, duration longest = duration::max()) {
         watched_ = watched;
-        limit_ = limit;
+        limit_ = longest < time_point::max() - now ? now + longest : time_point::max();
+        margin_ = loss_margin(std::min(ttl_, longest));
         phase_ = phase::held;
     }
     /// No more renewals for this lease.
@@ -223,6 +225,8 @@ public:
     }
     /// Of the lease.
     time_point deadline() const { return std::min(deadline_, limit_); }
+    /// How much before it the holder hears of a loss.
+    duration margin() const { return margin_; }
     /// Of the keys: until then leases may follow one another.
     time_point valid_until() const { return deadline_; }
     duration ttl() const { return ttl_; }
@@ -387,7 +391,7 @@ private:
         return lose(now);
     }
 
-    time_point loss_time() const { return deadline() - loss_margin(ttl_); }
+    time_point loss_time() const { return deadline() - margin_; }
     bool renews() const { return watched_ && !extending_ && deadline_ < limit_; }
 
     /// The holder is told. The key stays until the deadline that he knew: he may have begun what ends by then.
@@ -431,6 +435,7 @@ private:
     duration ttl_, period_;
     time_point sent_{}, deadline_{}, renewal_{};
     time_point limit_ = time_point::max();
+    duration margin_;
     phase phase_ = phase::acquiring;
     bool watched_;
     bool fenced_ = false;

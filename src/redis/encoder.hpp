@@ -53,7 +53,7 @@ inline constexpr std::string_view fenced_acquire_script =
 inline constexpr std::string_view raise_script =
     "if redis.call('get',KEYS[1])~=ARGV[1] then return 0 end "
     "local n=tonumber(redis.call('get',KEYS[2]) or 0) "
-    "if not n or n<tonumber(ARGV[2]) then redis.call('set',KEYS[2],ARGV[2],'px',ARGV[3]) "
+    "if not n or not (n>=tonumber(ARGV[2])) then redis.call('set',KEYS[2],ARGV[2],'px',ARGV[3]) "
     "else redis.call('pexpire',KEYS[2],ARGV[3]) end return 1";
 
 /// Where an instance counts the tenures of a key: a key of its own, in the same slot of a Cluster. (A key that

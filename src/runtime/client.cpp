@@ -120,7 +120,9 @@ lock client::make_lock(std::string_view key, lock_options const& options) const 
     check_range("ttl", options.ttl, min_ttl, engine_->max_ttl());
     check_range("retry_delay", options.retry_delay, 1ms, 60s);
     if (options.max_hold != 0ms) check_range("max_hold", options.max_hold, min_ttl, 366 * 24h);
-    if (options.grace >= 0ms) check_range("grace", options.grace, 0ms, options.ttl / 3);
+    auto const longest_grace =
+        options.max_hold == 0ms ? options.ttl / 3 : std::min(options.ttl / 3, options.max_hold / 2);
+    if (options.grace >= 0ms) check_range("grace", options.grace, 0ms, longest_grace);
     check_range("handoff_time", options.handoff_time, 0ms, 60s);
     if (options.handoff_limit == 0 || options.handoff_limit > max_handoff_limit) {
         reject(errc::invalid_options, "handoff_limit is " + std::to_string(options.handoff_limit) +

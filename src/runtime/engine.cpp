@@ -75,9 +75,10 @@ bool holding::still_wants(protocol::command c) const noexcept {
     case command::extend:
     case command::heal:
         return machine.where() == phase::held;
+    case command::raise: // sets no key
+        return machine.where() == phase::acquiring || machine.where() == phase::held;
     case command::acquire:
     case command::contend:
-    case command::raise:
     case command::inspect:
         break;
     }
@@ -553,7 +554,7 @@ void engine::answer_for_those_that_went() {
 // A lease may last for longer than the instances keep the counters of a key that nobody locks.
 void engine::keep_counters(holding& h) {
     auto const now = time();
-    if (!h.machine.fenced() || now - h.counted < fence_ttl_ / 2) return;
+    if (!h.machine.fenced() || now - h.counted < fence_ttl_ / 4) return;
     h.counted = now;
     send(h, protocol::command::raise, h.machine.maybe_held() & reachable(), 0);
 }
@@ -642,7 +643,10 @@ void engine::close(lease_state& l, lease_state::end as) {
     l.tenure->lease = nullptr;
     l.tenure.reset();
     // Not destroyed here: it is the user's, and may do anything.
-    if (l.wanted) retired_.push_back(std::move(l.wanted));
+    if (l.wanted) {
+        retired_.push_back(std::move(l.wanted));
+        want_turn();
+    }
     held_.erase(held_.iterator_to(l));
     counters_.held.fetch_sub(1, std::memory_order_relaxed);
     if (as == lease_state::end::lost) counters_.lost.fetch_add(1, std::memory_order_relaxed);
@@ -710,7 +714,7 @@ void engine::start_lost(operation& op) {
     op.watched_lease = &l;
     // Who waits for a loss does not hold: the lease may go, and that ends the wait.
     op.lease = {};
-    if (op.limit.time > protocol::loss_margin(l.tenure->machine.ttl())) wait_for_end(op, time());
+    if (op.limit.time > l.tenure->machine.margin()) wait_for_end(op, time());
 }
 
 // Until the deadline is near. It moves; one timer that looks again is less work than to move with it.

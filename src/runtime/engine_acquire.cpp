@@ -387,9 +387,9 @@ void engine::grant(operation& op, holding& h) {
     l.lock = op.lock;
     l.ended = lease_state::end::none;
     l.over.store(false, std::memory_order_relaxed);
-    auto const longest = op.lock->options.max_hold;
-    h.machine.begin_lease(op.watched, longest.count() == 0 ? lease_clock::time_point::max()
-                                                           : lease_clock::now() + longest);
+    protocol::duration const longest = op.lock->options.max_hold;
+    h.machine.begin_lease(op.watched, lease_clock::now(),
+                          longest.count() == 0 ? protocol::duration::max() : longest);
     l.deadline.store(h.machine.deadline(), std::memory_order_release);
     l.fence = op.fenced ? protocol::fence_of(h.machine.number(), h.queue->machine.handoffs()) : 0;
     l.shares.store(1, std::memory_order_relaxed);

@@ -30,7 +30,6 @@ public:
 
     boost::intrusive_ptr<holding> tenure;          ///< what it is a lease of, until it ends
     operation_list waiters;                        ///< extend and lost
-    lease_clock::time_point limit{};               ///< lock_options::max_hold
     std::unique_ptr<std::function<bool()>> wanted; ///< asked before each renewal
     end ended = end::none;
 };

@@ -535,7 +535,7 @@ BOOST_AUTO_TEST_CASE(whoever_waits_gets_the_lock_at_the_limit) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_section_ends_at_the_limit) {
+void check_section_with_limit(std::chrono::milliseconds grace) {
     fleet servers(3);
     party p(servers);
     auto signalled = false, held = false, done = false;
@@ -549,7 +549,7 @@ BOOST_AUTO_TEST_CASE(a_section_ends_at_the_limit) {
         held = l.held();
         throw system_error(again.code());
     };
-    p.locks.run("k", {.ttl = 60s, .max_hold = 1s, .grace = 500ms}, body, [&](std::exception_ptr e) {
+    p.locks.run("k", {.ttl = 60s, .max_hold = 1s, .grace = grace}, body, [&](std::exception_ptr e) {
         thrown = e;
         done = true;
     });
@@ -560,6 +560,11 @@ BOOST_AUTO_TEST_CASE(a_section_ends_at_the_limit) {
     BOOST_CHECK_EXCEPTION(std::rethrow_exception(thrown), system_error,
                           [](system_error const& e) { return e.code() == errc::lease_lost; });
     BOOST_TEST(p.sees(servers, "k", false));
+}
+
+BOOST_AUTO_TEST_CASE(a_section_ends_at_the_limit) {
+    check_section_with_limit(500ms);
+    check_section_with_limit(-1ms); // by default: a tenth of the limit, and not of the ttl
 }
 
 BOOST_AUTO_TEST_CASE(a_limit_out_of_its_range_is_rejected) {

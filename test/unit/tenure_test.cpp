@@ -1006,7 +1006,7 @@ BOOST_AUTO_TEST_CASE(an_answer_that_comes_after_the_loss_was_told_brings_nothing
 
 BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_and_leaves_the_keys_to_another) {
     auto m = held();
-    m.begin_lease(true, at(5s));
+    m.begin_lease(true, at(0s), 5s);
     BOOST_TEST((m.deadline() == at(5s)));
     BOOST_TEST((m.valid_until() == at(valid)));
     BOOST_TEST((m.wake() == at(5s - 50ms))); // nothing is renewed that is long enough
@@ -1017,16 +1017,26 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_and_leaves_the_keys_to_another) {
     BOOST_TEST((m.deadline() == at(valid)));
     BOOST_TEST(text(m.time(at(5s))) == "renewal_due");
     auto n = held();
-    n.begin_lease(true, at(5s));
+    n.begin_lease(true, at(0s), 5s);
     n.time(at(5s - 50ms));
     BOOST_TEST(text(n.time(at(5s))) == "ended");
     BOOST_TEST(text(n.abandon()) == "release 012");
     BOOST_TEST(n.where() == phase::over);
 }
 
+BOOST_AUTO_TEST_CASE(a_lease_with_a_short_limit_is_not_lost_at_birth) {
+    auto m = held();
+    m.begin_lease(true, at(1s), 40ms);
+    BOOST_TEST((m.deadline() == at(1s + 40ms)));
+    BOOST_TEST((m.margin() == 2ms));
+    BOOST_TEST((m.wake() == at(1s + 38ms)));
+    m.begin_lease(true); // the next one has a margin of its own
+    BOOST_TEST((m.margin() == 50ms));
+}
+
 BOOST_AUTO_TEST_CASE(a_limit_cannot_be_passed_by_extensions) {
     auto m = held();
-    m.begin_lease(true, at(15s));
+    m.begin_lease(true, at(0s), 15s);
     BOOST_TEST(text(m.extend(at(3s), of("012"))) == "extend 012");
     BOOST_TEST(answer(m, command::extend, 0, yes, 3s) == "nothing");
     BOOST_TEST(answer(m, command::extend, 1, yes, 3s) == "extended");

@@ -22,6 +22,7 @@
 #include <boost/asio/strand.hpp>
 #include <boost/asio/this_coro.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -116,7 +117,9 @@ asio::awaitable<Value, Executor> section(lock on, Body body, std::shared_ptr<sec
     co_await asio::this_coro::reset_cancellation_state(as_terminal);
     auto const executor = co_await asio::this_coro::executor;
     auto const& options = on.options();
-    auto const grace = options.grace.count() < 0 ? options.ttl / 10 : options.grace;
+    auto const longest =
+        options.max_hold.count() == 0 ? options.ttl : std::min(options.ttl, options.max_hold);
+    auto const grace = options.grace.count() < 0 ? longest / 10 : options.grace;
     // Both here, as the one that ends first cancels the other.
     auto const here = asio::bind_executor(executor, asio::deferred);
     auto work = asio::co_spawn(executor, call<Value, Executor>(body, held), here);
