@@ -70,22 +70,18 @@ class [[nodiscard]] lease {
 public:
     lease() noexcept = default;
     /// For the library.
-    explicit lease(detail::lease_ref core) noexcept
-        : core_(std::move(core)) {}
+    explicit lease(detail::lease_ref const& core) noexcept
+        : share_(core ? &core->first : nullptr) {}
+
+    explicit lease(detail::share_ref share) noexcept
+        : share_(std::move(share)) {}
 
     lease(lease&&) noexcept = default;
-    lease& operator=(lease&& other) noexcept {
-        auto last = std::move(other);
-        std::swap(core_, last.core_);
-        std::swap(share_, last.share_);
-        return *this;
-    }
-    ~lease() {
-        if (core_ && !share_ && core_->shared) detail::give_up_first(*core_.get());
-    }
+    lease& operator=(lease&&) noexcept = default;
+    ~lease() = default;
 
     /// Whether there is a lease at all, held or not.
-    explicit operator bool() const noexcept { return static_cast<bool>(core_); }
+    explicit operator bool() const noexcept { return static_cast<bool>(share_); }
 
     /// The key on the servers, with the client's prefix. Empty for an empty lease.
     std::string const& key() const noexcept;
@@ -93,16 +89,16 @@ public:
     /// Whether the lock is ours now: not released, not lost, and before the deadline. A loss is told up to
     /// min(ttl / 20, 50 ms) ahead of the deadline, and then this is false; nobody else gets the key before the
     /// deadline all the same. Reads the clock; no I/O.
-    bool held() const noexcept { return core_ && !over() && lease_clock::now() < deadline(); }
+    bool held() const noexcept { return share_ && !over() && lease_clock::now() < deadline(); }
 
     /// Until when the lock is ours unless it is extended.
     lease_clock::time_point deadline() const noexcept {
-        return core_ ? core_->deadline.load(std::memory_order_acquire) : lease_clock::time_point{};
+        return share_ ? share_->core->deadline.load(std::memory_order_acquire) : lease_clock::time_point{};
     }
 
     /// What is left until the deadline; zero when the lease is over.
     lease_clock::duration remaining() const noexcept {
-        if (!core_ || over()) return lease_clock::duration::zero();
+        if (!share_ || over()) return lease_clock::duration::zero();
         auto const left = deadline() - lease_clock::now();
         return left > lease_clock::duration::zero() ? left : lease_clock::duration::zero();
     }
@@ -115,7 +111,7 @@ public:
     /// all that were given before its first request was sent, whatever clocks, pauses and networks do, for as
     /// long as the instances keep their counters. One that was handed on in this process has the next after its
     /// predecessor's, and so it may be as late as that one. The assumptions are in doc/safety.md.
-    std::uint64_t fence() const noexcept { return core_ ? core_->fence : 0; }
+    std::uint64_t fence() const noexcept { return share_ ? share_->core->fence : 0; }
 
     /// Another lease object on this same lease, for another coroutine that works under it. The lease lasts
     /// until the last of them has been released or destroyed, and that ends an extend() that is under way.
@@ -184,17 +180,15 @@ public:
 
 private:
     bool over() const noexcept {
-        return core_->over.load(std::memory_order_acquire) ||
-               (share_ ? share_->released : core_->first_released).load();
+        return share_->core->over.load(std::memory_order_acquire) || share_->released.load();
     }
 
     detail::lease_ref checked() const {
-        if (!core_) throw_error(errc::lease_released);
-        return core_;
+        if (!share_) throw_error(errc::lease_released);
+        return detail::lease_ref(share_->core);
     }
 
-    detail::lease_ref core_;
-    std::shared_ptr<detail::lease_share> share_; ///< of all but the first
+    detail::share_ref share_;
 };
 
 } // namespace holdfast

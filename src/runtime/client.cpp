@@ -142,16 +142,15 @@ stats client::stats() const {
 
 std::string const& lease::key() const noexcept {
     static std::string const none;
-    return core_ ? core_->lock->key : none;
+    return share_ ? share_->core->lock->key : none;
 }
 
 lease lease::share() const {
-    if (!core_ || (share_ ? share_->released : core_->first_released)) throw_error(errc::lease_released);
-    auto theirs = std::make_shared<detail::lease_share>(core_);
-    core_->shares.fetch_add(1);
-    core_->shared = true;
-    lease another(core_);
-    another.share_ = std::move(theirs);
+    if (!share_ || share_->released) throw_error(errc::lease_released);
+    auto& core = *share_->core;
+    auto another = lease(detail::share_ref(new detail::lease_share(&core)));
+    core.shares.fetch_add(1);
+    core.shared = true;
     return another;
 }
 
@@ -170,8 +169,8 @@ void async_acquire(lock_state_ptr lock, wait_limit limit, acquire_handler handle
     engine.submit(operation::kind::acquire, std::move(lock), limit, {}, std::move(handler));
 }
 
-void async_release(lease_ref lease, std::shared_ptr<lease_share> share, release_handler handler) {
-    auto const again = (share ? share->released : lease->first_released).exchange(true);
+void async_release(lease_ref lease, share_ref share, release_handler handler) {
+    auto const again = share->released.exchange(true);
     if (lease->shared && again) return std::move(handler)(release_result(errc::lease_released));
     if (lease->shared && lease->shares.fetch_sub(1) != 1) {
         auto const lasted = !lease->over && lease_clock::now() < lease->deadline.load();
@@ -206,20 +205,13 @@ bool is_cancellation(std::exception_ptr const& e) noexcept {
     }
 }
 
-namespace {
-
-void give_up(lease_core& core, std::atomic<bool>& released) noexcept {
-    if (!released.exchange(true) && core.shares.fetch_sub(1) == 1) core.lock->engine->give_up(core);
-}
-
-} // namespace
-
-lease_share::~lease_share() {
-    give_up(*core.get(), released);
-}
-
-void give_up_first(lease_core& core) noexcept {
-    give_up(core, core.first_released);
+void end(lease_share& share) noexcept {
+    auto& core = *share.core;
+    if (core.shared && !share.released.exchange(true) && core.shares.fetch_sub(1) == 1) {
+        core.lock->engine->give_up(core);
+    }
+    if (&share != &core.first) delete &share;
+    if (core.handles.fetch_sub(1, std::memory_order_acq_rel) == 1) drop(&core);
 }
 
 void drop(lease_core* core) noexcept {

@@ -394,7 +394,7 @@ void engine::grant(operation& op, holding& h) {
     l.fence = op.fenced ? protocol::fence_of(h.machine.number(), h.queue->machine.handoffs()) : 0;
     l.shares.store(1, std::memory_order_relaxed);
     l.shared.store(false, std::memory_order_relaxed);
-    l.first_released.store(false, std::memory_order_relaxed);
+    l.first.released.store(false, std::memory_order_relaxed);
     h.lease = &l;
     held_.push_back(l);
     counters_.acquired.fetch_add(1, std::memory_order_relaxed);

@@ -39,7 +39,7 @@ struct wait_limit {
 };
 
 void async_acquire(lock_state_ptr, wait_limit, acquire_handler);
-void async_release(lease_ref, std::shared_ptr<lease_share>, release_handler);
+void async_release(lease_ref, share_ref, release_handler);
 void async_extend(lease_ref, error_handler);
 void async_lost(lease_ref, std::chrono::nanoseconds ahead, error_handler);
 void async_shutdown(std::shared_ptr<runtime::engine>, error_handler);
@@ -70,7 +70,7 @@ struct initiate_on_lease {
 };
 
 struct initiate_release : initiate_on_lease {
-    std::shared_ptr<lease_share> share;
+    share_ref share;
 
     template <class Handler>
     void operator()(Handler&& handler) const {

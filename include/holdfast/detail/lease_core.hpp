@@ -10,13 +10,25 @@
 
 namespace holdfast::detail {
 
+struct lease_core;
+
+/// What one lease object has of a lease: a share that it gives up once, when it is released or else when it is
+/// destroyed.
+struct lease_share {
+    explicit lease_share(lease_core* of) noexcept
+        : core(of) {}
+    lease_core* const core;
+    std::atomic<std::uint32_t> references{0};
+    std::atomic<bool> released{false};
+};
+
 /// The part of a lease that its holder reads from any thread. The rest belongs to the client's executor.
 struct lease_core {
     std::atomic<std::uint32_t> handles{0};
-    std::atomic<std::uint32_t> shares{1}; ///< of lease objects, those that have not been released
+    std::atomic<std::uint32_t> shares{1}; ///< that have not been given up
     std::atomic<bool> shared{false};      ///< there have been several
-    std::atomic<bool> first_released{false};
-    std::atomic<bool> over{false}; ///< lost or released
+    std::atomic<bool> over{false};        ///< lost or released
+    lease_share first{this};
     std::uint64_t fence = 0;
     std::atomic<lease_clock::time_point> deadline{};
     lock_state_ptr lock;
@@ -53,20 +65,39 @@ private:
     lease_core* core_ = nullptr;
 };
 
-/// What lease::share() gives another lease object for its own. The first has its own in the core.
-struct lease_share {
-    explicit lease_share(lease_ref of) noexcept
-        : core(std::move(of)) {}
-    lease_share(lease_share const&) = delete;
-    lease_share& operator=(lease_share const&) = delete;
-    ~lease_share();
+/// Nobody refers to it any more.
+void end(lease_share&) noexcept;
 
-    lease_ref const core;
-    std::atomic<bool> released{false};
+/// Counts who refers to a share. As long as anybody does it counts for one handle of its lease.
+class share_ref {
+public:
+    share_ref() = default;
+    explicit share_ref(lease_share* share) noexcept
+        : share_(share) {
+        if (share_ != nullptr && share_->references.fetch_add(1, std::memory_order_relaxed) == 0) {
+            share_->core->handles.fetch_add(1, std::memory_order_relaxed);
+        }
+    }
+    share_ref(share_ref const& other) noexcept
+        : share_ref(other.share_) {}
+    share_ref(share_ref&& other) noexcept
+        : share_(std::exchange(other.share_, nullptr)) {}
+    share_ref& operator=(share_ref other) noexcept {
+        std::swap(share_, other.share_);
+        return *this;
+    }
+    ~share_ref() {
+        if (share_ != nullptr && share_->references.fetch_sub(1, std::memory_order_acq_rel) == 1)
+            end(*share_);
+    }
+
+    lease_core* core() const noexcept { return share_ == nullptr ? nullptr : share_->core; }
+    lease_share* operator->() const noexcept { return share_; }
+    explicit operator bool() const noexcept { return share_ != nullptr; }
+
+private:
+    lease_share* share_ = nullptr;
 };
-
-/// The first of several lease objects is destroyed.
-void give_up_first(lease_core&) noexcept;
 
 } // namespace holdfast::detail
 
