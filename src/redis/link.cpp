@@ -433,6 +433,11 @@ void link::submit(encoder& encoded, exchange_ptr const& who, std::uint32_t round
         if (what == protocol::command::release) keep(who);
         return;
     }
+    // Before it, so that the time is known before its answer counts.
+    if (options_.watch_clocks && probed_ && !asking_time_ && open_->entries.empty() &&
+        lease_clock::now() - time_asked_ >= ping_interval) {
+        ask_time();
+    }
     if (what == protocol::command::contend) {
         add({.who = who, .why = purpose::set, .what = what, .fenced = fenced});
         if (tracking_) add({.why = purpose::caching});
@@ -724,15 +729,11 @@ void link::on_watch() {
         } else {
             next = std::min(next, sent_.front()->since + timeout);
         }
-    } else if (probed_ && quiet_ && !options_.watch_clocks) {
+    } else if (probed_ && quiet_ && options_.watch_clocks && !asking_time_) {
+        ask_time(); // as good as a ping
+    } else if (probed_ && quiet_) {
         open_->request.push("PING");
         add({.why = purpose::ping});
-    }
-    // It is as good as a ping.
-    auto const unasked = lease_clock::now() - time_asked_;
-    if (options_.watch_clocks && state_ == instance_state::up && !asking_time_ &&
-        unasked >= ping_interval - std::chrono::milliseconds(1)) {
-        ask_time();
     }
     if (state_ == instance_state::connecting && !open_->entries.empty()) {
         if (now - open_->since >= timeout) {
