@@ -372,8 +372,8 @@ void link::ask_time() {
 
 void link::begin_quarantine(std::string why) {
     quarantine_.begin(lease_clock::now(), options_.max_ttl);
-    quarantine_reason_ =
-        std::move(why) + "; its votes do not count for " + std::to_string(options_.max_ttl.count()) + " ms";
+    quarantine_reason_ = std::move(why) + "; its votes do not count for max_ttl, " +
+                         std::to_string(options_.max_ttl.count()) + " ms";
     {
         std::lock_guard const lock(status_mutex_);
         status_.quarantined_until = quarantine_.until();
@@ -531,7 +531,7 @@ void link::on_part(batch& b, std::string_view value) {
         auto const jumped = clock_.told(time_asked_, lease_clock::now(), shown);
         if (jumped == protocol::duration::zero()) return;
         begin_quarantine("its clock has jumped ahead by " +
-                         std::to_string(duration_cast<milliseconds>(jumped).count()) + " ms");
+                         std::to_string(duration_cast<milliseconds>(jumped).count()) + " ms (watch_clocks)");
     }
 }
 
@@ -683,7 +683,7 @@ void link::on_probe_reply(entry const& e, int type, std::string_view value) {
     }
     if (restarts_.connected(identity_, info->logs_writes && logs_each_write_)) {
         begin_quarantine("up for " + std::to_string(info->uptime) +
-                         " s, without each write on disk: it may have forgotten locks");
+                         " s, without each write on disk: it may have forgotten locks (on_restart)");
     }
     came_up();
 }

@@ -211,7 +211,7 @@ void end(lease_share& share) noexcept {
         core.lock->engine->give_up(core);
     }
     if (&share != &core.first) delete &share;
-    if (core.handles.fetch_sub(1, std::memory_order_acq_rel) == 1) drop(&core);
+    intrusive_ptr_release(&core);
 }
 
 void drop(lease_core* core) noexcept {

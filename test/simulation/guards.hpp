@@ -23,6 +23,8 @@
 #include "protocol/restart_guard.hpp"
 #include "protocol/tenure.hpp"
 
+#include "simulation/timeline.hpp"
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -31,8 +33,6 @@
 #include <functional>
 #include <limits>
 #include <optional>
-#include <queue>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -90,10 +90,10 @@ struct guards_setup {
 };
 
 template <class Guards>
-class guarded_world {
+class guarded_world : timeline {
 public:
     guarded_world(std::uint64_t seed, guards_tally& seen, guards_setup const& setup)
-        : random_(seed)
+        : timeline(seed)
         , seen_(seen)
         , setup_(setup) {
         static constexpr std::array sizes{1U, 2U, 3U, 3U, 3U, 4U, 5U, 5U, 7U};
@@ -140,38 +140,21 @@ public:
 
     /// The property that was violated and how, or nothing.
     std::string run() {
-        while (!events_.empty() && violation_.empty() && !done_) {
-            auto const next = events_.top();
-            events_.pop();
-            now_ = next.when;
-            auto const what = std::move(whats_[next.what]);
-            free_.push_back(next.what);
-            what();
+        while (!done_ && happens()) {
         }
-        if (violation_.empty() && !done_) fail("live", "the schedule ended before it was done");
-        return violation_;
+        if (violation().empty() && !done_) fail("live", "the schedule ended before it was done");
+        return violation();
     }
 
 private:
-    using true_time = std::int64_t; // nanoseconds
     using phase = protocol::tenure::phase;
 
-    /// Half the drift allowance of 1 %, on either side, less a bit.
-    static constexpr std::int64_t max_ppm = 4'500;
     static constexpr duration look_period = std::chrono::seconds(1);
 
     enum class kind : std::uint8_t {
         nothing, ///< persistence is off
         everysec,
         always
-    };
-
-    struct happening {
-        true_time when;
-        std::uint32_t order, what; ///< the place in whats_
-        bool operator<(happening const& other) const {
-            return std::pair(when, order) > std::pair(other.when, other.order);
-        }
     };
 
     struct tenure_state {
@@ -241,13 +224,11 @@ private:
         bool available() const { return is == state::up || is == state::connecting; }
     };
 
-    struct client {
+    struct client : process {
         std::int64_t ppm = 0;
         duration ttl{};
         bool watched = true, alive = false;
         std::vector<link> links;
-        true_time paused_until = 0;
-        std::deque<std::function<void()>> deferred; ///< until it goes on
         int current = -1;
         std::uint64_t timer = 0;
     };
@@ -275,14 +256,6 @@ private:
     // Chance and time
     //
 
-    std::uint64_t below(std::uint64_t n) { return random_() % n; }
-    std::int64_t between(std::int64_t a, std::int64_t b) {
-        return a + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(b - a + 1)));
-    }
-    bool one_in(std::uint64_t n) { return below(n) == 0; }
-    true_time some(duration d) {
-        return static_cast<true_time>(below(static_cast<std::uint64_t>(d.count()) + 1));
-    }
     /// Mostly about delay_, now and then far more.
     true_time travel() {
         if (setup_.slow && one_in(20)) return some(std::chrono::seconds(10));
@@ -290,58 +263,19 @@ private:
     }
     kind any_kind() { return std::array{kind::nothing, kind::everysec, kind::always}[below(3)]; }
 
-    void at(true_time after, std::function<void()> what) {
-        if (free_.empty()) {
-            free_.push_back(static_cast<std::uint32_t>(whats_.size()));
-            whats_.emplace_back();
-        }
-        auto const place = free_.back();
-        free_.pop_back();
-        whats_[place] = std::move(what);
-        events_.push({now_ + after, ++order_, place});
-    }
-    /// In the client's process: when that runs, in the order in which things came.
-    void on_client(unsigned c, std::function<void()> what) {
-        auto& me = clients_[c];
-        if (now_ >= me.paused_until && me.deferred.empty()) return what();
-        me.deferred.push_back(std::move(what));
-        if (me.deferred.size() == 1) at(me.paused_until - now_, [this, c] { resume(c); });
-    }
-    void resume(unsigned c) {
-        auto& me = clients_[c];
-        if (now_ < me.paused_until) return at(me.paused_until - now_, [this, c] { resume(c); });
-        while (!me.deferred.empty()) {
-            auto const what = std::move(me.deferred.front());
-            what();
-            me.deferred.pop_front();
-        }
-    }
+    void on_client(unsigned c, std::function<void()> what) { in(clients_[c], std::move(what)); }
 
-    static true_time stretched(true_time t, std::int64_t ppm) {
-        return t + t / 1'000'000 * ppm + t % 1'000'000 * ppm / 1'000'000;
-    }
     /// What the client's clock shows.
     time_point local(unsigned c) const {
-        return time_point(std::chrono::hours(1) + duration(stretched(now_, clients_[c].ppm)));
+        return time_point(std::chrono::hours(1) + duration(stretched(now(), clients_[c].ppm)));
     }
-    duration wall(instance const& i) const { return i.offset + duration(stretched(now_, i.ppm)); }
-    /// How long a span of a clock really takes, rounded up.
-    static true_time real(duration d, std::int64_t ppm) {
-        return static_cast<true_time>(static_cast<double>(d.count()) * 1e6 /
-                                      static_cast<double>(1'000'000 + ppm)) +
-               1;
-    }
-
+    duration wall(instance const& i) const { return i.offset + duration(stretched(now(), i.ppm)); }
     bool held(tenure_state const& t) const {
         // Also when its holder has been told of its loss: he has until the deadline to end what he does.
         auto const has = t.machine.where() == phase::held || t.machine.where() == phase::ending;
         return !t.over && has && local(t.client) < t.machine.deadline();
     }
     unsigned quorum() const { return static_cast<unsigned>(instances_.size() / 2 + 1); }
-
-    void fail(char const* property, std::string const& how) {
-        if (violation_.empty()) violation_ = std::string(property) + ": " + how;
-    }
 
     //
     // What happens to them
@@ -416,7 +350,7 @@ private:
         auto const span = some_span();
         lasts_until(when + span);
         at(when,
-           [this, c, span] { clients_[c].paused_until = std::max(clients_[c].paused_until, now_ + span); });
+           [this, c, span] { clients_[c].paused_until = std::max(clients_[c].paused_until, now() + span); });
     }
 
     void plan_break(true_time when) { plan_break(when, some_client(), some_instance(), some_span()); }
@@ -431,7 +365,7 @@ private:
         lasts_until(when + span);
         at(when, [this, c, i, span] {
             auto& l = clients_[c].links[i];
-            l.stalled_until = std::max(l.stalled_until, now_ + span);
+            l.stalled_until = std::max(l.stalled_until, now() + span);
         });
     }
 
@@ -440,7 +374,7 @@ private:
         auto const span = some_span();
         lasts_until(when + span);
         at(when, [this, i, span] {
-            instances_[i].frozen_until = std::max(instances_[i].frozen_until, now_ + span);
+            instances_[i].frozen_until = std::max(instances_[i].frozen_until, now() + span);
         });
     }
 
@@ -490,11 +424,11 @@ private:
         }
         ++seen_.jumps;
         if (by < std::chrono::milliseconds(20)) ++seen_.small_jumps;
-        it.jumps.push_back(now_);
-        last_jump_ = now_;
+        it.jumps.push_back(now());
+        last_jump_ = now();
         auto const trip = 16 * delay_.count() + 4;
         if (!must_be_noticed || trip >= look_period.count()) return;
-        at(look_period.count() + look_period.count() / 100 + trip, [this, i, when = now_] {
+        at(look_period.count() + look_period.count() / 100 + trip, [this, i, when = now()] {
             for (auto const& c : clients_) {
                 if (c.links[i].known_until < when) fail("notice", "a jump was not noticed in time");
             }
@@ -522,7 +456,7 @@ private:
         if (before == kind::nothing || it.keeps == kind::nothing) {
             it.has = {};
         } else if (before == kind::everysec) {
-            auto const from = now_ - some(std::chrono::seconds(1));
+            auto const from = now() - some(std::chrono::seconds(1));
             content as_of{};
             for (auto const& c : it.had) {
                 if (c.since <= from) as_of = c;
@@ -534,14 +468,14 @@ private:
             ++seen_.kept_all;
         }
         it.had.clear();
-        it.has.since = now_;
+        it.has.since = now();
         it.had.push_back(it.has);
         if (had >= 0 && it.has.holder != had) ++seen_.forgotten;
         it.run = ++runs_;
-        it.started = now_;
+        it.started = now();
         // As when a machine boots with a wrong time and is told the right one.
         it.set_after_start = one_in(3) ? duration(some(max_ttl_ * 2)) : duration::zero();
-        it.down_until = std::max(it.down_until, now_ + down);
+        it.down_until = std::max(it.down_until, now() + down);
         for (unsigned c = 0; c < clients_.size(); ++c) break_link(c, i, down + travel());
     }
 
@@ -589,8 +523,8 @@ private:
 
     void connect(unsigned c, unsigned i) {
         auto& l = clients_[c].links[i];
-        if (now_ < instances_[i].down_until) {
-            at(instances_[i].down_until - now_ + travel(), [this, c, i, epoch = l.epoch] {
+        if (now() < instances_[i].down_until) {
+            at(instances_[i].down_until - now() + travel(), [this, c, i, epoch = l.epoch] {
                 on_client(c, [this, c, i, epoch] {
                     if (clients_[c].links[i].epoch == epoch) connect(c, i);
                 });
@@ -599,7 +533,7 @@ private:
         }
         on_broken(c, i, l.epoch); // if that has not been heard yet
         l.session = l.epoch;
-        l.last_arrival = l.last_reply = now_;
+        l.last_arrival = l.last_reply = now();
         send(c, i, messages_.emplace_back(message{.why = ask::probe, .sent = local(c)}));
     }
 
@@ -629,8 +563,8 @@ private:
         auto const session = l.session;
         if (session == l.epoch) {
             l.to_server.push_back(&m);
-            l.last_arrival = std::max({l.last_arrival, now_ + travel(), l.stalled_until});
-            at(l.last_arrival - now_, [this, c, i, session] { arrive(c, i, session); });
+            l.last_arrival = std::max({l.last_arrival, now() + travel(), l.stalled_until});
+            at(l.last_arrival - now(), [this, c, i, session] { arrive(c, i, session); });
         }
         if (m.answered || m.why == ask::probe) return;
         at(real(timeout_, clients_[c].ppm), [this, c, i, &m, session] {
@@ -661,15 +595,15 @@ private:
     void arrive(unsigned c, unsigned i, unsigned epoch) {
         auto& l = clients_[c].links[i];
         if (l.epoch != epoch) return;
-        if (now_ < instances_[i].frozen_until) {
-            return at(instances_[i].frozen_until - now_, [this, c, i, epoch] { arrive(c, i, epoch); });
+        if (now() < instances_[i].frozen_until) {
+            return at(instances_[i].frozen_until - now(), [this, c, i, epoch] { arrive(c, i, epoch); });
         }
         auto* const m = l.to_server.front();
         l.to_server.pop_front();
         execute(i, *m);
         l.to_client.push_back(m);
-        l.last_reply = std::max({l.last_reply, now_ + travel(), l.stalled_until});
-        at(l.last_reply - now_,
+        l.last_reply = std::max({l.last_reply, now() + travel(), l.stalled_until});
+        at(l.last_reply - now(),
            [this, c, i, epoch] { on_client(c, [this, c, i, epoch] { reply(c, i, epoch); }); });
     }
 
@@ -770,7 +704,7 @@ private:
     }
     bool knows_all(unsigned c) const {
         for (unsigned i = 0; i < instances_.size(); ++i) {
-            if (jumped_unknown(c, i, now_)) return false;
+            if (jumped_unknown(c, i, now())) return false;
         }
         return true;
     }
@@ -780,11 +714,11 @@ private:
     //
 
     void set(instance& it, content what) {
-        what.since = now_;
+        what.since = now();
         it.has = what;
         it.had.push_back(what);
         // One of them is older than what can be lost.
-        while (it.had.size() > 1 && it.had[1].since <= now_ - 1'000'000'000) it.had.pop_front();
+        while (it.had.size() > 1 && it.had[1].since <= now() - 1'000'000'000) it.had.pop_front();
     }
 
     void expire(instance& it) const {
@@ -793,12 +727,12 @@ private:
 
     void execute(unsigned i, message& m) {
         auto& it = instances_[i];
-        m.executed = now_;
+        m.executed = now();
         if (m.why != ask::vote) {
             m.shown = wall(it);
             m.run = it.run;
             m.durable = it.keeps == kind::always;
-            m.uptime = duration(now_ - it.started) + it.set_after_start;
+            m.uptime = duration(now() - it.started) + it.set_after_start;
             return;
         }
         expire(it);
@@ -850,14 +784,14 @@ private:
     }
 
     void start_acquire(unsigned c) {
-        if (now_ > horizon_ && !last_) return;
+        if (now() > horizon_ && !last_) return;
         auto& me = clients_[c];
         auto const t = static_cast<unsigned>(tenures_.size());
         tenures_.push_back({c, {static_cast<unsigned>(instances_.size()), me.ttl, me.watched}});
         auto& state = tenures_.back();
         me.current = static_cast<int>(t);
         state.began = local(c);
-        state.asked = now_;
+        state.asked = now();
         state.knew_all = knows_all(c);
         if (state.knew_all) ++seen_.known_all;
         apply(t, state.machine.acquire(local(c), voters(c)));
@@ -1060,10 +994,10 @@ private:
         // Leases that were won before, and are held for twice the longest ttl, and their keys.
         auto const quiet = std::max(quiet_at_, horizon_ + 2 * max_ttl_.count()) + until_trusted();
         if (setup_.slow || setup_.long_rounds || setup_.single) {
-            at(quiet - now_, [this] { done_ = true; });
+            at(quiet - now(), [this] { done_ = true; });
             return;
         }
-        at(quiet - now_, [this] {
+        at(quiet - now(), [this] {
             // On an instance whose clock was set back a key can stay for longer, when its release was lost.
             if (setup_.jumps)
                 std::for_each(instances_.begin(), instances_.end(), [](auto& i) { i.has = {}; });
@@ -1128,7 +1062,6 @@ private:
         at(50 * delay_.count(), [this] { take_turn(); });
     }
 
-    std::mt19937_64 random_;
     guards_tally& seen_;
     guards_setup setup_;
     duration max_ttl_{}, shortest_{}, timeout_{}, delay_{};
@@ -1137,17 +1070,11 @@ private:
     std::vector<client> clients_;
     std::deque<tenure_state> tenures_;
     std::deque<message> messages_;
-    std::priority_queue<happening> events_;
-    std::vector<std::function<void()>> whats_; ///< moved about less than if they were in the queue
-    std::vector<std::uint32_t> free_;
     std::optional<true_time> last_jump_;
     std::optional<finale> last_;
     unsigned turn_ = 0;
     std::uint64_t runs_ = 0;
     bool done_ = false;
-    true_time now_ = 0;
-    std::uint32_t order_ = 0;
-    std::string violation_;
 };
 
 } // namespace holdfast::test

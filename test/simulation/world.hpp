@@ -14,14 +14,14 @@
 
 #include "protocol/tenure.hpp"
 
+#include "simulation/timeline.hpp"
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <queue>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,10 +43,10 @@ struct tally_of_events {
 };
 
 template <class Rules>
-class world {
+class world : timeline {
 public:
     explicit world(std::uint64_t seed, tally_of_events& seen)
-        : random_(seed)
+        : timeline(seed)
         , seen_(seen) {
         forgetful_ = one_in(8);
         static constexpr std::array sizes{1U, 2U, 3U, 3U, 4U, 5U, 5U, 7U};
@@ -76,36 +76,18 @@ public:
 
     /// The property that was violated and how, or nothing.
     std::string run() {
-        while (!events_.empty() && violation_.empty()) {
-            auto next = std::move(const_cast<happening&>(events_.top()));
-            events_.pop();
-            now_ = next.when;
-            next.what();
+        while (happens()) {
         }
-        if (violation_.empty()) {
+        if (violation().empty()) {
             for (auto const& t : tenures_) {
                 if (!t.settled) fail("L3", "a call never ended");
                 if (t.pending != 0) fail("L3", "a command was never accounted for");
             }
         }
-        return violation_;
+        return violation();
     }
 
 private:
-    using true_time = std::int64_t; // nanoseconds
-
-    /// Half the drift allowance of 1 %, on either side, less a bit.
-    static constexpr std::int64_t max_ppm = 4'500;
-
-    struct happening {
-        true_time when;
-        std::uint64_t order;
-        std::function<void()> what;
-        bool operator<(happening const& other) const {
-            return std::pair(when, order) > std::pair(other.when, other.order);
-        }
-    };
-
     struct tenure_state {
         unsigned client;
         protocol::basic_tenure<Rules> machine;
@@ -146,12 +128,10 @@ private:
         bool available() const { return connected && !suspect; }
     };
 
-    struct client {
+    struct client : process {
         std::int64_t ppm = 0;
         bool watched = true;
         std::vector<link> links;
-        true_time paused_until = 0;
-        std::deque<std::function<void()>> deferred; ///< until it goes on
         unsigned pauses = 0;
         unsigned attempts_left = 0;
         int current = -1;
@@ -169,49 +149,13 @@ private:
     // Chance and time
     //
 
-    std::uint64_t below(std::uint64_t n) { return random_() % n; }
-    std::int64_t between(std::int64_t a, std::int64_t b) {
-        return a + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(b - a + 1)));
-    }
-    bool one_in(std::uint64_t n) { return below(n) == 0; }
-    true_time some(duration d) {
-        return static_cast<true_time>(below(static_cast<std::uint64_t>(d.count()) + 1));
-    }
     /// Mostly about delay_, now and then far more.
     true_time travel() { return 1 + some(one_in(10) ? delay_ * 8 : delay_); }
 
-    void at(true_time after, std::function<void()> what) {
-        events_.push({now_ + after, ++order_, std::move(what)});
-    }
-    /// In the client's process: when that runs, in the order in which things came.
-    void on_client(unsigned c, std::function<void()> what) {
-        auto& me = clients_[c];
-        if (now_ >= me.paused_until && me.deferred.empty()) return what();
-        me.deferred.push_back(std::move(what));
-        if (me.deferred.size() == 1) at(me.paused_until - now_, [this, c] { resume(c); });
-    }
-    void resume(unsigned c) {
-        auto& me = clients_[c];
-        if (now_ < me.paused_until) return at(me.paused_until - now_, [this, c] { resume(c); });
-        while (!me.deferred.empty()) {
-            auto const what = std::move(me.deferred.front());
-            what();
-            me.deferred.pop_front();
-        }
-    }
+    void on_client(unsigned c, std::function<void()> what) { in(clients_[c], std::move(what)); }
 
-    static true_time stretched(true_time t, std::int64_t ppm) {
-        return t + t / 1'000'000 * ppm + t % 1'000'000 * ppm / 1'000'000;
-    }
     /// What the client's clock shows.
-    time_point local(unsigned c) const { return time_point(duration(stretched(now_, clients_[c].ppm))); }
-    /// How long a span of that clock really takes, rounded up.
-    static true_time real(duration d, std::int64_t ppm) {
-        return static_cast<true_time>(static_cast<double>(d.count()) * 1e6 /
-                                      static_cast<double>(1'000'000 + ppm)) +
-               1;
-    }
-
+    time_point local(unsigned c) const { return time_point(duration(stretched(now(), clients_[c].ppm))); }
     bool held(tenure_state const& t) const {
         using phase = typename protocol::basic_tenure<Rules>::phase;
         // Told of its loss or not: until the deadline that it knows.
@@ -220,10 +164,6 @@ private:
     }
 
     unsigned quorum() const { return static_cast<unsigned>(instances_.size() / 2 + 1); }
-
-    void fail(char const* property, std::string const& how) {
-        if (violation_.empty()) violation_ = std::string(property) + ": " + how;
-    }
 
     //
     // Faults
@@ -237,7 +177,7 @@ private:
         switch (below(forgetful_ ? 5 : 4)) {
         case 0:
             at(when, [this, i, span] {
-                instances_[i].frozen_until = std::max(instances_[i].frozen_until, now_ + span);
+                instances_[i].frozen_until = std::max(instances_[i].frozen_until, now() + span);
             });
             break;
         case 1:
@@ -250,7 +190,7 @@ private:
             at(when, [this, c, span] {
                 ++seen_.pauses;
                 ++clients_[c].pauses;
-                clients_[c].paused_until = std::max(clients_[c].paused_until, now_ + span);
+                clients_[c].paused_until = std::max(clients_[c].paused_until, now() + span);
             });
             break;
         default:
@@ -282,11 +222,11 @@ private:
         auto& l = clients_[c].links[i];
         l.connected = false;
         l.suspect = false;
-        l.ended = now_;
+        l.ended = now();
         for (auto* s : std::exchange(l.in_flight, {})) {
             auto const keep = s->what == command::release;
             if (!std::exchange(s->answered, true)) tell(*s, i, verdict::unknown);
-            if (keep) l.kept.push_back({s->tenure, now_});
+            if (keep) l.kept.push_back({s->tenure, now()});
             if (!keep) finished(s->tenure);
         }
     }
@@ -295,7 +235,7 @@ private:
         auto& l = clients_[c].links[i];
         l.connected = true;
         l.session = l.epoch;
-        l.last_arrival = l.last_reply = now_;
+        l.last_arrival = l.last_reply = now();
         send_kept(c, i, true);
     }
 
@@ -309,7 +249,7 @@ private:
         if (!l.available()) {
             if (what != command::release) return;
             ++tenures_[t].pending;
-            l.kept.push_back({t, now_});
+            l.kept.push_back({t, now()});
             return;
         }
         ++tenures_[t].pending;
@@ -322,8 +262,8 @@ private:
         auto const session = l.session;
         if (session == l.epoch) {
             l.to_server.push_back(&s);
-            l.last_arrival = std::max(l.last_arrival, now_ + travel());
-            at(l.last_arrival - now_, [this, c, i, session] { arrive(c, i, session); });
+            l.last_arrival = std::max(l.last_arrival, now() + travel());
+            at(l.last_arrival - now(), [this, c, i, session] { arrive(c, i, session); });
         }
         if (s.answered) return;
         at(real(timeout_, clients_[c].ppm), [this, c, i, &s, session] {
@@ -337,7 +277,7 @@ private:
         auto& l = clients_[c].links[i];
         for (auto const& k : std::exchange(l.kept, {})) {
             auto const gone = std::max(k.since, l.ended) + real(ttl_ + Rules::drift(ttl_), clients_[c].ppm);
-            if (new_session && gone <= now_) {
+            if (new_session && gone <= now()) {
                 finished(k.tenure);
                 continue;
             }
@@ -358,14 +298,14 @@ private:
     void arrive(unsigned c, unsigned i, unsigned epoch) {
         auto& l = clients_[c].links[i];
         if (l.epoch != epoch) return;
-        if (now_ < instances_[i].frozen_until) {
-            return at(instances_[i].frozen_until - now_, [this, c, i, epoch] { arrive(c, i, epoch); });
+        if (now() < instances_[i].frozen_until) {
+            return at(instances_[i].frozen_until - now(), [this, c, i, epoch] { arrive(c, i, epoch); });
         }
         auto* const s = l.to_server.front();
         l.to_server.pop_front();
         l.to_client.push_back({s, execute(i, *s)});
-        l.last_reply = std::max(l.last_reply, now_ + travel());
-        at(l.last_reply - now_,
+        l.last_reply = std::max(l.last_reply, now() + travel());
+        at(l.last_reply - now(),
            [this, c, i, epoch] { on_client(c, [this, c, i, epoch] { reply(c, i, epoch); }); });
     }
 
@@ -391,7 +331,7 @@ private:
         auto const& state = tenures_[t];
         if (!state.over || state.pending != 0) return;
         for (auto const& i : instances_) {
-            if (i.holder == static_cast<int>(t) && now_ < i.expires) {
+            if (i.holder == static_cast<int>(t) && now() < i.expires) {
                 fail("S4", "a key stays behind when everything has been answered");
             }
         }
@@ -403,7 +343,7 @@ private:
 
     verdict execute(unsigned i, sent_command const& s) {
         auto& at = instances_[i];
-        if (at.holder >= 0 && now_ >= at.expires) at.holder = -1;
+        if (at.holder >= 0 && now() >= at.expires) at.holder = -1;
         auto const ours = at.holder == static_cast<int>(s.tenure);
         auto const lives = real(ttl_, at.ppm);
         switch (s.what) {
@@ -411,11 +351,11 @@ private:
         case command::heal:
             if (at.holder >= 0) return verdict::no;
             at.holder = static_cast<int>(s.tenure);
-            at.expires = now_ + lives;
+            at.expires = now() + lives;
             return verdict::yes;
         case command::extend:
             if (!ours) return verdict::no;
-            at.expires = now_ + lives;
+            at.expires = now() + lives;
             return verdict::yes;
         case command::release:
             if (!ours) return verdict::no;
@@ -607,7 +547,7 @@ private:
         state.extension_pending = false;
         // Whoever is stopped while the deadline passes hears of it when he goes on.
         auto const late = local(state.client) - state.machine.deadline();
-        if (late > duration(0) && clients_[state.client].paused_until < now_ - late.count() - 5) {
+        if (late > duration(0) && clients_[state.client].paused_until < now() - late.count() - 5) {
             fail("L4", "a loss was told after the deadline");
         }
         if (state.machine.where() == protocol::basic_tenure<Rules>::phase::over) on_ended(t);
@@ -660,7 +600,6 @@ private:
         apply(t, step);
     }
 
-    std::mt19937_64 random_;
     tally_of_events& seen_;
     bool forgetful_ = false, eager_ = false;
     duration ttl_{}, timeout_{}, delay_{};
@@ -668,10 +607,6 @@ private:
     std::vector<client> clients_;
     std::deque<tenure_state> tenures_;
     std::deque<sent_command> sent_;
-    std::priority_queue<happening> events_;
-    true_time now_ = 0;
-    std::uint64_t order_ = 0;
-    std::string violation_;
 };
 
 } // namespace holdfast::test

@@ -4,9 +4,10 @@
 #include <holdfast/clock.hpp>
 #include <holdfast/detail/lock_state.hpp>
 
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+
 #include <atomic>
 #include <cstdint>
-#include <utility>
 
 namespace holdfast::detail {
 
@@ -37,67 +38,28 @@ struct lease_core {
 /// The last handle is gone: release the lease unless that has been done.
 void drop(lease_core*) noexcept;
 
-/// Counts the handles of a lease.
-class lease_ref {
-public:
-    lease_ref() = default;
-    explicit lease_ref(lease_core* core) noexcept
-        : core_(core) {
-        if (core_ != nullptr) core_->handles.fetch_add(1, std::memory_order_relaxed);
-    }
-    lease_ref(lease_ref const& other) noexcept
-        : lease_ref(other.core_) {}
-    lease_ref(lease_ref&& other) noexcept
-        : core_(std::exchange(other.core_, nullptr)) {}
-    lease_ref& operator=(lease_ref other) noexcept {
-        std::swap(core_, other.core_);
-        return *this;
-    }
-    ~lease_ref() {
-        if (core_ != nullptr && core_->handles.fetch_sub(1, std::memory_order_acq_rel) == 1) drop(core_);
-    }
+inline void intrusive_ptr_add_ref(lease_core* core) noexcept {
+    core->handles.fetch_add(1, std::memory_order_relaxed);
+}
+inline void intrusive_ptr_release(lease_core* core) noexcept {
+    if (core->handles.fetch_sub(1, std::memory_order_acq_rel) == 1) drop(core);
+}
 
-    lease_core* get() const noexcept { return core_; }
-    lease_core* operator->() const noexcept { return core_; }
-    explicit operator bool() const noexcept { return core_ != nullptr; }
-
-private:
-    lease_core* core_ = nullptr;
-};
+/// A handle of a lease.
+using lease_ref = boost::intrusive_ptr<lease_core>;
 
 /// Nobody refers to it any more.
 void end(lease_share&) noexcept;
 
-/// Counts who refers to a share. As long as anybody does it counts for one handle of its lease.
-class share_ref {
-public:
-    share_ref() = default;
-    explicit share_ref(lease_share* share) noexcept
-        : share_(share) {
-        if (share_ != nullptr && share_->references.fetch_add(1, std::memory_order_relaxed) == 0) {
-            share_->core->handles.fetch_add(1, std::memory_order_relaxed);
-        }
-    }
-    share_ref(share_ref const& other) noexcept
-        : share_ref(other.share_) {}
-    share_ref(share_ref&& other) noexcept
-        : share_(std::exchange(other.share_, nullptr)) {}
-    share_ref& operator=(share_ref other) noexcept {
-        std::swap(share_, other.share_);
-        return *this;
-    }
-    ~share_ref() {
-        if (share_ != nullptr && share_->references.fetch_sub(1, std::memory_order_acq_rel) == 1)
-            end(*share_);
-    }
+// As long as anybody refers to a share it counts for one handle of its lease.
+inline void intrusive_ptr_add_ref(lease_share* share) noexcept {
+    if (share->references.fetch_add(1, std::memory_order_relaxed) == 0) intrusive_ptr_add_ref(share->core);
+}
+inline void intrusive_ptr_release(lease_share* share) noexcept {
+    if (share->references.fetch_sub(1, std::memory_order_acq_rel) == 1) end(*share);
+}
 
-    lease_core* core() const noexcept { return share_ == nullptr ? nullptr : share_->core; }
-    lease_share* operator->() const noexcept { return share_; }
-    explicit operator bool() const noexcept { return share_ != nullptr; }
-
-private:
-    lease_share* share_ = nullptr;
-};
+using share_ref = boost::intrusive_ptr<lease_share>;
 
 } // namespace holdfast::detail
 
