@@ -26,7 +26,9 @@ using boost::redis::resp3::node_view;
 constexpr std::size_t max_batches_in_flight = 2;
 // A suspect gets this many timeouts to come back before its connection is given up.
 constexpr int timeouts_until_reconnect = 4;
-constexpr std::chrono::seconds ping_interval{1};
+// A look that finds nothing sent since the last asks for something: every second look of a quiet link.
+constexpr std::chrono::milliseconds look_interval{1'250};
+constexpr std::chrono::seconds clock_interval{1};
 constexpr std::chrono::milliseconds first_reconnect_delay{20};
 // More than a batch's replies or an INFO need; a server that announces more is none.
 constexpr std::size_t max_read_size = 16 * 1024 * 1024;
@@ -214,7 +216,7 @@ link::~link() {
 
 void link::start() {
     connect();
-    watch(clock::now() + std::min<clock::duration>(options_.instance_timeout, ping_interval));
+    watch(clock::now() + std::min<clock::duration>(options_.instance_timeout, look_interval));
 }
 
 void link::stop() {
@@ -435,7 +437,7 @@ void link::submit(encoder& encoded, exchange_ptr const& who, std::uint32_t round
     }
     // Before it, so that the time is known before its answer counts.
     if (options_.watch_clocks && probed_ && !asking_time_ && open_->entries.empty() &&
-        lease_clock::now() - time_asked_ >= ping_interval) {
+        lease_clock::now() - time_asked_ >= clock_interval) {
         ask_time();
     }
     if (what == protocol::command::contend) {
@@ -703,7 +705,7 @@ void link::watch(clock::time_point when) {
 
 void link::on_watch() {
     auto const now = clock::now();
-    auto next = now + ping_interval;
+    auto next = now + look_interval;
     end_quarantine_if_over();
     if (quarantined()) {
         auto const left = quarantine_.until() - lease_clock::now();

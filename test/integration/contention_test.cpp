@@ -1,7 +1,9 @@
 // Many that want one key: coroutines of one process, several processes, and holders that do not know of us.
 // Everybody gets it, one at a time, whoever dies, freezes, deletes or cancels meanwhile; and nothing is left over.
+#include "integration/child.hpp"
+#include "integration/company.hpp"
 #include "integration/party.hpp"
-#include "support/net.hpp"
+#include "integration/wires.hpp"
 #include "support/proxy.hpp"
 #include "support/wait.hpp"
 
@@ -16,26 +18,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <exception>
 #include <malloc.h>
 #include <map>
 #include <memory>
-#include <optional>
-#include <poll.h>
 #include <random>
 #include <sstream>
 #include <string>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -47,19 +39,12 @@ namespace {
 
 using wall_clock = std::chrono::steady_clock;
 
-constexpr std::array every_type{asio::cancellation_type::total, asio::cancellation_type::partial,
-                                asio::cancellation_type::terminal};
 constexpr std::string_view this_client = "this client";
 
 // For each number of instances that behaves differently: no quorum to speak of, the usual, and a larger one.
-template <class Function>
-void with_each_fleet(Function f) {
-    for (std::size_t const size : {1U, 3U, 5U}) {
-        BOOST_TEST_CONTEXT(size << " instances") {
-            fleet servers(size);
-            f(servers);
-        }
-    }
+template <class Test>
+void with_each_fleet(Test test) {
+    with_fleets_of({1, 3, 5}, test);
 }
 
 // An acquire under way, which can be cancelled, and how it ended.
@@ -169,50 +154,6 @@ void check_nothing_left(party& p, fleet const& servers) {
     }
 }
 
-bool is_up(client const& locks) {
-    auto const all = locks.instances();
-    return std::all_of(all.begin(), all.end(), [](auto const& i) { return i.state == instance_state::up; });
-}
-
-// Several clients on one context: they know as little of each other as if each had a process, but one
-// thread can count who is in the section.
-struct company {
-    company(fleet const& servers, std::size_t size, client_options const& options) {
-        for (std::size_t i = 0; i < size; ++i) {
-            clients.push_back(
-                std::make_unique<client>(context.get_executor(), addresses_of(servers), options));
-        }
-        BOOST_REQUIRE(all_up());
-    }
-    template <class Predicate>
-    [[nodiscard]] bool until(Predicate happened, std::chrono::seconds limit = 10s) {
-        return run_until(context, happened, limit);
-    }
-    [[nodiscard]] bool all_up() {
-        return until([&] {
-            return std::all_of(clients.begin(), clients.end(), [](auto const& one) { return is_up(*one); });
-        });
-    }
-    [[nodiscard]] bool idle() {
-        return until([&] {
-            return std::all_of(clients.begin(), clients.end(), [](auto const& one) {
-                auto const s = one->stats();
-                return s.waiters == 0 && s.pending == 0 && s.held == 0;
-            });
-        });
-    }
-    [[nodiscard]] bool sees_no_keys(server const& on) {
-        redis_cli cli(on);
-        return until([&] { return cli.dbsize() == 0; });
-    }
-    lock key_of(std::size_t i, std::string_view key, lock_options const& options = long_lived) {
-        return clients.at(i)->make_lock(key, options);
-    }
-
-    asio::io_context context;
-    std::vector<std::unique_ptr<client>> clients;
-};
-
 // What coroutines that share a key find out.
 struct crowd {
     std::vector<std::size_t> asked, granted;
@@ -254,93 +195,6 @@ void join(asio::io_context& context, client& locks, std::size_t number, std::siz
     });
 }
 
-// A contender (contender.cpp): a process of its own, on a socket that is its input and output. It ends with us.
-class child {
-public:
-    explicit child(std::vector<std::string> arguments) {
-        auto const* const path = std::getenv("HOLDFAST_CONTENDER");
-        BOOST_REQUIRE_MESSAGE(path != nullptr, "HOLDFAST_CONTENDER is not set; ctest sets it");
-        arguments.insert(arguments.begin(), path);
-        std::vector<char*> argv;
-        for (auto& one : arguments) argv.push_back(one.data());
-        argv.push_back(nullptr);
-        int ends[2];
-        BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-        socket_ = net::unique_fd(ends[0]);
-        net::unique_fd const theirs(ends[1]);
-        auto const parent = ::getpid();
-        pid_ = ::fork();
-        BOOST_REQUIRE(pid_ >= 0);
-        if (pid_ == 0) {
-            ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (::getppid() != parent) ::_exit(1);
-            ::dup2(theirs.get(), STDIN_FILENO);
-            ::dup2(theirs.get(), STDOUT_FILENO);
-            // Asio's sockets are not close-on-exec.
-            ::syscall(SYS_close_range, 3U, ~0U, 0U);
-            ::execv(argv[0], argv.data());
-            ::_exit(127);
-        }
-    }
-    ~child() {
-        if (pid_ > 0) {
-            ::kill(pid_, SIGKILL);
-            ::waitpid(pid_, nullptr, 0);
-        }
-    }
-    child(child const&) = delete;
-    child& operator=(child const&) = delete;
-
-    void say(std::string const& what) {
-        auto const line = what + '\n';
-        BOOST_REQUIRE(::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) ==
-                      static_cast<ssize_t>(line.size()));
-    }
-    // The next line; empty when it has none to say in time.
-    std::string line(std::chrono::seconds limit = 20s) {
-        auto const until = wall_clock::now() + limit;
-        for (;;) {
-            if (auto const end = said_.find('\n'); end != said_.npos) {
-                auto const one = said_.substr(0, end);
-                said_.erase(0, end + 1);
-                return one;
-            }
-            auto const left =
-                std::chrono::duration_cast<std::chrono::milliseconds>(until - wall_clock::now()).count();
-            pollfd watched{socket_.get(), POLLIN, 0};
-            if (left <= 0 || ::poll(&watched, 1, static_cast<int>(left)) == 0) return {};
-            char buffer[4096];
-            auto const n = ::recv(socket_.get(), buffer, sizeof buffer, 0);
-            if (n < 0 && errno == EINTR) continue;
-            if (n <= 0) return {};
-            said_.append(buffer, static_cast<std::size_t>(n));
-        }
-    }
-    // Its exit status; -1 if it was killed, or does not end in time.
-    int status() {
-        int ended = 0;
-        if (!wait_until([&] { return ::waitpid(pid_, &ended, WNOHANG) == pid_; }, 20s)) return -1;
-        pid_ = -1;
-        return WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
-    }
-    void kill() {
-        BOOST_REQUIRE(::kill(pid_, SIGKILL) == 0);
-        ::waitpid(pid_, nullptr, 0);
-        pid_ = -1;
-    }
-
-private:
-    net::unique_fd socket_;
-    pid_t pid_ = -1;
-    std::string said_;
-};
-
-std::string list_of(fleet const& servers) {
-    std::string all;
-    for (auto const& one : servers.addresses()) all += (all.empty() ? "" : ",") + one;
-    return all;
-}
-
 // What a contender has to say in the end.
 struct outcome_line {
     explicit outcome_line(std::string text)
@@ -368,10 +222,10 @@ std::vector<outcome_line> compete(fleet const& servers, std::vector<std::string>
     server witness;
     std::vector<std::unique_ptr<child>> all;
     for (std::size_t i = 0; i < processes; ++i) {
-        std::vector<std::string> arguments{"--instances",     list_of(servers), "--witness",
-                                           witness.address(), "--coroutines",   "250"};
+        std::vector<std::string> arguments{"--instances",     servers.address_list(), "--witness",
+                                           witness.address(), "--coroutines",         "250"};
         arguments.insert(arguments.end(), how.begin(), how.end());
-        all.push_back(std::make_unique<child>(std::move(arguments)));
+        all.push_back(std::make_unique<child>("HOLDFAST_CONTENDER", std::move(arguments)));
     }
     for (auto const& one : all) BOOST_REQUIRE(one->line() == "ready");
     for (auto const& one : all) one->say("go");
@@ -403,7 +257,9 @@ void check_without_each(void (*drop_out)(server&), void (*come_back)(server&)) {
     // Many tenures, so that there is much to decide.
     constexpr lock_options options{.ttl = 60s, .handoff_limit = 4};
     fleet servers(5);
-    company c(servers, clients, trusting(hasty()));
+    auto soon = trusting(hasty());
+    soon.instance_timeout = soon.connect_timeout = 1s; // the others must be in time on a busy machine too
+    company c(servers, clients, soon);
     for (std::size_t i = 0; i < servers.size(); ++i) {
         BOOST_TEST_CONTEXT("instance " << i) {
             crowd all;
@@ -420,7 +276,7 @@ void check_without_each(void (*drop_out)(server&), void (*come_back)(server&)) {
             come_back(servers[i]);
             BOOST_REQUIRE(c.all_up());
             BOOST_REQUIRE(c.idle());
-            for (server& one : servers) BOOST_TEST(c.sees_no_keys(one));
+            BOOST_TEST(c.sees_no_keys(servers));
         }
     }
 }
@@ -475,7 +331,8 @@ BOOST_AUTO_TEST_CASE(four_processes_get_their_share) {
 
 BOOST_AUTO_TEST_CASE(the_key_of_a_holder_that_was_killed_goes_on_at_its_ttl) {
     with_each_fleet([](fleet& servers) {
-        child holder({"--instances", list_of(servers), "--key", "k", "--ttl", "1200"});
+        child holder("HOLDFAST_CONTENDER",
+                     {"--instances", servers.address_list(), "--key", "k", "--ttl", "1200"});
         BOOST_REQUIRE(holder.line() == "ready");
         holder.say("go");
         BOOST_REQUIRE(holder.line() == "held");
@@ -747,7 +604,7 @@ BOOST_AUTO_TEST_CASE(the_holders_renewals_do_not_make_the_waiter_spin) {
         BOOST_TEST(!second.how, second.how.what());
         second.held = {};
         BOOST_TEST(c.idle());
-        for (server& one : servers) BOOST_TEST(c.sees_no_keys(one));
+        BOOST_TEST(c.sees_no_keys(servers));
     });
 }
 
@@ -801,7 +658,7 @@ public:
             30s);
         BOOST_REQUIRE(all_done);
         BOOST_REQUIRE(company_.idle());
-        for (server& one : servers_) BOOST_TEST(company_.sees_no_keys(one));
+        BOOST_TEST(company_.sees_no_keys(servers_));
     }
 
     void check_fresh_acquires() {
@@ -1027,7 +884,7 @@ BOOST_AUTO_TEST_CASE(who_is_shut_down_while_being_given_the_key_passes_it_on) {
                 BOOST_TEST(second.held.held());
                 second.held = {};
                 BOOST_TEST(c.idle());
-                for (server& one : servers) BOOST_TEST(c.sees_no_keys(one));
+                BOOST_TEST(c.sees_no_keys(servers));
             }
         }
     }
@@ -1382,30 +1239,25 @@ BOOST_AUTO_TEST_CASE(instances_that_were_not_asked_are_not_called_unreachable) {
 // Cancelled in a way that must have no effect, it waits for its try, and not for one at the next arbiter.
 BOOST_AUTO_TEST_CASE(a_total_cancellation_does_not_wait_for_another_arbiter) {
     fleet servers(3);
-    std::vector<std::unique_ptr<proxy>> wires;
-    std::vector<address> addresses;
-    for (server& one : servers) {
-        wires.push_back(std::make_unique<proxy>(one));
-        addresses.emplace_back(wires.back()->address());
-    }
-    party p(addresses);
+    wires ways(servers);
+    party p(ways.addresses());
     foreigner f(servers);
     f.hold("k");
     waiting w;
     w.start(p.locks.make_lock("k", long_lived));
     BOOST_REQUIRE(waits_for_push(p, f));
-    for (auto& wire : wires) wire->hold_requests();
+    ways.hold_requests();
     f.del("k");
     // SET, CACHING, PTTL: the arbiter's wire has the try.
-    auto arbiter = wires.end();
+    auto arbiter = ways.all.end();
     BOOST_REQUIRE(p.until([&] {
-        arbiter = std::find_if(wires.begin(), wires.end(),
-                               [](auto const& wire) { return wire->commands_held() >= 3; });
-        return arbiter != wires.end();
+        arbiter = std::find_if(ways.all.begin(), ways.all.end(),
+                               [](auto const& way) { return way.commands_held() >= 3; });
+        return arbiter != ways.all.end();
     }));
     w.signal.emit(asio::cancellation_type::total);
-    (*arbiter)->cut();
-    for (auto& wire : wires) wire->resume();
+    arbiter->cut();
+    ways.resume();
     BOOST_REQUIRE(p.until([&] { return w.done; }));
     BOOST_TEST((w.how == errc::cancelled), w.how.what());
     check_nothing_left(p, servers);

@@ -41,10 +41,8 @@ struct stage {
     server witness;
 
     std::string command(std::string const& more) {
-        std::string all;
-        for (auto const& one : instances.addresses()) all += (all.empty() ? "" : ",") + one;
-        return program("HOLDFAST_STRESS") + " --coroutines 50 --keys 5 --seconds 2 --instances " + all +
-               " --witness " + witness.address() + ' ' + more;
+        return program("HOLDFAST_STRESS") + " --coroutines 50 --keys 5 --seconds 2 --instances " +
+               instances.address_list() + " --witness " + witness.address() + ' ' + more;
     }
     outcome stress(std::string const& more) { return run(command(more)); }
 };

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <malloc.h>
@@ -20,7 +21,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -56,40 +56,36 @@ BOOST_AUTO_TEST_SUITE(faults)
 //
 
 BOOST_AUTO_TEST_CASE(a_minority_may_be_down_from_the_start) {
-    for (std::size_t const n : {3U, 5U}) {
-        BOOST_TEST_CONTEXT(n << " instances") {
-            fleet servers(n);
-            servers.kill(n / 2);
-            party p(servers);
-            auto l = p.hold("k", {.ttl = 600ms});
-            BOOST_TEST(!p.extend(l));
-            BOOST_TEST(p.renews(3));
-            BOOST_TEST(l.held());
-            BOOST_TEST(p.releases(l));
-            for (auto i = n / 2; i < n; ++i) BOOST_TEST(p.sees_no_keys(servers[i]));
-        }
-    }
+    with_fleets_of({3, 5}, [](fleet& servers) {
+        auto const n = servers.size();
+        servers.kill(n / 2);
+        party p(servers);
+        auto l = p.hold("k", {.ttl = 600ms});
+        BOOST_TEST(!p.extend(l));
+        BOOST_TEST(p.renews(3));
+        BOOST_TEST(l.held());
+        BOOST_TEST(p.releases(l));
+        for (auto i = n / 2; i < n; ++i) BOOST_TEST(p.sees_no_keys(servers[i]));
+    });
 }
 
 BOOST_AUTO_TEST_CASE(a_minority_may_be_killed_in_mid_hold) {
-    for (std::size_t const n : {3U, 5U}) {
-        BOOST_TEST_CONTEXT(n << " instances") {
-            fleet servers(n);
-            party p(servers);
-            BOOST_TEST(p.all_up());
-            auto l = p.hold("k", {.ttl = 900ms});
-            servers.kill(n / 2);
-            BOOST_TEST(!p.extend(l));
-            BOOST_TEST(p.renews(3));
-            BOOST_TEST(l.held());
-            auto const [e, none] = p.try_acquire("k");
-            BOOST_TEST((e == errc::contended), e.what());
-            auto other = p.hold("other");
-            BOOST_TEST(p.releases(l));
-            BOOST_TEST(p.releases(other));
-            for (auto i = n / 2; i < n; ++i) BOOST_TEST(p.sees_no_keys(servers[i]));
-        }
-    }
+    with_fleets_of({3, 5}, [](fleet& servers) {
+        auto const n = servers.size();
+        party p(servers);
+        BOOST_TEST(p.all_up());
+        auto l = p.hold("k", {.ttl = 900ms});
+        servers.kill(n / 2);
+        BOOST_TEST(!p.extend(l));
+        BOOST_TEST(p.renews(3));
+        BOOST_TEST(l.held());
+        auto const [e, none] = p.try_acquire("k");
+        BOOST_TEST((e == errc::contended), e.what());
+        auto other = p.hold("other");
+        BOOST_TEST(p.releases(l));
+        BOOST_TEST(p.releases(other));
+        for (auto i = n / 2; i < n; ++i) BOOST_TEST(p.sees_no_keys(servers[i]));
+    });
 }
 
 BOOST_AUTO_TEST_CASE(a_minority_may_be_frozen) {
@@ -111,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_minority_may_be_frozen) {
                 BOOST_TEST(p.releases(other));
                 BOOST_TEST(p.releases(third));
                 servers.thaw_all();
-                for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+                BOOST_TEST(p.sees_no_keys(servers));
                 BOOST_TEST(p.all_up());
             }
         }
@@ -130,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_frozen_minority_delays_nobody) {
         BOOST_TEST(p.releases(l));
     }
     servers.thaw_all();
-    for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+    BOOST_TEST(p.sees_no_keys(servers));
 }
 
 //
@@ -174,7 +170,7 @@ BOOST_AUTO_TEST_CASE(a_frozen_majority_fails_an_acquire_within_the_timeout) {
     }
     servers.thaw_all();
     // They carry out the SET when they wake, and then the release behind it.
-    for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+    BOOST_TEST(p.sees_no_keys(servers));
     auto l = p.hold("k");
     BOOST_TEST(p.releases(l));
 }
@@ -232,7 +228,7 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_when_all_instances_hang) 
                 BOOST_TEST((e == errc::lease_lost), e.what());
                 BOOST_TEST((e == condition::not_held));
                 servers.thaw_all();
-                for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+                BOOST_TEST(p.sees_no_keys(servers));
                 BOOST_TEST(p.all_up());
             }
             BOOST_TEST(in_time, "the loss was told after the deadline");
@@ -271,7 +267,7 @@ BOOST_AUTO_TEST_CASE(each_server_may_restart_in_turn_while_locks_are_taken) {
         BOOST_TEST(p.until([&] { return cli.exists("k"); }));
     }
     BOOST_TEST(p.releases(l));
-    for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+    BOOST_TEST(p.sees_no_keys(servers));
 }
 
 BOOST_AUTO_TEST_CASE(all_servers_may_restart_at_once) {
@@ -287,7 +283,7 @@ BOOST_AUTO_TEST_CASE(all_servers_may_restart_at_once) {
     auto l = p.hold("k", {.ttl = 600ms});
     BOOST_TEST(p.renews(2));
     BOOST_TEST(p.releases(l));
-    for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+    BOOST_TEST(p.sees_no_keys(servers));
 }
 
 BOOST_AUTO_TEST_CASE(scripts_that_a_server_forgot_are_sent_again) {
@@ -302,7 +298,7 @@ BOOST_AUTO_TEST_CASE(scripts_that_a_server_forgot_are_sent_again) {
     BOOST_TEST(!p.extend(l));
     forget();
     BOOST_TEST(p.releases(l));
-    for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+    BOOST_TEST(p.sees_no_keys(servers));
     // Many at once, some of them before the first answer.
     std::vector<lease> many;
     for (int i = 0; i < 100; ++i) many.push_back(p.hold("k" + std::to_string(i)));
@@ -310,7 +306,7 @@ BOOST_AUTO_TEST_CASE(scripts_that_a_server_forgot_are_sent_again) {
     auto released = 0;
     for (auto& one : many) one.release([&](release_result r) { released += r ? 1 : 0; });
     BOOST_TEST(p.until([&] { return released == 100; }), released);
-    for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+    BOOST_TEST(p.sees_no_keys(servers));
 
     servers[0].kill();
     BOOST_TEST(p.becomes(0, instance_state::down));
@@ -319,7 +315,7 @@ BOOST_AUTO_TEST_CASE(scripts_that_a_server_forgot_are_sent_again) {
     auto after = p.hold("after");
     BOOST_TEST(!p.extend(after));
     BOOST_TEST(p.releases(after));
-    for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+    BOOST_TEST(p.sees_no_keys(servers));
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_reply_leaks_no_key) {
@@ -467,7 +463,7 @@ BOOST_AUTO_TEST_CASE(a_minority_that_lost_the_key_gets_it_back) {
     servers[0].restart();
     BOOST_TEST(p.until([&] { return cli.exists("k"); }));
     BOOST_TEST(p.releases(l));
-    for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+    BOOST_TEST(p.sees_no_keys(servers));
 }
 
 BOOST_AUTO_TEST_CASE(a_majority_that_lost_the_key_ends_the_lease) {
@@ -485,7 +481,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_lost_the_key_ends_the_lease) {
     BOOST_TEST(p.until([&] { return lost.told; }));
     BOOST_TEST(!lost.how);
     BOOST_TEST(!l.held());
-    for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+    BOOST_TEST(p.sees_no_keys(servers));
     BOOST_TEST((p.release(l) == errc::lease_lost));
     BOOST_TEST(p.locks.stats().lost == 1U);
 
@@ -494,7 +490,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_lost_the_key_ends_the_lease) {
     for (std::size_t const i : {0U, 1U}) BOOST_TEST(redis_cli(servers[i]).del("long"));
     auto const e = p.extend(other);
     BOOST_TEST((e == errc::lease_lost), e.what());
-    for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+    BOOST_TEST(p.sees_no_keys(servers));
 }
 
 BOOST_AUTO_TEST_CASE(an_extension_never_takes_the_key_from_another) {
@@ -609,7 +605,7 @@ BOOST_AUTO_TEST_CASE(an_unwatched_lease_ends_at_its_first_deadline) {
         in_time = lost.at <= deadline;
         BOOST_TEST((lost.at + 50ms >= deadline), "told long before the deadline");
         BOOST_TEST((l.deadline() == deadline));
-        for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+        BOOST_TEST(p.sees_no_keys(servers));
     }
     BOOST_TEST(in_time, "the loss was told after the deadline");
     BOOST_TEST(p.locks.stats().renewals == 0U);
@@ -643,33 +639,31 @@ BOOST_AUTO_TEST_CASE(extending_by_hand_moves_the_deadline) {
 //
 
 BOOST_AUTO_TEST_CASE(an_even_number_of_instances_needs_more_than_half) {
-    for (std::size_t const n : {2U, 4U}) {
-        BOOST_TEST_CONTEXT(n << " instances") {
-            fleet servers(n);
-            party p(servers);
-            BOOST_TEST(p.all_up());
-            auto l = p.hold("k", {.ttl = 600ms});
-            BOOST_TEST(p.renews(2));
-            BOOST_TEST(p.releases(l));
-            for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+    with_fleets_of({2, 4}, [](fleet& servers) {
+        auto const n = servers.size();
+        party p(servers);
+        BOOST_TEST(p.all_up());
+        auto l = p.hold("k", {.ttl = 600ms});
+        BOOST_TEST(p.renews(2));
+        BOOST_TEST(p.releases(l));
+        BOOST_TEST(p.sees_no_keys(servers));
 
-            // A tie is a loss for both.
-            for (std::size_t i = 0; i < n / 2; ++i)
-                BOOST_TEST(redis_cli(servers[i]).set_if_absent("k", "foreign", 60s));
-            auto const [tie, none] = p.try_acquire("k");
-            BOOST_TEST((tie == errc::contended), tie.what());
-            for (auto i = n / 2; i < n; ++i) BOOST_TEST(p.sees_no_keys(servers[i]));
-            for (std::size_t i = 0; i < n / 2; ++i) redis_cli(servers[i]).flush();
+        // A tie is a loss for both.
+        for (std::size_t i = 0; i < n / 2; ++i)
+            BOOST_TEST(redis_cli(servers[i]).set_if_absent("k", "foreign", 60s));
+        auto const [tie, none] = p.try_acquire("k");
+        BOOST_TEST((tie == errc::contended), tie.what());
+        for (auto i = n / 2; i < n; ++i) BOOST_TEST(p.sees_no_keys(servers[i]));
+        for (std::size_t i = 0; i < n / 2; ++i) redis_cli(servers[i]).flush();
 
-            servers.kill(n / 2 - 1);
-            auto again = p.hold("k");
-            BOOST_TEST(p.releases(again));
-            servers.kill(n / 2);
-            auto const [e, nothing] = p.acquire("k");
-            BOOST_TEST((e == condition::unavailable), e.what());
-            for (auto i = n / 2; i < n; ++i) BOOST_TEST(p.sees_no_keys(servers[i]));
-        }
-    }
+        servers.kill(n / 2 - 1);
+        auto again = p.hold("k");
+        BOOST_TEST(p.releases(again));
+        servers.kill(n / 2);
+        auto const [e, nothing] = p.acquire("k");
+        BOOST_TEST((e == condition::unavailable), e.what());
+        for (auto i = n / 2; i < n; ++i) BOOST_TEST(p.sees_no_keys(servers[i]));
+    });
 }
 
 BOOST_AUTO_TEST_CASE(one_instance_is_a_set_of_one) {

@@ -2,9 +2,9 @@
 // when there are many of them, or when they were stopped.
 #include "protocol/rules.hpp"
 
+#include "integration/child.hpp"
 #include "integration/party.hpp"
-#include "support/net.hpp"
-#include "support/proxy.hpp"
+#include "integration/wires.hpp"
 #include "support/wait.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -17,25 +17,16 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
+#include <exception>
 #include <functional>
-#include <future>
 #include <memory>
 #include <optional>
-#include <poll.h>
 #include <stdexcept>
 #include <string>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -44,9 +35,6 @@ using namespace holdfast::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-constexpr std::array every_type{asio::cancellation_type::total, asio::cancellation_type::partial,
-                                asio::cancellation_type::terminal};
 
 #ifdef HOLDFAST_TEST_SANITIZED
 // A sanitizer makes the telling itself slower than the margin is long.
@@ -100,88 +88,6 @@ bool throws_released(std::function<void()> const& call) {
     }
     return false;
 }
-
-std::size_t copies(fleet const& servers, std::string const& key) {
-    std::size_t n = 0;
-    for (server& one : servers) n += redis_cli(one).exists(key) ? 1 : 0;
-    return n;
-}
-
-// A sleeper (sleeper.cpp): a process of its own, on a pipe that is its output. It ends with us.
-class child {
-public:
-    explicit child(std::vector<std::string> arguments) {
-        auto const* const path = std::getenv("HOLDFAST_SLEEPER");
-        BOOST_REQUIRE_MESSAGE(path != nullptr, "HOLDFAST_SLEEPER is not set; ctest sets it");
-        arguments.insert(arguments.begin(), path);
-        std::vector<char*> argv;
-        for (auto& one : arguments) argv.push_back(one.data());
-        argv.push_back(nullptr);
-        int ends[2];
-        BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-        socket_ = net::unique_fd(ends[0]);
-        net::unique_fd const theirs(ends[1]);
-        auto const parent = ::getpid();
-        pid_ = ::fork();
-        BOOST_REQUIRE(pid_ >= 0);
-        if (pid_ == 0) {
-            ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (::getppid() != parent) ::_exit(1);
-            ::dup2(theirs.get(), STDOUT_FILENO);
-            // Asio's sockets are not close-on-exec.
-            ::syscall(SYS_close_range, 3U, ~0U, 0U);
-            ::execv(argv[0], argv.data());
-            ::_exit(127);
-        }
-    }
-    ~child() {
-        if (pid_ > 0) {
-            ::kill(pid_, SIGKILL);
-            ::waitpid(pid_, nullptr, 0);
-        }
-    }
-    child(child const&) = delete;
-    child& operator=(child const&) = delete;
-
-    // Returns when it has really stopped.
-    void stop() {
-        BOOST_REQUIRE(::kill(pid_, SIGSTOP) == 0);
-        int state = 0;
-        BOOST_REQUIRE(::waitpid(pid_, &state, WUNTRACED) == pid_);
-        BOOST_REQUIRE(WIFSTOPPED(state));
-    }
-    void go_on() { BOOST_REQUIRE(::kill(pid_, SIGCONT) == 0); }
-
-    // The next line; empty when it has none to say in time.
-    std::string line() {
-        for (;;) {
-            if (auto const end = said_.find('\n'); end != said_.npos) {
-                auto const one = said_.substr(0, end);
-                said_.erase(0, end + 1);
-                return one;
-            }
-            pollfd watched{socket_.get(), POLLIN, 0};
-            if (::poll(&watched, 1, 20'000) == 0) return {};
-            char buffer[4096];
-            auto const n = ::recv(socket_.get(), buffer, sizeof buffer, 0);
-            if (n < 0 && errno == EINTR) continue;
-            if (n <= 0) return {};
-            said_.append(buffer, static_cast<std::size_t>(n));
-        }
-    }
-    // Its exit status; -1 if it was killed, or does not end in time.
-    int status() {
-        int ended = 0;
-        if (!wait_until([&] { return ::waitpid(pid_, &ended, WNOHANG) == pid_; }, 20s)) return -1;
-        pid_ = -1;
-        return WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
-    }
-
-private:
-    net::unique_fd socket_;
-    pid_t pid_ = -1;
-    std::string said_;
-};
 
 } // namespace
 
@@ -314,7 +220,7 @@ BOOST_AUTO_TEST_CASE(what_concerns_the_lease_concerns_all_who_share_it) {
 BOOST_AUTO_TEST_CASE(a_loss_is_told_to_all_who_share) {
     fleet servers(3);
     party p(servers);
-    auto held = p.hold("k", {.ttl = 300ms});
+    auto held = p.hold("k", {.ttl = 1s});
     auto share = held.share();
     auto third = share.share();
     watch w[3];
@@ -427,7 +333,7 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_at_the_latest) {
         std::chrono::milliseconds ttl, max_hold;
         bool watchdog;
     };
-    for (auto const s : {setting{300ms, 1s, true}, setting{60s, 400ms, true}, setting{60s, 400ms, false},
+    for (auto const s : {setting{900ms, 2s, true}, setting{60s, 400ms, true}, setting{60s, 400ms, false},
                          setting{300ms, 600ms, false}}) {
         BOOST_TEST_CONTEXT("ttl " << s.ttl.count() << ", max_hold " << s.max_hold.count() << ", watchdog "
                                   << s.watchdog) {
@@ -499,7 +405,7 @@ BOOST_AUTO_TEST_CASE(whoever_waits_gets_the_lock_at_the_limit) {
     party p(servers), other(servers);
     for (auto const handoff : {0ms, 60'000ms}) {
         BOOST_TEST_CONTEXT("handoff_time " << handoff.count()) {
-            lock_options const options{.ttl = 60s, .max_hold = 300ms, .handoff_time = handoff};
+            lock_options const options{.ttl = 60s, .max_hold = 900ms, .handoff_time = handoff};
             auto stuck = p.hold("k", options);
             auto const first = stuck.deadline();
             std::optional<lease> next;
@@ -585,11 +491,12 @@ BOOST_AUTO_TEST_CASE(a_limit_out_of_its_range_is_rejected) {
 //
 
 BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_its_holder_says_so) {
+    constexpr auto ttl = 900ms;
     fleet servers(3);
     party p(servers);
     for (auto const throws : {false, true}) {
         BOOST_TEST_CONTEXT("throws " << throws) {
-            auto held = p.hold("k", {.ttl = 300ms});
+            auto held = p.hold("k", {.ttl = ttl});
             auto asked = 0, refused = 0;
             auto wanted = true;
             held.renew_while([&] {
@@ -614,7 +521,7 @@ BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_its_holder_says_so) {
             BOOST_TEST(p.until([&] { return w.told(); }));
             BOOST_TEST(refused == 1);
             BOOST_TEST((held.deadline() == deadline));
-            BOOST_TEST((w.when >= deadline - margin(300ms)));
+            BOOST_TEST((w.when >= deadline - margin(ttl)));
             BOOST_TEST(p.locks.stats().renewals == renewals);
             BOOST_TEST((p.release(held) == errc::lease_lost));
             BOOST_TEST(p.sees(servers, "k", false));
@@ -625,7 +532,7 @@ BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_its_holder_says_so) {
 BOOST_AUTO_TEST_CASE(the_next_holder_is_not_asked_by_the_former) {
     fleet servers(3);
     party p(servers);
-    lock_options const options{.ttl = 300ms, .handoff_time = 60s};
+    lock_options const options{.ttl = 900ms, .handoff_time = 60s};
     auto held = p.hold("k", options);
     auto asked = 0;
     held.renew_while([&] {
@@ -672,7 +579,7 @@ BOOST_AUTO_TEST_CASE(what_is_asked_is_let_go_of_with_the_lease) {
         }
         BOOST_TEST(p.until([&] { return mark.use_count() == ours; }));
         {
-            auto held = p.hold("lost", {.ttl = 100ms, .watchdog = false});
+            auto held = p.hold("lost", {.ttl = 300ms, .watchdog = false});
             held.renew_while(wanted);
             watch w;
             w.start(held);
@@ -769,7 +676,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_cannot_be_kept_is_told_ahead) {
 BOOST_AUTO_TEST_CASE(as_long_as_it_is_extended_nothing_is_told_ahead) {
     fleet servers(3);
     party p(servers);
-    auto held = p.hold("watched", {.ttl = 600ms});
+    auto held = p.hold("watched", {.ttl = 1200ms});
     watch watched;
     watched.start(held, 200ms);
     BOOST_TEST(p.renews(12)); // four ttls
@@ -778,11 +685,11 @@ BOOST_AUTO_TEST_CASE(as_long_as_it_is_extended_nothing_is_told_ahead) {
     BOOST_TEST(p.until([&] { return watched.done; }));
     BOOST_TEST((watched.how == errc::lease_released));
     // By hand.
-    auto kept = p.hold("by hand", {.ttl = 1s, .watchdog = false});
+    auto kept = p.hold("by hand", {.ttl = 2s, .watchdog = false});
     watch by_hand;
-    by_hand.start(kept, 300ms);
+    by_hand.start(kept, 600ms);
     for (int i = 0; i < 4; ++i) {
-        p.pass(kept.deadline() - 650ms);
+        p.pass(kept.deadline() - 1300ms);
         BOOST_REQUIRE(!by_hand.done);
         BOOST_TEST(!p.extend(kept));
     }
@@ -790,7 +697,7 @@ BOOST_AUTO_TEST_CASE(as_long_as_it_is_extended_nothing_is_told_ahead) {
     BOOST_TEST(p.until([&] { return by_hand.done; }));
     BOOST_TEST(by_hand.told());
     BOOST_TEST((by_hand.deadline == deadline));
-    BOOST_TEST((by_hand.when >= deadline - 301ms));
+    BOOST_TEST((by_hand.when >= deadline - 601ms));
     BOOST_TEST(by_hand.holds);
     // It was a warning; the lease goes on if it can.
     BOOST_TEST(!p.extend(kept));
@@ -977,9 +884,8 @@ BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_sees_at_its_first_look_that_its_
             fleet servers(3);
             party p(servers);
             BOOST_REQUIRE(p.all_up());
-            std::string list;
-            for (auto const& one : servers.addresses()) list += (list.empty() ? "" : ",") + one;
-            child c({"--instances", list, "--keys", std::to_string(keys), "--ttl", "1500", "--loop", loop});
+            child c("HOLDFAST_SLEEPER", {"--instances", servers.address_list(), "--keys",
+                                         std::to_string(keys), "--ttl", "1500", "--loop", loop});
             BOOST_REQUIRE(c.line() == "held");
             std::string const first = "sleeper:0";
             BOOST_REQUIRE(copies(servers, first) >= servers.quorum());
@@ -1017,23 +923,14 @@ BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_not
     for (auto const watchdog : {false, true}) {
         BOOST_TEST_CONTEXT("watchdog " << watchdog) {
             fleet servers(3);
-            std::vector<std::unique_ptr<proxy>> proxies;
-            std::vector<address> where;
-            for (server& one : servers) {
-                proxies.push_back(std::make_unique<proxy>(one));
-                where.emplace_back(proxies.back()->address());
-            }
-            party p(where, unwatched());
+            wires ways(servers);
+            party p(ways.addresses(), unwatched());
             BOOST_REQUIRE(p.all_up());
             auto held = p.hold("k", {.ttl = 1500ms, .watchdog = watchdog});
             BOOST_REQUIRE(p.sees(servers, "k", true));
-            BOOST_REQUIRE(p.until([&] {
-                return std::all_of(proxies.begin(), proxies.end(), [](auto const& one) {
-                    return one->replies_forwarded() == one->commands_forwarded();
-                });
-            }));
+            BOOST_REQUIRE(p.until([&] { return ways.are_quiet(); }));
             auto const deadline = held.deadline();
-            for (auto const& one : proxies) one->hold_replies();
+            ways.hold_replies();
             watch w;
             w.start(held);
             auto answered = false;
@@ -1044,20 +941,17 @@ BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_not
                     answered = true;
                 });
             }
-            BOOST_REQUIRE(p.until([&] {
-                return std::all_of(proxies.begin(), proxies.end(),
-                                   [](auto const& one) { return one->replies_held() >= 1; });
-            }));
+            BOOST_REQUIRE(p.until([&] { return ways.each_holds_a_reply(); }));
             BOOST_REQUIRE(held.held());
             BOOST_TEST((held.deadline() == deadline));
             auto blocked = false, looked = false, all_there = false;
             asio::post(p.context, [&] {
                 std::vector<std::size_t> before;
-                for (auto const& one : proxies) before.push_back(one->replies_forwarded());
-                for (auto const& one : proxies) one->resume();
+                for (auto const& one : ways.all) before.push_back(one.replies_forwarded());
+                ways.resume();
                 all_there = wait_until([&] {
-                    for (std::size_t i = 0; i < proxies.size(); ++i) {
-                        if (proxies[i]->replies_forwarded() == before[i]) return false;
+                    for (std::size_t i = 0; i < before.size(); ++i) {
+                        if (ways[i].replies_forwarded() == before[i]) return false;
                     }
                     return true;
                 });

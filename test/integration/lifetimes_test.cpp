@@ -1,18 +1,15 @@
 // Who outlives whom: whatever is destroyed first, no handler is lost while its context runs, none runs after
 // it, nothing leaks, and keys are given back where that can still be done.
 #include "integration/party.hpp"
-#include "support/proxy.hpp"
+#include "integration/wires.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
-#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/test/unit_test.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <exception>
@@ -48,12 +45,6 @@ auto count_in(counts& c, witness w) {
             ++c.other;
         }
     };
-}
-
-bool all_up(client const& locks) {
-    auto const all = locks.instances();
-    return std::all_of(all.begin(), all.end(),
-                       [](auto const& one) { return one.state == instance_state::up; });
 }
 
 } // namespace
@@ -185,35 +176,26 @@ BOOST_AUTO_TEST_CASE(destroying_the_client_ends_what_waits_and_gives_back_what_i
 BOOST_AUTO_TEST_CASE(a_client_that_ends_in_mid_round_gives_back_what_was_granted) {
     for (auto const by_shutdown : {false, true}) {
         fleet servers(3);
-        std::vector<std::unique_ptr<proxy>> proxies;
-        std::vector<address> where;
-        for (server& one : servers) {
-            proxies.push_back(std::make_unique<proxy>(one));
-            where.emplace_back(proxies.back()->address());
-        }
+        wires ways(servers);
         asio::io_context context;
         auto const w = std::make_shared<int>();
         counts acquires;
         auto shut = false;
         {
-            client locks(context.get_executor(), where, patient());
+            client locks(context.get_executor(), ways.addresses(), patient());
             auto const key = locks.make_lock("k", long_lived);
             // Else an instance that is still being connected to would not get the key at all.
-            BOOST_REQUIRE(run_until(context, [&] { return all_up(locks); }));
-            for (auto const& one : proxies) one->hold_replies();
+            BOOST_REQUIRE(run_until(context, [&] { return is_up(locks); }));
+            ways.hold_replies();
             key.acquire(count_in(acquires, w));
-            BOOST_REQUIRE(run_until(context, [&] {
-                std::size_t held = 0;
-                for (server& one : servers) held += redis_cli(one).exists("k") ? 1 : 0;
-                return held == 3;
-            }));
+            BOOST_REQUIRE(run_until(context, [&] { return copies(servers, "k") == 3; }));
             if (by_shutdown) locks.shutdown([&](error) { shut = true; });
         }
         // Told while the servers are still silent.
         BOOST_REQUIRE(run_until(context, [&] { return acquires.all() == 1; }));
         BOOST_TEST(acquires.shut_down == 1U);
         BOOST_TEST(!shut);
-        for (auto const& one : proxies) one->resume();
+        ways.resume();
         context.restart();
         context.run_for(10s);
         BOOST_TEST(context.stopped());
@@ -267,7 +249,7 @@ BOOST_AUTO_TEST_CASE(what_ends_while_the_context_stands_still_is_settled_when_it
     counts losses;
     {
         std::optional<client> locks(std::in_place, context.get_executor(), addresses_of(servers), patient());
-        BOOST_REQUIRE(run_until(context, [&] { return all_up(*locks); }));
+        BOOST_REQUIRE(run_until(context, [&] { return is_up(*locks); }));
         auto const key = locks->make_lock("k", long_lived);
         lease held;
         key.acquire([&](error, lease l) { held = std::move(l); });

@@ -8,8 +8,12 @@
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
 
+#include <boost/asio/cancellation_type.hpp>
+
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -39,6 +43,20 @@ inline client_options trusting(client_options options) {
 
 /// Long enough that a key which goes away was deleted.
 inline constexpr lock_options long_lived{.ttl = std::chrono::seconds(60)};
+
+inline constexpr std::array every_type{asio::cancellation_type::total, asio::cancellation_type::partial,
+                                       asio::cancellation_type::terminal};
+
+inline std::size_t copies(fleet const& servers, std::string const& key) {
+    std::size_t n = 0;
+    for (server& one : servers) n += redis_cli(one).exists(key) ? 1 : 0;
+    return n;
+}
+
+inline bool is_up(client const& locks) {
+    auto const all = locks.instances();
+    return std::all_of(all.begin(), all.end(), [](auto const& i) { return i.state == instance_state::up; });
+}
 
 /// Its calls wait for their end.
 struct party {
@@ -87,10 +105,22 @@ struct party {
     }
     [[nodiscard]] bool releases(lease& held) { return static_cast<bool>(release(held)); }
 
-    // The client runs meanwhile.
+    // The client runs meanwhile, and those that run with it.
     template <class Predicate>
     [[nodiscard]] bool until(Predicate happened) {
-        return run_until(context, happened);
+        return run_until(context, [&] {
+            for (auto* const other : others_) {
+                other->context.restart();
+                other->context.poll();
+            }
+            return happened();
+        });
+    }
+    // A release is over at the quorum: who takes turns with another may still owe it one at the last instance,
+    // and pays only while it runs. From now on, and for as long as both are there.
+    void runs_with(party& other) {
+        others_.push_back(&other);
+        other.others_.push_back(this);
     }
     void pass(lease_clock::time_point when) {
         BOOST_REQUIRE(until([&] { return lease_clock::now() >= when; }));
@@ -102,9 +132,6 @@ struct party {
             return s.state == instance_state::down && s.reason == make_error_code(why);
         });
     }
-    [[nodiscard]] bool sees_no_keys(redis_cli& on) {
-        return until([&] { return on.dbsize() == 0; });
-    }
     [[nodiscard]] bool sees(fleet const& servers, std::string const& key, bool there) {
         return until([&] {
             for (server& one : servers) {
@@ -113,19 +140,24 @@ struct party {
             return true;
         });
     }
+    [[nodiscard]] bool sees_no_keys(redis_cli& on) {
+        return until([&] { return on.dbsize() == 0; });
+    }
     [[nodiscard]] bool sees_no_keys(server const& on) {
         redis_cli cli(on);
-        return until([&] { return cli.dbsize() == 0; });
+        return sees_no_keys(cli);
+    }
+    [[nodiscard]] bool sees_no_keys(fleet const& servers) {
+        for (server& one : servers) {
+            if (!sees_no_keys(one)) return false;
+        }
+        return true;
     }
     [[nodiscard]] bool becomes(std::size_t i, instance_state state) {
         return until([&] { return status(i).state == state; });
     }
     [[nodiscard]] bool all_up() {
-        return until([&] {
-            auto const all = locks.instances();
-            return std::all_of(all.begin(), all.end(),
-                               [](auto const& i) { return i.state == instance_state::up; });
-        });
+        return until([&] { return is_up(locks); });
     }
     // The watchdog extends that many times from now on.
     [[nodiscard]] bool renews(std::uint64_t times) {
@@ -146,6 +178,8 @@ private:
         BOOST_REQUIRE(until([&] { return done; }));
         return result;
     }
+
+    std::vector<party*> others_;
 };
 
 } // namespace holdfast::test

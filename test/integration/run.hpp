@@ -12,7 +12,9 @@
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <exception>
+#include <initializer_list>
 #include <vector>
 
 namespace holdfast::test {
@@ -52,6 +54,21 @@ inline std::vector<address> addresses_of(fleet const& servers) {
     std::vector<address> all;
     for (auto const& one : servers.addresses()) all.emplace_back(one);
     return all;
+}
+
+/// For what is to hold with each of so many instances.
+template <class Test>
+void with_fleets_of(std::initializer_list<std::size_t> sizes, server_options const& each, Test test) {
+    for (auto const size : sizes) {
+        BOOST_TEST_CONTEXT(size << " instances") {
+            fleet servers(size, each);
+            test(servers);
+        }
+    }
+}
+template <class Test>
+void with_fleets_of(std::initializer_list<std::size_t> sizes, Test test) {
+    with_fleets_of(sizes, server_options{}, test);
 }
 
 } // namespace holdfast::test

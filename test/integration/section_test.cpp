@@ -3,7 +3,6 @@
 #include "protocol/rules.hpp"
 
 #include "integration/party.hpp"
-#include "support/wait.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -25,6 +24,7 @@
 #include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -48,9 +48,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::array every_type{asio::cancellation_type::total, asio::cancellation_type::partial,
-                                asio::cancellation_type::terminal};
-
 // Of no library.
 struct no_seats {
     int left;
@@ -70,12 +67,6 @@ error_code code_of(std::exception_ptr const& e) {
 
 bool is_cancellation(error_code ec) {
     return ec == boost::system::errc::operation_canceled;
-}
-
-std::size_t copies(fleet const& servers, std::string const& key) {
-    std::size_t n = 0;
-    for (server& one : servers) n += redis_cli(one).exists(key) ? 1 : 0;
-    return n;
 }
 
 // A release ends with the quorum's answers; the rest of the instances may be a little behind.
@@ -138,10 +129,7 @@ bool nothing_left(party& p, fleet const& servers) {
         auto const s = p.locks.stats();
         return s.held == 0 && s.pending == 0 && s.waiters == 0;
     });
-    for (server& one : servers) {
-        if (!p.sees_no_keys(one)) return false;
-    }
-    return idle;
+    return p.sees_no_keys(servers) && idle;
 }
 
 asio::awaitable<int> plain_function(lease& l) {
@@ -176,11 +164,7 @@ constexpr int all_steps = 7;
 struct trial {
     trial(fleet const& servers, client_options const& o)
         : locks(std::in_place, context.get_executor(), addresses_of(servers), o) {
-        BOOST_REQUIRE(run_until(context, [&] {
-            auto const all = locks->instances();
-            return std::all_of(all.begin(), all.end(),
-                               [](auto const& i) { return i.state == instance_state::up; });
-        }));
+        BOOST_REQUIRE(run_until(context, [&] { return is_up(*locks); }));
         context.restart();
     }
     // The section is behind another that ends when it has come to wait.
@@ -370,6 +354,7 @@ BOOST_AUTO_TEST_CASE(the_lock_is_held_meanwhile_and_given_back_before_the_end_is
             });
             BOOST_TEST(given_back(servers));
         });
+        p.runs_with(other);
         auto next = other.hold("k");
         BOOST_TEST(other.releases(next));
         BOOST_TEST(nothing_left(p, servers));
@@ -996,7 +981,7 @@ BOOST_AUTO_TEST_CASE(a_bodys_own_error_comes_before_the_loss) {
         co_await wait_for_signal();
         throw no_seats{2};
     };
-    p.locks.run("k", {.ttl = 300ms}, body, e.take());
+    p.locks.run("k", {.ttl = 1s}, body, e.take());
     BOOST_REQUIRE(p.until([&] { return entered; }));
     witnesses(servers).del("k");
     BOOST_REQUIRE(p.until([&] { return e.done; }));
@@ -1028,7 +1013,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_that_the_loss_has_caused_is_told_as_the_loss
     auto const check = [&](auto const& body, int enters) {
         ending e;
         entered = 0;
-        p.locks.run("k", {.ttl = 300ms}, body, e.take());
+        p.locks.run("k", {.ttl = 1s}, body, e.take());
         BOOST_REQUIRE(p.until([&] {
             auto const s = p.locks.stats();
             return entered == enters && s.held == 1 &&
@@ -1167,6 +1152,7 @@ BOOST_AUTO_TEST_CASE(a_body_may_release_early_and_go_on) {
         BOOST_TEST(!e.code(), e.code().message());
         BOOST_TEST(e.value == 4);
     }
+    p.runs_with(other);
     BOOST_TEST(nothing_left(p, servers));
 }
 

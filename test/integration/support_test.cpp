@@ -584,6 +584,50 @@ BOOST_AUTO_TEST_CASE(every_available_kind_has_a_movable_clock) {
     }
 }
 
+// Also one that asks for the time now and then only, and has just done so.
+BOOST_AUTO_TEST_CASE(server_is_in_its_shifted_time_at_once) {
+    for (server_kind const& kind : available_servers()) {
+        BOOST_TEST_CONTEXT(kind.name) {
+            server_options options;
+            options.kind = kind;
+            options.shiftable_clock = true;
+            server one{options};
+            redis_cli cli{one};
+            for (int i = 0; i < 200; ++i) {
+                auto const by = i % 2 == 0 ? 120s : -120s;
+                BOOST_REQUIRE(is_shifted_by(cli, one.clock_shift()));
+                one.shift_clock(by);
+                BOOST_REQUIRE(is_shifted_by(cli, one.clock_shift()));
+            }
+            for (int i = 0; i < 20; ++i) {
+                BOOST_REQUIRE(is_shifted_by(cli, one.clock_shift()));
+                one.freeze();
+                one.shift_clock(-1s);
+                one.thaw();
+                BOOST_REQUIRE(is_shifted_by(cli, one.clock_shift()));
+            }
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(server_that_tells_nobody_the_time_is_in_its_shifted_time_at_once) {
+    for (server_kind const& kind : available_servers()) {
+        BOOST_TEST_CONTEXT(kind.name) {
+            server_options options;
+            options.kind = kind;
+            options.config = "user default on nopass ~* &* +@all -time\n";
+            options.shiftable_clock = true;
+            server one{options};
+            redis_cli cli{one};
+            for (int i = 0; i < 100; ++i) {
+                cli.set("k", "v", 60s);
+                one.shift_clock(120s);
+                BOOST_REQUIRE(!cli.exists("k"));
+            }
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(server_that_cannot_have_a_shifted_clock_says_so) {
     server_options options;
     options.shiftable_clock = true;

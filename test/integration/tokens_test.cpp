@@ -1,8 +1,8 @@
 // Every asynchronous function with every completion token, and what cancelling it does to the caller and to
 // the servers.
 #include "integration/party.hpp"
+#include "integration/wires.hpp"
 #include "support/fake_server.hpp"
-#include "support/proxy.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -27,7 +27,6 @@
 #include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -37,8 +36,6 @@
 #include <string>
 #include <tuple>
 #include <utility>
-#include <variant>
-#include <vector>
 
 using namespace holdfast;
 using namespace holdfast::test;
@@ -47,47 +44,21 @@ using namespace boost::asio::experimental::awaitable_operators;
 
 namespace {
 
-constexpr std::array every_type{asio::cancellation_type::total, asio::cancellation_type::partial,
-                                asio::cancellation_type::terminal};
-
 // Three servers behind proxies, so that votes can be held up.
 struct guarded_party {
-    guarded_party()
-        : servers(3) {
-        std::vector<address> where;
-        for (server& one : servers) {
-            proxies.push_back(std::make_unique<proxy>(one));
-            where.emplace_back(proxies.back()->address());
-        }
-        p.emplace(where, patient());
-        BOOST_REQUIRE(p->all_up());
-    }
+    guarded_party() { BOOST_REQUIRE(p.all_up()); }
     // A lease is given at the quorum; this waits for the last vote too, so that the next reply that is held
     // up is the next call's.
     lease hold(std::string const& key) {
-        auto held = p->hold(key);
-        BOOST_REQUIRE(p->sees(servers, key, true));
-        BOOST_REQUIRE(p->until([&] {
-            for (auto const& one : proxies) {
-                if (one->replies_forwarded() != one->commands_forwarded()) return false;
-            }
-            return true;
-        }));
+        auto held = p.hold(key);
+        BOOST_REQUIRE(p.sees(servers, key, true));
+        BOOST_REQUIRE(p.until([&] { return ways.are_quiet(); }));
         return held;
     }
-    void hold_requests() {
-        for (auto const& one : proxies) one->hold_requests();
-    }
-    void hold_replies() {
-        for (auto const& one : proxies) one->hold_replies();
-    }
-    void resume() {
-        for (auto const& one : proxies) one->resume();
-    }
 
-    fleet servers;
-    std::vector<std::unique_ptr<proxy>> proxies;
-    std::optional<party> p;
+    fleet servers{3};
+    wires ways{servers};
+    party p{ways.addresses()};
 };
 
 // An acquire that can be cancelled, and how it ended.
@@ -562,7 +533,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_coroutine_cancels_what_it_awaits) {
     BOOST_TEST((how == errc::cancelled), how.message());
     BOOST_TEST(p.locks.stats().pending == 0U);
     BOOST_TEST(p.releases(held));
-    for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+    BOOST_TEST(p.sees_no_keys(servers));
 }
 
 BOOST_AUTO_TEST_CASE(a_failed_acquire_ends_a_group_that_waits_for_one_error) {
@@ -614,46 +585,46 @@ BOOST_AUTO_TEST_CASE(a_time_limit_of_asio_cancels) {
 BOOST_AUTO_TEST_CASE(cancelled_before_it_was_sent_it_leaves_nothing) {
     for (auto const type : every_type) {
         guarded_party g;
-        auto const sent = g.proxies[0]->commands_forwarded();
+        auto const sent = g.ways[0].commands_forwarded();
         cancellable c;
-        c.start(g.p->locks.make_lock("k", long_lived));
+        c.start(g.p.locks.make_lock("k", long_lived));
         c.signal.emit(type);
-        BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+        BOOST_REQUIRE(g.p.until([&] { return c.done; }));
         BOOST_TEST((c.how == errc::cancelled), c.how.what());
         BOOST_TEST(!c.held);
-        BOOST_TEST(g.p->locks.stats().rounds == 0U);
-        BOOST_TEST(g.proxies[0]->commands_forwarded() == sent);
+        BOOST_TEST(g.p.locks.stats().rounds == 0U);
+        BOOST_TEST(g.ways[0].commands_forwarded() == sent);
     }
 }
 
 BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_the_total_way_it_waits_and_delivers_a_win) {
     guarded_party g;
-    g.hold_replies();
+    g.ways.hold_replies();
     cancellable c;
-    c.start(g.p->locks.make_lock("k", long_lived));
-    BOOST_REQUIRE(g.p->until([&] { return g.proxies[0]->replies_held() == 1; }));
+    c.start(g.p.locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_held() == 1; }));
     c.signal.emit(asio::cancellation_type::total);
     BOOST_TEST(!run_until(
-        g.p->context, [&] { return c.done; }, 0s));
-    g.resume();
-    BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+        g.p.context, [&] { return c.done; }, 0s));
+    g.ways.resume();
+    BOOST_REQUIRE(g.p.until([&] { return c.done; }));
     BOOST_TEST(!c.how, c.how.what());
     BOOST_TEST(c.held.held());
-    BOOST_TEST(g.p->releases(c.held));
+    BOOST_TEST(g.p.releases(c.held));
 }
 
 BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_the_total_way_it_ends_with_a_refusal) {
     guarded_party g;
     for (server& one : g.servers) redis_cli(one).set("k", "foreign", 60s);
-    g.hold_replies();
+    g.ways.hold_replies();
     cancellable c;
-    c.start(g.p->locks.make_lock("k", long_lived));
-    BOOST_REQUIRE(g.p->until([&] { return g.proxies[0]->replies_held() == 1; }));
+    c.start(g.p.locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_held() == 1; }));
     c.signal.emit(asio::cancellation_type::total);
-    g.resume();
-    BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+    g.ways.resume();
+    BOOST_REQUIRE(g.p.until([&] { return c.done; }));
     BOOST_TEST((c.how == errc::cancelled), c.how.what());
-    BOOST_TEST(g.p->locks.stats().rounds == 1U);
+    BOOST_TEST(g.p.locks.stats().rounds == 1U);
     for (server& one : g.servers) BOOST_TEST(redis_cli(one).get("k").value_or("gone") == "foreign");
 }
 
@@ -661,82 +632,81 @@ BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_it_ends_at_once_and_gives_back) {
     for (auto const type : {asio::cancellation_type::partial, asio::cancellation_type::terminal}) {
         for (auto const executed : {false, true}) {
             guarded_party g;
-            executed ? g.hold_replies() : g.hold_requests();
+            executed ? g.ways.hold_replies() : g.ways.hold_requests();
             cancellable c;
-            c.start(g.p->locks.make_lock("k", long_lived));
-            BOOST_REQUIRE(g.p->until([&] {
-                return executed ? g.proxies[0]->replies_held() == 1 : g.proxies[0]->commands_held() == 1;
-            }));
+            c.start(g.p.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(g.p.until(
+                [&] { return executed ? g.ways[0].replies_held() == 1 : g.ways[0].commands_held() == 1; }));
             c.signal.emit(type);
             // While the servers are still silent.
-            BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+            BOOST_REQUIRE(g.p.until([&] { return c.done; }));
             BOOST_TEST((c.how == errc::cancelled), c.how.what());
             BOOST_TEST(!c.held);
-            g.resume();
-            for (server& one : g.servers) BOOST_TEST(g.p->sees_no_keys(one));
+            g.ways.resume();
+            BOOST_TEST(g.p.sees_no_keys(g.servers));
             // And there was a key to be deleted.
-            BOOST_TEST(g.p->until([&] { return g.p->locks.stats().commands >= 6; }));
+            BOOST_TEST(g.p.until([&] { return g.p.locks.stats().commands >= 6; }));
         }
     }
 }
 
 BOOST_AUTO_TEST_CASE(cancelled_the_total_way_before_the_servers_heard_of_it_it_still_waits) {
     guarded_party g;
-    g.hold_requests();
+    g.ways.hold_requests();
     cancellable c;
-    c.start(g.p->locks.make_lock("k", long_lived));
-    BOOST_REQUIRE(g.p->until([&] { return g.proxies[0]->commands_held() == 1; }));
+    c.start(g.p.locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(g.p.until([&] { return g.ways[0].commands_held() == 1; }));
     c.signal.emit(asio::cancellation_type::total);
-    g.resume();
-    BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+    g.ways.resume();
+    BOOST_REQUIRE(g.p.until([&] { return c.done; }));
     BOOST_TEST(!c.how, c.how.what());
     BOOST_TEST(c.held.held());
-    BOOST_TEST(g.p->releases(c.held));
-    for (server& one : g.servers) BOOST_TEST(g.p->sees_no_keys(one));
+    BOOST_TEST(g.p.releases(c.held));
+    BOOST_TEST(g.p.sees_no_keys(g.servers));
 }
 
 BOOST_AUTO_TEST_CASE(cancelled_with_one_vote_it_gives_that_back_too) {
     for (auto const type : {asio::cancellation_type::partial, asio::cancellation_type::terminal}) {
         guarded_party g;
-        g.proxies[1]->hold_requests();
-        g.proxies[2]->hold_requests();
-        auto const answered = g.proxies[0]->replies_forwarded();
+        g.ways[1].hold_requests();
+        g.ways[2].hold_requests();
+        auto const answered = g.ways[0].replies_forwarded();
         cancellable c;
-        c.start(g.p->locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(g.p->until([&] { return g.proxies[0]->replies_forwarded() > answered; }));
+        c.start(g.p.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_forwarded() > answered; }));
         BOOST_TEST(redis_cli(g.servers[0]).exists("k"));
         c.signal.emit(type);
-        BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+        BOOST_REQUIRE(g.p.until([&] { return c.done; }));
         BOOST_TEST((c.how == errc::cancelled), c.how.what());
         // It waits for nobody who is silent.
-        BOOST_TEST(g.p->sees_no_keys(g.servers[0]));
-        g.resume();
+        BOOST_TEST(g.p.sees_no_keys(g.servers[0]));
+        g.ways.resume();
         // What was held up arrives: the key, and its release behind it.
-        auto const sent = g.p->locks.stats().commands;
+        auto const sent = g.p.locks.stats().commands;
         BOOST_TEST(sent >= 6U);
-        for (server& one : g.servers) BOOST_TEST(g.p->sees_no_keys(one));
-        auto again = g.p->hold("k"); // everything sent before it has been carried out
-        BOOST_TEST(g.p->sees(g.servers, "k", true));
-        BOOST_TEST(g.p->releases(again));
+        BOOST_TEST(g.p.sees_no_keys(g.servers));
+        auto again = g.p.hold("k"); // everything sent before it has been carried out
+        BOOST_TEST(g.p.sees(g.servers, "k", true));
+        BOOST_TEST(g.p.releases(again));
     }
 }
 
 BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_it_gives_back_over_a_new_connection) {
     for (auto const type : {asio::cancellation_type::partial, asio::cancellation_type::terminal}) {
         guarded_party g;
-        g.hold_replies();
+        g.ways.hold_replies();
         cancellable c;
-        c.start(g.p->locks.make_lock("k", long_lived));
-        for (auto const& one : g.proxies) {
-            BOOST_REQUIRE(g.p->until([&] { return one->replies_held() == 1; }));
+        c.start(g.p.locks.make_lock("k", long_lived));
+        for (auto& one : g.ways.all) {
+            BOOST_REQUIRE(g.p.until([&] { return one.replies_held() == 1; }));
         }
         for (server& one : g.servers) BOOST_TEST(redis_cli(one).exists("k"));
         c.signal.emit(type);
-        BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+        BOOST_REQUIRE(g.p.until([&] { return c.done; }));
         BOOST_TEST((c.how == errc::cancelled), c.how.what());
-        for (auto const& one : g.proxies) one->cut();
-        g.resume();
-        for (server& one : g.servers) BOOST_TEST(g.p->sees_no_keys(one));
+        for (auto& one : g.ways.all) one.cut();
+        g.ways.resume();
+        BOOST_TEST(g.p.sees_no_keys(g.servers));
     }
 }
 
@@ -744,25 +714,25 @@ BOOST_AUTO_TEST_CASE(cancelled_while_it_asks_what_is_in_the_way_it_ends_at_once)
     for (auto const type : every_type) {
         guarded_party g;
         for (server& one : g.servers) redis_cli(one).set("k", "foreign", 60s);
-        for (auto const& one : g.proxies) {
-            one->intercept([wire = one.get()](command_line const& words) -> std::optional<std::string> {
+        for (auto& one : g.ways.all) {
+            one.intercept([wire = &one](command_line const& words) -> std::optional<std::string> {
                 if (is_command(words, "PTTL")) wire->hold_replies();
                 return std::nullopt;
             });
         }
         cancellable c;
-        c.start(g.p->locks.make_lock("k", long_lived));
+        c.start(g.p.locks.make_lock("k", long_lived));
         auto const asked = [&] {
             std::size_t held = 0;
-            for (auto const& one : g.proxies) held += one->replies_held();
+            for (auto& one : g.ways.all) held += one.replies_held();
             return held >= 2;
         };
-        BOOST_REQUIRE(g.p->until(asked));
+        BOOST_REQUIRE(g.p.until(asked));
         c.signal.emit(type);
-        BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+        BOOST_REQUIRE(g.p.until([&] { return c.done; }));
         BOOST_TEST((c.how == errc::cancelled), c.how.what());
-        BOOST_TEST(g.p->locks.stats().rounds == 1U);
-        g.resume();
+        BOOST_TEST(g.p.locks.stats().rounds == 1U);
+        g.ways.resume();
         for (server& one : g.servers) BOOST_TEST(redis_cli(one).get("k").value_or("gone") == "foreign");
     }
 }
@@ -810,7 +780,7 @@ BOOST_AUTO_TEST_CASE(cancelled_behind_a_holder_of_the_same_client_it_ends_at_onc
         BOOST_TEST((c.how == errc::cancelled), c.how.what());
         BOOST_TEST(p.locks.stats().waiters == 0U);
         BOOST_TEST(p.releases(held));
-        for (server& one : servers) BOOST_TEST(p.sees_no_keys(one));
+        BOOST_TEST(p.sees_no_keys(servers));
     }
 }
 
@@ -834,18 +804,18 @@ BOOST_AUTO_TEST_CASE(cancelled_after_the_quorum_it_is_too_late) {
 BOOST_AUTO_TEST_CASE(cancelled_after_the_quorum_it_is_too_late_also_with_a_vote_outstanding) {
     for (auto const type : every_type) {
         guarded_party g;
-        g.proxies[2]->hold_requests();
+        g.ways[2].hold_requests();
         cancellable c;
-        c.start(g.p->locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(g.p->until([&] { return g.p->locks.stats().held == 1; }));
+        c.start(g.p.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(g.p.until([&] { return g.p.locks.stats().held == 1; }));
         BOOST_TEST(!c.done); // so the signal is still connected
         c.signal.emit(type);
-        BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+        BOOST_REQUIRE(g.p.until([&] { return c.done; }));
         BOOST_TEST(!c.how, c.how.what());
         BOOST_TEST(c.held.held());
-        BOOST_TEST(g.p->releases(c.held));
-        g.proxies[2]->resume();
-        for (server& one : g.servers) BOOST_TEST(g.p->sees_no_keys(one));
+        BOOST_TEST(g.p.releases(c.held));
+        g.ways[2].resume();
+        BOOST_TEST(g.p.sees_no_keys(g.servers));
     }
 }
 
@@ -878,7 +848,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_extension_leaves_the_lease_as_it_was) {
         guarded_party g;
         auto held = g.hold("k");
         auto const deadline = held.deadline();
-        g.hold_replies();
+        g.ways.hold_replies();
         asio::cancellation_signal signal;
         error how;
         auto done = false;
@@ -886,15 +856,15 @@ BOOST_AUTO_TEST_CASE(a_cancelled_extension_leaves_the_lease_as_it_was) {
             how = std::move(e);
             done = true;
         }));
-        BOOST_REQUIRE(g.p->until([&] { return g.proxies[0]->replies_held() == 1; }));
+        BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_held() == 1; }));
         signal.emit(type);
-        BOOST_REQUIRE(g.p->until([&] { return done; }));
+        BOOST_REQUIRE(g.p.until([&] { return done; }));
         BOOST_TEST((how == errc::cancelled), how.what());
         BOOST_TEST(held.held());
-        g.resume();
+        g.ways.resume();
         // It was sent, so it may win all the same.
-        BOOST_TEST(g.p->until([&] { return held.deadline() > deadline; }));
-        BOOST_TEST(g.p->releases(held));
+        BOOST_TEST(g.p.until([&] { return held.deadline() > deadline; }));
+        BOOST_TEST(g.p.releases(held));
     }
 }
 
@@ -944,18 +914,18 @@ BOOST_AUTO_TEST_CASE(a_release_cannot_be_cancelled) {
     for (auto const type : every_type) {
         guarded_party g;
         auto held = g.hold("k");
-        g.hold_replies();
+        g.ways.hold_replies();
         asio::cancellation_signal signal;
         std::optional<release_result> how;
         held.release(asio::bind_cancellation_slot(signal.slot(), [&](release_result r) { how = r; }));
-        BOOST_REQUIRE(g.p->until([&] { return g.proxies[0]->replies_held() == 1; }));
+        BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_held() == 1; }));
         signal.emit(type);
         BOOST_TEST(!run_until(
-            g.p->context, [&] { return how.has_value(); }, 0s));
-        g.resume();
-        BOOST_REQUIRE(g.p->until([&] { return how.has_value(); }));
+            g.p.context, [&] { return how.has_value(); }, 0s));
+        g.ways.resume();
+        BOOST_REQUIRE(g.p.until([&] { return how.has_value(); }));
         BOOST_TEST(static_cast<bool>(*how));
-        for (server& one : g.servers) BOOST_TEST(g.p->sees_no_keys(one));
+        BOOST_TEST(g.p.sees_no_keys(g.servers));
     }
 }
 
@@ -1021,13 +991,13 @@ BOOST_AUTO_TEST_CASE(behind_a_holder_of_the_same_client_nobody_asks_the_instance
 
 BOOST_AUTO_TEST_CASE(a_limit_that_ends_before_anybody_answers_is_no_timeout_and_gives_back) {
     guarded_party g;
-    g.hold_replies();
+    g.ways.hold_replies();
     cancellable c;
-    c.start_for(g.p->locks.make_lock("k", long_lived), 30ms);
-    BOOST_REQUIRE(g.p->until([&] { return c.done; }));
+    c.start_for(g.p.locks.make_lock("k", long_lived), 30ms);
+    BOOST_REQUIRE(g.p.until([&] { return c.done; }));
     BOOST_TEST((c.how == errc::no_quorum), c.how.what());
-    g.resume();
-    for (server& one : g.servers) BOOST_TEST(g.p->sees_no_keys(one));
+    g.ways.resume();
+    BOOST_TEST(g.p.sees_no_keys(g.servers));
 }
 
 BOOST_AUTO_TEST_CASE(each_end_has_its_own_code) {

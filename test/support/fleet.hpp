@@ -31,6 +31,12 @@ public:
         for (auto const& one : servers_) all.push_back(one->address());
         return all;
     }
+    // As programs take them.
+    [[nodiscard]] std::string address_list() const {
+        std::string all;
+        for (auto const& one : servers_) all += (all.empty() ? "" : ",") + one->address();
+        return all;
+    }
 
     // The first `count` servers.
     void freeze(std::size_t count) {

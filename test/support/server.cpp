@@ -207,6 +207,18 @@ std::string describe_end(int status) {
     return "changed state";
 }
 
+std::chrono::microseconds since_epoch() {
+    return std::chrono::duration_cast<std::chrono::microseconds>(
+        std::chrono::system_clock::now().time_since_epoch());
+}
+
+// What TIME was answered with.
+std::chrono::microseconds time_in(reply const& answer) {
+    auto const& parts = answer.elements();
+    return std::chrono::seconds{std::stoll(parts.at(0).string())} +
+           std::chrono::microseconds{std::stoll(parts.at(1).string())};
+}
+
 } // namespace
 
 std::vector<server_kind> available_servers() {
@@ -326,19 +338,17 @@ void server::spawn() {
     pid_ = spawner::instance().spawn(std::move(arguments), std::move(variables), folder_ + "/log");
 }
 
-// Asks over the Unix socket in our own folder: whoever answers there is our child, and servers listen on it
-// only after they could listen on their TCP ports.
-bool server::answers() const {
+// Over the Unix socket in our own folder: whoever answers there is our child, and servers listen on it only
+// after they could listen on their TCP ports.
+std::optional<reply> server::ask(command_line const& words) const {
     const net::unique_fd socket = net::connect_to_path(unix_socket());
-    if (!socket) return false;
+    if (!socket) return std::nullopt;
     ucred peer{};
     socklen_t size = sizeof peer;
     if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 &&
         peer.pid != pid_)
         fail("runs as a child of " + options_.kind.binary + ", which must `exec` it");
-    // A server that wants a password says so also while it still loads its data: it is ready only when it
-    // answers after AUTH. One with other users and no `requirepass` counts as ready when it says so.
-    std::string question = resp::command({"PING"});
+    std::string question = resp::command(words);
     std::size_t replies = 1;
     auto const& arguments = options_.arguments;
     auto const option = std::find(arguments.begin(), arguments.end(), "--requirepass");
@@ -348,26 +358,31 @@ bool server::answers() const {
     }
     if (::send(socket.get(), question.data(), question.size(), MSG_NOSIGNAL) !=
         static_cast<ssize_t>(question.size()))
-        return false;
+        return std::nullopt;
     std::string received;
     std::string_view rest;
     for (reply last;;) {
-        while (const std::optional<reply> next = resp::take_reply(rest)) {
-            last = *next;
+        while (std::optional<reply> next = resp::take_reply(rest)) {
+            last = std::move(*next);
             --replies;
         }
-        if (replies == 0) {
-            if (!last.is_error()) return true;
-            return last.error().starts_with("NOAUTH") || last.error().starts_with("NOPERM");
-        }
+        if (replies == 0) return last;
         pollfd ready{socket.get(), POLLIN, 0};
-        if (::poll(&ready, 1, 100) <= 0) return false;
+        if (::poll(&ready, 1, 100) <= 0) return std::nullopt;
         char buffer[256];
         const ssize_t count = ::recv(socket.get(), buffer, sizeof buffer, 0);
-        if (count <= 0) return false;
+        if (count <= 0) return std::nullopt;
         received.assign(std::string{rest}).append(buffer, static_cast<std::size_t>(count));
         rest = received;
     }
+}
+
+// A server that wants a password says so also while it still loads its data: it is ready only when it
+// answers after AUTH. One with other users and no `requirepass` counts as ready when it says so.
+bool server::answers() const {
+    auto const said = ask({"PING"});
+    if (!said) return false;
+    return !said->is_error() || said->error().starts_with("NOAUTH") || said->error().starts_with("NOPERM");
 }
 
 void server::wait_ready() {
@@ -433,9 +448,28 @@ void server::restart() {
 
 void server::shift_clock(std::chrono::milliseconds by) {
     if (!clock_) throw std::logic_error{"shift_clock() needs server_options::shiftable_clock"};
+    if (by == 0ms) return;
     clock_->advance(by);
-    // Valkey 9 asks for the time once in a millisecond and reckons between: that one is over then.
-    std::this_thread::sleep_for(2ms);
+    auto const moved = std::chrono::steady_clock::now();
+    bool const seen = wait_until([&] {
+        if (!running()) return true; // it starts in its new time
+        auto const asked = std::chrono::steady_clock::now();
+        // Valkey 9 asks for the time once in a millisecond and reckons between. That one is over then, also
+        // where it does not tell the time: it is frozen, or the user whom we come as has no right to TIME.
+        bool const reads_anew = asked > moved + 2ms;
+        if (frozen_) return reads_anew;
+        auto const before = since_epoch();
+        auto const said = ask({"TIME"});
+        auto const after = since_epoch();
+        if (!said) return false;
+        if (said->is_error()) return reads_anew;
+        // The old time must not pass for the new one, however long the asking took.
+        auto const tolerated = std::min<std::chrono::microseconds>(50ms, std::chrono::abs(by) / 4);
+        auto const unshifted = time_in(*said) - clock_->shift();
+        return after - before + tolerated < std::chrono::abs(by) && unshifted >= before - tolerated &&
+               unshifted <= after + tolerated;
+    });
+    if (!seen) fail("does not show the time that it was moved to");
 }
 
 std::chrono::milliseconds server::clock_shift() const noexcept {

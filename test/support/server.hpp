@@ -2,6 +2,7 @@
 #pragma once
 
 #include "support/net.hpp"
+#include "support/resp.hpp"
 #include "support/shifted_clock.hpp"
 
 #include <chrono>
@@ -115,6 +116,8 @@ private:
     };
 
     void spawn();
+    // Nothing when it does not answer now.
+    [[nodiscard]] std::optional<reply> ask(command_line const& words) const;
     [[nodiscard]] bool answers() const;
     [[nodiscard]] std::string expanded(std::string text) const;
     // Waits until the state of the child is the awaited one; false when `timeout` passed before.

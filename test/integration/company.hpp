@@ -1,0 +1,76 @@
+// Several clients on one context: they know as little of each other as if each had a process, but one thread
+// sees in which order they get a key.
+#ifndef HOLDFAST_TEST_INTEGRATION_COMPANY_HPP
+#define HOLDFAST_TEST_INTEGRATION_COMPANY_HPP
+
+#include <holdfast/client.hpp>
+
+#include "integration/party.hpp"
+#include "integration/run.hpp"
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace holdfast::test {
+
+struct company {
+    company(fleet const& servers, std::size_t size, client_options const& options) {
+        for (std::size_t i = 0; i < size; ++i) {
+            clients.push_back(
+                std::make_unique<client>(context.get_executor(), addresses_of(servers), options));
+        }
+        BOOST_REQUIRE(all_up());
+    }
+    template <class Predicate>
+    [[nodiscard]] bool until(Predicate happened, std::chrono::seconds limit = std::chrono::seconds(20)) {
+        return run_until(context, happened, limit);
+    }
+    [[nodiscard]] bool all_up() {
+        return until([&] {
+            return std::all_of(clients.begin(), clients.end(), [](auto const& one) { return is_up(*one); });
+        });
+    }
+    [[nodiscard]] bool idle() {
+        return until([&] {
+            return std::all_of(clients.begin(), clients.end(), [](auto const& one) {
+                auto const s = one->stats();
+                return s.waiters == 0 && s.pending == 0 && s.held == 0;
+            });
+        });
+    }
+    [[nodiscard]] bool sees_no_keys(fleet const& servers) {
+        for (server& one : servers) {
+            redis_cli cli(one);
+            if (!until([&] { return cli.dbsize() == 0; })) return false;
+        }
+        return true;
+    }
+    lock key_of(std::size_t i, std::string_view key, lock_options const& options = long_lived) {
+        return clients.at(i)->make_lock(key, options);
+    }
+    void start(asio::awaitable<void> work) {
+        ++working;
+        asio::co_spawn(context, std::move(work), [this](std::exception_ptr thrown) {
+            --working;
+            if (thrown) std::rethrow_exception(thrown);
+        });
+    }
+
+    asio::io_context context;
+    std::vector<std::unique_ptr<client>> clients;
+    std::size_t working = 0; // of what was started
+};
+
+} // namespace holdfast::test
+
+#endif
