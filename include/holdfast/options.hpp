@@ -48,7 +48,7 @@ struct client_options {
     /// max_ttl, with errc::quarantined; leases that are held go on as far as their keys are still there.
     restart_guard on_restart = restart_guard::observed;
     /// Whether the instances are asked for their time: before the first command of each second, and about every
-    /// 2.5 s where there is none. One whose clock has jumped ahead has expired keys too early; its votes do
+    /// two seconds where there is none. One whose clock has jumped ahead has expired keys too early; its votes do
     /// not count for max_ttl from when it is noticed. In the second until then two may hold a lock. One that does
     /// not let us ask (TIME) is not watched.
     bool watch_clocks = true;

@@ -251,7 +251,8 @@ private:
 
     asio::steady_timer watch_timer_;
     clock::time_point watch_at_ = clock::time_point::max();
-    bool quiet_ = false; ///< nothing was sent since the last look
+    bool quiet_ = false;   ///< nothing was sent since the last look
+    bool excused_ = false; ///< the last look came too late to judge
 
     std::deque<kept_release> kept_;
     lease_clock::time_point session_ended_{};

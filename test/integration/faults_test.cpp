@@ -3,12 +3,15 @@
 #include <holdfast/client.hpp>
 
 #include "integration/party.hpp"
+#include "integration/wires.hpp"
 #include "support/fleet.hpp"
 #include "support/proxy.hpp"
 #include "support/redis_cli.hpp"
+#include "support/wait.hpp"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -173,6 +176,36 @@ BOOST_AUTO_TEST_CASE(a_frozen_majority_fails_an_acquire_within_the_timeout) {
     BOOST_TEST(p.sees_no_keys(servers));
     auto l = p.hold("k");
     BOOST_TEST(p.releases(l));
+}
+
+BOOST_AUTO_TEST_CASE(who_was_kept_busy_reads_what_is_there_before_it_calls_it_overdue) {
+    fleet servers(3);
+    wires ways(servers);
+    party p(ways.addresses(), hasty());
+    BOOST_REQUIRE(p.all_up());
+    auto held = p.hold("k");
+    BOOST_REQUIRE(p.sees(servers, "k", true));
+    ways.hold_replies();
+    auto done = false, all_there = false;
+    release_result how;
+    held.release([&](release_result r) {
+        how = r;
+        done = true;
+    });
+    BOOST_REQUIRE(p.sees(servers, "k", false));
+    asio::post(p.context, [&] {
+        ways.resume();
+        all_there = wait_until([&] { return ways.are_quiet(); });
+        auto const overdue = lease_clock::now() + hasty().instance_timeout;
+        while (lease_clock::now() < overdue) continue;
+    });
+    BOOST_REQUIRE(p.until([&] { return done; }));
+    BOOST_TEST(all_there);
+    BOOST_TEST(static_cast<bool>(how), how.code().message());
+    for (auto const& one : p.locks.instances()) {
+        BOOST_TEST((one.state == instance_state::up), one.message);
+        BOOST_TEST(one.connections == 1U);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_whose_majority_dies_is_lost_by_its_deadline) {

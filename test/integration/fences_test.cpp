@@ -388,6 +388,7 @@ BOOST_AUTO_TEST_CASE(a_counter_that_holds_no_number_is_an_error) {
                 if (one.what != outcome::rejected) continue;
                 ++refused;
                 BOOST_TEST(one.message.find("FENCE") == 0U, one.message);
+                BOOST_TEST(one.message.find(counter) != std::string::npos, one.message);
                 BOOST_TEST(e.what().find(one.address + " rejected") != std::string::npos, e.what());
                 BOOST_TEST(e.what().find(one.message) != std::string::npos, e.what());
             }

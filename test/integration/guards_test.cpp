@@ -1005,7 +1005,7 @@ BOOST_AUTO_TEST_CASE(a_jump_while_nobody_is_connected_is_seen_afterwards) {
 }
 
 // With nothing to do it asks the time about once a second, and nothing else.
-BOOST_AUTO_TEST_CASE(an_idle_client_sends_about_a_command_a_second_to_each_instance) {
+BOOST_AUTO_TEST_CASE(an_idle_client_sends_less_than_a_command_a_second_to_each_instance) {
     fleet servers(3);
     party p(servers, brisk());
     BOOST_REQUIRE(p.all_up());
@@ -1014,8 +1014,8 @@ BOOST_AUTO_TEST_CASE(an_idle_client_sends_about_a_command_a_second_to_each_insta
     BOOST_TEST(p.until([&] { return p.locks.stats().commands >= sent + 3 * 3; }));
     auto const more = p.locks.stats().commands - sent;
     auto const took = std::chrono::duration_cast<milliseconds>(lease_clock::now() - before);
-    // Three times each: two whole seconds and what was left of the first.
-    BOOST_TEST(took.count() >= 1'800, more << " commands in " << took.count() << " ms");
+    // Three times each: two whole pauses and what was left of the first.
+    BOOST_TEST(took.count() >= 2 * 1'250, more << " commands in " << took.count() << " ms");
 }
 
 BOOST_AUTO_TEST_CASE(neither_a_frozen_server_nor_a_slow_wire_nor_a_stalled_client_is_a_jump) {
