@@ -29,6 +29,9 @@ constexpr int timeouts_until_reconnect = 4;
 // A look that finds nothing sent since the last one asks for something.
 constexpr std::chrono::milliseconds look_interval{1'250};
 constexpr std::chrono::seconds clock_interval{1};
+// For answers that came while this process was stopped, or its thread busy: they are read before any is called
+// overdue.
+constexpr std::chrono::milliseconds reading_time{1};
 constexpr std::chrono::milliseconds first_reconnect_delay{20};
 // More than a batch's replies or an INFO need; a server that announces more is none.
 constexpr std::size_t max_read_size = 16 * 1024 * 1024;
@@ -706,10 +709,7 @@ void link::watch(clock::time_point when) {
 void link::on_watch() {
     auto const now = clock::now();
     auto const timeout = options_.instance_timeout;
-    // Who was stopped, or kept busy by others of its thread, may have answers that it has not read yet.
-    auto const slack = timeout / 8;
-    excused_ = !excused_ && now - watch_at_ > slack;
-    if (excused_) return watch(now + slack);
+    auto const has_read = std::exchange(reads_first_, false);
     auto next = now + look_interval;
     end_quarantine_if_over();
     if (quarantined()) {
@@ -723,6 +723,10 @@ void link::on_watch() {
     }
     if (!sent_.empty()) {
         auto const overdue = now - sent_.front()->since;
+        if (overdue >= timeout && !has_read) {
+            reads_first_ = true;
+            return watch(now + reading_time);
+        }
         if (overdue >= timeout && !probed_) {
             end_session(errc::timed_out, "connected, but the probe was not answered in time");
             retry_later();

@@ -251,8 +251,8 @@ private:
 
     asio::steady_timer watch_timer_;
     clock::time_point watch_at_ = clock::time_point::max();
-    bool quiet_ = false;   ///< nothing was sent since the last look
-    bool excused_ = false; ///< the last look came too late to judge
+    bool quiet_ = false;       ///< nothing was sent since the last look
+    bool reads_first_ = false; ///< something may be overdue
 
     std::deque<kept_release> kept_;
     lease_clock::time_point session_ended_{};
