@@ -62,7 +62,7 @@ public:
     /// @par Handler signature  `void(error, lease)`; the lease is empty where there is an error.
     /// @par Errors
     ///   - errc::no_quorum, or the code that all unhelpful instances share (condition::unavailable): too few
-    ///     instances answered. Told within twice client_options::instance_timeout.
+    ///     instances answered. Told within twice client_options::instance_timeout for each round.
     ///   - errc::wrong_type: on a quorum the key holds something that is no lock.
     ///   - errc::expired: the servers take longer than the ttl.
     ///   - errc::cancelled, errc::shut_down.

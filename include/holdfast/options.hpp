@@ -35,7 +35,10 @@ enum class restart_guard : std::uint8_t {
 /// are written inside a co_await expression.
 struct client_options {
     /// How long an instance may take to answer before its votes are done without. A command may wait for the
-    /// answers to the one batch before it, so a call settles within twice that. 1 ms to 60 s.
+    /// answers to the one batch before it, so each round of a call settles within twice that; a call has one
+    /// round, and an acquire up to three (the arbiter, the others, and raising a fence, or asking who holds the
+    /// key). Time in which this process does not run does not count, and an instance that goes on answering a
+    /// long batch has longer. 1 ms to 60 s.
     std::chrono::milliseconds instance_timeout{500};
     /// How long a connection may take to be made. 1 ms to 60 s.
     std::chrono::milliseconds connect_timeout{1'000};
@@ -74,8 +77,9 @@ struct client_options {
 /// How a lock behaves. Trivially destructible, for the same reason.
 struct lock_options {
     /// How long the key lives on the servers without renewal: the longest that a crashed holder can keep
-    /// others out. Choose more than twice client_options::instance_timeout of any client: what is promised after
-    /// restarts of instances rests on no acquire lasting longer than another's ttl. A lease that a holder of this process handed on keeps that one's ttl, if that is longer.
+    /// others out. Choose the same for all who use a key, or more than six times client_options::instance_timeout
+    /// of any client: what is promised after restarts of instances rests on no acquire lasting longer than
+    /// another's ttl. A lease that a holder of this process handed on keeps that one's ttl, if that is longer.
     /// min_ttl to client_options::max_ttl.
     std::chrono::milliseconds ttl{10'000};
     /// The longest pause before a waiter tries again where it has to guess: after a split vote, and on servers

@@ -47,7 +47,8 @@ inline constexpr std::string_view fenced_acquire_script =
     "call('set',KEYS[2],ARGV[3],'px',ARGV[4]) return h end "
     "call('set',KEYS[2],string.format('%.0f',n),'px',ARGV[4]) return n end "
     "call('del',KEYS[1]) "
-    "return redis.error_reply('FENCE '..KEYS[2]..' holds no number below 2^47, and so no fence can follow')";
+    "return redis.error_reply('FENCE no fence can follow where the counter is no number below 2^47: "
+    "'..KEYS[2])";
 
 /// Lets the counter be at least ours, where the key is still ours, and last for another while.
 inline constexpr std::string_view raise_script =

@@ -29,8 +29,7 @@ constexpr int timeouts_until_reconnect = 4;
 // A look that finds nothing sent since the last one asks for something.
 constexpr std::chrono::milliseconds look_interval{1'250};
 constexpr std::chrono::seconds clock_interval{1};
-// For answers that came while this process was stopped, or its thread busy: they are read before any is called
-// overdue.
+// Before an answer is called overdue, what has come meanwhile is read.
 constexpr std::chrono::milliseconds reading_time{1};
 constexpr std::chrono::milliseconds first_reconnect_delay{20};
 // More than a batch's replies or an INFO need; a server that announces more is none.
@@ -385,6 +384,7 @@ void link::begin_quarantine(std::string why) {
         quarantine_text_ = quarantine_reason_;
     }
     if (probed_) owner_.on_unavailable(instance_);
+    reads_first_ = false;
     if (!stopped_) watch(clock::now()); // looks at when it ends
 }
 
@@ -706,6 +706,14 @@ void link::watch(clock::time_point when) {
     });
 }
 
+// For how long something that seems overdue is waited for after all. A look that comes late comes from a process
+// that was stopped, or a thread that was busy: then the question itself may have left only now.
+auto link::grace(clock::duration late) const -> clock::duration {
+    if (late <= reading_time) return reading_time;
+    return std::clamp<clock::duration>(late, options_.instance_timeout / 8 + reading_time,
+                                       options_.instance_timeout + reading_time);
+}
+
 void link::on_watch() {
     auto const now = clock::now();
     auto const timeout = options_.instance_timeout;
@@ -725,7 +733,7 @@ void link::on_watch() {
         auto const overdue = now - sent_.front()->since;
         if (overdue >= timeout && !has_read) {
             reads_first_ = true;
-            return watch(now + reading_time);
+            return watch(now + grace(now - watch_at_));
         }
         if (overdue >= timeout && !probed_) {
             end_session(errc::timed_out, "connected, but the probe was not answered in time");

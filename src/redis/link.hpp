@@ -197,6 +197,7 @@ private:
     // overdue answers
     void watch(clock::time_point);
     void on_watch();
+    clock::duration grace(clock::duration late) const;
     void become_suspect();
     void fail_sent(errc why, std::string_view message, bool connection_lost);
     void fail_open(errc why, std::string_view message);

@@ -142,7 +142,8 @@ private:
     asio::awaitable<void> worker() {
         for (unsigned n = 0; settings_.sections > 0 ? n < settings_.sections : clock_type::now() < end_;
              ++n) {
-            auto [e, lease] = co_await lock_.acquire(asio::as_tuple);
+            auto acquired = co_await lock_.acquire(asio::as_tuple);
+            auto& [e, lease] = acquired;
             if (e) {
                 failed(e.what());
                 continue;

@@ -171,7 +171,8 @@ asio::awaitable<void> member(client& locks, std::size_t number, std::size_t sect
     auto const lock = locks.make_lock("hot", options);
     for (std::size_t i = 0; i < sections; ++i) {
         c.asked.push_back(number);
-        auto [e, held] = co_await lock.acquire(asio::as_tuple);
+        auto acquired = co_await lock.acquire(asio::as_tuple);
+        auto& [e, held] = acquired;
         if (e) {
             c.fail(e.what());
             continue;
@@ -587,7 +588,7 @@ BOOST_AUTO_TEST_CASE(the_holders_renewals_do_not_make_the_waiter_spin) {
         auto const waiter_after = waiter.stats();
         auto const seconds =
             std::chrono::duration_cast<std::chrono::seconds>(wall_clock::now() - start).count();
-        // Each instance is pinged once a second.
+        // Each instance is pinged less than once a second.
         auto const pings = static_cast<std::uint64_t>(seconds + 1) * servers.size();
         BOOST_TEST(waiter_after.pushes > waiter_before.pushes);
         BOOST_TEST(waiter_after.commands - waiter_before.commands <= 8 * renewed + pings);
@@ -959,7 +960,8 @@ namespace {
 
 asio::awaitable<void> use_once(client& locks, std::size_t number, std::size_t& done, std::size_t& failed) {
     auto const lock = locks.make_lock("key:" + std::to_string(number), long_lived);
-    auto [e, held] = co_await lock.acquire(asio::as_tuple);
+    auto acquired = co_await lock.acquire(asio::as_tuple);
+    auto& [e, held] = acquired;
     if (e) {
         ++failed;
     } else if (!co_await held.release()) {

@@ -30,7 +30,8 @@ struct crowd_result {
 
 asio::awaitable<void> one_of_many(client& locks, std::string key, section& s, crowd_result& r) {
     auto const lock = locks.make_lock(key, long_lived);
-    auto [e, held] = co_await lock.acquire(asio::as_tuple);
+    auto acquired = co_await lock.acquire(asio::as_tuple);
+    auto& [e, held] = acquired;
     if (e) {
         ++r.failed;
         if (r.first_failure.empty()) r.first_failure = e.what();

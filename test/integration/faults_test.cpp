@@ -178,10 +178,28 @@ BOOST_AUTO_TEST_CASE(a_frozen_majority_fails_an_acquire_within_the_timeout) {
     BOOST_TEST(p.releases(l));
 }
 
+namespace {
+
+client_options of_a_second() {
+    auto options = patient();
+    options.instance_timeout = 1s;
+    return options;
+}
+
+// Nobody was thought to be silent.
+void check_trusted(party& p) {
+    for (auto const& one : p.locks.instances()) {
+        BOOST_TEST((one.state == instance_state::up), one.message);
+        BOOST_TEST(one.connections == 1U);
+    }
+}
+
+} // namespace
+
 BOOST_AUTO_TEST_CASE(who_was_kept_busy_reads_what_is_there_before_it_calls_it_overdue) {
     fleet servers(3);
     wires ways(servers);
-    party p(ways.addresses(), hasty());
+    party p(ways.addresses(), of_a_second());
     BOOST_REQUIRE(p.all_up());
     auto held = p.hold("k");
     BOOST_REQUIRE(p.sees(servers, "k", true));
@@ -196,16 +214,40 @@ BOOST_AUTO_TEST_CASE(who_was_kept_busy_reads_what_is_there_before_it_calls_it_ov
     asio::post(p.context, [&] {
         ways.resume();
         all_there = wait_until([&] { return ways.are_quiet(); });
-        auto const overdue = lease_clock::now() + hasty().instance_timeout;
+        auto const overdue = lease_clock::now() + of_a_second().instance_timeout;
         while (lease_clock::now() < overdue) continue;
     });
     BOOST_REQUIRE(p.until([&] { return done; }));
     BOOST_TEST(all_there);
     BOOST_TEST(static_cast<bool>(how), how.code().message());
-    for (auto const& one : p.locks.instances()) {
-        BOOST_TEST((one.state == instance_state::up), one.message);
-        BOOST_TEST(one.connections == 1U);
-    }
+    check_trusted(p);
+}
+
+BOOST_AUTO_TEST_CASE(who_was_kept_busy_before_its_question_left_waits_for_the_answer) {
+    fleet servers(3);
+    wires ways(servers);
+    party p(ways.addresses(), of_a_second());
+    BOOST_REQUIRE(p.all_up());
+    BOOST_REQUIRE(p.until([&] { return ways.are_quiet(); }));
+    for (auto& one : ways.all) one.delay_replies(20ms);
+    auto done = false;
+    error how;
+    lease held;
+    p.locks.make_lock("k", long_lived).acquire([&](error e, lease l) {
+        how = std::move(e);
+        held = std::move(l);
+        done = true;
+    });
+    // Its batches are made, and not written.
+    BOOST_REQUIRE(p.until([&] { return p.locks.stats().rounds == 1; }));
+    asio::post(p.context, [&] {
+        auto const overdue = lease_clock::now() + of_a_second().instance_timeout;
+        while (lease_clock::now() < overdue) continue;
+    });
+    BOOST_REQUIRE(p.until([&] { return done; }));
+    BOOST_TEST(!how, how.what());
+    check_trusted(p);
+    BOOST_TEST(p.releases(held));
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_whose_majority_dies_is_lost_by_its_deadline) {

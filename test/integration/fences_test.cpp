@@ -638,8 +638,8 @@ BOOST_AUTO_TEST_CASE(the_counter_lives_for_as_long_as_the_lease_is_renewed) {
     BOOST_REQUIRE(all_count_to(p, servers, tenure_of(l)));
     for (server& one : servers) redis_cli(one).command({"SCRIPT", "FLUSH"});
     auto const end = lease_clock::now() + 4s;
-    for (auto look = lease_clock::now(); look < end; look += 50ms) {
-        p.pass(look);
+    while (lease_clock::now() < end) {
+        p.pass(lease_clock::now() + 50ms);
         BOOST_REQUIRE(how_many_count_to(servers, tenure_of(l)) == servers.size());
     }
     BOOST_TEST(l.held());
@@ -1530,6 +1530,19 @@ asio::awaitable<void> worker(asio::io_context& context, client& locks, std::stri
     }
 }
 
+asio::awaitable<void> hold_until_lost(client& locks, bool& held, bool& lost) {
+    auto const lock = locks.make_lock("watched", {.ttl = 1s, .fencing = true});
+    for (;;) {
+        auto acquired = co_await lock.acquire(asio::as_tuple);
+        auto& [e, l] = acquired;
+        if (e) continue;
+        held = true;
+        co_await l.lost(asio::as_tuple);
+        lost = true;
+        co_return;
+    }
+}
+
 void trouble_instances_in_turn(fleet& servers, client_options const& options, unsigned handoff_limit,
                                trouble& t) {
     company c(servers, 3, options);
@@ -1560,13 +1573,11 @@ void trouble_instances_in_turn(fleet& servers, client_options const& options, un
         }
     }
     // Nobody's lease lasts when a majority is silent.
-    lease watched;
-    c.key_of(0, "watched", {.ttl = 1s, .fencing = true}).acquire([&](error, lease l) {
-        watched = std::move(l);
-    });
-    BOOST_REQUIRE(c.until([&] { return watched.held(); }));
+    auto held = false, lost = false;
+    c.start(hold_until_lost(*c.clients[0], held, lost));
+    BOOST_REQUIRE(c.until([&] { return held; }));
     servers.freeze(servers.quorum());
-    BOOST_TEST(c.until([&] { return !watched.held(); }));
+    BOOST_TEST(c.until([&] { return lost; }));
     servers.thaw_all();
     go_on();
     t.over = true;

@@ -27,6 +27,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -46,13 +47,6 @@ constexpr std::array<std::size_t, 3> crowds{1, 100, 10'000};
 // How long before its deadline a loss may be told, with what is due together.
 lease_clock::duration margin(std::chrono::milliseconds ttl) {
     return protocol::loss_margin(ttl) + 2ms;
-}
-
-// No command of the client's own comes between.
-client_options unwatched() {
-    auto o = patient();
-    o.watch_clocks = false;
-    return o;
 }
 
 // A lost() under way.
@@ -99,7 +93,7 @@ BOOST_AUTO_TEST_SUITE(holders)
 
 BOOST_AUTO_TEST_CASE(a_shared_lease_lasts_until_the_last_of_it_is_given_up) {
     fleet servers(3);
-    party p(servers, unwatched());
+    party p(servers, without_clock_guard());
     BOOST_REQUIRE(p.all_up());
     std::array<std::size_t, 3> order{0, 1, 2};
     do {
@@ -449,11 +443,12 @@ void check_section_with_limit(std::chrono::milliseconds grace) {
     auto const body = [&](lease& l) -> asio::awaitable<void> {
         auto const quietly = asio::as_tuple(asio::deferred);
         auto const hold_on = p.locks.make_lock("other");
-        auto [e, first] = co_await hold_on.acquire(quietly);
-        auto [again, second] = co_await hold_on.acquire(quietly);
-        signalled = again == errc::cancelled;
+        auto const first = co_await hold_on.acquire(quietly);
+        auto const second = co_await hold_on.acquire(quietly);
+        auto const& why = std::get<0>(second);
+        signalled = why == errc::cancelled;
         held = l.held();
-        throw system_error(again.code());
+        throw system_error(why.code());
     };
     p.locks.run("k", {.ttl = 60s, .max_hold = 1s, .grace = grace}, body, [&](std::exception_ptr e) {
         thrown = e;
@@ -924,7 +919,7 @@ BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_not
         BOOST_TEST_CONTEXT("watchdog " << watchdog) {
             fleet servers(3);
             wires ways(servers);
-            party p(ways.addresses(), unwatched());
+            party p(ways.addresses(), without_clock_guard());
             BOOST_REQUIRE(p.all_up());
             auto held = p.hold("k", {.ttl = 1500ms, .watchdog = watchdog});
             BOOST_REQUIRE(p.sees(servers, "k", true));

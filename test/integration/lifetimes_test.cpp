@@ -432,7 +432,7 @@ asio::awaitable<void> live(client& locks, std::string key, witness) {
         co_await asio::experimental::make_parallel_group(held.extend(), held.lost())
             .async_wait(asio::experimental::wait_for_one(), asio::deferred);
     co_await held.release();
-    auto [e, other] = co_await lock.try_acquire_for(50ms, asio::as_tuple);
+    auto const again = co_await lock.try_acquire_for(50ms, asio::as_tuple);
 }
 
 enum class order {

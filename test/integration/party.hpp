@@ -41,6 +41,13 @@ inline client_options trusting(client_options options) {
     return options;
 }
 
+/// No question of the client's own comes between the calls.
+inline client_options without_clock_guard() {
+    auto options = patient();
+    options.watch_clocks = false;
+    return options;
+}
+
 /// Long enough that a key which goes away was deleted.
 inline constexpr lock_options long_lived{.ttl = std::chrono::seconds(60)};
 

@@ -36,6 +36,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
 
 using namespace holdfast;
 using namespace holdfast::test;
@@ -58,7 +59,7 @@ struct guarded_party {
 
     fleet servers{3};
     wires ways{servers};
-    party p{ways.addresses()};
+    party p{ways.addresses(), without_clock_guard()};
 };
 
 // An acquire that can be cancelled, and how it ended.
@@ -186,11 +187,13 @@ BOOST_AUTO_TEST_CASE(coroutines_await_everything) {
         BOOST_TEST(static_cast<bool>(co_await std::move(operation)));
         BOOST_TEST(((co_await std::move(again)) == errc::lease_released));
 
-        auto [e, l] = co_await key.acquire(asio::as_tuple);
+        auto acquired = co_await key.acquire(asio::as_tuple);
+        auto& [e, l] = acquired;
         BOOST_TEST(!e);
         auto [extended] = co_await l.extend(asio::as_tuple);
         BOOST_TEST(!extended);
-        auto [contended, none] = co_await key.try_acquire(asio::as_tuple);
+        auto refused = co_await key.try_acquire(asio::as_tuple);
+        auto& [contended, none] = refused;
         BOOST_TEST((contended == errc::contended));
         BOOST_TEST(!none);
         try {
@@ -233,7 +236,8 @@ BOOST_AUTO_TEST_CASE(coroutines_await_every_function_in_every_way) {
     auto const key = locks.make_lock("k", long_lived);
     run(context, [&]() -> asio::awaitable<void> {
         auto held = co_await key.acquire(asio::use_awaitable);
-        auto [contended, none] = co_await key.try_acquire_for(30ms, asio::as_tuple);
+        auto refused = co_await key.try_acquire_for(30ms, asio::as_tuple);
+        auto& [contended, none] = refused;
         BOOST_TEST((contended == errc::timeout), contended.what());
         BOOST_TEST(!none);
         BOOST_TEST(static_cast<bool>(co_await held.release(asio::use_awaitable)));
@@ -563,12 +567,14 @@ BOOST_AUTO_TEST_CASE(a_time_limit_of_asio_cancels) {
         auto held = co_await key.acquire(in_good_time);
         BOOST_TEST(held.held());
         auto const soon = asio::cancel_after(5ms, asio::as_tuple(asio::deferred));
-        auto [e, none] = co_await key.acquire(soon);
+        auto refused = co_await key.acquire(soon);
+        auto& [e, none] = refused;
         BOOST_TEST((e == errc::cancelled), e.what());
         BOOST_TEST(!none);
         auto const at_once =
             asio::cancel_at(std::chrono::steady_clock::now(), asio::as_tuple(asio::deferred));
-        auto [at, nothing] = co_await key.acquire(at_once);
+        auto too_late = co_await key.acquire(at_once);
+        auto& [at, nothing] = too_late;
         BOOST_TEST((at == errc::cancelled), at.what());
         auto [lost] = co_await held.lost(soon);
         BOOST_TEST((lost == errc::cancelled), lost.what());
@@ -602,7 +608,7 @@ BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_the_total_way_it_waits_and_delivers_
     g.ways.hold_replies();
     cancellable c;
     c.start(g.p.locks.make_lock("k", long_lived));
-    BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_held() == 1; }));
+    BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_held() > 0; }));
     c.signal.emit(asio::cancellation_type::total);
     BOOST_TEST(!run_until(
         g.p.context, [&] { return c.done; }, 0s));
@@ -619,7 +625,7 @@ BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_the_total_way_it_ends_with_a_refusal
     g.ways.hold_replies();
     cancellable c;
     c.start(g.p.locks.make_lock("k", long_lived));
-    BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_held() == 1; }));
+    BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_held() > 0; }));
     c.signal.emit(asio::cancellation_type::total);
     g.ways.resume();
     BOOST_REQUIRE(g.p.until([&] { return c.done; }));
@@ -636,7 +642,7 @@ BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_it_ends_at_once_and_gives_back) {
             cancellable c;
             c.start(g.p.locks.make_lock("k", long_lived));
             BOOST_REQUIRE(g.p.until(
-                [&] { return executed ? g.ways[0].replies_held() == 1 : g.ways[0].commands_held() == 1; }));
+                [&] { return executed ? g.ways[0].replies_held() > 0 : g.ways[0].commands_held() > 0; }));
             c.signal.emit(type);
             // While the servers are still silent.
             BOOST_REQUIRE(g.p.until([&] { return c.done; }));
@@ -655,7 +661,7 @@ BOOST_AUTO_TEST_CASE(cancelled_the_total_way_before_the_servers_heard_of_it_it_s
     g.ways.hold_requests();
     cancellable c;
     c.start(g.p.locks.make_lock("k", long_lived));
-    BOOST_REQUIRE(g.p.until([&] { return g.ways[0].commands_held() == 1; }));
+    BOOST_REQUIRE(g.p.until([&] { return g.ways[0].commands_held() > 0; }));
     c.signal.emit(asio::cancellation_type::total);
     g.ways.resume();
     BOOST_REQUIRE(g.p.until([&] { return c.done; }));
@@ -698,7 +704,7 @@ BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_it_gives_back_over_a_new_connection)
         cancellable c;
         c.start(g.p.locks.make_lock("k", long_lived));
         for (auto& one : g.ways.all) {
-            BOOST_REQUIRE(g.p.until([&] { return one.replies_held() == 1; }));
+            BOOST_REQUIRE(g.p.until([&] { return one.replies_held() > 0; }));
         }
         for (server& one : g.servers) BOOST_TEST(redis_cli(one).exists("k"));
         c.signal.emit(type);
@@ -856,7 +862,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_extension_leaves_the_lease_as_it_was) {
             how = std::move(e);
             done = true;
         }));
-        BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_held() == 1; }));
+        BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_held() > 0; }));
         signal.emit(type);
         BOOST_REQUIRE(g.p.until([&] { return done; }));
         BOOST_TEST((how == errc::cancelled), how.what());
@@ -918,7 +924,7 @@ BOOST_AUTO_TEST_CASE(a_release_cannot_be_cancelled) {
         asio::cancellation_signal signal;
         std::optional<release_result> how;
         held.release(asio::bind_cancellation_slot(signal.slot(), [&](release_result r) { how = r; }));
-        BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_held() == 1; }));
+        BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_held() > 0; }));
         signal.emit(type);
         BOOST_TEST(!run_until(
             g.p.context, [&] { return how.has_value(); }, 0s));

@@ -1,12 +1,10 @@
 // The watchdog keeps leases for as long as their holders live, and tells of a loss in time.
 #include "integration/party.hpp"
 
-#include <boost/asio/awaitable.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <string>
 #include <vector>
 

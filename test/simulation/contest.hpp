@@ -180,7 +180,7 @@ private:
     /// Half the drift allowance of 1 %, on either side, less a bit.
     static constexpr std::int64_t max_ppm = 4'500;
     static constexpr duration longest_pause = 20ms; ///< of a waiter, or of a stand-back
-    static constexpr duration ping_interval = 1s;
+    static constexpr duration ping_interval = 2500ms;
     static constexpr std::uint64_t most_events = 50'000'000;
     static constexpr int nobody = -1, stranger = -2;
 

@@ -3,9 +3,10 @@
 // Instances restart as new processes that have forgotten all, the last second or nothing; and their wall
 // clocks jump, by which keys expire. Each client has the real restart guard, clock guard and quarantine for
 // each instance, and uses them as redis::link does: it asks on each connection who the server is and what
-// time, before anything else counts, and the time about every second; what a quarantined instance grants does
-// not count and is given back; new rounds pass it by, but extensions, releases and heals go to it. Everything
-// follows from a seed.
+// time, before anything else counts, and the time every second, like a client that has something to send (an
+// idle one asks less often, and before its next command); what a quarantined instance grants does not count and
+// is given back; new rounds pass it by, but extensions, releases and heals go to it. Everything follows from a
+// seed.
 //
 // Properties:
 //   S1      no two leases are valid at once, each by its holder's clock. Where clocks jump, this is asserted of
