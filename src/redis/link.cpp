@@ -469,7 +469,8 @@ void link::send() {
     counts_.commands.fetch_add(b->entries.size(), std::memory_order_relaxed);
     counts_.batches.fetch_add(1, std::memory_order_relaxed);
     sent_.push_back(b);
-    if (auto const due = sent_.front()->since + options_.instance_timeout; due < watch_at_) watch(due);
+    auto const due = sent_.front()->since + options_.instance_timeout;
+    if (due < watch_at_ && !reads_first_) watch(due);
     session_->execute(std::move(b));
 }
 

@@ -244,10 +244,14 @@ BOOST_AUTO_TEST_CASE(who_was_kept_busy_before_its_question_left_waits_for_the_an
     for (auto const& one : ways.all) BOOST_TEST(one.replies_forwarded() == one.commands_forwarded());
     auto const overdue = lease_clock::now() + of_a_second().instance_timeout + 100ms;
     while (lease_clock::now() < overdue) continue;
+    // What is asked meanwhile makes it no shorter.
+    p.pass(lease_clock::now() + 5ms);
+    auto other = p.hold("other");
     BOOST_REQUIRE(p.until([&] { return done; }));
     BOOST_TEST(!how, how.what());
     check_trusted(p);
     BOOST_TEST(p.releases(held));
+    BOOST_TEST(p.releases(other));
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_whose_majority_dies_is_lost_by_its_deadline) {
