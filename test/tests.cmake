@@ -18,15 +18,11 @@ holdfast_test(unit SOURCES
     unit/tally_test.cpp
     unit/tenure_test.cpp
     unit/wait_queue_test.cpp)
-set(simulations
+holdfast_test(simulation SECONDS 0 SOURCES
     simulation/contention_test.cpp
     simulation/fences_test.cpp
+    simulation/guards_test.cpp
     simulation/schedules_test.cpp)
-if(NOT HOLDFAST_SANITIZE)
-    # The guards' worlds take minutes under a sanitizer, and have neither threads nor memory of their own.
-    list(APPEND simulations simulation/guards_test.cpp)
-endif()
-holdfast_test(simulation SECONDS 0 SOURCES ${simulations})
 holdfast_test(integration SOURCES
     integration/bad_input_test.cpp
     integration/contention_test.cpp
