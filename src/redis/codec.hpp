@@ -1,0 +1,47 @@
+// What the wire takes from Boost.Redis: `request`, which serializes commands, and the RESP3 parser.
+//
+// Both are compiled with this library, in codec.cpp. Their namespace gets a name of its own here, so that a program
+// that compiles boost/redis/src.hpp itself gets no symbol twice, and no symbol of another version in the place of ours.
+// Every use goes through this header.
+#ifndef HOLDFAST_REDIS_CODEC_HPP
+#define HOLDFAST_REDIS_CODEC_HPP
+
+#ifdef BOOST_REDIS_REQUEST_HPP
+#error "include redis/codec.hpp, and no header of Boost.Redis, in the sources of holdfast"
+#endif
+
+// What those headers include is included first, under its own name.
+#include <boost/assert.hpp>
+#include <boost/config.hpp>
+#include <boost/system/error_code.hpp>
+#include <boost/system/system_error.hpp>
+#include <boost/throw_exception.hpp>
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#define redis holdfast_redis
+#include <boost/redis/error.hpp>
+#include <boost/redis/request.hpp>
+#include <boost/redis/resp3/parser.hpp>
+#include <boost/redis/resp3/serialization.hpp>
+#include <boost/redis/resp3/type.hpp>
+#undef redis
+
+namespace holdfast::redis {
+
+namespace codec = boost::holdfast_redis;
+
+} // namespace holdfast::redis
+
+#endif
