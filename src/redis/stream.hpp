@@ -49,8 +49,7 @@ public:
 };
 
 /// Tries the endpoints one after the other.
-std::unique_ptr<stream> make_tcp_stream(asio::any_io_executor const&,
-                                        std::vector<asio::ip::tcp::endpoint>);
+std::unique_ptr<stream> make_tcp_stream(asio::any_io_executor const&, std::vector<asio::ip::tcp::endpoint>);
 std::unique_ptr<stream> make_unix_stream(asio::any_io_executor const&, std::string path);
 
 } // namespace holdfast::redis
