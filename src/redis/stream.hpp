@@ -52,8 +52,8 @@ public:
     virtual std::size_t write(std::string_view, error_code&) noexcept = 0;
     /// Ends with on_writable(). One wait at a time, after a write() that did not take all.
     virtual void wait_writable(std::shared_ptr<stream_user>) = 0;
-    /// Operations under way end with asio::error::operation_aborted, also those that are over and not
-    /// yet reported. Later ones end with an error.
+    /// Operations under way end with asio::error::operation_aborted, also those that are over and
+    /// not yet reported. Later ones end with an error.
     virtual void close() noexcept = 0;
 };
 
