@@ -1,10 +1,8 @@
 #include "redis/stream.hpp"
 
 #include <boost/asio/error.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/strand.hpp>
 
 #include <new>
 #include <sys/un.h>
@@ -20,17 +18,15 @@ using unix_protocol = asio::local::stream_protocol;
 
 /// A socket and the endpoints that it is for. Each handler shares it with the stream, so that the
 /// stream may be destroyed by the user that the handler calls.
-///
-/// The executor is not erased where it is a usual one. With an erased strand each operation would
-/// allocate: the strand for the time of the operation, and what the strand is to run.
-template <class Protocol, class Executor>
-class connection : public std::enable_shared_from_this<connection<Protocol, Executor>> {
+template <class Protocol>
+class connection : public std::enable_shared_from_this<connection<Protocol>> {
 public:
     using endpoint = typename Protocol::endpoint;
     using user_ptr = std::shared_ptr<stream_user>;
 
     /// `none` is why a connect fails if there are no endpoints.
-    connection(Executor const& executor, std::vector<endpoint> endpoints, error_code none)
+    connection(asio::any_io_executor const& executor, std::vector<endpoint> endpoints,
+               error_code none)
         : socket_(executor)
         , endpoints_(std::move(endpoints))
         , none_(none) {}
@@ -63,7 +59,7 @@ public:
     }
 
 private:
-    using socket_type = asio::basic_stream_socket<Protocol, Executor>;
+    using socket_type = typename Protocol::socket;
 
     struct handler {
         std::shared_ptr<connection> self_;
@@ -138,10 +134,10 @@ private:
     bool closed_ = false;
 };
 
-template <class Protocol, class Executor>
+template <class Protocol>
 class socket_stream final : public stream {
 public:
-    using connection_type = connection<Protocol, Executor>;
+    using connection_type = connection<Protocol>;
 
     explicit socket_stream(std::shared_ptr<connection_type> c)
         : connection_(std::move(c)) {}
@@ -165,26 +161,11 @@ private:
     std::shared_ptr<connection_type> const connection_;
 };
 
-template <class Protocol, class Executor>
-std::unique_ptr<stream> make_on(Executor const& executor,
-                                std::vector<typename Protocol::endpoint> endpoints,
-                                error_code none) {
-    return std::make_unique<socket_stream<Protocol, Executor>>(
-        std::make_shared<connection<Protocol, Executor>>(executor, std::move(endpoints), none));
-}
-
 template <class Protocol>
 std::unique_ptr<stream> make(asio::any_io_executor const& executor,
                              std::vector<typename Protocol::endpoint> endpoints, error_code none) {
-    using context = asio::io_context::executor_type;
-    using strand = asio::strand<context>;
-    if (auto const* known = executor.target<strand>()) {
-        return make_on<Protocol>(*known, std::move(endpoints), none);
-    }
-    if (auto const* known = executor.target<context>()) {
-        return make_on<Protocol>(*known, std::move(endpoints), none);
-    }
-    return make_on<Protocol>(executor, std::move(endpoints), none);
+    return std::make_unique<socket_stream<Protocol>>(
+        std::make_shared<connection<Protocol>>(executor, std::move(endpoints), none));
 }
 
 } // namespace
