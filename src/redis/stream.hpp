@@ -37,8 +37,8 @@ protected:
 ///
 /// If the execution context is destroyed first, the user is let go and not called.
 ///
-/// Operations do not allocate if the executor is that of an io_context or a strand over it. A strand
-/// over an erased executor costs three allocations an operation.
+/// Operations do not allocate if the executor is that of an io_context or a strand over it.
+/// A strand over an erased executor costs three allocations an operation.
 ///
 /// @par Thread safety  Use a stream on its executor only.
 class stream {
