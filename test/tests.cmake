@@ -1,5 +1,6 @@
 # Which tests there are. A line here is all that a new one needs.
 holdfast_test(unit SOURCES
+    ../bench/allocation_counter.cpp
     unit/address_test.cpp
     unit/arbiter_test.cpp
     unit/backoff_test.cpp
@@ -15,6 +16,7 @@ holdfast_test(unit SOURCES
     unit/restart_guard_test.cpp
     unit/rules_test.cpp
     unit/server_info_test.cpp
+    unit/stream_test.cpp
     unit/tally_test.cpp
     unit/tenure_test.cpp
     unit/wait_queue_test.cpp)
