@@ -17,7 +17,7 @@ constexpr std::size_t max_digits = 20;
 /// The shortest element: `_` and the line's end.
 constexpr std::size_t min_element = 3;
 
-using enum reply_type;
+using enum codec::resp3::type;
 
 bool is_bulk(reply_type t) {
     return t == blob_string || t == blob_error || t == verbatim_string;

@@ -21,7 +21,7 @@ using namespace std::string_view_literals;
 namespace {
 
 using progress = reply_reader::progress;
-using enum reply_type;
+using enum codec::resp3::type;
 
 constexpr auto max_reply = reply_reader::max_reply;
 constexpr auto max_line = reply_reader::max_line;
@@ -351,6 +351,7 @@ BOOST_AUTO_TEST_CASE(a_verbatim_string_has_a_format) {
     check_refused("=3\r\ntxt\r\n", why);
     check_refused("=5\r\nhello\r\n", why);
     check_refused("=4\r\n:txt\r\n", why);
+    check_refused("=1\r\nx\r\n:1\r\n", why); // a colon, of another reply
 }
 
 BOOST_AUTO_TEST_CASE(a_string_ends_with_its_line) {
