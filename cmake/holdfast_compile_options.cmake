@@ -16,6 +16,12 @@ if(HOLDFAST_SANITIZE)
     add_compile_definitions(BOOST_ASIO_DISABLE_AWAITABLE_FRAME_RECYCLING)
 endif()
 
+if(HOLDFAST_FUZZ)
+    # Coverage of the library too; and the standard library checks its preconditions.
+    add_compile_options(-fsanitize=fuzzer-no-link)
+    add_compile_definitions(_GLIBCXX_ASSERTIONS)
+endif()
+
 function(holdfast_compile_options target)
     target_compile_features(${target} PUBLIC cxx_std_20)
     set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)

@@ -12,6 +12,7 @@ holdfast_test(unit SOURCES
     unit/fence_test.cpp
     unit/instance_set_test.cpp
     unit/quarantine_test.cpp
+    unit/reply_reader_test.cpp
     unit/report_test.cpp
     unit/restart_guard_test.cpp
     unit/rules_test.cpp

@@ -1,6 +1,10 @@
 #include "redis/reply_reader.hpp"
 
-#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <system_error>
 #include <utility>
 
 namespace holdfast::redis {
@@ -8,33 +12,49 @@ namespace holdfast::redis {
 namespace {
 
 constexpr std::string_view line_end = "\r\n";
+/// Of a length. Any length that can be borne has fewer.
 constexpr std::size_t max_digits = 20;
+/// The shortest element: `_` and the line's end.
+constexpr std::size_t min_element = 3;
 
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
+using enum codec::resp3::type;
+
+bool is_bulk(reply_type t) {
+    return t == blob_string || t == blob_error || t == verbatim_string;
+}
+
+/// Servers neither send attributes nor streamed strings unless they are asked to.
+bool is_expected(reply_type t) {
+    return t != attribute && t != streamed_string && t != streamed_string_part && t != invalid;
 }
 
 bool is_integer(std::string_view text) {
-    if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
-    return !text.empty() && text.size() < max_digits && std::all_of(text.begin(), text.end(), is_digit);
+    std::int64_t n = 0;
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+    return error == std::errc{} && end == text.data() + text.size();
 }
 
-/// A length, or max_reply + 1 for any that is larger, or none.
-std::size_t to_length(std::string_view digits) {
+/// Digits alone; a length that is too large becomes the largest.
+std::optional<std::size_t> to_length(std::string_view text) {
+    if (text.size() > max_digits) return std::nullopt;
     std::size_t n = 0;
-    for (auto const c : digits) {
-        n = std::min(n * 10 + static_cast<std::size_t>(c - '0'), reply_reader::max_reply + 1);
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+    if (end != text.data() + text.size() || error == std::errc::invalid_argument) {
+        return std::nullopt;
     }
-    return n;
+    return error == std::errc{} ? n : std::numeric_limits<std::size_t>::max();
 }
 
-/// What the server sent, short and printable.
-std::string quoted(std::string_view text) {
-    constexpr std::size_t most = 32;
-    std::string shown(text.substr(0, most));
-    std::replace_if(
-        shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-    return '"' + shown + (text.size() > most ? "...\"" : "\"");
+std::string too_long(std::string_view thing, std::size_t most) {
+    return std::string(thing) + " of more than " + std::to_string(most) + " bytes";
+}
+
+std::string begins_with(char c) {
+    constexpr std::string_view hex = "0123456789abcdef";
+    auto const byte = static_cast<unsigned char>(c);
+    std::string text = "no RESP3: a reply begins with ";
+    if (c > ' ' && c <= '~') return text + '\'' + c + '\'';
+    return text + "0x" + hex[byte / hex.size()] + hex[byte % hex.size()];
 }
 
 } // namespace
@@ -44,69 +64,62 @@ reply_reader::progress reply_reader::refuse(std::string problem) {
     return progress::malformed;
 }
 
-// The element that begins at `at`: complete, and such that the parser can bear it?
+// Tells whether the element that begins at `at` is complete, and such that the parser can bear it.
 reply_reader::progress reply_reader::check(std::string_view bytes, std::size_t at) {
+    if (at > max_reply) return refuse(too_long("a reply", max_reply));
     if (at >= bytes.size()) return progress::incomplete;
-    if (at > max_reply) {
-        return refuse("a reply of more than " + std::to_string(max_reply) + " bytes");
-    }
-    auto const type = static_cast<reply_type>(codec::resp3::to_type(bytes[at]));
+    auto const type = codec::resp3::to_type(bytes[at]);
+    if (!is_expected(type)) return refuse(begins_with(bytes[at]));
+    if (type == push && at != 0) return refuse("a push within a reply");
+
     auto const rest = bytes.substr(at, max_line + line_end.size());
-    auto const end = rest.find(line_end);
+    // The search goes on where it ended: a line that comes byte by byte is searched once.
+    auto const end = rest.find(line_end, line_searched_);
     if (end == rest.npos) {
-        // An unknown type needs no more bytes to be wrong.
-        if (type == reply_type::invalid) return refuse("no RESP3: " + quoted(rest));
-        return rest.size() < max_line ? progress::incomplete
-                                      : refuse("a line of more than " + std::to_string(max_line) + " bytes");
+        if (rest.size() == max_line + line_end.size()) return refuse(too_long("a line", max_line));
+        line_searched_ = rest.size() - 1; // the last may be the first half of the line's end
+        return progress::incomplete;
     }
-    auto const line = rest.substr(0, end);
-    auto const content = line.substr(1);
+    line_searched_ = 0;
+    auto const content = rest.substr(1, end - 1);
     switch (type) {
-    case reply_type::simple_string:
-    case reply_type::simple_error:
+    case simple_string:
+    case simple_error:
         return progress::complete;
-    case reply_type::number:
-        return is_integer(content) ? progress::complete : refuse("no number: " + quoted(line));
-    case reply_type::null:
-        return content.empty() ? progress::complete : refuse("no null: " + quoted(line));
-    case reply_type::boolean:
-        return content == "t" || content == "f" ? progress::complete : refuse("no boolean: " + quoted(line));
-    case reply_type::doublean:
-    case reply_type::big_number:
-        return content.empty() ? refuse("no number: " + quoted(line)) : progress::complete;
-    case reply_type::push:
-        if (at != 0) return refuse("a push within a reply");
-        [[fallthrough]];
-    case reply_type::blob_string:
-    case reply_type::blob_error:
-    case reply_type::verbatim_string:
-    case reply_type::array:
-    case reply_type::set:
-    case reply_type::map:
+    case number:
+        return is_integer(content) ? progress::complete : refuse("a number that is none");
+    case null:
+        return content.empty() ? progress::complete : refuse("a null that is none");
+    case boolean:
+        return content == "t" || content == "f" ? progress::complete
+                                                : refuse("a boolean that is none");
+    case doublean:
+    case big_number:
+        return content.empty() ? refuse("a number without digits") : progress::complete;
+    default:
         break;
-    case reply_type::attribute:       // nobody asks for them
-    case reply_type::streamed_string: // nor for these, which servers do not send
-    case reply_type::streamed_string_part:
-    case reply_type::invalid:
-        return refuse("no RESP3 as Redis and Valkey speak it: " + quoted(line));
     }
-    if (content.empty() || !std::all_of(content.begin(), content.end(), is_digit)) {
-        return refuse("no length: " + quoted(line));
+    auto const length = to_length(content);
+    if (!length) return refuse("a length that is none");
+    if (!is_bulk(type)) {
+        auto const most = max_reply / min_element / codec::resp3::element_multiplicity(type);
+        return *length <= most ? progress::complete : refuse(too_long("a reply", max_reply));
     }
-    auto const size = to_length(content);
-    auto const is_bulk = type == reply_type::blob_string || type == reply_type::blob_error ||
-                         type == reply_type::verbatim_string;
-    // An element takes three bytes at least.
-    if (is_bulk ? at + size > max_reply : size > max_reply / 3) {
-        return refuse("a reply of more than " + std::to_string(max_reply) + " bytes: " + quoted(line));
-    }
-    return is_bulk ? check_bulk(bytes, at + end + line_end.size(), size) : progress::complete;
+    if (*length > max_reply - at) return refuse(too_long("a reply", max_reply));
+    return check_bulk(type, bytes.substr(at + end + line_end.size()), *length);
 }
 
-reply_reader::progress reply_reader::check_bulk(std::string_view bytes, std::size_t data, std::size_t size) {
-    if (bytes.size() < data + size + line_end.size()) return progress::incomplete;
-    if (bytes.substr(data + size, line_end.size()) == line_end) return progress::complete;
-    return refuse("a string that is longer than it was announced");
+reply_reader::progress reply_reader::check_bulk(reply_type type, std::string_view bytes,
+                                                std::size_t size) {
+    if (bytes.size() < size + line_end.size()) return progress::incomplete;
+    if (bytes.substr(size, line_end.size()) != line_end) {
+        return refuse("a string that is longer than it was announced");
+    }
+    // As in `txt:`.
+    if (type == verbatim_string && (size < 4 || bytes[3] != ':')) {
+        return refuse("a verbatim string without a format");
+    }
+    return progress::complete;
 }
 
 } // namespace holdfast::redis

@@ -1,14 +1,14 @@
 // Reads the replies in a stream of bytes, in place.
 //
-// The parser is that of Boost.Redis. It trusts the server: a length that is missing makes it throw within a noexcept
-// function, a part of a streamed string in a wrong place makes it write beyond its stack. So each element is checked
-// here before the parser sees it, and must be complete. RESP3: https://github.com/redis/redis-specifications.
+// The parser is that of Boost.Redis. It trusts the server: a length that is missing makes it throw
+// within a noexcept function, and a part of a streamed string in a wrong place makes it write
+// beyond its stack. So each element is checked here before the parser sees it, and must be
+// complete. RESP3: https://github.com/redis/redis-specifications/blob/master/protocol/RESP3.md
 #ifndef HOLDFAST_REDIS_REPLY_READER_HPP
 #define HOLDFAST_REDIS_REPLY_READER_HPP
 
 #include "redis/codec.hpp"
 
-#include <cassert>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -23,26 +23,33 @@ constexpr bool is_error(reply_type t) {
 
 /// A reply, or a part of one.
 struct element {
+    /// None of attribute, streamed_string, streamed_string_part and invalid.
     reply_type type;
-    std::size_t depth; ///< 0 for the reply itself, 1 for the parts of an array
+    std::size_t depth; ///< 0 for the reply itself, 1 for the parts of an array, at most 5
+    /// In the bytes that were read; empty for an array, a set, a map or a push. A number is a
+    /// decimal std::int64_t without a plus sign. A verbatim string begins with its format, as in
+    /// `txt:`.
     std::string_view value;
 };
 
 class reply_reader {
 public:
-    /// The longest reply, in bytes. INFO is the longest that is asked for, with some 10 KB.
+    /// The longest reply, in bytes, give or take a line. INFO is the longest that is asked for,
+    /// with some 10 KB.
     static constexpr std::size_t max_reply = 1024 * 1024;
     /// The longest line: an error, or a simple string.
     static constexpr std::size_t max_line = 64 * 1024;
 
     enum class progress {
-        incomplete, ///< the rest of the reply has not come
+        /// The rest of the reply has not come. Never said of max_reply + max_line + 2 bytes.
+        incomplete,
         complete,
         malformed, ///< see problem(); nothing more can be read
     };
 
-    /// Goes on with the reply at the beginning of `bytes`. Until it is complete, the next call must be given the same
-    /// bytes and more. `visit(element const&)` gets each element once.
+    /// Goes on with the reply at the beginning of `bytes`. Until it is complete, the next call must
+    /// be given the same bytes and more. `visit(element const&)` gets each element once. A push is
+    /// a reply of its own; there is none within another reply.
     template <class Visit>
     progress read(std::string_view bytes, Visit&& visit) {
         for (;;) {
@@ -50,8 +57,7 @@ public:
             if (auto const p = check(bytes, at); p != progress::complete) return p;
             boost::system::error_code ec;
             auto const node = parser_.consume(bytes, ec);
-            if (ec) return refuse(ec.message());
-            assert(node);
+            if (!node) return refuse(ec.message());
             auto const done = parser_.done();
             if (done) {
                 consumed_ = parser_.get_consumed();
@@ -64,15 +70,17 @@ public:
 
     /// The size of the reply that was completed last.
     std::size_t consumed() const { return consumed_; }
-    /// What was wrong with the bytes, for people.
+    /// What was wrong with the bytes, for people. Of what the server sent it shows at most one
+    /// byte: the rest may be a password that the server has sent back.
     std::string const& problem() const { return problem_; }
 
 private:
     progress check(std::string_view bytes, std::size_t at);
-    progress check_bulk(std::string_view bytes, std::size_t data, std::size_t size);
+    progress check_bulk(reply_type, std::string_view bytes, std::size_t size);
     progress refuse(std::string problem);
 
     codec::resp3::parser parser_;
+    std::size_t line_searched_ = 0; ///< bytes of a line that has not come to its end
     std::size_t consumed_ = 0;
     std::string problem_;
 };
