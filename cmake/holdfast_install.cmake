@@ -4,7 +4,7 @@ include(GNUInstallDirs)
 
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/holdfast")
 
-install(TARGETS holdfast holdfast_boost_redis EXPORT holdfast-targets)
+install(TARGETS holdfast EXPORT holdfast-targets)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/holdfast" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT holdfast-targets NAMESPACE holdfast:: DESTINATION "${config_dir}")
 

@@ -6,7 +6,7 @@ holdfast_test(unit SOURCES
     unit/backoff_test.cpp
     unit/clock_guard_test.cpp
     unit/deadline_queue_test.cpp
-    unit/encoder_test.cpp
+    unit/lock_command_test.cpp
     unit/error_test.cpp
     unit/fence_gate_test.cpp
     unit/fence_test.cpp

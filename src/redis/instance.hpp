@@ -19,17 +19,17 @@ namespace holdfast::redis {
 /// Whom an instance works for. Every call is made on the client's executor, and within a turn.
 class instance_owner {
 public:
-    class work {
+    class turn_work {
     public:
         virtual void run() = 0;
 
     protected:
-        ~work() = default;
+        ~turn_work() = default;
     };
 
     /// Does it as a turn, or as part of the one that is running: all of a turn has one time, and at its end each
     /// instance sends what it was given. What users' handlers throw leaves from here, after the end.
-    virtual void in_turn(work&) = 0;
+    virtual void in_turn(turn_work&) = 0;
     /// When the present turn began: before its first byte is sent, and after whatever it answers came.
     virtual lease_clock::time_point time() const noexcept = 0;
 
@@ -54,7 +54,7 @@ protected:
 
 template <class Function>
 void in_turn(instance_owner& owner, Function function) {
-    struct call final : instance_owner::work {
+    struct call final : instance_owner::turn_work {
         explicit call(Function& f)
             : function_(f) {}
         void run() override { function_(); }

@@ -25,8 +25,7 @@ public:
     using user_ptr = std::shared_ptr<stream_user>;
 
     /// `none` is why a connect fails if there are no endpoints.
-    connection(asio::any_io_executor const& executor, std::vector<endpoint> endpoints,
-               error_code none)
+    connection(asio::any_io_executor const& executor, std::vector<endpoint> endpoints, error_code none)
         : socket_(executor)
         , endpoints_(std::move(endpoints))
         , none_(none) {}
@@ -48,8 +47,7 @@ public:
     }
 
     void wait_writable(user_ptr user) {
-        socket_.async_wait(socket_type::wait_write,
-                           on_writable{{this->shared_from_this(), std::move(user)}});
+        socket_.async_wait(socket_type::wait_write, on_writable{{this->shared_from_this(), std::move(user)}});
     }
 
     void close() noexcept {
@@ -83,17 +81,14 @@ private:
 
     /// An operation that was over when the stream was closed, but not yet reported, counts as
     /// aborted too.
-    error_code seen(error_code ec) const {
-        return closed_ ? error_code(asio::error::operation_aborted) : ec;
-    }
+    error_code seen(error_code ec) const { return closed_ ? error_code(asio::error::operation_aborted) : ec; }
 
     void connect_next(user_ptr user, error_code last) {
         while (next_ < endpoints_.size()) {
             auto const& to = endpoints_[next_++];
             last = open(to);
             if (!last) {
-                socket_.async_connect(to,
-                                      on_connected{{this->shared_from_this(), std::move(user)}});
+                socket_.async_connect(to, on_connected{{this->shared_from_this(), std::move(user)}});
                 return;
             }
         }
@@ -123,8 +118,7 @@ private:
     }
 
     void report(user_ptr user, error_code ec) {
-        asio::post(socket_.get_executor(),
-                   on_report{{this->shared_from_this(), std::move(user)}, ec});
+        asio::post(socket_.get_executor(), on_report{{this->shared_from_this(), std::move(user)}, ec});
     }
 
     socket_type socket_;
@@ -143,9 +137,7 @@ public:
         : connection_(std::move(c)) {}
     ~socket_stream() override { connection_->close(); }
 
-    void connect(std::shared_ptr<stream_user> user) override {
-        connection_->connect(std::move(user));
-    }
+    void connect(std::shared_ptr<stream_user> user) override { connection_->connect(std::move(user)); }
     void read(std::shared_ptr<stream_user> user, asio::mutable_buffer into) override {
         connection_->read(std::move(user), into);
     }

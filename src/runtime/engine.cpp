@@ -1,5 +1,6 @@
 #include "runtime/engine.hpp"
 
+#include "redis/instance_connection.hpp"
 #include "runtime/engine_service.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
@@ -121,24 +122,23 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , deadlines_(executor_)
     , random_(options.owner_label) {
     for (unsigned i = 0; i < instances.size(); ++i) {
-        links_.push_back(
-            std::make_shared<redis::link>(executor_, i,
-                                          redis::link_options{.address = instances[i],
-                                                              .instance_timeout = options.instance_timeout,
-                                                              .connect_timeout = options.connect_timeout,
-                                                              .reconnect_delay = options.reconnect_delay,
-                                                              .max_ttl = options.max_ttl,
-                                                              .on_restart = options.on_restart,
-                                                              .watch_clocks = options.watch_clocks,
-                                                              .max_kept_releases = options.max_kept_releases,
-                                                              .name = std::string(options.name)},
-                                          static_cast<redis::link_owner&>(*this)));
+        redis::connection_options const each{.address = instances[i],
+                                             .instance_timeout = options.instance_timeout,
+                                             .connect_timeout = options.connect_timeout,
+                                             .reconnect_delay = options.reconnect_delay,
+                                             .max_ttl = options.max_ttl,
+                                             .on_restart = options.on_restart,
+                                             .watch_clocks = options.watch_clocks,
+                                             .max_kept_releases = options.max_kept_releases,
+                                             .name = std::string(options.name)};
+        instances_.push_back(std::make_shared<redis::instance_connection>(
+            executor_, i, each, static_cast<redis::instance_owner&>(*this)));
     }
 }
 
 engine::~engine() {
     gone_.clear();
-    links_.clear();
+    instances_.clear();
     deadlines_.clear();
     held_.clear();
     queues_.for_each([](key_queue& q) {
@@ -153,6 +153,7 @@ engine::~engine() {
 
 template <class Work>
 void engine::in_a_turn(Work&& work) {
+    auto again = false;
     {
         // Also when it throws, for want of memory or of randomness: nothing is looked at twice.
         struct turn_end {
@@ -168,9 +169,9 @@ void engine::in_a_turn(Work&& work) {
         auto const retired = std::exchange(retired_, {});
         answer_for_those_that_went();
         work();
-        for (auto const& l : links_) l->flush();
+        for (auto const& i : instances_) again = !i->flush() || again;
     }
-    if (!gone_.empty() || !retired_.empty()) want_turn();
+    if (again || !gone_.empty() || !retired_.empty()) want_turn();
     finish_shutdown_if_done();
 }
 
@@ -184,7 +185,9 @@ void engine::start() {
         self->in_a_turn([&] { self->deadlines_.run_due(self->turn_began_); });
     });
     asio::post(executor_, [self = running_] {
-        for (auto const& l : self->links_) l->start();
+        self->in_a_turn([&] {
+            for (auto const& i : self->instances_) i->start();
+        });
     });
 }
 
@@ -268,7 +271,7 @@ void engine::post_turn() {
 
 std::vector<instance_status> engine::instances() const {
     std::vector<instance_status> all;
-    for (auto const& l : links_) all.push_back(l->status());
+    for (auto const& i : instances_) all.push_back(i->status());
     return all;
 }
 
@@ -289,10 +292,10 @@ holdfast::stats engine::statistics() const {
                       .held = get(counters_.held),
                       .pending = get(counters_.pending),
                       .waiters = get(counters_.waiters)};
-    for (auto const& l : links_) {
-        s.commands += get(l->counts().commands);
-        s.batches += get(l->counts().batches);
-        s.releases_dropped += get(l->counts().releases_dropped);
+    for (auto const& i : instances_) {
+        s.commands += get(i->counts().commands);
+        s.batches += get(i->counts().batches);
+        s.releases_dropped += get(i->counts().releases_dropped);
     }
     return s;
 }
@@ -310,7 +313,7 @@ void engine::abandon() noexcept {
         cancellations_.clear();
     }
     gone_.clear();
-    for (auto const& l : links_) l->abandon();
+    for (auto const& i : instances_) i->abandon();
     deadlines_.stop();
     deadlines_.clear();
     operations_.for_each([&](operation& op) {
@@ -343,6 +346,11 @@ void engine::want_turn() {
         if (dead_ || std::exchange(turn_pending_, true)) return;
     }
     post_turn();
+}
+
+void engine::in_turn(turn_work& work) {
+    if (in_turn_) return work.run();
+    in_a_turn([&] { work.run(); });
 }
 
 void engine::on_change() {
@@ -439,30 +447,30 @@ void engine::on_cancel(operation& op, asio::cancellation_type_t type) {
 
 // What a turn does, it does as of its beginning: that is before the first byte is sent, and after every call
 // that it answers.
-lease_clock::time_point engine::time() const {
+lease_clock::time_point engine::time() const noexcept {
     return in_turn_ ? turn_began_ : lease_clock::now();
 }
 
 protocol::instance_set engine::reachable() const {
     protocol::instance_set set;
-    for (unsigned i = 0; i < links_.size(); ++i) {
-        if (links_[i]->available()) set.insert(i);
+    for (unsigned i = 0; i < instances_.size(); ++i) {
+        if (instances_[i]->available()) set.insert(i);
     }
     return set;
 }
 
 protocol::instance_set engine::voters() const {
     protocol::instance_set set;
-    for (unsigned i = 0; i < links_.size(); ++i) {
-        if (links_[i]->may_grant()) set.insert(i);
+    for (unsigned i = 0; i < instances_.size(); ++i) {
+        if (instances_[i]->may_grant()) set.insert(i);
     }
     return set;
 }
 
 bool engine::is_new_server(unsigned instance, std::string_view run_id) {
-    for (unsigned i = 0; i < links_.size(); ++i) {
+    for (unsigned i = 0; i < instances_.size(); ++i) {
         // A suspect counts: it may answer again, and vote.
-        if (i != instance && links_[i]->connected() && links_[i]->run_id() == run_id) return false;
+        if (i != instance && instances_[i]->connected() && instances_[i]->run_id() == run_id) return false;
     }
     return true;
 }
@@ -479,7 +487,7 @@ void engine::on_answer(holding& h, unsigned instance, protocol::command c, std::
     if (asks && h.queue != nullptr && h.queue->machine.trying()) {
         return on_try_answer(h, instance, c, round, a);
     }
-    auto const step = h.machine.answer(c, round, instance, a.verdict, &lease_clock::now);
+    auto const step = h.machine.answer(c, round, instance, a.verdict, [this] { return time(); });
     // What we change ourselves the server does not tell us, and forgets that it was to tell.
     if (c == command::release && a.verdict == protocol::verdict::yes && !waiting_.empty()) {
         wake(instance, h.lock->key);
@@ -570,7 +578,7 @@ void engine::schedule(holding& h) {
 void engine::send(holding& h, protocol::command c, protocol::instance_set to, std::uint32_t round) {
     encoder_.start(c, h.about(c));
     redis::exchange_ptr const who(&h);
-    to.for_each([&](unsigned i) { links_[i]->submit(encoder_, who, round); });
+    to.for_each([&](unsigned i) { instances_[i]->submit(encoder_, who, round); });
 }
 
 //
@@ -825,13 +833,13 @@ void engine::finish_shutdown_if_done() {
     if (!stopping_) return;
     if (!stopped_) {
         auto const settled =
-            std::all_of(links_.begin(), links_.end(), [](auto const& l) { return l->settled(); });
+            std::all_of(instances_.begin(), instances_.end(), [](auto const& i) { return i->settled(); });
         if (releasing_ > 0 || !settled) return;
         stopped_ = true;
         // Those that stand back would keep their lock, and so this engine: their time does not come any more.
         for (auto* const q : keys_.all()) forget(*q);
         deadlines_.stop();
-        for (auto const& l : links_) l->stop();
+        for (auto const& i : instances_) i->stop();
     }
     while (!shutdowns_.empty()) complete(shutdowns_.front(), error{});
     running_.reset(); // the turn that is running keeps us until it ends

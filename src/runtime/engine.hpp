@@ -14,8 +14,8 @@
 
 #include "protocol/instance_set.hpp"
 #include "protocol/tenure.hpp"
-#include "redis/encoder.hpp"
-#include "redis/link.hpp"
+#include "redis/instance.hpp"
+#include "redis/lock_command.hpp"
 #include "runtime/deadline_queue.hpp"
 #include "runtime/holding.hpp"
 #include "runtime/key_queue.hpp"
@@ -35,7 +35,7 @@
 
 namespace holdfast::runtime {
 
-class engine final : public std::enable_shared_from_this<engine>, private redis::link_owner {
+class engine final : public std::enable_shared_from_this<engine>, private redis::instance_owner {
 public:
     engine(asio::any_io_executor executor, std::vector<address> const&, client_options const&);
     ~engine();
@@ -86,8 +86,9 @@ private:
             wasted_wakeups{0}, split_votes{0}, raises{0};
     };
 
-    // link_owner
-    void want_turn() override;
+    // instance_owner
+    void in_turn(turn_work&) override;
+    lease_clock::time_point time() const noexcept override;
     bool is_new_server(unsigned instance, std::string_view run_id) override;
     void on_push(unsigned instance, std::string_view key) override;
     void on_push_for_all(unsigned instance) override;
@@ -98,6 +99,7 @@ private:
 
     std::unique_lock<std::mutex> lock_inbox() const;
     void put(message) noexcept;
+    void want_turn();
     void post_turn();
     void turn();
     void look_at_what_was_taken();
@@ -167,7 +169,6 @@ private:
     void begin_shutdown();
     void finish_shutdown_if_done();
 
-    lease_clock::time_point time() const;
     protocol::instance_set reachable() const;
     protocol::instance_set voters() const;
 
@@ -212,7 +213,7 @@ private:
     deadline_queue deadlines_;
     token_source random_;
     redis::encoder encoder_;
-    std::vector<std::shared_ptr<redis::link>> links_;
+    std::vector<std::shared_ptr<redis::instance>> instances_;
     std::shared_ptr<engine> running_; ///< itself, from start() until it has shut down
     counters counters_;
 };

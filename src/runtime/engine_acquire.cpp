@@ -84,7 +84,7 @@ key_queue& engine::queue_for(detail::lock_state_ptr const& lock) {
     auto const hash = key_queue_set::hash(lock->key);
     if (auto* const known = keys_.find(lock->key, hash)) return *known;
     auto& q = queues_.take(*this);
-    q.machine = protocol::wait_queue(static_cast<unsigned>(links_.size()));
+    q.machine = protocol::wait_queue(static_cast<unsigned>(instances_.size()));
     q.lock = lock;
     q.hash = hash;
     keys_.insert(q);
@@ -164,7 +164,7 @@ void engine::begin_try(key_queue& q, bool at_arbiter) {
     auto const now =
         time(); // before the hint is made, so that a tenure that is won has a hint of within its ttl
     auto& h = holdings_.take(*this);
-    h.machine = protocol::tenure(static_cast<unsigned>(links_.size()), options.ttl, options.watchdog,
+    h.machine = protocol::tenure(static_cast<unsigned>(instances_.size()), options.ttl, options.watchdog,
                                  protocol::spread_renewal_period(options.ttl, random_.next_bits()));
     if (options.fencing) h.machine.number_from(fence_hint());
     h.counted = now;
@@ -181,7 +181,7 @@ void engine::begin_try(key_queue& q, bool at_arbiter) {
         return apply(h, h.machine.acquire(now, voters()));
     }
     auto const arbiter = protocol::arbiter(common_hash(q.key()), q.machine.candidates(voters()),
-                                           [this](unsigned i) { return links_[i]->identity(); });
+                                           [this](unsigned i) { return instances_[i]->identity(); });
     q.machine.begun(now, arbiter);
     apply(h, h.machine.contend(now, arbiter));
 }
@@ -197,7 +197,8 @@ void engine::on_try_answer(holding& h, unsigned instance, protocol::command c, s
                            redis::answer const& a) {
     auto& q = *h.queue;
     if (a.verdict != protocol::verdict::yes) note(q, instance, a);
-    auto const step = h.machine.answer(c, round, instance, a.verdict, &lease_clock::now, a.number);
+    auto const step = h.machine.answer(
+        c, round, instance, a.verdict, [this] { return time(); }, a.number);
     if (step.what == protocol::event::none && step.raise.empty()) return;
     holding_ptr const alive(&h);
     apply(h, step);
@@ -214,7 +215,7 @@ void engine::on_try_answer(holding& h, unsigned instance, protocol::command c, s
 
 void engine::on_won(holding& h) {
     auto& q = *h.queue;
-    auto& op = static_cast<operation&>(q.machine.won(lease_clock::now()));
+    auto& op = static_cast<operation&>(q.machine.won(time()));
     grant(op, h);
     settle(q, time());
 }
@@ -317,7 +318,7 @@ void engine::on_all_inspected(key_queue& q) {
     detach(q);
     q.machine.asked();
     auto const& f = *q.found;
-    if (f.wrong_types <= links_.size() - f.votes.quorum()) return;
+    if (f.wrong_types <= instances_.size() - f.votes.quorum()) return;
     // Nobody's lock, and so it is for all who wait.
     while (!q.machine.empty()) leave(front(q), errc::wrong_type);
 }
@@ -374,7 +375,7 @@ void engine::on_available(unsigned) {
 
 bool engine::has_quorum() const {
     auto const there = voters().size();
-    return there >= protocol::redlock_rules::quorum(static_cast<unsigned>(links_.size()), there);
+    return there >= protocol::redlock_rules::quorum(static_cast<unsigned>(instances_.size()), there);
 }
 
 //
@@ -388,8 +389,7 @@ void engine::grant(operation& op, holding& h) {
     l.ended = lease_state::end::none;
     l.over.store(false, std::memory_order_relaxed);
     protocol::duration const longest = op.lock->options.max_hold;
-    h.machine.begin_lease(op.watched, lease_clock::now(),
-                          longest.count() == 0 ? protocol::duration::max() : longest);
+    h.machine.begin_lease(op.watched, time(), longest.count() == 0 ? protocol::duration::max() : longest);
     l.deadline.store(h.machine.deadline(), std::memory_order_release);
     l.fence = op.fenced ? protocol::fence_of(h.machine.number(), h.queue->machine.handoffs()) : 0;
     l.shares.store(1, std::memory_order_relaxed);
@@ -440,7 +440,7 @@ bool engine::waited_for_a_holder(operation const& op) const {
 
 key_queue::findings& engine::findings_of(key_queue& q) {
     if (!q.found) q.found = std::make_unique<key_queue::findings>();
-    q.found->instances.resize(links_.size());
+    q.found->instances.resize(instances_.size());
     return *q.found;
 }
 
@@ -459,7 +459,7 @@ void engine::note(key_queue& q, unsigned instance, redis::answer const& a) {
 
 // Why an instance that was not asked could not be: one that is back since then was not connected.
 errc engine::reason_of(unsigned instance) const {
-    auto const why = links_[instance]->reason();
+    auto const why = instances_[instance]->reason();
     return why != errc{} ? why : errc::unreachable;
 }
 
@@ -481,14 +481,14 @@ std::shared_ptr<report const> engine::make_report(operation const& op) const {
     auto r = std::make_shared<report>();
     auto const& q = *op.queue;
     r->key = op.lock->key;
-    r->quorum = protocol::redlock_rules::quorum(static_cast<unsigned>(links_.size()), 0);
+    r->quorum = protocol::redlock_rules::quorum(static_cast<unsigned>(instances_.size()), 0);
     r->attempts = q.machine.tries() - op.tries_before;
     r->waited = lease_clock::now() - op.started;
     auto const here = q.machine.held();
     if (here) r->holder = "this client";
-    for (unsigned i = 0; i < links_.size(); ++i) {
+    for (unsigned i = 0; i < instances_.size(); ++i) {
         instance_report one;
-        one.address = links_[i]->status().address;
+        one.address = instances_[i]->status().address;
         if (here) {
             if (q.tenure->machine.maybe_held().contains(i)) {
                 one.what = outcome::held;
@@ -516,7 +516,7 @@ std::shared_ptr<report const> engine::make_report(operation const& op) const {
                            : why == errc::timed_out   ? outcome::timed_out
                            : why == errc::quarantined ? outcome::quarantined
                                                       : outcome::rejected;
-                one.message = noted.why != errc{} ? noted.message : links_[i]->reason_message();
+                one.message = noted.why != errc{} ? noted.message : instances_[i]->reason_message();
                 one.round_trip = noted.round_trip;
             }
         }
