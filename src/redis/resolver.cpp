@@ -121,7 +121,7 @@ public:
         }
     }
 
-    void cancel() noexcept { auto const dropped = leave(ticket()); }
+    void cancel() noexcept { auto const dropped = leave({}); }
 
 private:
     void start() {
@@ -129,7 +129,7 @@ private:
             signals_blocked const blocked;
             std::thread([self = shared_from_this()] { self->run(); }).detach();
         } catch (std::system_error const& e) {
-            end(e.code(), {});
+            end({e.code().value(), boost::system::system_category()}, {});
         } catch (...) {
             std::lock_guard const lock(room_->mutex);
             running_ = false;
@@ -168,16 +168,11 @@ private:
         if (!left.empty()) left.front().handler(code_, std::move(found_));
     }
 
-    std::uint64_t ticket() const {
-        std::lock_guard const lock(room_->mutex);
-        return ticket_;
-    }
-
-    /// The waiter, if it is still the one with this ticket.
-    std::list<waiter> leave(std::uint64_t t) {
+    /// The waiter: any, or the one with this ticket.
+    std::list<waiter> leave(std::optional<std::uint64_t> t) {
         std::list<waiter> left;
         std::lock_guard const lock(room_->mutex);
-        if (room_->closed || !waiter_ || t != ticket_) return left;
+        if (room_->closed || !waiter_ || (t && t != ticket_)) return left;
         left.splice(left.end(), room_->waiters, *waiter_);
         waiter_.reset();
         ++ticket_;
