@@ -14,6 +14,7 @@ holdfast_test(unit SOURCES
     unit/quarantine_test.cpp
     unit/reply_reader_test.cpp
     unit/report_test.cpp
+    unit/resolver_test.cpp
     unit/restart_guard_test.cpp
     unit/rules_test.cpp
     unit/server_info_test.cpp
