@@ -138,14 +138,13 @@ void throw_error(error const& e) {
     throw system_error(e.code());
 }
 
-} // namespace holdfast
-
-std::exception_ptr
-boost::asio::disposition_traits<holdfast::error>::to_exception_ptr(holdfast::error e) noexcept {
+std::exception_ptr detail::to_exception_ptr(error const& e) noexcept {
     if (!e) return nullptr;
     try {
-        holdfast::throw_error(e);
+        throw_error(e);
     } catch (...) {
         return std::current_exception();
     }
 }
+
+} // namespace holdfast

@@ -1,0 +1,2 @@
+// A program's own Boost.Redis.
+#include <boost/redis/src.hpp>
