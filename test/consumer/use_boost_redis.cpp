@@ -1,7 +1,9 @@
+// A program's own Boost.Redis, compiled with it.
 #include <boost/asio/io_context.hpp>
 #include <boost/redis/connection.hpp>
 #include <boost/redis/request.hpp>
 #include <boost/redis/resp3/parser.hpp>
+#include <boost/redis/src.hpp>
 
 #include <chrono>
 

@@ -1,2 +1,0 @@
-// A program's own Boost.Redis.
-#include <boost/redis/src.hpp>
