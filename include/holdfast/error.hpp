@@ -118,13 +118,20 @@ private:
 /// Throws `e` as a system_error whose what() begins with `e.what()`.
 [[noreturn]] void throw_error(error const& e);
 
+namespace detail {
+/// What throw_error() throws; null where there is no error.
+std::exception_ptr to_exception_ptr(error const& e) noexcept;
+} // namespace detail
+
 } // namespace holdfast
 
 template <>
 struct boost::asio::disposition_traits<holdfast::error> {
     static bool not_an_error(holdfast::error const& e) noexcept { return !e; }
     static void throw_exception(holdfast::error e) { holdfast::throw_error(e); }
-    static std::exception_ptr to_exception_ptr(holdfast::error e) noexcept;
+    static std::exception_ptr to_exception_ptr(holdfast::error const& e) noexcept {
+        return holdfast::detail::to_exception_ptr(e);
+    }
 };
 
 #endif

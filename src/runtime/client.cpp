@@ -79,10 +79,7 @@ void check(std::vector<address> const& instances) {
 
 } // namespace
 
-client::client(asio::any_io_executor executor, std::vector<address> const& instances)
-    : client(std::move(executor), instances, client_options{}) {}
-
-client::client(asio::any_io_executor executor, std::vector<address> const& instances,
+client::client(detail::configuration, asio::any_io_executor executor, std::vector<address> const& instances,
                client_options const& options)
     : executor_(std::move(executor)) {
     check(options);
@@ -164,12 +161,12 @@ namespace detail {
 
 using runtime::operation;
 
-void async_acquire(lock_state_ptr lock, wait_limit limit, acquire_handler handler) {
+void async_acquire(lock_state_ptr lock, wait_limit limit, acquire_handler handler, configuration) {
     auto& engine = *lock->engine;
     engine.submit(operation::kind::acquire, std::move(lock), limit, {}, std::move(handler));
 }
 
-void async_release(lease_ref lease, share_ref share, release_handler handler) {
+void async_release(lease_ref lease, share_ref share, release_handler handler, configuration) {
     auto const again = share->released.exchange(true);
     if (lease->shared && again) return std::move(handler)(release_result(errc::lease_released));
     if (lease->shared && lease->shares.fetch_sub(1) != 1) {
@@ -180,18 +177,18 @@ void async_release(lease_ref lease, share_ref share, release_handler handler) {
     lock->engine->submit(operation::kind::release, {}, {}, std::move(lease), std::move(handler));
 }
 
-void async_extend(lease_ref lease, error_handler handler) {
+void async_extend(lease_ref lease, error_handler handler, configuration) {
     auto const lock = lease->lock;
     lock->engine->submit(operation::kind::extend, {}, {}, std::move(lease), std::move(handler));
 }
 
-void async_lost(lease_ref lease, std::chrono::nanoseconds ahead, error_handler handler) {
+void async_lost(lease_ref lease, std::chrono::nanoseconds ahead, error_handler handler, configuration) {
     auto const lock = lease->lock;
     lock->engine->submit(operation::kind::lost, {}, {wait_limit::kind::until, ahead}, std::move(lease),
                          std::move(handler));
 }
 
-void async_shutdown(std::shared_ptr<runtime::engine> engine, error_handler handler) {
+void async_shutdown(std::shared_ptr<runtime::engine> engine, error_handler handler, configuration) {
     engine->submit(operation::kind::shutdown, {}, {}, {}, std::move(handler));
 }
 
