@@ -189,7 +189,10 @@ void engine::begin_try(key_queue& q, bool at_arbiter) {
         random_.renew(token);
         made = &holdings_.take(*this);
     });
-    if (!ready) return leave(op, errc::out_of_memory);
+    if (!ready) {
+        q.machine.failed();
+        return leave(op, errc::out_of_memory);
+    }
     auto& h = *made;
     h.machine = protocol::tenure(static_cast<unsigned>(links_.size()), options.ttl, options.watchdog,
                                  protocol::spread_renewal_period(options.ttl, spread));
