@@ -59,6 +59,8 @@ public:
             return "invalid options";
         case errc::invalid_address:
             return "invalid address";
+        case errc::out_of_memory:
+            return "memory ran out for the operation";
         }
         return "unknown holdfast error " + std::to_string(value);
     }
@@ -77,6 +79,8 @@ public:
         case errc::invalid_options:
         case errc::invalid_address:
             return make_error_condition(generic::invalid_argument);
+        case errc::out_of_memory:
+            return make_error_condition(generic::not_enough_memory);
         default:
             return {value, *this};
         }

@@ -43,3 +43,8 @@ holdfast_test(integration SOURCES
     integration/tokens_test.cpp
     integration/versions_test.cpp
     integration/watchdog_test.cpp)
+# Its own executable, as it replaces operator new; its functions' names are to be had at run time.
+holdfast_test(exceptions SOURCES
+    integration/exceptions_test.cpp
+    support/failing_new.cpp)
+set_target_properties(exceptions PROPERTIES ENABLE_EXPORTS ON)

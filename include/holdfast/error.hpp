@@ -47,6 +47,8 @@ enum class errc {
     invalid_key,     ///< empty, or longer than max_key_size
     invalid_options, ///< a value out of its range; the message names it
     invalid_address, ///< an address that cannot be parsed, or is given twice
+
+    out_of_memory, ///< memory ran out for this operation; what it may have been granted is given back
 };
 
 /// Groups of codes, for `ec == condition::unavailable`.

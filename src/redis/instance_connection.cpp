@@ -80,7 +80,7 @@ void instance_connection::connect() noexcept {
         session_ = std::move(s);
         session_->start();
     } catch (...) {
-        if (session_) end_session(errc::unreachable, "memory ran out");
+        if (session_) end_session(errc::out_of_memory, {});
         connect_later();
     }
 }

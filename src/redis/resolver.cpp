@@ -104,8 +104,7 @@ public:
 
     void resolve(asio::any_io_executor const& executor, handler h) {
         std::list<waiter> fresh;
-        fresh.push_back(
-            {asio::prefer(executor, asio::execution::outstanding_work.tracked), std::move(h)});
+        fresh.push_back({asio::prefer(executor, asio::execution::outstanding_work.tracked), std::move(h)});
         {
             std::lock_guard const lock(room_->mutex);
             if (room_->closed) return;
@@ -159,8 +158,7 @@ private:
         if (room_->closed || !waiter_) return;
         code_ = ec;
         found_ = std::move(found);
-        asio::post((*waiter_)->executor,
-                   [self = shared_from_this(), t = ticket_] { self->report(t); });
+        asio::post((*waiter_)->executor, [self = shared_from_this(), t = ticket_] { self->report(t); });
     }
 
     void report(std::uint64_t t) {
@@ -198,8 +196,7 @@ resolver::resolver(asio::any_io_executor executor, std::string host, std::uint16
 resolver::resolver(asio::any_io_executor executor, std::string host, std::uint16_t port,
                    look_up_function function)
     : executor_(std::move(executor))
-    , lookup_(std::make_shared<lookup>(room_of(executor_), std::move(host), port,
-                                       std::move(function))) {}
+    , lookup_(std::make_shared<lookup>(room_of(executor_), std::move(host), port, std::move(function))) {}
 
 resolver::~resolver() {
     cancel();

@@ -50,6 +50,21 @@ void session::start() {
     resolve();
 }
 
+// Unless the user has gone. If memory runs out, the connection ends, and no more than that.
+template <class Work>
+void session::in_turn(Work work) {
+    if (user_ == nullptr) return;
+    auto const alive = shared_from_this();
+    redis::in_turn(owner_, [&] {
+        if (user_ == nullptr) return;
+        try {
+            work();
+        } catch (...) {
+            end(errc::out_of_memory, {});
+        }
+    });
+}
+
 //
 // To the connection
 //
@@ -58,8 +73,7 @@ void session::resolve() {
     limit_time(nullptr);
     location_.look_up.resolve([self = weak_from_this()](error_code ec, location::endpoints found) {
         auto const s = self.lock();
-        if (!s || s->user_ == nullptr) return;
-        in_turn(s->owner_, [&] { s->on_resolved(ec, std::move(found)); });
+        if (s) s->in_turn([&] { s->on_resolved(ec, std::move(found)); });
     });
 }
 
@@ -85,8 +99,8 @@ void session::limit_time(char const* message) {
     timer_.expires_after(connect_timeout_);
     timer_.async_wait([self = weak_from_this(), message](error_code ec) {
         auto const s = self.lock();
-        if (ec || !s || s->user_ == nullptr) return;
-        in_turn(s->owner_, [&] {
+        if (ec || !s) return;
+        s->in_turn([&] {
             if (message != nullptr) return s->end(errc::unreachable, message);
             s->location_.look_up.cancel();
             s->on_resolved(asio::error::timed_out, {});
@@ -95,9 +109,8 @@ void session::limit_time(char const* message) {
 }
 
 void session::on_connected(error_code ec) {
-    if (user_ == nullptr) return;
-    timer_.cancel();
-    in_turn(owner_, [&] {
+    in_turn([&] {
+        timer_.cancel();
         if (ec) {
             auto const before = unresolved_.empty() ? std::string() : unresolved_ + "; at its last address: ";
             return end(errc::unreachable, before + text_of(ec));
@@ -147,11 +160,16 @@ void session::write_some() {
             std::shift_left(unwritten_.begin(), unwritten_.end(), 1);
             unwritten_.back() = nullptr;
         } else if (size == 0 && !write_error_) {
-            waits_for_room_ = true;
-            return stream_->wait_writable(shared_from_this());
+            try {
+                stream_->wait_writable(shared_from_this());
+                waits_for_room_ = true;
+                return;
+            } catch (...) {
+                write_error_ = asio::error::no_memory;
+            }
         }
     }
-    // What the instance said before it went is still to be read; the end comes with that.
+    // The read that is under way tells the user.
     if (write_error_) stream_->close();
 }
 
@@ -184,10 +202,7 @@ void session::make_room() {
 }
 
 void session::on_read(error_code ec, std::size_t size) {
-    if (user_ == nullptr) return;
-    auto const alive = shared_from_this();
-    in_turn(owner_, [&] {
-        if (user_ == nullptr) return;
+    in_turn([&] {
         if (ec) {
             auto const cause = write_error_ && ec == asio::error::operation_aborted ? write_error_ : ec;
             return end(errc::unreachable, text_of(cause));

@@ -80,6 +80,8 @@ private:
     void on_resolved(error_code, location::endpoints);
     void connect();
     void limit_time(char const* message);
+    template <class Work>
+    void in_turn(Work);
     void end(errc why, std::string message);
     void write_some();
     void read();

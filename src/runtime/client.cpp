@@ -168,13 +168,22 @@ void async_acquire(lock_state_ptr lock, wait_limit limit, acquire_handler handle
 
 void async_release(lease_ref lease, share_ref share, release_handler handler, configuration) {
     auto const again = share->released.exchange(true);
-    if (lease->shared && again) return std::move(handler)(release_result(errc::lease_released));
-    if (lease->shared && lease->shares.fetch_sub(1) != 1) {
-        auto const lasted = !lease->over && lease_clock::now() < lease->deadline.load();
-        return std::move(handler)(lasted ? release_result() : release_result(errc::lease_lost));
-    }
+    auto const shared = lease->shared.load();
+    if (shared && again) return std::move(handler)(release_result(errc::lease_released));
+    auto const last = !shared || lease->shares.fetch_sub(1) == 1;
     auto const lock = lease->lock;
-    lock->engine->submit(operation::kind::release, {}, {}, std::move(lease), std::move(handler));
+    try {
+        if (last) {
+            return lock->engine->submit(operation::kind::release, {}, {}, lease, std::move(handler));
+        }
+        auto const lasted = !lease->over && lease_clock::now() < lease->deadline.load();
+        std::move(handler)(lasted ? release_result() : release_result(errc::lease_lost));
+    } catch (...) {
+        // It was not given up. Where another took itself for the last meanwhile, the lease has ended anyway.
+        if (shared) lease->shares.fetch_add(1);
+        share->released.store(again);
+        throw;
+    }
 }
 
 void async_extend(lease_ref lease, error_handler handler, configuration) {
