@@ -1,0 +1,72 @@
+// Looks after an instance: what is overdue, when a quarantine ends, whether an idle one lives.
+#include "redis/instance_connection.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace holdfast::redis {
+
+void instance_connection::arm_watch() noexcept {
+    if (stopped_) return;
+    try {
+        watch_timer_.expires_after(
+            std::max(live_.next_look() - owner_.time(), lease_clock::duration::zero()));
+        watch_timer_.async_wait([weak = weak_from_this()](error_code ec) {
+            auto const self = weak.lock();
+            if (!ec && self && !self->stopped_) in_turn(self->owner_, [&] { self->on_watch(); });
+        });
+        needs_watch_ = false;
+    } catch (...) {
+        needs_watch_ = true;
+    }
+}
+
+void instance_connection::on_watch() {
+    using action = protocol::liveness::action;
+    auto const now = owner_.time();
+    if (guard_.ends(now)) {
+        status_.set_quarantine({}, {});
+        if (connected() && available()) owner_.on_available(number_);
+    }
+    switch (live_.look(now)) {
+    case action::none:
+        break;
+    case action::ask:
+        if (!options_.watch_clocks) {
+            pipeline_.add({.why = pending_command::purpose::ping}, "PING");
+        } else if (!asking_time_) {
+            ask_time(); // as good as a ping
+        }
+        break;
+    case action::fail_waiting:
+        reason_message_ = "not connected yet";
+        fail_unsent(errc::timed_out);
+        owner_.on_change();
+        break;
+    case action::suspect:
+        tell_state(errc::timed_out, "an answer is overdue");
+        fail_sent_to_suspect();
+        fail_unsent(errc::timed_out);
+        break;
+    case action::give_up:
+        on_session_end(errc::timed_out, connected() ? "no answer for so long that the connection was given up"
+                                                    : "connected, but the probe was not answered in time");
+        break;
+    }
+    if (quarantined()) live_.look_by(guard_.until() + lease_clock::duration(1));
+    arm_watch();
+}
+
+// The replies may still come, so the commands stay; the releases among them have been sent, and will be carried out
+// in their order.
+void instance_connection::fail_sent_to_suspect() {
+    pipeline_.visit_sent([&](pending_command& c) {
+        if (!c.owner) return;
+        auto copy = c;
+        c.answered = true;
+        if (c.what != protocol::command::release) c.owner.reset();
+        fail(std::move(copy), protocol::verdict::unknown, errc::timed_out);
+    });
+}
+
+} // namespace holdfast::redis
