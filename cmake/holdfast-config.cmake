@@ -1,5 +1,5 @@
-# What find_package(holdfast) runs. A function finds what the library links, so no variable of the caller changes:
-# BoostConfig.cmake, for one, would empty Boost_LIBRARIES.
+# What find_package(holdfast) runs. A function finds what the library links, so no variable of the
+# caller changes: BoostConfig.cmake, for one, would empty Boost_LIBRARIES.
 function(holdfast_find_dependency name)
     list(PREPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_FUNCTION_LIST_DIR}") # for Finduriparser.cmake
     set(options)

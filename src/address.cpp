@@ -68,7 +68,8 @@ public:
         if (parts_.portText.first == nullptr) return std::nullopt;
         return view(parts_.portText);
     }
-    // Without the slash in front. An empty segment points to elsewhere than the text, so they are joined.
+    // Without the slash in front. An empty segment points to elsewhere than the text, so they are
+    // joined.
     std::string path() const {
         std::string joined;
         for (auto const* s = parts_.pathHead; s != nullptr; s = s->next) {
@@ -90,7 +91,8 @@ private:
     UriUriA parts_;
 };
 
-// `text` is part of a URL, so two hexadecimal digits follow each %. uriparser's own function stops at a NUL.
+// `text` is part of a URL, so two hexadecimal digits follow each %. uriparser's own function stops
+// at a NUL.
 std::string decoded(std::string_view text) {
     std::string result;
     result.reserve(text.size());

@@ -6,8 +6,8 @@ namespace holdfast {
 
 namespace {
 
-// The ids, drawn at random, make categories equal in a process that has this library twice: in the program, and in a
-// shared library that it loads.
+// The ids, drawn at random, make categories equal in a process that has this library twice: in the
+// program, and in a shared library that it loads.
 class category final : public boost::system::error_category {
 public:
     constexpr category() noexcept

@@ -1,5 +1,5 @@
-// A program with the plugin: linked to it, or with its file name as an argument; and with a holdfast of its own, or
-// without.
+// A program with the plugin: linked to it, or with its file name as an argument; and with a
+// holdfast of its own, or without.
 #include "use_holdfast.hpp"
 
 #include <dlfcn.h>

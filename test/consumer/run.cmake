@@ -1,6 +1,6 @@
 # Builds and runs what uses holdfast. `way` says what:
-#   install, subdirectory   the consumer, against an installed holdfast or with its sources as a folder
-#   boost_redis, shared, configuration   the parts of CMakeLists.txt with these names, in the build of `install`
+#   install, subdirectory: the consumer, with holdfast installed or with its sources as a folder;
+#   boost_redis, shared, configuration: these parts of CMakeLists.txt, in the build of `install`.
 function(run)
     execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out)
     if(NOT result EQUAL 0)
@@ -14,7 +14,8 @@ function(fails_to_link configuration)
     if(result EQUAL 0)
         message(FATAL_ERROR "links although its configuration differs: ${configuration}")
     endif()
-    # The linker names what makes a client, and what a part of the program calls that is given a lock.
+    # The linker names what makes a client, and what a part of the program calls that is given a
+    # lock.
     foreach(function "client::client\\(" "async_acquire\\(")
         set(undefined "${function}[^\n]*needs_a_holdfast_compiled_with")
         foreach(word ${ARGN})
@@ -29,7 +30,8 @@ if(way MATCHES "^(install|subdirectory)$")
     file(REMOVE_RECURSE "${work}")
     file(MAKE_DIRECTORY "${work}")
     get_filename_component(here "${CMAKE_SCRIPT_MODE_FILE}" DIRECTORY)
-    # The consumer finds what we found, in the environment and not on a command line that would split the list.
+    # The consumer finds what we found, in the environment and not on a command line that would
+    # split the list.
     list(PREPEND prefix "${work}/prefix")
     if(DEFINED ENV{CMAKE_PREFIX_PATH})
         list(APPEND prefix "$ENV{CMAKE_PREFIX_PATH}")

@@ -1,5 +1,5 @@
-# find_package(holdfast), and an error if it changed a variable of its caller or left one behind. A macro, so that
-# the scope is the caller's; what is in the cache is no concern of it.
+# find_package(holdfast), and an error if it changed a variable of its caller or left one behind. A
+# macro, so that the scope is the caller's; what is in the cache is no concern of it.
 macro(find_holdfast_and_compare_variables)
     # Those that CMake files of the dependencies are known to set.
     foreach(name Boost_FOUND Boost_LIBRARIES Boost_VERSION OPENSSL_FOUND Threads_FOUND uriparser_FOUND

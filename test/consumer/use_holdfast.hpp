@@ -1,4 +1,5 @@
-// What the programs here call. No header of Asio: each of their parts is compiled once, and linked in many ways.
+// What the programs here call. No header of Asio: each of their parts is compiled once, and linked
+// in many ways.
 #ifndef HOLDFAST_TEST_CONSUMER_USE_HOLDFAST_HPP
 #define HOLDFAST_TEST_CONSUMER_USE_HOLDFAST_HPP
 
