@@ -1,6 +1,7 @@
 # Which tests there are. A line here is all that a new one needs.
-holdfast_test(unit SOURCES
+holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     ../bench/allocation_counter.cpp
+    support/certificates.cpp
     unit/address_test.cpp
     unit/arbiter_test.cpp
     unit/backoff_test.cpp
@@ -21,13 +22,14 @@ holdfast_test(unit SOURCES
     unit/stream_test.cpp
     unit/tally_test.cpp
     unit/tenure_test.cpp
+    unit/tls_stream_test.cpp
     unit/wait_queue_test.cpp)
 holdfast_test(simulation SECONDS 0 SOURCES
     simulation/contention_test.cpp
     simulation/fences_test.cpp
     simulation/guards_test.cpp
     simulation/schedules_test.cpp)
-holdfast_test(integration SOURCES
+holdfast_test(integration LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/bad_input_test.cpp
     integration/contention_test.cpp
     integration/crowd_test.cpp
@@ -40,6 +42,7 @@ holdfast_test(integration SOURCES
     integration/section_test.cpp
     integration/support_test.cpp
     integration/threads_test.cpp
+    integration/tls_seam_test.cpp
     integration/tokens_test.cpp
     integration/versions_test.cpp
     integration/watchdog_test.cpp)
@@ -48,3 +51,5 @@ holdfast_test(exceptions SOURCES
     integration/exceptions_test.cpp
     support/failing_new.cpp)
 set_target_properties(exceptions PROPERTIES ENABLE_EXPORTS ON)
+    integration/watchdog_test.cpp
+    support/certificates.cpp)

@@ -10,7 +10,7 @@ namespace holdfast::redis {
 
 /// Tries the endpoints one after the other, and then does the handshake.
 ///
-/// If `server_name` is a name, the client sends it (SNI), and the server's certificate must be valid
+/// If `server_name` is a name, the client sends it (SNI), and the certificate must be valid
 /// for it. If `server_name` is an address, the certificate must be valid for that address. If it is
 /// empty, neither applies. Whether certificates are verified at all is up to the context.
 ///

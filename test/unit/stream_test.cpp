@@ -2,6 +2,7 @@
 #include "redis/stream.hpp"
 
 #include "../../bench/allocation_counter.hpp"
+#include "unit/stream_user.hpp"
 
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
@@ -35,7 +36,10 @@ using holdfast::bench::allocations;
 using holdfast::bench::counts_allocations;
 using holdfast::redis::make_tcp_stream;
 using holdfast::redis::make_unix_stream;
-using stream_ptr = std::unique_ptr<holdfast::redis::stream>;
+using holdfast::test::is_aborted;
+using holdfast::test::pattern;
+using holdfast::test::stream_ptr;
+using user = holdfast::test::recording_user;
 using unix_protocol = asio::local::stream_protocol;
 
 namespace {
@@ -81,66 +85,6 @@ public:
 
 private:
     std::filesystem::path path_;
-};
-
-/// Keeps what it is told, and owns the stream as a session does.
-class user final : public holdfast::redis::stream_user, public std::enable_shared_from_this<user> {
-public:
-    explicit user(stream_ptr s)
-        : stream_(std::move(s)) {}
-
-    void connect() {
-        call([&] { stream_->connect(shared_from_this()); });
-    }
-    void read() {
-        call([&] { stream_->read(shared_from_this(), asio::buffer(buffer_)); });
-    }
-    void wait_writable() {
-        call([&] { stream_->wait_writable(shared_from_this()); });
-    }
-    std::size_t write(std::string_view bytes, error_code& ec) {
-        std::size_t size = 0;
-        call([&] { size = stream_->write(bytes, ec); });
-        return size;
-    }
-    void close() {
-        call([&] { stream_->close(); });
-    }
-    void destroy() {
-        call([&] { stream_.reset(); });
-    }
-
-    void on_connected(error_code ec) override { note(connected, ec); }
-    void on_read(error_code ec, std::size_t size) override {
-        size_ = size;
-        note(read_done, ec);
-    }
-    void on_writable(error_code ec) override { note(writable, ec); }
-
-    std::string_view bytes() const { return {buffer_.data(), size_}; }
-    void forget() { connected = read_done = writable = std::nullopt; }
-
-    std::optional<error_code> connected, read_done, writable;
-    std::function<void()> then = [] {};
-
-private:
-    template <class Function>
-    void call(Function f) {
-        calling_ = true;
-        f();
-        calling_ = false;
-    }
-    void note(std::optional<error_code>& result, error_code ec) {
-        BOOST_TEST(!calling_, "the user is called within a call to the stream");
-        BOOST_TEST(!result, "one operation is reported twice");
-        result = ec;
-        then();
-    }
-
-    stream_ptr stream_;
-    std::array<char, 4096> buffer_{};
-    std::size_t size_ = 0;
-    bool calling_ = false;
 };
 
 /// A listening socket and the streams that lead to it.
@@ -213,21 +157,6 @@ struct party {
     unix_protocol::acceptor at_path_;
     asio::generic::stream_protocol::socket peer_{io_};
 };
-
-bool is_aborted(std::optional<error_code> const& ec) {
-    return ec == error_code(asio::error::operation_aborted);
-}
-
-/// Bytes that differ from place to place.
-std::string pattern(std::size_t size) {
-    std::string text(size, '\0');
-    std::uint32_t x = 1;
-    for (auto& c : text) {
-        x = x * 1'664'525 + 1'013'904'223;
-        c = static_cast<char>(x >> 24);
-    }
-    return text;
-}
 
 } // namespace
 
@@ -510,9 +439,7 @@ BOOST_DATA_TEST_CASE(a_context_may_be_destroyed_with_operations_under_way,
 }
 
 BOOST_DATA_TEST_CASE(a_round_trip_allocates_nothing,
-                     data::make(kinds) *
-                         data::make({runner::context, runner::strand}),
-                     k, r) {
+                     data::make(kinds) * data::make({runner::context, runner::strand}), k, r) {
     party p(k, r);
     auto const u = p.connected();
     std::thread peer([&] {
