@@ -39,6 +39,10 @@ namespace holdfast {
 /// @par Executor  Handlers without an executor of their own run on the executor given to the constructor.
 /// @par Thread safety  Safe, one object or many, unless client_options::thread_safe is off; construction and
 ///     destruction excepted.
+/// @par Exception safety  A call that throws was not made: its handler is destroyed and not called. An acquire
+///     that runs out of memory later completes with errc::out_of_memory. A handler that throws, or whose
+///     allocator does, is lost; all other operations go on. As with Asio's own operations, the exception then
+///     leaves through `run()` of the client's context. Of several in one turn the first does.
 class client {
 public:
     /// Begins to connect. `instances`: 1 to max_instances, each given once.

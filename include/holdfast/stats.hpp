@@ -27,7 +27,7 @@ struct stats {
     std::uint64_t commands = 0; ///< commands sent to the instances
     std::uint64_t batches = 0;  ///< pipelines they travelled in
     std::uint64_t releases_dropped = 0; ///< releases for an unreachable instance that were left to the ttl
-    std::uint64_t held = 0;             ///< leases alive now
+    std::uint64_t held = 0;             ///< leases that have not ended and that somebody has
     std::uint64_t pending = 0;          ///< acquires under way now
     std::uint64_t waiters = 0; ///< those of them that stand in a queue behind a holder or another waiter
 

@@ -439,6 +439,7 @@ void engine::on_change() {
 }
 
 void engine::turn() {
+    auto cancelled = false, dropped = false;
     {
         auto const guard = lock_inbox();
         turn_pending_ = false;
@@ -448,21 +449,23 @@ void engine::turn() {
             finished_.pop_front();
             operations_.give_back(op);
         }
+        cancelled = !cancellations_.empty();
+        dropped = !drops_.empty();
     }
-    in_a_turn([this] { take_calls(); });
+    in_a_turn([&] { take_calls(cancelled, dropped); });
 }
 
 // Some of what has come in: the rest is for the next turn.
-void engine::take_calls() {
+void engine::take_calls(bool cancelled, bool dropped) {
     auto left = calls_a_turn;
     // Before the starts: what is cancelled before it was looked at is never sent.
-    auto more = look_at_cancellations(left);
+    auto more = cancelled && look_at_cancellations(left);
     for (; left > 0 && !taken_.empty(); --left) {
         auto& op = taken_.front();
         taken_.pop_front();
         attempt([&] { on_start(op); });
     }
-    more = look_at_drops() || more || !taken_.empty();
+    more = (dropped && look_at_drops()) || more || !taken_.empty();
     look_again_ = look_again_ || more;
 }
 
@@ -1030,11 +1033,11 @@ void engine::finish(operation& op) {
 
 void engine::begin_shutdown() {
     if (std::exchange(stopping_, true)) return;
+    // All leave before any queue is settled, so that no try is made for those who are about to go.
+    while (!acquiring_.empty()) leave(acquiring_.front(), errc::shut_down);
     // What nobody has any more is given back, and not lost.
     while (look_at_drops()) {
     }
-    // All leave before any queue is settled, so that no try is made for those who are about to go.
-    while (!acquiring_.empty()) leave(acquiring_.front(), errc::shut_down);
     for_each_queue([this](key_queue& q) { settle(q, time()); });
     while (!held_.empty()) end_lease(held_.front(), nullptr, lease_state::end::lost);
     for_each_queue([this](key_queue& q) {

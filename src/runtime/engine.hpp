@@ -97,7 +97,7 @@ private:
     void ask_for_turn() noexcept;
     void post_turn() noexcept;
     void turn();
-    void take_calls();
+    void take_calls(bool cancelled, bool dropped);
     bool look_at_cancellations(std::size_t& calls_left);
     bool look_at_drops();
     void carry_out(lease_state&, bool dropped);

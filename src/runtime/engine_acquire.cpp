@@ -30,7 +30,8 @@ std::uint64_t fence_hint() {
 
 /// Whether an instance did not vote, whatever it was asked; else it was for the script that makes fences.
 bool is_silence(errc why) {
-    return why == errc{} || why == errc::unreachable || why == errc::timed_out || why == errc::quarantined;
+    return why == errc{} || why == errc::unreachable || why == errc::timed_out || why == errc::quarantined ||
+           why == errc::out_of_memory;
 }
 
 } // namespace
@@ -558,10 +559,11 @@ std::shared_ptr<report const> engine::make_report(operation const& op) const {
                 one.what = outcome::granted;
             } else if (noted.noted || votes.failed().contains(i)) {
                 auto const why = noted.why != errc{} ? noted.why : reason_of(i);
-                one.what = why == errc::unreachable   ? outcome::unreachable
-                           : why == errc::timed_out   ? outcome::timed_out
-                           : why == errc::quarantined ? outcome::quarantined
-                                                      : outcome::rejected;
+                one.what = why == errc::unreachable     ? outcome::unreachable
+                           : why == errc::timed_out     ? outcome::timed_out
+                           : why == errc::quarantined   ? outcome::quarantined
+                           : why == errc::out_of_memory ? outcome::unanswered
+                                                        : outcome::rejected;
                 one.message = noted.why != errc{} ? noted.message : instances_[i]->reason_message();
                 one.round_trip = noted.round_trip;
             }

@@ -1,16 +1,20 @@
 // One exception is one operation's: whatever allocation fails, the others succeed, no handler is lost and no key
 // is left. Its own executable, as it replaces operator new.
 #include "integration/party.hpp"
+#include "integration/wires.hpp"
 #include "support/failing_new.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/execution.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/test/unit_test.hpp>
 
@@ -240,6 +244,100 @@ struct witness {
     counts* of;
 };
 
+/// Throws from the allocation after so many.
+template <class T>
+struct throwing_allocator {
+    using value_type = T;
+
+    explicit throwing_allocator(int first)
+        : left(std::make_shared<int>(first)) {}
+    template <class U>
+    throwing_allocator(throwing_allocator<U> const& other) noexcept
+        : left(other.left) {}
+
+    T* allocate(std::size_t n) {
+        if ((*left)-- <= 0) throw std::bad_alloc();
+        return std::allocator<T>().allocate(n);
+    }
+    void deallocate(T* p, std::size_t n) noexcept { std::allocator<T>().deallocate(p, n); }
+
+    template <class U>
+    bool operator==(throwing_allocator<U> const& other) const noexcept {
+        return left == other.left;
+    }
+
+    std::shared_ptr<int> left;
+};
+
+/// An io_context's, which loses a function as often as it is told to.
+struct losing_executor {
+    asio::io_context* of;
+    int* losses;
+
+    template <class Function>
+    void execute(Function&& f) const {
+        if (*losses > 0) {
+            --*losses;
+            throw std::bad_alloc();
+        }
+        asio::post(*of, std::forward<Function>(f));
+    }
+    asio::io_context& query(asio::execution::context_t) const noexcept { return *of; }
+    static constexpr asio::execution::blocking_t query(asio::execution::blocking_t) noexcept {
+        return asio::execution::blocking.never;
+    }
+    losing_executor require(asio::execution::blocking_t::never_t) const noexcept { return *this; }
+    bool operator==(losing_executor const&) const noexcept = default;
+};
+
+/// Calls what it is given, wherever that is.
+struct calling_executor {
+    asio::io_context* of;
+
+    template <class Function>
+    void execute(Function&& f) const {
+        auto own = std::forward<Function>(f);
+        own();
+    }
+    asio::io_context& query(asio::execution::context_t) const noexcept { return *of; }
+    static constexpr asio::execution::blocking_t query(asio::execution::blocking_t) noexcept {
+        return asio::execution::blocking.never; // as far as others know
+    }
+    calling_executor require(asio::execution::blocking_t::never_t) const noexcept { return *this; }
+    bool operator==(calling_executor const&) const noexcept = default;
+};
+
+template <class Happened>
+[[nodiscard]] bool until_in_spite_of_exceptions(asio::io_context& context, std::size_t& thrown,
+                                                Happened happened) {
+    for (;;) {
+        try {
+            return run_until(context, happened);
+        } catch (std::exception const&) {
+            ++thrown;
+        }
+    }
+}
+
+#ifdef HOLDFAST_TEST_SANITIZED
+constexpr std::size_t many = 5'000;
+#else
+constexpr std::size_t many = 100'000;
+#endif
+
+std::vector<lease> hold_many(party& p, std::size_t count) {
+    std::vector<lease> held;
+    held.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        p.locks.make_lock("key:" + std::to_string(i), long_lived).acquire([&](error, lease l) {
+            held.push_back(std::move(l));
+        });
+    }
+    BOOST_REQUIRE(p.until([&] { return held.size() == count; }));
+    BOOST_REQUIRE(p.locks.stats().acquire_failed == 0U);
+    return held;
+}
+
 /// A client's life, in which one allocation fails.
 class life {
 public:
@@ -383,6 +481,323 @@ BOOST_AUTO_TEST_CASE(an_allocation_that_fails_is_one_operations_on_a_strand) {
 
 BOOST_AUTO_TEST_CASE(an_allocation_that_fails_is_one_operations_on_three_instances) {
     sweep(3, false, what_may_fail());
+}
+
+//
+// Handlers
+//
+
+BOOST_AUTO_TEST_CASE(a_handlers_allocator_that_throws_loses_that_handler_alone) {
+    for (auto const thread_safe : {false, true}) {
+        fleet servers(1);
+        auto options = patient();
+        options.thread_safe = thread_safe;
+        party p(servers, options);
+        BOOST_REQUIRE(p.all_up());
+        constexpr std::size_t each = 12;
+        witness::counts bad, good;
+        std::vector<lease> held;
+        auto left = each;
+        for (std::size_t i = 0; i < 2 * each; ++i) {
+            auto const key = p.locks.make_lock("key:" + std::to_string(i), long_lived);
+            if (i % 2 == 0) {
+                // The first is for the call, the second for its end.
+                key.acquire(
+                    asio::bind_allocator(throwing_allocator<void>(1),
+                                         [w = witness(bad)](error e, lease) mutable { w(std::move(e)); }));
+            } else {
+                key.acquire([&, w = witness(good)](error e, lease l) mutable {
+                    w(std::move(e));
+                    held.push_back(std::move(l));
+                    --left;
+                });
+            }
+        }
+        std::size_t thrown = 0;
+        BOOST_REQUIRE(
+            until_in_spite_of_exceptions(p.context, thrown, [&] { return left == 0 && bad.all_over(); }));
+        BOOST_TEST(good.called == each);
+        BOOST_TEST(bad.destroyed == each);
+        // The first of a turn's leaves; as many as there were turns that had some.
+        BOOST_TEST(thrown >= 1U);
+        BOOST_TEST(thrown <= each);
+        // What they were to be given is given back.
+        redis_cli cli(servers[0]);
+        BOOST_TEST(p.until([&] { return cli.dbsize() == static_cast<std::int64_t>(each); }));
+        held.clear();
+        BOOST_TEST(p.sees_no_keys(servers));
+        BOOST_TEST(p.locks.stats().held == 0U);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_handler_that_throws_where_it_is_called_hurts_no_other) {
+    fleet servers(1);
+    party p(servers);
+    BOOST_REQUIRE(p.all_up());
+    witness::counts others;
+    std::size_t thrown = 0;
+    auto own = [] { throw std::runtime_error("mine"); };
+    for (auto i = 0; i < 10; ++i) {
+        auto const key = p.locks.make_lock("key:" + std::to_string(i), long_lived);
+        if (i % 3 == 0) {
+            key.acquire(asio::bind_executor(calling_executor{&p.context}, [own](error, lease) { own(); }));
+        } else {
+            key.acquire(
+                asio::bind_executor(calling_executor{&p.context},
+                                    [w = witness(others)](error e, lease) mutable { w(std::move(e)); }));
+        }
+    }
+    redis_cli cli(servers[0]);
+    BOOST_REQUIRE(until_in_spite_of_exceptions(
+        p.context, thrown, [&] { return others.all_over() && thrown > 0 && cli.dbsize() == 0; }));
+    BOOST_TEST(others.called == 6U);
+    BOOST_TEST(p.locks.stats().held == 0U);
+    // Nor what comes after.
+    BOOST_TEST(p.hold("another").held());
+}
+
+// An initiating function that throws has done nothing.
+BOOST_AUTO_TEST_CASE(a_call_that_throws_was_not_made) {
+    fleet servers(1);
+    party p(servers);
+    BOOST_REQUIRE(p.all_up());
+    auto const key = p.locks.make_lock("k", long_lived);
+    auto const ignore = asio::bind_allocator(throwing_allocator<void>(0), [](auto&&...) {});
+    BOOST_CHECK_THROW(key.acquire(ignore), std::bad_alloc);
+    auto held = p.hold("k");
+    BOOST_CHECK_THROW(held.extend(ignore), std::bad_alloc);
+    BOOST_CHECK_THROW(held.lost(ignore), std::bad_alloc);
+    BOOST_CHECK_THROW(held.release(ignore), std::bad_alloc);
+    BOOST_TEST(held.held());
+    {
+        auto other = held.share();
+        BOOST_CHECK_THROW(other.release(ignore), std::bad_alloc);
+        BOOST_TEST(other.held());
+        BOOST_TEST(p.releases(other));
+    }
+    BOOST_TEST(p.locks.stats().held == 1U);
+    BOOST_CHECK_THROW(held.release(ignore), std::bad_alloc); // the last of two
+    BOOST_TEST(p.releases(held));
+    BOOST_TEST(p.sees_no_keys(servers));
+    BOOST_CHECK_THROW(p.locks.shutdown(ignore), std::bad_alloc);
+    held = p.hold("k");
+    BOOST_TEST(p.locks.stats().pending == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_call_that_throws_does_not_listen_for_its_cancellation) {
+    fleet servers(1);
+    party p(servers);
+    BOOST_REQUIRE(p.all_up());
+    auto const key = p.locks.make_lock("k", long_lived);
+    std::size_t failures = 0;
+    for (std::uint64_t n = 0;; ++n) {
+        asio::cancellation_signal signal;
+        witness::counts counts;
+        auto handler = asio::bind_cancellation_slot(
+            signal.slot(), [w = witness(counts)](error e, lease) mutable { w(std::move(e)); });
+        auto thrown = false;
+        fail_allocation(n, everywhere);
+        try {
+            key.acquire(std::move(handler));
+        } catch (std::bad_alloc const&) {
+            thrown = true;
+        }
+        allocate_as_ever();
+        if (!thrown) {
+            BOOST_TEST(p.until([&] { return counts.called == 1; }));
+            break;
+        }
+        ++failures;
+        // Nothing of ours listens any more.
+        signal.emit(asio::cancellation_type::terminal);
+        BOOST_TEST(counts.called == 0U);
+    }
+    BOOST_TEST(failures > 0U);
+    BOOST_TEST(p.locks.stats().acquired == 1U);
+    BOOST_TEST(p.sees_no_keys(servers));
+}
+
+//
+// The inbox
+//
+
+BOOST_AUTO_TEST_CASE(what_cannot_fail_allocates_nothing) {
+    for (auto const thread_safe : {false, true}) {
+        BOOST_TEST_CONTEXT("thread-safe: " << thread_safe) {
+            fleet servers(1);
+            auto options = patient();
+            options.thread_safe = thread_safe;
+            party p(servers, options);
+            auto held = p.hold("k");
+            auto shared = p.hold("shared");
+            auto other = shared.share();
+            asio::cancellation_signal signal;
+            auto cancelled = false;
+            p.locks.make_lock("k", long_lived)
+                .acquire(asio::bind_cancellation_slot(
+                    signal.slot(), [&](error const& e, lease) { cancelled = e == errc::cancelled; }));
+            BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
+            count_allocations();
+            signal.emit(asio::cancellation_type::terminal);
+            signal.emit(asio::cancellation_type::total);
+            held = {};
+            shared = {};
+            other = {};
+            auto ended = std::move(p.locks);
+            { auto const gone = std::move(ended); }
+            allocate_as_ever();
+            BOOST_TEST(allocations_counted() == 0U);
+            p.context.restart();
+            p.context.run_for(10s);
+            BOOST_TEST(p.context.stopped());
+            BOOST_TEST(cancelled);
+            BOOST_TEST(redis_cli(servers[0]).dbsize() == 0);
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_cancellation_that_is_asked_for_twice_is_the_sum_of_both) {
+    using type = asio::cancellation_type;
+    for (auto const& order :
+         {std::pair(type::total, type::terminal), std::pair(type::partial, type::total)}) {
+        fleet servers(1);
+        wires ways(servers);
+        party p(ways.addresses(), without_clock_guard());
+        BOOST_REQUIRE(p.all_up());
+        ways.hold_replies();
+        asio::cancellation_signal signal;
+        error result;
+        p.locks.make_lock("k", long_lived)
+            .acquire(
+                asio::bind_cancellation_slot(signal.slot(), [&](error e, lease) { result = std::move(e); }));
+        BOOST_REQUIRE(p.until([&] { return copies(servers, "k") == 1; }));
+        // The total alone would wait for the answer, which does not come.
+        signal.emit(order.first);
+        signal.emit(order.second);
+        BOOST_TEST(p.until([&] { return static_cast<bool>(result); }));
+        BOOST_TEST((result == errc::cancelled));
+        ways.resume();
+        BOOST_TEST(p.sees_no_keys(servers));
+    }
+}
+
+// Only an executor that is not an io_context's can fail to take the turn of a call that may not throw.
+BOOST_AUTO_TEST_CASE(a_turn_that_the_executor_does_not_take_is_asked_for_again) {
+    fleet servers(1);
+    asio::io_context context;
+    auto losses = 0;
+    auto options = patient();
+    options.thread_safe = false;
+    client locks(losing_executor{&context, &losses}, addresses_of(servers), options);
+    lease held;
+    locks.make_lock("k", long_lived).acquire([&](error, lease l) { held = std::move(l); });
+    BOOST_REQUIRE(run_until(context, [&] { return held.held(); }));
+    losses = 1;
+    held = {};
+    BOOST_TEST(losses == 0);
+    // At the latest when the client looks at its instance again.
+    BOOST_TEST(run_until(context, [&] { return copies(servers, "k") == 0; }));
+}
+
+//
+// Bursts
+//
+
+BOOST_AUTO_TEST_CASE(a_burst_of_drops_holds_up_nobody) {
+    fleet servers(1);
+    party p(servers, without_clock_guard());
+    auto leases = hold_many(p, many);
+    auto const before = p.locks.stats().commands;
+    auto const all_sent = [&] { return p.locks.stats().commands - before >= many; };
+    leases.clear();
+    BOOST_TEST(p.locks.stats().held == 0U); // nobody has them
+    // Each runs while most of the leases wait for their turn.
+    auto posted = false, expired = false, acquired = false;
+    asio::post(p.context, [&] {
+        BOOST_TEST(!all_sent());
+        posted = true;
+    });
+    asio::steady_timer timer(p.context, 0s);
+    timer.async_wait([&](boost::system::error_code) {
+        BOOST_TEST(!all_sent());
+        expired = true;
+    });
+    p.locks.make_lock("other", long_lived).acquire([&](error e, lease) {
+        BOOST_TEST(!e, e.what());
+        BOOST_TEST(!all_sent());
+        acquired = true;
+    });
+    BOOST_TEST(p.until([&] { return posted && expired && acquired; }));
+    BOOST_TEST(p.sees_no_keys(servers));
+    BOOST_TEST(p.locks.stats().lost == 0U);
+    BOOST_TEST(p.until([&] { return p.locks.stats().released == many + 1; }));
+}
+
+BOOST_AUTO_TEST_CASE(a_burst_of_calls_holds_up_nobody) {
+    fleet servers(1);
+    party p(servers, without_clock_guard());
+    BOOST_REQUIRE(p.all_up());
+    auto const before = p.locks.stats().commands;
+    auto const all_sent = [&] { return p.locks.stats().commands - before >= 1'000; };
+    auto posted = false;
+    std::vector<lease> held;
+    for (auto i = 0; i < 1'000; ++i) {
+        p.locks.make_lock("key:" + std::to_string(i), long_lived).acquire([&](error, lease l) {
+            held.push_back(std::move(l));
+        });
+    }
+    asio::post(p.context, [&] {
+        BOOST_TEST(!all_sent());
+        posted = true;
+    });
+    BOOST_TEST(p.until([&] { return posted && held.size() == 1'000; }));
+    // So does one of cancellations.
+    std::vector<asio::cancellation_signal> signals(1'000);
+    std::size_t cancelled = 0;
+    for (auto& s : signals) {
+        p.locks.make_lock("key:0", long_lived)
+            .acquire(asio::bind_cancellation_slot(s.slot(), [&](error e, lease) {
+                if (e == errc::cancelled) ++cancelled;
+            }));
+    }
+    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1'000; }));
+    for (auto& s : signals) s.emit(asio::cancellation_type::terminal);
+    asio::post(p.context, [&] { BOOST_TEST(p.locks.stats().waiters > 0U); });
+    BOOST_TEST(p.until([&] { return cancelled == 1'000; }));
+}
+
+// However many wait for their turn before it.
+BOOST_AUTO_TEST_CASE(who_drops_a_lease_finds_its_key_free) {
+    fleet servers(3);
+    party p(servers);
+    auto leases = hold_many(p, 500);
+    leases.clear();
+    auto [e, again] = p.try_acquire("key:499");
+    BOOST_TEST(!e, e.what());
+    BOOST_TEST(again.held());
+    // Also the last of a shared one, while something else still refers to it.
+    auto shared = p.hold("shared");
+    auto other = shared.share();
+    leases = hold_many(p, 400);
+    leases.clear();
+    shared = {};
+    other = {};
+    auto [e2, after] = p.try_acquire("shared");
+    BOOST_TEST(!e2, e2.what());
+    BOOST_TEST(p.until([&] { return p.locks.stats().held == 2; }));
+}
+
+BOOST_AUTO_TEST_CASE(what_was_dropped_before_a_shutdown_is_given_back_and_not_lost) {
+    fleet servers(1);
+    party p(servers);
+    auto leases = hold_many(p, 500);
+    leases.clear();
+    auto shut = false;
+    p.locks.shutdown([&](error) { shut = true; });
+    BOOST_TEST(p.until([&] { return shut; }));
+    BOOST_TEST(p.locks.stats().released == 500U);
+    BOOST_TEST(p.locks.stats().lost == 0U);
+    BOOST_TEST(redis_cli(servers[0]).dbsize() == 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
