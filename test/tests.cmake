@@ -12,7 +12,10 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/fence_gate_test.cpp
     unit/fence_test.cpp
     unit/instance_set_test.cpp
+    unit/lanes_test.cpp
+    unit/liveness_test.cpp
     unit/quarantine_test.cpp
+    unit/reconnect_test.cpp
     unit/reply_reader_test.cpp
     unit/report_test.cpp
     unit/resolver_test.cpp

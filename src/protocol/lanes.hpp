@@ -41,8 +41,20 @@ constexpr lane lane_of(command c) {
     return lane::leave;
 }
 
+/// What is right. Tests break these rules one at a time.
+struct lane_rules {
+    /// A command on a key that has one waiting joins that one's lane.
+    static constexpr bool joins() { return true; }
+    static constexpr unsigned turns = 8;
+    /// The lane that goes first in this of so many turns. Each fourth turn is the last lane's and the middle one's by
+    /// turns, so that neither starves.
+    static constexpr lane first(unsigned turn) {
+        return turn == 0 ? lane::leave : turn == turns / 2 ? lane::take : lane::keep;
+    }
+};
+
 /// What waits, in three queues. Keys are known by a hash: two that share one share a lane, which harms nobody.
-template <class Item>
+template <class Item, class Rules = lane_rules>
 class lanes {
 public:
     bool empty() const { return size_ == 0; }
@@ -52,7 +64,7 @@ public:
     void push(lane wanted, std::size_t key_hash, Item item) {
         auto const [at, fresh] = keys_.try_emplace(key_hash, place{wanted, 0});
         try {
-            queue_of(at->second.where).items.push_back({std::move(item), key_hash});
+            queue_of(Rules::joins() ? at->second.where : wanted).items.push_back({std::move(item), key_hash});
         } catch (...) {
             if (fresh) keys_.erase(at);
             throw;
@@ -95,32 +107,30 @@ private:
         lane where;
         std::size_t waiting;
     };
+    using keys = boost::unordered_flat_map<std::size_t, place>;
 
     queue& queue_of(lane l) { return queues_[static_cast<std::size_t>(l)]; }
 
-    /// The first lane that is not empty, but for each fourth turn: that is the last lane's and the middle one's in
-    /// turn, so that neither starves.
+    /// The lane whose turn it is, or the first that is not empty.
     lane next() {
-        static constexpr unsigned cycle = 8;
-        turn_ = (turn_ + 1) % cycle;
-        if (turn_ == 0 && !queue_of(lane::leave).empty()) return lane::leave;
-        if (turn_ == cycle / 2 && !queue_of(lane::take).empty()) return lane::take;
+        turn_ = (turn_ + 1) % Rules::turns;
+        if (auto const l = Rules::first(turn_); !queue_of(l).empty()) return l;
         return !queue_of(lane::keep).empty()   ? lane::keep
                : !queue_of(lane::take).empty() ? lane::take
                                                : lane::leave;
     }
 
-    /// What a burst needed is not kept.
+    /// What a burst needed is not kept. (Assigned from braces a container would keep its memory.)
     void shrink() noexcept {
         static constexpr std::size_t kept = 1024;
         for (auto& q : queues_) {
-            if (q.items.capacity() > kept) q.items = {};
+            if (q.items.capacity() > kept) q.items = std::vector<waiting_item>();
         }
-        if (keys_.bucket_count() > kept) keys_ = {};
+        if (keys_.bucket_count() > kept) keys_ = keys();
     }
 
     std::array<queue, 3> queues_;
-    boost::unordered_flat_map<std::size_t, place> keys_;
+    keys keys_;
     std::size_t size_ = 0;
     unsigned turn_ = 0;
 };

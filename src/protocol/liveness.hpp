@@ -24,7 +24,18 @@
 
 namespace holdfast::protocol {
 
-class liveness {
+/// What is right. Tests break these rules one at a time.
+struct liveness_rules {
+    /// Before an answer is called overdue, what has come meanwhile is read.
+    static constexpr bool looks_twice() { return true; }
+    /// Replies to a batch show that it is worked on.
+    static constexpr bool counts_progress() { return true; }
+    /// Batches are bounded, so one that takes twice as long as silence is allowed to last is not slow but trickles.
+    static constexpr duration slow_limit(duration limit) { return 2 * limit; }
+};
+
+template <class Rules>
+class basic_liveness {
 public:
     enum class state : std::uint8_t {
         connecting, ///< the first connection is being made: commands wait for it
@@ -41,7 +52,7 @@ public:
     };
 
     /// `limit`: how long an instance may take to answer.
-    explicit liveness(duration limit)
+    explicit basic_liveness(duration limit)
         : limit_(limit) {}
 
     state now_in() const { return state_; }
@@ -62,6 +73,7 @@ public:
     void probed(time_point now) {
         probed_ = true;
         up_since_ = now;
+        quiet_ = false; // nothing was sent since the last look, but on another connection
         state_ = state::up;
     }
     /// The connection has ended, or could not be made.
@@ -81,8 +93,8 @@ public:
     }
     /// A reply has come. True: a suspect has come back.
     bool answered(time_point now) {
-        progress_ = true;
-        if (state_ != state::suspect || now - front_since_ >= slow_limit()) return false;
+        progress_ = Rules::counts_progress();
+        if (state_ != state::suspect || now - front_since_ >= Rules::slow_limit(limit_)) return false;
         state_ = state::up;
         return true;
     }
@@ -90,7 +102,7 @@ public:
     bool finished(time_point now, bool more) {
         waits_ = more;
         since_ = front_since_ = now;
-        progress_ = false;
+        progress_ = second_look_ = false; // what seemed overdue has come
         return std::exchange(state_, state_ == state::suspect ? state::up : state_) == state::suspect;
     }
     /// Commands wait for the first connection, since then.
@@ -111,12 +123,16 @@ public:
         if (state_ == state::connecting && queued_) {
             if (now - queued_since_ >= limit_) {
                 queued_ = false;
-                if (waits_) look_at(since_ + limit_);
+                if (waits_) look_at(second_look_ ? second_look_at_ : since_ + limit_);
                 return action::fail_waiting;
             }
             look_at(queued_since_ + limit_);
         }
         if (!waits_) return look_at_idle();
+        if (second_look_ && now < second_look_at_) {
+            look_at(second_look_at_);
+            return action::none;
+        }
         if (std::exchange(progress_, false)) since_ = std::max(since_, now);
         auto const missing = overdue(now);
         if (missing < limit_) {
@@ -124,8 +140,9 @@ public:
             look_at(now + limit_ - missing);
             return action::none;
         }
-        if (!std::exchange(second_look_, true)) {
-            next_look_ = now + grace(late);
+        if (Rules::looks_twice() && !std::exchange(second_look_, true)) {
+            second_look_at_ = now + grace(late);
+            look_at(second_look_at_);
             return action::none;
         }
         second_look_ = false;
@@ -138,7 +155,8 @@ public:
     /// Whether the next look has to come earlier than it was to, because of what is under way.
     bool needs_earlier_look() {
         auto const before = next_look_;
-        if (waits_ && !second_look_) look_at(since_ + limit_);
+        // A suspect is overdue already: its next look is on its way to being given up.
+        if (waits_ && !second_look_ && state_ != state::suspect) look_at(since_ + limit_);
         if (queued_ && state_ == state::connecting) look_at(queued_since_ + limit_);
         return next_look_ != before;
     }
@@ -163,10 +181,10 @@ private:
         return probed_ && std::exchange(quiet_, true) ? action::ask : action::none;
     }
 
-    /// Batches are bounded, so one that takes twice as long as silence is allowed to last is not slow but trickles.
-    duration slow_limit() const { return 2 * limit_; }
     /// For how long it has been silent, or has trickled beyond the first limit.
-    duration overdue(time_point now) const { return std::max(now - since_, now - front_since_ - limit_); }
+    duration overdue(time_point now) const {
+        return std::max(now - since_, now - front_since_ - (Rules::slow_limit(limit_) - limit_));
+    }
 
     /// For how long what seems overdue is waited for after all. A look that comes late comes from a process that was
     /// stopped, or a thread that was busy: then the question itself may have left only now.
@@ -185,8 +203,10 @@ private:
     bool queued_ = false;
     time_point since_{};       ///< the silence
     time_point front_since_{}; ///< the first batch is the first
-    time_point queued_since_{}, up_since_{}, next_look_{};
+    time_point queued_since_{}, up_since_{}, next_look_{}, second_look_at_{};
 };
+
+using liveness = basic_liveness<liveness_rules>;
 
 } // namespace holdfast::protocol
 
