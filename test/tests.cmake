@@ -7,13 +7,13 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/backoff_test.cpp
     unit/clock_guard_test.cpp
     unit/deadline_queue_test.cpp
-    unit/lock_command_test.cpp
     unit/error_test.cpp
     unit/fence_gate_test.cpp
     unit/fence_test.cpp
     unit/instance_set_test.cpp
     unit/lanes_test.cpp
     unit/liveness_test.cpp
+    unit/lock_command_test.cpp
     unit/quarantine_test.cpp
     unit/reconnect_test.cpp
     unit/reply_reader_test.cpp
@@ -48,11 +48,10 @@ holdfast_test(integration LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/tls_seam_test.cpp
     integration/tokens_test.cpp
     integration/versions_test.cpp
-    integration/watchdog_test.cpp)
+    integration/watchdog_test.cpp
+    support/certificates.cpp)
 # Its own executable, as it replaces operator new; its functions' names are to be had at run time.
 holdfast_test(exceptions SOURCES
     integration/exceptions_test.cpp
     support/failing_new.cpp)
 set_target_properties(exceptions PROPERTIES ENABLE_EXPORTS ON)
-    integration/watchdog_test.cpp
-    support/certificates.cpp)
