@@ -17,6 +17,11 @@ std::optional<std::int64_t> to_count(std::string_view text, std::int64_t most) {
     return n;
 }
 
+/// Errors that any command may get from a server that has just started, or is stuck in a script.
+bool is_not_ready(std::string_view error) {
+    return error.starts_with("LOADING") || error.starts_with("BUSY");
+}
+
 } // namespace
 
 std::unique_ptr<batch> probe::questions(address const& a, std::string const& connection_name,
@@ -68,6 +73,8 @@ void probe::take_part(pending_command const& c, element const& e) {
         return;
     }
     auto const failed = is_error(e.type);
+    // What it would say now of its settings is no answer. A later probe gets one.
+    if (failed && is_not_ready(e.value)) return refuse(errc::rejected, e.value);
     switch (s) {
     case step::hello:
         if (failed) {

@@ -524,7 +524,7 @@ BOOST_AUTO_TEST_CASE(an_error_instead_of_a_vote_is_quoted) {
           told{resp::error("WRONGTYPE of value"), errc::wrong_type, "WRONGTYPE"},
           told{resp::error("READONLY replica"), errc::read_only, "READONLY"},
           told{resp::error("NOSCRIPT to a SET"), errc::rejected, "NOSCRIPT"},
-          told{"!21\r\nERR two\r\nlines\x1b[31m red\r\n", errc::rejected, "ERR two"}}) {
+          told{"!23\r\nERR two\r\nlines\x1b[31m red\r\n", errc::rejected, "ERR two"}}) {
         BOOST_TEST_CONTEXT(t.bytes) {
             fake_server fake(voter([&](command_line const& words) {
                 return is_command(words, "SET") ? t.bytes : resp::integer(0);
