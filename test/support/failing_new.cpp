@@ -18,18 +18,27 @@ constinit thread_local std::uint64_t fails_at = never;
 constinit thread_local may_fail allowed = nullptr;
 constinit thread_local failed_allocation last{};
 
+bool fails() {
+    if (!counting || counted++ != fails_at) return false;
+    counting = false; // what follows here is the test's
+    last.reached = true;
+    last.depth = static_cast<std::size_t>(
+        std::max(backtrace(last.frames.data(), static_cast<int>(last.frames.size())), 0));
+    last.failed = allowed == nullptr || allowed(last.frames.data(), last.depth);
+    counting = true;
+    return last.failed;
+}
+
+// Not counted again.
+void* aligned_block(std::size_t alignment, std::size_t size) {
+    void* p = nullptr;
+    return posix_memalign(&p, alignment, size) == 0 ? p : nullptr;
+}
+
 void* allocate(std::size_t size, std::size_t alignment) {
-    if (counting && counted++ == fails_at) {
-        counting = false; // what follows here is the test's
-        last.reached = true;
-        last.depth = static_cast<std::size_t>(
-            std::max(backtrace(last.frames.data(), static_cast<int>(last.frames.size())), 0));
-        last.failed = allowed == nullptr || allowed(last.frames.data(), last.depth);
-        counting = true;
-        if (last.failed) throw std::bad_alloc();
-    }
+    if (fails()) throw std::bad_alloc();
     auto const rounded = (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment;
-    void* const p = alignment > __STDCPP_DEFAULT_NEW_ALIGNMENT__ ? std::aligned_alloc(alignment, rounded)
+    void* const p = alignment > __STDCPP_DEFAULT_NEW_ALIGNMENT__ ? aligned_block(alignment, rounded)
                                                                  : std::malloc(rounded);
     if (p == nullptr) throw std::bad_alloc();
     return p;
@@ -81,3 +90,13 @@ void operator delete(void* p, std::align_val_t) noexcept {
 void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
     std::free(p);
 }
+
+// Asio takes the memory of its operations from here. A sanitizer brings its own.
+#if defined(__GLIBC__) && !defined(HOLDFAST_TEST_SANITIZED)
+extern "C" {
+void* __libc_memalign(std::size_t alignment, std::size_t size) noexcept;
+void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
+    return holdfast::test::fails() ? nullptr : __libc_memalign(alignment, size);
+}
+}
+#endif
