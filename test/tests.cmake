@@ -13,6 +13,7 @@ holdfast_test(unit SOURCES
     unit/instance_set_test.cpp
     unit/lanes_test.cpp
     unit/liveness_test.cpp
+    unit/pipeline_test.cpp
     unit/quarantine_test.cpp
     unit/reconnect_test.cpp
     unit/reply_reader_test.cpp
