@@ -30,7 +30,8 @@ holdfast_test(simulation SECONDS 0 SOURCES
     simulation/contention_test.cpp
     simulation/fences_test.cpp
     simulation/guards_test.cpp
-    simulation/schedules_test.cpp)
+    simulation/schedules_test.cpp
+    simulation/wire_test.cpp)
 holdfast_test(integration SOURCES
     integration/bad_input_test.cpp
     integration/contention_test.cpp
