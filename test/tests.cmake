@@ -13,7 +13,9 @@ holdfast_test(unit SOURCES
     unit/instance_set_test.cpp
     unit/lanes_test.cpp
     unit/liveness_test.cpp
+    unit/pending_releases_test.cpp
     unit/pipeline_test.cpp
+    unit/probe_test.cpp
     unit/quarantine_test.cpp
     unit/reconnect_test.cpp
     unit/reply_reader_test.cpp
@@ -25,6 +27,7 @@ holdfast_test(unit SOURCES
     unit/stream_test.cpp
     unit/tally_test.cpp
     unit/tenure_test.cpp
+    unit/vote_guard_test.cpp
     unit/wait_queue_test.cpp)
 holdfast_test(simulation SECONDS 0 SOURCES
     simulation/contention_test.cpp
