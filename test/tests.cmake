@@ -14,6 +14,9 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/lanes_test.cpp
     unit/liveness_test.cpp
     unit/lock_command_test.cpp
+    unit/pending_releases_test.cpp
+    unit/pipeline_test.cpp
+    unit/probe_test.cpp
     unit/quarantine_test.cpp
     unit/reconnect_test.cpp
     unit/reply_reader_test.cpp
@@ -26,12 +29,14 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/tally_test.cpp
     unit/tenure_test.cpp
     unit/tls_stream_test.cpp
+    unit/vote_guard_test.cpp
     unit/wait_queue_test.cpp)
 holdfast_test(simulation SECONDS 0 SOURCES
     simulation/contention_test.cpp
     simulation/fences_test.cpp
     simulation/guards_test.cpp
-    simulation/schedules_test.cpp)
+    simulation/schedules_test.cpp
+    simulation/wire_test.cpp)
 holdfast_test(integration LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/bad_input_test.cpp
     integration/contention_test.cpp

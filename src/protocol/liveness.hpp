@@ -96,6 +96,7 @@ public:
         progress_ = Rules::counts_progress();
         if (state_ != state::suspect || now - front_since_ >= Rules::slow_limit(limit_)) return false;
         state_ = state::up;
+        since_ = now;
         return true;
     }
     /// The first batch has been answered; `more`: another is under way. True: a suspect has come back.
@@ -156,7 +157,9 @@ public:
     bool needs_earlier_look() {
         auto const before = next_look_;
         // A suspect is overdue already: its next look is on its way to being given up.
-        if (waits_ && !second_look_ && state_ != state::suspect) look_at(since_ + limit_);
+        if (waits_ && !second_look_ && state_ != state::suspect) {
+            look_at(std::min(since_ + limit_, front_since_ + Rules::slow_limit(limit_)));
+        }
         if (queued_ && state_ == state::connecting) look_at(queued_since_ + limit_);
         return next_look_ != before;
     }

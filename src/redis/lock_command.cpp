@@ -206,7 +206,10 @@ void lock_reply::take_inspection(command const& c, unsigned left, element const&
     // A lock is a string; "none" means that it has just gone.
     if (text_ == "string" || text_ == "none") {
         answer_.verdict = verdict::yes;
-        if (text_ == "none") answer_.ttl_known = false;
+        if (text_ == "none") {
+            answer_.ttl_known = false;
+            answer_.ttl_left.reset();
+        }
         text_ = is_error(e.type) ? std::string_view() : e.value;
         answer_.holder = label_of(text_);
         return;

@@ -29,14 +29,14 @@ void append(batch& to, pending_command c, std::string_view bytes) {
 }
 
 void pipeline::add(encoder& encoded, pending_command c, wording w) {
-    if (waiting_.empty() && open_->commands.size() < max_commands) {
+    if (!waits() && open_->commands.size() < max_commands) {
         return append(*open_, std::move(c), encoded.in(w));
     }
     wait_in_lane(std::move(c));
 }
 
 void pipeline::add(pending_command c, wording w) {
-    if (!waiting_.empty() || open_->commands.size() >= max_commands) return wait_in_lane(std::move(c));
+    if (waits() || open_->commands.size() >= max_commands) return wait_in_lane(std::move(c));
     scratch_.clear();
     encode(scratch_, c.what, w, c.owner->about(c.what));
     append(*open_, std::move(c), scratch_.payload());
@@ -66,10 +66,11 @@ batch& pipeline::send_first(std::unique_ptr<batch> b) {
     return *in_flight_.back();
 }
 
-// What waits is small, and written when it leaves.
+// What waits is small, and written when it leaves. If memory runs out, the command that had left its lane goes first
+// the next time.
 void pipeline::refill(wording w) {
-    while (!waiting_.empty() && open_->commands.size() < max_commands) {
-        stranded_ = waiting_.pop();
+    while (waits() && open_->commands.size() < max_commands) {
+        if (!stranded_.owner) stranded_ = waiting_.pop();
         w.tracked = stranded_.tracked;
         w.whole_script = stranded_.whole_script;
         scratch_.clear();

@@ -78,7 +78,7 @@ public:
         scratch_.push(words...);
         append(*open_, std::move(c), scratch_.payload());
     }
-    bool empty() const { return open_->commands.empty() && waiting_.empty(); }
+    bool empty() const { return open_->commands.empty() && !waits(); }
 
     // What is under way. The batches of send() stay where they are until they are answered.
 
@@ -117,6 +117,8 @@ public:
     void clear() noexcept;
 
 private:
+    /// Whether there are commands that no batch has taken yet.
+    bool waits() const { return stranded_.owner || !waiting_.empty(); }
     void wait_in_lane(pending_command);
     void refill(wording);
     std::unique_ptr<batch> fresh_batch();
@@ -129,7 +131,7 @@ private:
     std::vector<std::unique_ptr<batch>> in_flight_;
     std::vector<std::unique_ptr<batch>> spare_;
     protocol::lanes<pending_command> waiting_;
-    pending_command stranded_; ///< left a lane, and memory ran out
+    pending_command stranded_; ///< left a lane, and is not in a batch: memory ran out
     codec::request scratch_;
     reply_reader reader_;
     std::string problem_;

@@ -129,11 +129,13 @@ BOOST_AUTO_TEST_CASE(a_push_that_fails_has_changed_nothing) {
     brittle::fails = false;
     BOOST_TEST(l.size() == 1U);
     // Key 2 has no lane, and key 1 has one for what it had before.
+    l.push(lane::leave, 3, 6);
     l.push(lane::take, 2, 4);
     BOOST_TEST(l.pop().number == 1);
     l.push(lane::keep, 1, 5);
     BOOST_TEST(l.pop().number == 5);
     BOOST_TEST(l.pop().number == 4);
+    BOOST_TEST(l.pop().number == 6);
     BOOST_TEST(l.empty());
 }
 

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <openssl/evp.h>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +69,75 @@ std::string fence_key(std::string_view of) {
     std::string name = "what was there before";
     name_fence_key(name, of);
     return name;
+}
+
+//
+// Replies
+//
+
+using holdfast::errc;
+using holdfast::protocol::verdict;
+
+class lock final : public exchange {
+public:
+    subject about(command) const noexcept override { return seat; }
+    bool still_wants(command) const noexcept override { return true; }
+    void on_answer(unsigned, command, std::uint32_t, answer const&) override {}
+
+private:
+    void recycle() noexcept override {}
+};
+
+element simple(std::string_view text) {
+    return {reply_type::simple_string, 0, text};
+}
+element number(std::string_view text) {
+    return {reply_type::number, 0, text};
+}
+element error(std::string_view text) {
+    return {reply_type::simple_error, 0, text};
+}
+element blob(std::string_view text) {
+    return {reply_type::blob_string, 0, text};
+}
+element const ok = simple("OK");
+element const null{reply_type::null, 0, {}};
+
+/// What the replies to one command come to.
+class replies {
+public:
+    replies(command c, std::vector<element> const& all, bool fenced = false, bool tracked = false) {
+        take(c, all, fenced, tracked);
+    }
+    void take(command c, std::vector<element> const& all, bool fenced = false, bool tracked = false) {
+        BOOST_REQUIRE(all.size() == replies_to(c, tracked));
+        auto left = static_cast<unsigned>(all.size());
+        for (auto const& e : all) {
+            reader_.take({.what = c, .tracked = tracked, .fenced = fenced, .about = lock_, .secret = "hush"},
+                         --left, e);
+        }
+    }
+    answer const* operator->() const { return &reader_.result(); }
+    lock_reply const& reader() const { return reader_; }
+
+private:
+    lock lock_;
+    lock_reply reader_;
+};
+
+/// To a command with one reply, or to a contender whose PTTL says that the key has gone.
+replies to(command c, element const& e, bool fenced = false) {
+    if (c == command::contend) return {c, {e, number("-2")}, fenced};
+    return {c, {e}, fenced};
+}
+
+constexpr std::array changing{command::acquire, command::extend,  command::release,
+                              command::heal,    command::contend, command::raise};
+
+bool is_nonsense(replies const& r) {
+    return r->verdict == verdict::unknown && r->why == errc::not_redis &&
+           r.reader().ends_session() == errc::not_redis &&
+           r->message == "an answer that fits no command of ours" && r->number == 0;
 }
 
 } // namespace
@@ -369,6 +439,246 @@ BOOST_AUTO_TEST_CASE(a_key_and_its_counter_are_in_one_slot_but_for_a_stray_closi
             }
         }
     }
+}
+
+//
+// Replies
+//
+
+BOOST_AUTO_TEST_CASE(ok_and_one_say_yes_null_and_zero_say_no) {
+    for (auto const c : changing) {
+        for (auto const& yes : {ok, number("1")}) {
+            auto const r = to(c, yes);
+            BOOST_TEST((r->verdict == verdict::yes));
+            BOOST_TEST((r->why == errc{}));
+            BOOST_TEST(r->message.empty());
+            BOOST_TEST((r.reader().ends_session() == errc{}));
+        }
+        for (auto const& no : {null, number("0")}) {
+            auto const r = to(c, no);
+            BOOST_TEST((r->verdict == verdict::no));
+            BOOST_TEST((r->why == errc{}));
+            BOOST_TEST((r.reader().ends_session() == errc{}));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_neither_is_nonsense_and_ends_the_session) {
+    for (auto const c : changing) {
+        for (auto const& e :
+             {simple("ok"), simple(""), simple("QUEUED"), number("2"), number("-1"), number("10"), blob("OK"),
+              blob("1"), element{reply_type::array, 0, {}}, element{reply_type::map, 0, {}},
+              element{reply_type::boolean, 0, "t"}, element{reply_type::doublean, 0, "1"},
+              element{reply_type::big_number, 0, "1"}}) {
+            BOOST_TEST(is_nonsense(to(c, e)), static_cast<int>(c) << ": " << e.value);
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_fenced_grant_comes_with_a_number) {
+    for (auto const c : {command::acquire, command::contend, command::heal}) {
+        for (std::string const text : {"1", "2", "28723000000016", "140737488355327"}) {
+            auto const r = to(c, number(text), true);
+            BOOST_TEST((r->verdict == verdict::yes));
+            BOOST_TEST(std::to_string(r->number) == text);
+        }
+        for (auto const* const text : {"140737488355328", "-1", "9223372036854775807", "-9223372036854775808",
+                                       "99999999999999999999"}) {
+            BOOST_TEST(is_nonsense(to(c, number(text), true)), text);
+        }
+        BOOST_TEST(is_nonsense(to(c, ok, true)));
+        BOOST_TEST((to(c, null, true)->verdict == verdict::no));
+        BOOST_TEST(to(c, null, true)->number == 0U);
+    }
+    // The others say yes or no, with a fence as without.
+    for (auto const c : {command::extend, command::release, command::raise}) {
+        BOOST_TEST((to(c, number("1"), true)->verdict == verdict::yes));
+        BOOST_TEST(to(c, number("1"), true)->number == 0U);
+        BOOST_TEST(is_nonsense(to(c, number("2"), true)));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_error_refuses_and_says_why) {
+    struct {
+        char const* text;
+        errc why;
+    } const table[] = {
+        {"ERR something", errc::rejected},
+        {"OOM command not allowed when used memory > 'maxmemory'.", errc::rejected},
+        {"NOPERM this user has no permissions", errc::access_denied},
+        {"NOAUTH Authentication required.", errc::access_denied},
+        {"READONLY You can't write against a read only replica.", errc::read_only},
+        {"FENCE no fence can follow", errc::invalid_fence},
+    };
+    for (auto const c : changing) {
+        for (auto const& row : table) {
+            for (auto const type : {reply_type::simple_error, reply_type::blob_error}) {
+                auto const r = to(c, {type, 0, row.text});
+                BOOST_TEST_CONTEXT(row.text) {
+                    BOOST_TEST((r->verdict == verdict::refused));
+                    BOOST_TEST((r->why == row.why));
+                    BOOST_TEST(r->message == row.text);
+                    BOOST_TEST(!r.reader().unknown_script());
+                    // A replica can vote on nothing.
+                    BOOST_TEST((r.reader().ends_session() ==
+                                (row.why == errc::read_only ? errc::read_only : errc{})));
+                }
+            }
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_fenced_script_that_fails_may_have_come_as_far_as_the_key) {
+    for (auto const c : {command::acquire, command::contend, command::heal}) {
+        auto const r = to(c, error("OOM no"), true);
+        BOOST_TEST((r->verdict == verdict::unknown));
+        BOOST_TEST((r->why == errc::rejected));
+    }
+    for (auto const c : {command::extend, command::release, command::raise}) {
+        BOOST_TEST((to(c, error("OOM no"), true)->verdict == verdict::refused));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_key_of_another_type_is_not_ours) {
+    element const wrong = error("WRONGTYPE Operation against a key holding the wrong kind of value");
+    for (auto const c : {command::extend, command::release, command::heal}) {
+        auto const r = to(c, wrong);
+        BOOST_TEST((r->verdict == verdict::no));
+        BOOST_TEST((r->why == errc{}));
+    }
+    for (auto const c : {command::acquire, command::contend, command::raise}) {
+        auto const r = to(c, wrong);
+        BOOST_TEST((r->verdict == verdict::refused));
+        BOOST_TEST((r->why == errc::wrong_type));
+        BOOST_TEST((r.reader().ends_session() == errc{}));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_script_that_is_not_known_was_not_run) {
+    auto r = to(command::release, error("NOSCRIPT No matching script. Please use EVAL."));
+    BOOST_TEST(r.reader().unknown_script());
+    BOOST_TEST((r->verdict == verdict::refused));
+    // Said of this command alone.
+    r.take(command::release, {number("1")});
+    BOOST_TEST(!r.reader().unknown_script());
+    BOOST_TEST((r->verdict == verdict::yes));
+    r.take(command::contend, {error("NOSCRIPT no"), number("-2")}, true);
+    BOOST_TEST(r.reader().unknown_script());
+}
+
+BOOST_AUTO_TEST_CASE(each_command_begins_anew) {
+    auto r = to(command::acquire, error("READONLY no"));
+    BOOST_TEST((r.reader().ends_session() == errc::read_only));
+    r.take(command::contend, {null, ok, number("7")}, false, true);
+    BOOST_TEST((r.reader().ends_session() == errc{}));
+    BOOST_TEST(r->message.empty());
+    BOOST_TEST(r->told);
+    r.take(command::acquire, {number("5")}, true);
+    BOOST_TEST(!r->told);
+    BOOST_TEST(!r->ttl_known);
+    BOOST_TEST(r->number == 5U);
+    r.take(command::contend, {null, number("7")});
+    BOOST_TEST(!r->told);
+    BOOST_TEST(r->number == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(secrets_are_not_in_messages) {
+    auto const r = to(command::extend, error("ERR unknown command 'x' hush! 0123456789abcdef, with args "
+                                             "beginning with: 'hush'"));
+    BOOST_TEST(r->message == "ERR unknown command 'x' ***! ***");
+    auto const i = replies(command::inspect, {number("1"), simple("hush"), null});
+    BOOST_TEST(i->message == "the key holds a ***, not a lock");
+}
+
+BOOST_AUTO_TEST_CASE(a_contender_hears_for_how_long_the_key_is_held) {
+    auto const left = [](element const& e) { return replies(command::contend, {null, e}); };
+    BOOST_TEST((left(number("0"))->ttl_left == 0ms));
+    BOOST_TEST((left(number("1500"))->ttl_left == 1500ms));
+    BOOST_TEST(left(number("1500"))->ttl_known);
+    BOOST_TEST((left(number("1500"))->verdict == verdict::no));
+    // It never expires.
+    BOOST_TEST(left(number("-1"))->ttl_known);
+    BOOST_TEST((left(number("-1"))->ttl_left == std::nullopt));
+    // It has gone, or nothing is known.
+    for (auto const& e : {number("-2"), number("-3"), number("-9223372036854775808"), null, ok,
+                          error("NOPERM no"), blob("5")}) {
+        BOOST_TEST(!left(e)->ttl_known, e.value);
+        BOOST_TEST((left(e)->ttl_left == std::nullopt));
+        BOOST_TEST((left(e)->verdict == verdict::no));
+    }
+    // What our clock could not hold is cut.
+    BOOST_TEST((left(number("3000000000000"))->ttl_left == 3'000'000'000'000ms));
+    BOOST_TEST((left(number("3000000000001"))->ttl_left == 3'000'000'000'000ms));
+    BOOST_TEST((left(number("9223372036854775807"))->ttl_left == 3'000'000'000'000ms));
+}
+
+BOOST_AUTO_TEST_CASE(a_contender_is_told_of_a_change_only_if_the_server_agreed_and_could_read) {
+    auto const told = [](element const& caching, element const& pttl) {
+        return replies(command::contend, {null, caching, pttl}, false, true)->told;
+    };
+    BOOST_TEST(told(ok, number("5")));
+    BOOST_TEST(told(ok, number("-2")));
+    BOOST_TEST(!told(error("ERR no"), number("5")));
+    BOOST_TEST(!told(ok, error("NOPERM no")));
+    BOOST_TEST(!replies(command::contend, {null, number("5")})->told);
+}
+
+BOOST_AUTO_TEST_CASE(a_contender_that_is_granted_the_key_may_not_read_it) {
+    auto const r = replies(command::contend, {number("7"), error("NOPERM no")}, true);
+    BOOST_TEST((r->verdict == verdict::yes));
+    BOOST_TEST(r->number == 7U);
+    BOOST_TEST(!r->ttl_known);
+}
+
+//
+// Inspections
+//
+
+std::string const labelled = "me:0123456789abcdef0123456789abcdef";
+
+BOOST_AUTO_TEST_CASE(an_inspection_shows_the_holder_of_a_lock) {
+    auto const r = replies(command::inspect, {number("1500"), simple("string"), blob(labelled)});
+    BOOST_TEST((r->verdict == verdict::yes));
+    BOOST_TEST((r->ttl_left == 1500ms));
+    BOOST_TEST(r->ttl_known);
+    BOOST_TEST(r->holder == "me");
+    // No label, or no token of ours.
+    BOOST_TEST(replies(command::inspect, {number("1"), simple("string"), blob("x")})->holder.empty());
+    BOOST_TEST(replies(command::inspect, {number("1"), simple("string"), blob("")})->holder.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_has_gone_is_no_obstacle) {
+    for (auto const* const ttl : {"-2", "1500"}) { // it went after PTTL
+        auto const r = replies(command::inspect, {number(ttl), simple("none"), blob("")});
+        BOOST_TEST((r->verdict == verdict::yes));
+        BOOST_TEST(!r->ttl_known);
+        BOOST_TEST((r->ttl_left == std::nullopt));
+        BOOST_TEST(r->holder.empty());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_holds_something_else_is_no_lock) {
+    auto const r = replies(command::inspect, {number("-1"), simple("list"), error("WRONGTYPE no")});
+    BOOST_TEST((r->verdict == verdict::refused));
+    BOOST_TEST((r->why == errc::wrong_type));
+    BOOST_TEST(r->message == "the key holds a list, not a lock");
+    BOOST_TEST(r->holder.empty());
+    BOOST_TEST((r.reader().ends_session() == errc{}));
+}
+
+BOOST_AUTO_TEST_CASE(where_the_acl_forbids_to_look_the_key_counts_as_a_lock) {
+    element const forbidden = error("NOPERM no");
+    auto const nothing = replies(command::inspect, {forbidden, forbidden, forbidden});
+    BOOST_TEST((nothing->verdict == verdict::yes));
+    BOOST_TEST(!nothing->ttl_known);
+    BOOST_TEST(nothing->holder.empty());
+    auto const no_type = replies(command::inspect, {number("7"), forbidden, blob(labelled)});
+    BOOST_TEST((no_type->verdict == verdict::yes));
+    BOOST_TEST(no_type->holder == "me");
+    auto const no_content = replies(command::inspect, {number("7"), simple("string"), forbidden});
+    BOOST_TEST((no_content->verdict == verdict::yes));
+    BOOST_TEST((no_content->ttl_left == 7ms));
+    BOOST_TEST(no_content->holder.empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

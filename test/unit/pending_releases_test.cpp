@@ -1,0 +1,121 @@
+// Releases that are kept for an instance: how many, for how long, and in which order they leave.
+#include "redis/pending_releases.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+using namespace holdfast::redis;
+using namespace std::chrono_literals;
+using holdfast::lease_clock;
+using holdfast::protocol::command;
+using kept_releases = holdfast::redis::pending_releases;
+
+namespace {
+
+class lock final : public exchange {
+public:
+    lock(char name, std::chrono::milliseconds ttl)
+        : name_(name)
+        , ttl_(ttl) {}
+
+    subject about(command) const noexcept override { return {.key = {&name_, 1}, .token = "t", .ttl = ttl_}; }
+    bool still_wants(command) const noexcept override { return true; }
+    void on_answer(unsigned, command, std::uint32_t, answer const&) override {}
+
+private:
+    void recycle() noexcept override {}
+    char name_;
+    std::chrono::milliseconds ttl_;
+};
+
+lease_clock::time_point const t0{1h};
+constexpr lease_clock::duration tick{1};
+constexpr auto ttl = 1'000ms;
+/// A key may live that much longer than its ttl, as clocks drift.
+auto const life = ttl + holdfast::protocol::redlock_rules::drift(ttl);
+
+std::string taken(kept_releases& k) {
+    std::string names;
+    k.take([&](exchange_ptr who) { names += who->about(command::release).key; });
+    BOOST_TEST(k.size() == 0U);
+    return names;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(pending_releases)
+
+BOOST_AUTO_TEST_CASE(they_leave_in_the_order_in_which_they_came) {
+    lock a('a', ttl), b('b', ttl), c('c', ttl);
+    kept_releases k(3);
+    for (auto* l : {&b, &c, &a}) BOOST_TEST(k.keep(l, t0));
+    BOOST_TEST(k.size() == 3U);
+    BOOST_TEST(taken(k) == "bca");
+    BOOST_TEST(taken(k).empty());
+}
+
+BOOST_AUTO_TEST_CASE(the_oldest_goes_for_one_too_many) {
+    lock a('a', ttl), b('b', ttl), c('c', ttl);
+    kept_releases k(2);
+    BOOST_TEST(k.keep(&a, t0));
+    BOOST_TEST(k.keep(&b, t0));
+    BOOST_TEST(!k.keep(&c, t0));
+    BOOST_TEST(k.size() == 2U);
+    BOOST_TEST(taken(k) == "bc");
+}
+
+BOOST_AUTO_TEST_CASE(one_goes_when_its_key_has_expired_at_the_latest) {
+    lock a('a', ttl), b('b', 2 * ttl), c('c', ttl);
+    kept_releases k(3);
+    k.keep(&a, t0);
+    k.keep(&b, t0);
+    k.keep(&c, t0 + tick);
+    k.drop_expired(t0 + life - tick);
+    BOOST_TEST(k.size() == 3U);
+    k.drop_expired(t0 + life);
+    BOOST_TEST(k.size() == 2U);
+    k.drop_expired(t0 + life + tick);
+    BOOST_TEST(taken(k) == "b");
+}
+
+// A SET that was on its way when the connection ended may have been carried out as late as that.
+BOOST_AUTO_TEST_CASE(a_key_may_be_as_young_as_the_end_of_the_session) {
+    lock a('a', ttl), b('b', ttl);
+    kept_releases k(2);
+    k.keep(&a, t0);
+    k.session_ended(t0 + 5s);
+    k.keep(&b, t0 + 6s);
+    k.drop_expired(t0 + 5s + life - tick);
+    BOOST_TEST(k.size() == 2U);
+    k.drop_expired(t0 + 5s + life);
+    BOOST_TEST(k.size() == 1U);
+    k.drop_expired(t0 + 6s + life - tick);
+    BOOST_TEST(taken(k) == "b");
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_sent_stays) {
+    lock a('a', ttl), b('b', ttl), c('c', ttl);
+    kept_releases k(3);
+    for (auto* l : {&a, &b, &c}) k.keep(l, t0);
+    std::string sent;
+    auto const send = [&](exchange_ptr who) {
+        if (who.get() == &b) throw 1;
+        sent += who->about(command::release).key;
+    };
+    BOOST_CHECK_THROW(k.take(send), int);
+    BOOST_TEST(sent == "a");
+    BOOST_TEST(taken(k) == "bc");
+}
+
+BOOST_AUTO_TEST_CASE(they_can_be_let_go_without_a_word) {
+    lock a('a', ttl);
+    kept_releases k(3);
+    k.keep(&a, t0);
+    k.clear();
+    BOOST_TEST(taken(k).empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,226 @@
+// The first questions on a connection, and what the answers to them mean.
+#include "redis/probe.hpp"
+#include "redis/scripts.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace holdfast::redis;
+using namespace std::chrono_literals;
+using holdfast::address;
+using holdfast::errc;
+using prober = holdfast::redis::probe;
+
+namespace {
+
+std::string resp(std::vector<std::string> const& words) {
+    auto text = '*' + std::to_string(words.size()) + "\r\n";
+    for (auto const& w : words) text += '$' + std::to_string(w.size()) + "\r\n" + w + "\r\n";
+    return text;
+}
+
+std::string blob(std::string const& text) {
+    return '$' + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+}
+
+std::string const info_text = "redis_version:8.4.0\r\nrun_id:0123456789012345678901234567890123456789\r\n"
+                              "role:master\r\nuptime_in_seconds:12\r\n";
+
+/// The answers of a server, by what is asked.
+struct server {
+    std::string hello = "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n";
+    std::string select = "+OK\r\n";
+    std::string tracking = "+OK\r\n";
+    std::string load = "$1\r\nx\r\n";
+    std::string fsync = "%1\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n";
+    std::string time = "*2\r\n$10\r\n1700000000\r\n$3\r\n250\r\n";
+    std::string info = blob(info_text + "aof_enabled:1\r\n");
+};
+
+/// Whom the replies of a pipeline go to.
+struct listener {
+    prober& p;
+    time_reply clock{};
+    std::optional<std::chrono::microseconds> time{};
+
+    void on_part(pending_command& c, element const& e) {
+        if (c.why == pending_command::purpose::probe) {
+            p.take_part(c, e);
+        } else {
+            clock.take_part(e);
+        }
+    }
+    void on_reply(pending_command c) {
+        if (c.why == pending_command::purpose::time) time = clock.take_reply();
+    }
+    void on_batch_answered() {}
+    void on_push(element const&) {}
+    bool ends() const { return false; }
+};
+
+/// Probes it. Gives the time that it told.
+std::optional<std::chrono::microseconds> ask(prober& p, server const& s,
+                                             address const& a = address("redis://h/3")) {
+    pipeline wire;
+    auto& b = wire.send_first(p.questions(a, "me", true));
+    b.written = b.bytes.size();
+    auto const selects = a.database() != 0;
+    auto const all = s.hello + (selects ? s.select : std::string()) + s.tracking + s.load + s.load + s.load +
+                     s.load + s.fsync + s.time + s.info;
+    listener user{.p = p};
+    std::string_view bytes = all;
+    BOOST_TEST(wire.read(bytes, user), wire.problem());
+    BOOST_TEST(wire.idle());
+    return user.time;
+}
+
+prober asked(server const& s) {
+    prober p;
+    ask(p, s);
+    return p;
+}
+
+void refuses(server const& s, errc why, std::string_view message) {
+    auto const p = asked(s);
+    BOOST_TEST((p.refused() == why), message);
+    BOOST_TEST(p.message() == message);
+}
+
+void accepts(server const& s) {
+    auto const p = asked(s);
+    BOOST_TEST((p.refused() == errc{}), p.message());
+    BOOST_TEST(p.info().has_value());
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(probe)
+
+BOOST_AUTO_TEST_CASE(it_says_who_asks_and_asks_what_the_server_is) {
+    std::string const loads = resp({"SCRIPT", "LOAD", std::string(release_script)}) +
+                              resp({"SCRIPT", "LOAD", std::string(extend_script)}) +
+                              resp({"SCRIPT", "LOAD", std::string(fenced_acquire_script)}) +
+                              resp({"SCRIPT", "LOAD", std::string(raise_script)});
+    auto const tracking = resp({"CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"});
+    auto const fsync = resp({"CONFIG", "GET", "appendfsync"});
+    prober p;
+    BOOST_TEST(p.questions(address("redis://h"), "me", false)->bytes ==
+               resp({"HELLO", "3", "SETNAME", "me"}) + tracking + loads + fsync + resp({"INFO"}));
+    BOOST_TEST(p.questions(address("redis://:pw@h/7"), "me", true)->bytes ==
+               resp({"HELLO", "3", "AUTH", "default", "pw", "SETNAME", "me"}) + resp({"SELECT", "7"}) +
+                   tracking + loads + fsync + resp({"TIME"}) + resp({"INFO"}));
+    BOOST_TEST(p.questions(address("redis://u:pw@h"), "me", false)
+                   ->bytes.starts_with(resp({"HELLO", "3", "AUTH", "u", "pw", "SETNAME", "me"})));
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_answers_everything_can_vote) {
+    prober p;
+    auto const time = ask(p, {});
+    BOOST_TEST((p.refused() == errc{}), p.message());
+    BOOST_REQUIRE(p.info().has_value());
+    BOOST_TEST(p.info()->version == "8.4.0");
+    BOOST_TEST(p.tracking());
+    BOOST_TEST(p.durable());
+    BOOST_TEST((time == 1'700'000'000s + 250us));
+}
+
+BOOST_AUTO_TEST_CASE(hello_that_is_refused_refuses_the_server) {
+    refuses({.hello = "-ERR unknown command `HELLO`, with args beginning with: `3`\r\n"}, errc::not_redis,
+            "ERR unknown command `HELLO`, with args beginning with: `3`");
+    refuses({.hello = "-WRONGPASS invalid username-password pair\r\n"}, errc::access_denied,
+            "WRONGPASS invalid username-password pair");
+    refuses({.hello = "-NOAUTH HELLO must be called with the client already authenticated\r\n"},
+            errc::access_denied, "NOAUTH HELLO must be called with the client already authenticated");
+    refuses({.hello = "-LOADING Redis is loading the dataset in memory\r\n"}, errc::rejected,
+            "LOADING Redis is loading the dataset in memory");
+    for (auto const* const nonsense : {"+OK\r\n", "*2\r\n:1\r\n:2\r\n", "_\r\n", ":3\r\n"}) {
+        refuses({.hello = nonsense}, errc::not_redis, "HELLO is not answered as by Redis or Valkey");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_database_that_is_refused_refuses_the_server) {
+    refuses({.select = "-ERR DB index is out of range\r\n"}, errc::rejected, "ERR DB index is out of range");
+    refuses({.select = "-NOPERM no\r\n"}, errc::access_denied, "NOPERM no");
+}
+
+BOOST_AUTO_TEST_CASE(the_first_refusal_counts) {
+    refuses({.hello = "-WRONGPASS no\r\n", .select = "-NOAUTH no\r\n", .info = "-NOAUTH no\r\n"},
+            errc::access_denied, "WRONGPASS no");
+}
+
+BOOST_AUTO_TEST_CASE(a_server_without_tracking_can_vote) {
+    server const s{.tracking = "-ERR unknown subcommand\r\n"};
+    accepts(s);
+    BOOST_TEST(!asked(s).tracking());
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_loads_no_scripts_can_vote) {
+    accepts({.load = "-NOPERM this user has no permissions to run the 'script|load' command\r\n"});
+}
+
+BOOST_AUTO_TEST_CASE(a_server_is_durable_only_if_it_says_so_twice) {
+    auto const durable = [](std::string const& fsync, std::string const& aof) {
+        return asked({.fsync = fsync, .info = blob(info_text + aof)}).durable();
+    };
+    server const good;
+    BOOST_TEST(durable(good.fsync, "aof_enabled:1\r\n"));
+    BOOST_TEST(durable("*2\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n", "aof_enabled:1\r\n"));
+    BOOST_TEST(!durable(good.fsync, "aof_enabled:0\r\n"));
+    BOOST_TEST(!durable(good.fsync, ""));
+    for (auto const* const fsync :
+         {"%1\r\n$11\r\nappendfsync\r\n$8\r\neverysec\r\n", "-NOPERM no\r\n", "%0\r\n", "*0\r\n", "_\r\n",
+          "%1\r\n$6\r\nalways\r\n$11\r\nappendfsync\r\n", "%1\r\n$5\r\nother\r\n$6\r\nalways\r\n",
+          "$6\r\nalways\r\n"}) {
+        server const s{.fsync = fsync};
+        accepts(s);
+        BOOST_TEST(!asked(s).durable(), fsync);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(info_says_whether_it_is_a_server_and_a_primary) {
+    refuses({.info = "-NOPERM no\r\n"}, errc::access_denied, "NOPERM no");
+    refuses({.info = blob("hello")}, errc::not_redis, "INFO is not answered as by Redis or Valkey");
+    refuses({.info = "_\r\n"}, errc::not_redis, "INFO is not answered as by Redis or Valkey");
+    auto replica = info_text;
+    replica.replace(replica.find("master"), 6, "slave");
+    refuses({.info = blob(replica)}, errc::read_only, "the instance is a replica");
+}
+
+BOOST_AUTO_TEST_CASE(a_time_that_makes_no_sense_is_ignored) {
+    for (auto const* const time :
+         {"-NOPERM no\r\n", "*0\r\n", "*1\r\n$1\r\n1\r\n", "*3\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n",
+          "*2\r\n$2\r\n-1\r\n$1\r\n1\r\n", "*2\r\n$1\r\n1\r\n$2\r\n-1\r\n", "*2\r\n$1\r\nx\r\n$1\r\n1\r\n",
+          "*2\r\n$1\r\n1\r\n$0\r\n\r\n", "*2\r\n$1\r\n1\r\n$7\r\n1000000\r\n",
+          "*2\r\n$10\r\n3000000001\r\n$1\r\n1\r\n", "*2\r\n$20\r\n99999999999999999999\r\n$1\r\n1\r\n",
+          "*2\r\n*1\r\n:1\r\n:1\r\n", "*2\r\n$2\r\n1x\r\n$1\r\n1\r\n", "+OK\r\n", "_\r\n"}) {
+        prober p;
+        BOOST_TEST((ask(p, {.time = time}) == std::nullopt), time);
+        BOOST_TEST((p.refused() == errc{}));
+    }
+    prober p;
+    BOOST_TEST((ask(p, {.time = "*2\r\n$1\r\n0\r\n$1\r\n0\r\n"}) == 0us));
+    BOOST_TEST(
+        (ask(p, {.time = "*2\r\n$10\r\n3000000000\r\n$6\r\n999999\r\n"}) == 3'000'000'000s + 999'999us));
+}
+
+BOOST_AUTO_TEST_CASE(the_next_connection_is_asked_anew) {
+    prober p;
+    ask(p, {.hello = "-WRONGPASS no\r\n", .info = "-NOPERM no\r\n"});
+    ask(p, {.tracking = "-ERR\r\n", .fsync = "-ERR\r\n"});
+    BOOST_TEST((p.refused() == errc{}));
+    BOOST_TEST(p.message().empty());
+    BOOST_TEST(!p.tracking());
+    BOOST_TEST(!p.durable());
+    ask(p, {});
+    BOOST_TEST(p.durable());
+    auto const questions = p.questions(address("redis://h"), "me", false);
+    BOOST_TEST(!p.info().has_value());
+    BOOST_TEST(!p.tracking());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

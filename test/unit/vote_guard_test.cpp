@@ -1,0 +1,90 @@
+// When an instance's votes do not count, and what people are told about it.
+#include "redis/vote_guard.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+
+using namespace holdfast::redis;
+using namespace std::chrono_literals;
+using holdfast::protocol::duration;
+using holdfast::protocol::time_point;
+using on_restart = holdfast::restart_guard;
+
+namespace {
+
+time_point const t0{1h};
+constexpr duration tick{1};
+constexpr auto max_ttl = 60'000ms;
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(vote_guard)
+
+BOOST_AUTO_TEST_CASE(at_first_its_votes_count) {
+    holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
+    BOOST_TEST(!g.quarantined(t0));
+    BOOST_TEST(g.reason().empty());
+    BOOST_TEST(!g.ends(t0));
+    BOOST_TEST(!g.connected(1, false, 5, t0));
+    BOOST_TEST(!g.quarantined(t0));
+}
+
+BOOST_AUTO_TEST_CASE(a_restart_that_may_have_forgotten_begins_a_quarantine_of_max_ttl) {
+    holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
+    g.connected(1, false, 5, t0);
+    BOOST_TEST(g.connected(2, false, 7, t0));
+    BOOST_TEST((g.until() == t0 + max_ttl));
+    BOOST_TEST(g.reason() ==
+               "up for 7 s, without each write on disk: it may have forgotten locks (on_restart); "
+               "its votes do not count for max_ttl, 60000 ms");
+    BOOST_TEST(g.quarantined(t0 + max_ttl - tick));
+    BOOST_TEST(!g.ends(t0 + max_ttl - tick));
+    BOOST_TEST(!g.quarantined(t0 + max_ttl));
+    BOOST_TEST(g.ends(t0 + max_ttl));
+    BOOST_TEST(g.reason().empty());
+    BOOST_TEST(!g.ends(t0 + max_ttl)); // said once
+}
+
+BOOST_AUTO_TEST_CASE(on_restart_says_what_counts_as_one) {
+    holdfast::redis::vote_guard off(on_restart::off, max_ttl);
+    BOOST_TEST(!off.connected(1, false, 5, t0));
+    BOOST_TEST(!off.connected(2, false, 5, t0));
+    holdfast::redis::vote_guard strict(on_restart::strict, max_ttl);
+    BOOST_TEST(strict.connected(1, false, 5, t0));
+    holdfast::redis::vote_guard durable(on_restart::strict, max_ttl);
+    BOOST_TEST(!durable.connected(1, true, 5, t0));
+    BOOST_TEST(!durable.connected(2, true, 5, t0));
+}
+
+BOOST_AUTO_TEST_CASE(a_second_restart_prolongs_the_quarantine) {
+    holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
+    g.connected(1, false, 5, t0);
+    g.connected(2, false, 5, t0);
+    BOOST_TEST(g.connected(3, false, 5, t0 + 1s));
+    BOOST_TEST(!g.ends(t0 + max_ttl));
+    BOOST_TEST(g.quarantined(t0 + max_ttl));
+    BOOST_TEST(g.ends(t0 + 1s + max_ttl));
+}
+
+BOOST_AUTO_TEST_CASE(a_clock_that_jumps_ahead_begins_a_quarantine_when_that_is_heard) {
+    holdfast::redis::vote_guard g(on_restart::off, max_ttl);
+    BOOST_TEST(!g.told_time(t0, t0, 100s));
+    BOOST_TEST(!g.told_time(t0 + 1s, t0 + 1s, 101s));
+    BOOST_TEST(g.told_time(t0 + 2s, t0 + 2s + 1ms, 107s));
+    BOOST_TEST((g.until() == t0 + 2s + 1ms + max_ttl));
+    BOOST_TEST(g.reason() ==
+               "its clock has jumped ahead by 4999 ms (watch_clocks); its votes do not count for "
+               "max_ttl, 60000 ms");
+    // From the new time on it goes as before.
+    BOOST_TEST(!g.told_time(t0 + 3s, t0 + 3s, 108s));
+}
+
+BOOST_AUTO_TEST_CASE(a_clock_that_jumps_back_harms_nobody) {
+    holdfast::redis::vote_guard g(on_restart::off, max_ttl);
+    BOOST_TEST(!g.told_time(t0, t0, 100s));
+    BOOST_TEST(!g.told_time(t0 + 1s, t0 + 1s, 50s));
+    BOOST_TEST(!g.quarantined(t0 + 1s));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
