@@ -33,6 +33,7 @@ holdfast_test(integration SOURCES
     integration/fences_test.cpp
     integration/guards_test.cpp
     integration/holders_test.cpp
+    integration/hostile_test.cpp
     integration/lifetimes_test.cpp
     integration/section_test.cpp
     integration/support_test.cpp
