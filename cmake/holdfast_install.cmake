@@ -4,13 +4,11 @@ include(GNUInstallDirs)
 
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/holdfast")
 
-install(TARGETS holdfast holdfast_boost_redis EXPORT holdfast-targets)
+install(TARGETS holdfast EXPORT holdfast-targets)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/holdfast" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT holdfast-targets NAMESPACE holdfast:: DESTINATION "${config_dir}")
 
-configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/holdfast-config.cmake.in"
-    "${PROJECT_BINARY_DIR}/holdfast-config.cmake" INSTALL_DESTINATION "${config_dir}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/holdfast-config-version.cmake"
     COMPATIBILITY SameMinorVersion)
-install(FILES "${PROJECT_BINARY_DIR}/holdfast-config.cmake" "${PROJECT_BINARY_DIR}/holdfast-config-version.cmake"
-    DESTINATION "${config_dir}")
+install(FILES "${CMAKE_CURRENT_LIST_DIR}/holdfast-config.cmake"
+    "${PROJECT_BINARY_DIR}/holdfast-config-version.cmake" "${CMAKE_CURRENT_LIST_DIR}/Finduriparser.cmake" DESTINATION "${config_dir}")

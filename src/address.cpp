@@ -1,11 +1,12 @@
 #include <holdfast/address.hpp>
 #include <holdfast/error.hpp>
 
-#include <boost/url/parse.hpp>
-#include <boost/url/url_view.hpp>
-
 #include <algorithm>
 #include <charconv>
+#include <new>
+#include <optional>
+#include <sys/un.h>
+#include <uriparser/Uri.h>
 
 namespace holdfast {
 
@@ -27,13 +28,94 @@ std::string masked(std::string_view text) {
 }
 
 [[noreturn]] void reject(std::string_view text, std::string const& why) {
-    throw system_error(make_error_code(errc::invalid_address), "\"" + masked(text) + "\": " + why);
+    auto shown = masked(text);
+    // A NUL would end the message early.
+    std::replace_if(
+        shown.begin(), shown.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+    throw system_error(make_error_code(errc::invalid_address), "\"" + shown + "\": " + why);
 }
 
 template <class Number>
 bool parse_number(std::string_view text, Number& to) {
     auto const [end, ec] = std::from_chars(text.data(), text.data() + text.size(), to);
     return ec == std::errc{} && end == text.data() + text.size();
+}
+
+// The parts of a URL, as RFC 3986 splits it.
+class url {
+public:
+    // `text` outlives the object. Empty if it is no URL.
+    static std::optional<url> parse(std::string const& text) {
+        UriUriA parts;
+        auto const result = uriParseSingleUriExA(&parts, text.data(), text.data() + text.size(), nullptr);
+        if (result == URI_ERROR_MALLOC) throw std::bad_alloc();
+        if (result != URI_SUCCESS) return std::nullopt;
+        return std::optional<url>(std::in_place, parts);
+    }
+
+    explicit url(UriUriA const& parts)
+        : parts_(parts) {}
+    url(url const&) = delete;
+    url& operator=(url const&) = delete;
+    ~url() { uriFreeUriMembersA(&parts_); }
+
+    std::string_view scheme() const { return view(parts_.scheme); }
+    std::string_view user_info() const { return view(parts_.userInfo); }
+    std::string_view host() const { return view(parts_.hostText); }
+    // [v7.x]: an address of a version that does not exist yet.
+    bool is_future_address() const { return parts_.hostData.ipFuture.first != nullptr; }
+    std::optional<std::string_view> port() const {
+        if (parts_.portText.first == nullptr) return std::nullopt;
+        return view(parts_.portText);
+    }
+    // Without the slash in front. An empty segment points to elsewhere than the text, so they are joined.
+    std::string path() const {
+        std::string joined;
+        for (auto const* s = parts_.pathHead; s != nullptr; s = s->next) {
+            if (s != parts_.pathHead) joined += '/';
+            joined += view(s->text);
+        }
+        return joined;
+    }
+    bool has_query_or_fragment() const {
+        return parts_.query.first != nullptr || parts_.fragment.first != nullptr;
+    }
+
+private:
+    static std::string_view view(UriTextRangeA const& range) {
+        if (range.first == nullptr) return {};
+        return {range.first, static_cast<std::size_t>(range.afterLast - range.first)};
+    }
+
+    UriUriA parts_;
+};
+
+// `text` is part of a URL, so two hexadecimal digits follow each %. uriparser's own function stops at a NUL.
+std::string decoded(std::string_view text) {
+    std::string result;
+    result.reserve(text.size());
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] != '%') {
+            result += text[i];
+            continue;
+        }
+        unsigned char byte = 0;
+        std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16);
+        result += static_cast<char>(byte);
+        i += 2;
+    }
+    return result;
+}
+
+void check_socket_path(std::string_view text, std::string const& path) {
+    // The system wants a NUL behind it.
+    constexpr auto limit = sizeof(sockaddr_un::sun_path) - 1;
+    if (!path.starts_with('/')) reject(text, "a unix: address needs an absolute path");
+    if (path.find('\0') != path.npos) reject(text, "the path has a NUL byte");
+    if (path.size() > limit) {
+        reject(text, "the path of a Unix socket may have " + std::to_string(limit) +
+                         " bytes, and this one has " + std::to_string(path.size()));
+    }
 }
 
 } // namespace
@@ -44,30 +126,34 @@ address::address(std::string_view text) {
     if (text.starts_with(unix_scheme)) {
         path_ = text.substr(unix_scheme.size());
         if (path_.starts_with("//")) path_.erase(0, 2);
-        if (!path_.starts_with('/')) reject(text, "a unix: address needs an absolute path");
+        check_socket_path(text, path_);
         return;
     }
-    auto const url = text.find("://") == text.npos ? "redis://" + std::string(text) : std::string(text);
-    auto const parsed = boost::urls::parse_uri(url);
+    auto const with_scheme =
+        text.find("://") == text.npos ? "redis://" + std::string(text) : std::string(text);
+    auto const parsed = url::parse(with_scheme);
     if (!parsed) reject(text, "it is neither host:port nor a redis:// URL");
-    auto const& u = *parsed;
-    if (u.scheme() == "rediss") reject(text, "TLS (rediss://) is not supported");
-    if (u.scheme() != "redis") reject(text, "the scheme is not redis://");
-    host_ = u.host_address();
+    if (parsed->scheme() == "rediss") reject(text, "TLS (rediss://) is not supported");
+    if (parsed->scheme() != "redis") reject(text, "the scheme is not redis://");
+    host_ = decoded(parsed->host());
     if (host_.empty()) reject(text, "it has no host");
+    if (host_.find('\0') != host_.npos) reject(text, "the host has a NUL byte");
+    if (parsed->is_future_address()) reject(text, "the host is no address of IPv4 or IPv6");
     std::transform(host_.begin(), host_.end(), host_.begin(),
                    [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-    if (u.has_port() && (!parse_number(std::string_view(u.port()), port_) || port_ == 0)) {
+    if (auto const port = parsed->port(); port && (!parse_number(*port, port_) || port_ == 0)) {
         reject(text, "the port is not a number from 1 to 65535");
     }
-    user_ = u.user();
-    password_ = u.password();
+    auto const user_info = parsed->user_info();
+    auto const colon = user_info.find(':');
+    user_ = decoded(user_info.substr(0, colon));
+    if (colon != user_info.npos) password_ = decoded(user_info.substr(colon + 1));
     if (password_.empty() && !user_.empty()) reject(text, "it has a user and no password");
-    std::string path = u.path();
-    if (!path.empty() && path != "/" && !parse_number(std::string_view(path).substr(1), database_)) {
+    auto const path = decoded(parsed->path());
+    if (!path.empty() && !parse_number(std::string_view(path), database_)) {
         reject(text, "the path is not the number of a database");
     }
-    if (u.has_query() || u.has_fragment()) reject(text, "it has a query or a fragment");
+    if (parsed->has_query_or_fragment()) reject(text, "it has a query or a fragment");
 }
 
 std::string address::to_string() const {

@@ -6,8 +6,13 @@ namespace holdfast {
 
 namespace {
 
+// The ids, drawn at random, make categories equal in a process that has this library twice: in the program, and in a
+// shared library that it loads.
 class category final : public boost::system::error_category {
 public:
+    constexpr category() noexcept
+        : error_category(0x6a1f9d3c52b8e047) {}
+
     char const* name() const noexcept override { return "holdfast"; }
 
     std::string message(int value) const override {
@@ -54,6 +59,8 @@ public:
             return "invalid options";
         case errc::invalid_address:
             return "invalid address";
+        case errc::out_of_memory:
+            return "memory ran out for the operation";
         }
         return "unknown holdfast error " + std::to_string(value);
     }
@@ -72,6 +79,8 @@ public:
         case errc::invalid_options:
         case errc::invalid_address:
             return make_error_condition(generic::invalid_argument);
+        case errc::out_of_memory:
+            return make_error_condition(generic::not_enough_memory);
         default:
             return {value, *this};
         }
@@ -80,6 +89,9 @@ public:
 
 class conditions final : public boost::system::error_category {
 public:
+    constexpr conditions() noexcept
+        : error_category(0xc94e07b2d6318fa5) {}
+
     char const* name() const noexcept override { return "holdfast.condition"; }
 
     std::string message(int value) const override {
@@ -130,14 +142,13 @@ void throw_error(error const& e) {
     throw system_error(e.code());
 }
 
-} // namespace holdfast
-
-std::exception_ptr
-boost::asio::disposition_traits<holdfast::error>::to_exception_ptr(holdfast::error e) noexcept {
+std::exception_ptr detail::to_exception_ptr(error const& e) noexcept {
     if (!e) return nullptr;
     try {
-        holdfast::throw_error(e);
+        throw_error(e);
     } catch (...) {
         return std::current_exception();
     }
 }
+
+} // namespace holdfast

@@ -1,11 +1,12 @@
 # Which tests there are. A line here is all that a new one needs.
 holdfast_test(unit SOURCES
+    ../bench/allocation_counter.cpp
     unit/address_test.cpp
     unit/arbiter_test.cpp
     unit/backoff_test.cpp
     unit/clock_guard_test.cpp
     unit/deadline_queue_test.cpp
-    unit/encoder_test.cpp
+    unit/lock_command_test.cpp
     unit/error_test.cpp
     unit/fence_gate_test.cpp
     unit/fence_test.cpp
@@ -13,9 +14,11 @@ holdfast_test(unit SOURCES
     unit/quarantine_test.cpp
     unit/reply_reader_test.cpp
     unit/report_test.cpp
+    unit/resolver_test.cpp
     unit/restart_guard_test.cpp
     unit/rules_test.cpp
     unit/server_info_test.cpp
+    unit/stream_test.cpp
     unit/tally_test.cpp
     unit/tenure_test.cpp
     unit/wait_queue_test.cpp)
@@ -41,3 +44,8 @@ holdfast_test(integration SOURCES
     integration/tokens_test.cpp
     integration/versions_test.cpp
     integration/watchdog_test.cpp)
+# Its own executable, as it replaces operator new; its functions' names are to be had at run time.
+holdfast_test(exceptions SOURCES
+    integration/exceptions_test.cpp
+    support/failing_new.cpp)
+set_target_properties(exceptions PROPERTIES ENABLE_EXPORTS ON)

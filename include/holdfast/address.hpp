@@ -11,7 +11,8 @@ namespace holdfast {
 ///
 /// Written as `host`, `host:port`, `[v6]:port`, `redis://user:password@host:port/database` or
 /// `unix:/path/to/socket`; characters that are special in a URL are %-encoded. A Unix socket takes no user,
-/// password or database. The port is 6379 if not given.
+/// password or database, and its path is no longer than the system allows (107 bytes on Linux). The port is
+/// 6379 if not given.
 ///
 /// @par Thread safety  Distinct objects: safe.
 class address {

@@ -2,6 +2,7 @@
 #define HOLDFAST_CLIENT_HPP
 
 #include <holdfast/address.hpp>
+#include <holdfast/detail/configuration.hpp>
 #include <holdfast/detail/initiate.hpp>
 #include <holdfast/detail/section.hpp>
 #include <holdfast/error.hpp>
@@ -42,9 +43,11 @@ class client {
 public:
     /// Begins to connect. `instances`: 1 to max_instances, each given once.
     /// @throws system_error  errc::invalid_options, errc::invalid_address; what() names the value.
-    client(asio::any_io_executor executor, std::vector<address> const& instances);
+    client(asio::any_io_executor executor, std::vector<address> const& instances)
+        : client(std::move(executor), instances, client_options{}) {}
     client(asio::any_io_executor executor, std::vector<address> const& instances,
-           client_options const& options);
+           client_options const& options)
+        : client(detail::configuration(), std::move(executor), instances, options) {}
 
     /// A client that was moved from can only be destroyed or assigned to.
     client(client&&) noexcept = default;
@@ -127,6 +130,9 @@ public:
     holdfast::stats stats() const;
 
 private:
+    client(detail::configuration, asio::any_io_executor executor, std::vector<address> const& instances,
+           client_options const& options);
+
     asio::any_io_executor executor_;
     std::shared_ptr<runtime::engine> engine_;
 };

@@ -47,6 +47,8 @@ enum class errc {
     invalid_key,     ///< empty, or longer than max_key_size
     invalid_options, ///< a value out of its range; the message names it
     invalid_address, ///< an address that cannot be parsed, or is given twice
+
+    out_of_memory, ///< memory ran out for this operation; what it may have been granted is given back
 };
 
 /// Groups of codes, for `ec == condition::unavailable`.
@@ -118,13 +120,20 @@ private:
 /// Throws `e` as a system_error whose what() begins with `e.what()`.
 [[noreturn]] void throw_error(error const& e);
 
+namespace detail {
+/// What throw_error() throws; null where there is no error.
+std::exception_ptr to_exception_ptr(error const& e) noexcept;
+} // namespace detail
+
 } // namespace holdfast
 
 template <>
 struct boost::asio::disposition_traits<holdfast::error> {
     static bool not_an_error(holdfast::error const& e) noexcept { return !e; }
     static void throw_exception(holdfast::error e) { holdfast::throw_error(e); }
-    static std::exception_ptr to_exception_ptr(holdfast::error e) noexcept;
+    static std::exception_ptr to_exception_ptr(holdfast::error const& e) noexcept {
+        return holdfast::detail::to_exception_ptr(e);
+    }
 };
 
 #endif

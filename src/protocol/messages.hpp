@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_PROTOCOL_MESSAGES_HPP
 #define HOLDFAST_PROTOCOL_MESSAGES_HPP
 
+#include <cstddef>
 #include <cstdint>
 
 namespace holdfast::protocol {
@@ -15,6 +16,8 @@ enum class command : std::uint8_t {
     raise,   ///< let the fence's counter be at least ours, if the key still holds our token
     inspect, ///< the key's time to live, type and holder, to tell a waiter what it waits for
 };
+
+inline constexpr std::size_t commands = 7;
 
 enum class verdict : std::uint8_t {
     yes,     ///< done: created, extended, deleted

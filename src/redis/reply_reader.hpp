@@ -17,6 +17,10 @@ namespace holdfast::redis {
 
 using reply_type = codec::resp3::type;
 
+constexpr bool is_error(reply_type t) {
+    return t == reply_type::simple_error || t == reply_type::blob_error;
+}
+
 /// A reply, or a part of one.
 struct element {
     /// None of attribute, streamed_string, streamed_string_part and invalid.

@@ -1,6 +1,7 @@
 // Turns a host's name into endpoints, apart from all other names.
 //
-// Asio has one resolver thread for each execution context, so a name that DNS does not answer would stop all others.
+// Asio has one resolver thread for each execution context, so a name that DNS does not answer would
+// stop all others. Here each look-up has a thread of its own.
 #ifndef HOLDFAST_REDIS_RESOLVER_HPP
 #define HOLDFAST_REDIS_RESOLVER_HPP
 
@@ -20,28 +21,41 @@ namespace holdfast::redis {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-/// For one name. Not thread-safe.
+/// Looks up one name, in one thread at a time.
+///
+/// @par Thread safety  Use a resolver on its executor only.
 class resolver {
 public:
     using endpoints = std::vector<asio::ip::tcp::endpoint>;
     using handler = std::function<void(error_code, endpoints)>;
+    /// Blocks until the name is resolved. Runs in a thread of its own, which nobody waits for.
+    using look_up_function =
+        std::function<endpoints(std::string const& host, std::uint16_t port, error_code&)>;
 
     resolver(asio::any_io_executor, std::string host, std::uint16_t port);
-    /// As cancel(). A look-up that is under way goes on by itself and is told to nobody.
+    /// For tests: replaces the look-up.
+    resolver(asio::any_io_executor, std::string host, std::uint16_t port, look_up_function);
+    /// As cancel(). A look-up that is under way goes on by itself, and its result is dropped.
     ~resolver();
+    resolver(resolver const&) = delete;
+    resolver& operator=(resolver const&) = delete;
 
-    /// The endpoint of a numeric address, IPv4 or IPv6 with or without a zone, which needs no look-up.
+    /// The endpoint of a numeric address, IPv4 or IPv6 with or without a zone. Needs no look-up.
     static std::optional<asio::ip::tcp::endpoint> numeric(std::string const& host, std::uint16_t port);
 
-    /// Calls `h` on the executor, later. One at a time. If the look-up of an earlier, cancelled call is still under
-    /// way, its result is the result of this call too.
+    /// Calls `h` on the executor, never within resolve(). One call at a time. If the look-up of an
+    /// earlier, cancelled call is still under way, its result is the result of this call too.
+    ///
+    /// The caller sets the time limit: DNS has none. After std::bad_alloc `h` is not called.
     void resolve(handler h);
-    /// The handler is destroyed and not called.
+    /// Destroys the handler and does not call it, even if the result is already there.
     void cancel() noexcept;
 
 private:
     class lookup;
-    std::shared_ptr<lookup> lookup_;
+
+    asio::any_io_executor const executor_;
+    std::shared_ptr<lookup> const lookup_;
 };
 
 } // namespace holdfast::redis

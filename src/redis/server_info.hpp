@@ -4,7 +4,7 @@
 
 #include <holdfast/error.hpp>
 
-#include "redis/encoder.hpp"
+#include "redis/lock_command.hpp"
 
 #include <cstdint>
 #include <optional>

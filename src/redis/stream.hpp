@@ -18,7 +18,8 @@ namespace holdfast::redis {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-/// What a stream tells its user: on the stream's executor, and never within a call to the stream.
+/// Gets the results of a stream's operations, on the stream's executor and never within a call to
+/// the stream. The user may destroy the stream from within each of these functions.
 class stream_user {
 public:
     virtual void on_connected(error_code) = 0;
@@ -31,26 +32,36 @@ protected:
     ~stream_user() = default;
 };
 
-/// Each call that ends with a word to the user keeps the user alive until then. Not thread-safe.
+/// A stream of bytes in both directions. connect(), read() and wait_writable() keep the user alive
+/// until they have called it once. They may throw std::bad_alloc, and then have begun nothing.
+///
+/// If the execution context is destroyed first, the user is let go and not called.
+///
+/// Operations do not allocate if the executor is that of an io_context or a strand over it.
+/// A strand over an erased executor costs three allocations an operation.
+///
+/// @par Thread safety  Use a stream on its executor only.
 class stream {
 public:
+    /// As close().
     virtual ~stream() = default;
 
-    /// For TLS: the handshake included. Ends with on_connected().
+    /// Ends with on_connected(). For TLS the handshake is part of it.
     virtual void connect(std::shared_ptr<stream_user>) = 0;
-    /// One at a time. Ends with on_read().
+    /// Ends with on_read(). One read at a time. The buffer must live as long as the user.
     virtual void read(std::shared_ptr<stream_user>, asio::mutable_buffer) = 0;
-    /// Writes what fits now, without waiting, and returns how much that was: zero and no error if nothing fits.
+    /// Writes the bytes that fit now, without waiting, and returns their number: zero without an
+    /// error if none fits.
     virtual std::size_t write(std::string_view, error_code&) noexcept = 0;
-    /// One at a time, after a write() that did not take all. Ends with on_writable().
+    /// Ends with on_writable(). One wait at a time, after a write() that did not take all.
     virtual void wait_writable(std::shared_ptr<stream_user>) = 0;
-    /// What is under way ends with an error. The user is told nothing new after it has let go of the stream.
+    /// Operations under way end with asio::error::operation_aborted, also those that are over and
+    /// not yet reported. Later ones end with an error.
     virtual void close() noexcept = 0;
 };
 
-/// Tries the endpoints one after the other.
-std::unique_ptr<stream> make_tcp_stream(asio::any_io_executor const&,
-                                        std::vector<asio::ip::tcp::endpoint>);
+/// Tries the endpoints one after the other. If all fail, the last error is reported.
+std::unique_ptr<stream> make_tcp_stream(asio::any_io_executor const&, std::vector<asio::ip::tcp::endpoint>);
 std::unique_ptr<stream> make_unix_stream(asio::any_io_executor const&, std::string path);
 
 } // namespace holdfast::redis

@@ -79,10 +79,7 @@ void check(std::vector<address> const& instances) {
 
 } // namespace
 
-client::client(asio::any_io_executor executor, std::vector<address> const& instances)
-    : client(std::move(executor), instances, client_options{}) {}
-
-client::client(asio::any_io_executor executor, std::vector<address> const& instances,
+client::client(detail::configuration, asio::any_io_executor executor, std::vector<address> const& instances,
                client_options const& options)
     : executor_(std::move(executor)) {
     check(options);
@@ -164,34 +161,43 @@ namespace detail {
 
 using runtime::operation;
 
-void async_acquire(lock_state_ptr lock, wait_limit limit, acquire_handler handler) {
+void async_acquire(lock_state_ptr lock, wait_limit limit, acquire_handler handler, configuration) {
     auto& engine = *lock->engine;
     engine.submit(operation::kind::acquire, std::move(lock), limit, {}, std::move(handler));
 }
 
-void async_release(lease_ref lease, share_ref share, release_handler handler) {
+void async_release(lease_ref lease, share_ref share, release_handler handler, configuration) {
     auto const again = share->released.exchange(true);
-    if (lease->shared && again) return std::move(handler)(release_result(errc::lease_released));
-    if (lease->shared && lease->shares.fetch_sub(1) != 1) {
-        auto const lasted = !lease->over && lease_clock::now() < lease->deadline.load();
-        return std::move(handler)(lasted ? release_result() : release_result(errc::lease_lost));
-    }
+    auto const shared = lease->shared.load();
+    if (shared && again) return std::move(handler)(release_result(errc::lease_released));
+    auto const last = !shared || lease->shares.fetch_sub(1) == 1;
     auto const lock = lease->lock;
-    lock->engine->submit(operation::kind::release, {}, {}, std::move(lease), std::move(handler));
+    try {
+        if (last) {
+            return lock->engine->submit(operation::kind::release, {}, {}, lease, std::move(handler));
+        }
+        auto const lasted = !lease->over && lease_clock::now() < lease->deadline.load();
+        std::move(handler)(lasted ? release_result() : release_result(errc::lease_lost));
+    } catch (...) {
+        // It was not given up. Where another took itself for the last meanwhile, the lease has ended anyway.
+        if (shared) lease->shares.fetch_add(1);
+        share->released.store(again);
+        throw;
+    }
 }
 
-void async_extend(lease_ref lease, error_handler handler) {
+void async_extend(lease_ref lease, error_handler handler, configuration) {
     auto const lock = lease->lock;
     lock->engine->submit(operation::kind::extend, {}, {}, std::move(lease), std::move(handler));
 }
 
-void async_lost(lease_ref lease, std::chrono::nanoseconds ahead, error_handler handler) {
+void async_lost(lease_ref lease, std::chrono::nanoseconds ahead, error_handler handler, configuration) {
     auto const lock = lease->lock;
     lock->engine->submit(operation::kind::lost, {}, {wait_limit::kind::until, ahead}, std::move(lease),
                          std::move(handler));
 }
 
-void async_shutdown(std::shared_ptr<runtime::engine> engine, error_handler handler) {
+void async_shutdown(std::shared_ptr<runtime::engine> engine, error_handler handler, configuration) {
     engine->submit(operation::kind::shutdown, {}, {}, {}, std::move(handler));
 }
 

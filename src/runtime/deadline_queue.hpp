@@ -4,13 +4,19 @@
 
 #include <holdfast/clock.hpp>
 
+#include "runtime/reserved_memory.hpp"
+
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/intrusive/set.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <exception>
 #include <functional>
+#include <memory>
 #include <utility>
 
 namespace holdfast::runtime {
@@ -40,15 +46,20 @@ private:
 
 /// Ordered by time. Not thread-safe. The timer is armed anew only when something comes to wait that is due
 /// earlier than everything else: an uncontended acquire and release do not touch it.
+///
+/// One wait is under way at a time, in memory that is reserved for it. Where the executor loses it all the same,
+/// as it may when it has no memory to hand it on, run() is called with asio::error::no_memory: from any thread,
+/// and so all that it may do is to see to it that mend() is called.
 class deadline_queue {
 public:
     explicit deadline_queue(asio::any_io_executor executor)
         : timer_(std::move(executor)) {}
 
-    /// What the timer's handler calls, and which calls run_due().
-    void call(std::function<void(boost::system::error_code)> run) { run_ = std::move(run); }
+    /// What the timer's handler calls, and which calls run_due(), or woken_early() where it is given
+    /// asio::error::operation_aborted.
+    void call(std::function<void(boost::system::error_code)> run) { wait_->run = std::move(run); }
 
-    void schedule(timed& t, lease_clock::time_point when) {
+    void schedule(timed& t, lease_clock::time_point when) noexcept {
         if (t.is_linked()) {
             if (t.when_ == when) return;
             queue_.erase(queue_.iterator_to(t));
@@ -60,23 +71,42 @@ public:
         arm();
     }
 
-    void cancel(timed& t) {
+    void cancel(timed& t) noexcept {
         if (t.is_linked()) queue_.erase(queue_.iterator_to(t));
     }
 
     /// Calls what is due. What falls due within the next millisecond counts, unless it is exact: it travels in
-    /// the same batch.
+    /// the same batch. All are called, whatever some of them throw; the first of that is thrown on.
     void run_due(lease_clock::time_point now) {
         armed_for_ = lease_clock::time_point::max();
         run_now_ = now;
         run_horizon_ = now + std::chrono::milliseconds(1);
+        std::exception_ptr thrown;
         while (!queue_.empty()) {
             auto& t = *queue_.begin();
             if (t.when_ > (t.exact_ ? run_now_ : run_horizon_)) break;
             queue_.erase(queue_.begin());
-            t.on_time(std::max(now, t.when_));
+            try {
+                t.on_time(std::max(now, t.when_));
+            } catch (...) {
+                if (!thrown) thrown = std::current_exception();
+            }
         }
         run_now_ = run_horizon_ = none;
+        arm();
+        if (thrown) std::rethrow_exception(thrown);
+    }
+
+    /// The timer has been set to an earlier time since the wait began.
+    void woken_early() noexcept {
+        if (!stopped_ && !wait_->under_way && armed_for_ != lease_clock::time_point::max()) wait();
+    }
+
+    /// Waits again if the wait was lost. Quick where it was not.
+    void mend() noexcept {
+        if (!wait_->lost.load(std::memory_order_relaxed) || !wait_->lost.exchange(false)) return;
+        wait_->under_way = false;
+        armed_for_ = lease_clock::time_point::max();
         arm();
     }
 
@@ -92,21 +122,64 @@ private:
         bool operator()(timed const& a, timed const& b) const { return a.when() < b.when(); }
     };
 
-    void arm() {
+    /// What the handler of the wait shares with the queue, and may outlive it with.
+    struct shared_wait {
+        std::function<void(boost::system::error_code)> run;
+        bool under_way = false;
+        std::atomic<bool> lost{false};
+        reserved_memory memory;
+    };
+
+    /// Tells when it is destroyed without having been called.
+    class waiter {
+    public:
+        using allocator_type = reserving_allocator<void>;
+
+        explicit waiter(std::shared_ptr<shared_wait> wait)
+            : wait_(std::move(wait)) {}
+        waiter(waiter&&) = default;
+        ~waiter() {
+            if (!wait_) return;
+            wait_->lost.store(true);
+            wait_->run(asio::error::no_memory);
+        }
+        void operator()(boost::system::error_code ec) {
+            auto const wait = std::move(wait_);
+            wait->under_way = false;
+            wait->run(ec);
+        }
+        allocator_type get_allocator() const noexcept {
+            return allocator_type(std::shared_ptr<reserved_memory>(wait_, &wait_->memory));
+        }
+
+    private:
+        std::shared_ptr<shared_wait> wait_;
+    };
+
+    void arm() noexcept {
         if (stopped_ || queue_.empty() || queue_.begin()->when_ >= armed_for_) return;
         armed_for_ = queue_.begin()->when_;
         // In steps: this timer stands still while the machine is suspended, and the lease clock does not.
         constexpr lease_clock::duration longest = std::chrono::seconds(1);
         timer_.expires_after(
             std::clamp(armed_for_ - lease_clock::now(), lease_clock::duration::zero(), longest));
-        timer_.async_wait(run_);
+        if (!wait_->under_way) wait(); // else the wait that this has ended is followed by another
+    }
+
+    void wait() noexcept {
+        wait_->under_way = true;
+        try {
+            timer_.async_wait(waiter(wait_));
+        } catch (...) {
+            // The handler has told of it when it was destroyed.
+        }
     }
 
     /// So long ago that it changes nothing.
     static constexpr lease_clock::time_point none{};
 
+    std::shared_ptr<shared_wait> const wait_ = std::make_shared<shared_wait>();
     asio::steady_timer timer_;
-    std::function<void(boost::system::error_code)> run_;
     boost::intrusive::multiset<timed, boost::intrusive::compare<by_time>,
                                boost::intrusive::constant_time_size<false>>
         queue_;

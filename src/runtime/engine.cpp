@@ -1,15 +1,19 @@
 #include "runtime/engine.hpp"
 
+#include "redis/instance_connection.hpp"
 #include "runtime/engine_service.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/query.hpp>
 #include <boost/asio/strand.hpp>
 
 #include <algorithm>
-#include <cassert>
+#include <array>
+#include <new>
+#include <utility>
 
 namespace holdfast::runtime {
 
@@ -22,6 +26,14 @@ asio::any_io_executor strand_on(asio::any_io_executor const& executor) {
     }
     return asio::make_strand(executor);
 }
+
+/// How much of what has come in one turn does, so that timers and replies are looked at between. Leases that
+/// nobody has any more can wait for a while, so fewer of them: a burst must not hold up who holds and who calls.
+constexpr std::size_t calls_a_turn = 256;
+constexpr std::size_t drops_a_turn = 64;
+
+/// Memory is lacking for a moment, or for longer: then a key is left to its ttl.
+constexpr std::uint8_t release_retries = 3;
 
 /// What a cancellation slot calls: asks the engine, if it still exists.
 struct canceller {
@@ -54,7 +66,11 @@ void operation::on_time(lease_clock::time_point now) {
 }
 
 void holding::on_answer(unsigned instance, protocol::command c, std::uint32_t round, redis::answer const& a) {
-    engine_.on_answer(*this, instance, c, round, a);
+    try {
+        engine_.on_answer(*this, instance, c, round, a);
+    } catch (...) {
+        engine_.keep_exception();
+    }
 }
 
 redis::subject holding::about(protocol::command c) const noexcept {
@@ -102,6 +118,7 @@ void holding::on_time(lease_clock::time_point now) {
 
 void holding::recycle() noexcept {
     lock.reset();
+    owed.releases = 0;
     engine_.holdings_.give_back(*this);
 }
 
@@ -118,27 +135,34 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , max_ttl_(options.max_ttl)
     , instance_timeout_(options.instance_timeout)
     , fence_ttl_(options.fence_ttl)
+    , turns_(executor_)
     , deadlines_(executor_)
     , random_(options.owner_label) {
     for (unsigned i = 0; i < instances.size(); ++i) {
-        links_.push_back(
-            std::make_shared<redis::link>(executor_, i,
-                                          redis::link_options{.address = instances[i],
-                                                              .instance_timeout = options.instance_timeout,
-                                                              .connect_timeout = options.connect_timeout,
-                                                              .reconnect_delay = options.reconnect_delay,
-                                                              .max_ttl = options.max_ttl,
-                                                              .on_restart = options.on_restart,
-                                                              .watch_clocks = options.watch_clocks,
-                                                              .max_kept_releases = options.max_kept_releases,
-                                                              .name = std::string(options.name)},
-                                          static_cast<redis::link_owner&>(*this)));
+        redis::connection_options const each{.address = instances[i],
+                                             .instance_timeout = options.instance_timeout,
+                                             .connect_timeout = options.connect_timeout,
+                                             .reconnect_delay = options.reconnect_delay,
+                                             .max_ttl = options.max_ttl,
+                                             .on_restart = options.on_restart,
+                                             .watch_clocks = options.watch_clocks,
+                                             .max_kept_releases = options.max_kept_releases,
+                                             .name = std::string(options.name)};
+        instances_.push_back(std::make_shared<redis::instance_connection>(
+            executor_, i, each, static_cast<redis::instance_owner&>(*this)));
     }
 }
 
 engine::~engine() {
-    gone_.clear();
-    links_.clear();
+    starts_.clear();
+    cancellations_.clear();
+    drops_.clear();
+    while (!owed_.empty()) {
+        auto& h = owed_.front();
+        owed_.pop_front();
+        h.owed.self.reset();
+    }
+    instances_.clear();
     deadlines_.clear();
     held_.clear();
     queues_.for_each([](key_queue& q) {
@@ -151,41 +175,60 @@ engine::~engine() {
     });
 }
 
+//
+// Exceptions
+//
+
+// The one that is being handled leaves when the turn is over.
+void engine::keep_exception() noexcept {
+    if (!thrown_) thrown_ = std::current_exception();
+    want_turn();
+}
+
+void engine::begin_turn() noexcept {
+    if (turn_depth_++ == 0) turn_began_ = lease_clock::now();
+}
+
+void engine::leave_turn() noexcept {
+    for (auto const& i : instances_) look_again_ = !i->flush() || look_again_;
+    --turn_depth_;
+    if (std::exchange(look_again_, false)) want_turn();
+}
+
 template <class Work>
 void engine::in_a_turn(Work&& work) {
-    {
-        // Also when it throws, for want of memory or of randomness: nothing is looked at twice.
-        struct turn_end {
-            engine& e;
-            ~turn_end() {
-                e.taken_.clear();
-                e.taken_cancellations_.clear();
-                e.in_turn_ = false;
-            }
-        } const at_end{*this};
-        in_turn_ = true;
-        turn_began_ = lease_clock::now();
-        auto const retired = std::exchange(retired_, {});
-        answer_for_those_that_went();
+    begin_turn();
+    auto old = std::move(retired_);
+    while (old) old = std::move(old->next);
+    deadlines_.mend();
+    answer_what_is_owed();
+    try {
         work();
-        for (auto const& l : links_) l->flush();
+    } catch (...) {
+        keep_exception();
     }
-    if (!gone_.empty() || !retired_.empty()) want_turn();
+    leave_turn();
     finish_shutdown_if_done();
+    if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
 void engine::start() {
-    running_ = shared_from_this();
     asio::use_service<engine_service>(asio::query(user_executor_, asio::execution::context))
         .add(weak_from_this());
     deadlines_.call([weak = weak_from_this()](boost::system::error_code ec) {
         auto const self = weak.lock();
-        if (ec || !self || self->stopped_) return;
+        if (!self) return;
+        if (ec == asio::error::no_memory) return self->ask_for_turn(); // which mends it
+        if (self->stopped_) return;
+        if (ec) return self->deadlines_.woken_early();
         self->in_a_turn([&] { self->deadlines_.run_due(self->turn_began_); });
     });
-    asio::post(executor_, [self = running_] {
-        for (auto const& l : self->links_) l->start();
+    asio::post(executor_, [self = shared_from_this()] {
+        self->in_a_turn([&] {
+            for (auto const& i : self->instances_) i->start();
+        });
     });
+    running_ = shared_from_this();
 }
 
 std::unique_lock<std::mutex> engine::lock_inbox() const {
@@ -193,7 +236,7 @@ std::unique_lock<std::mutex> engine::lock_inbox() const {
 }
 
 void engine::submit(operation::kind what, detail::lock_state_ptr lock, detail::wait_limit limit,
-                    detail::lease_ref lease, operation::any_handler&& handler) {
+                    detail::lease_ref lease, operation::any_handler&& handler, wish_ptr wanted) {
     auto const slot = std::visit(
         [](auto const& h) {
             if constexpr (std::is_same_v<std::decay_t<decltype(h)>, std::monostate>) {
@@ -213,62 +256,110 @@ void engine::submit(operation::kind what, detail::lock_state_ptr lock, detail::w
         op.lock = std::move(lock);
         op.limit = limit;
         op.lease = std::move(lease);
+        op.wanted = std::move(wanted);
         op.handler = std::move(handler);
         if (slot.is_connected()) {
             // Not under the mutex: the slot may have to let go of an older handler of the user.
             if (guard) guard.unlock();
-            asio::cancellation_slot(slot).emplace<canceller>(weak_from_this(), op);
+            try {
+                asio::cancellation_slot(slot).emplace<canceller>(weak_from_this(), op);
+            } catch (...) {
+                // As if it had never been called. What it was given is destroyed as the exception leaves.
+                handler = std::exchange(op.handler, {});
+                lease = std::move(op.lease);
+                lock = std::move(op.lock);
+                if (thread_safe_) guard.lock();
+                operations_.give_back(op);
+                throw;
+            }
             if (thread_safe_) guard.lock();
         }
-        inbox_.push_back({.what = message::kind::start, .op = &op});
+        starts_.push_back(op);
         if (std::exchange(turn_pending_, true)) return;
     }
     post_turn();
 }
 
+// Recorded in the operation itself; what was asked for more than once counts as the sum of it.
 void engine::cancel(operation& op, std::uint32_t generation, asio::cancellation_type_t type) noexcept {
     {
         auto const guard = lock_inbox();
         if (dead_) return;
-        cancellations_.push_back({&op, generation, type});
+        if (!op.cancel_hook::is_linked()) {
+            op.cancellation = type;
+            op.cancelled_generation = generation;
+            cancellations_.push_back(op);
+        } else if (op.cancelled_generation == generation) {
+            op.cancellation |= type;
+        } else if (static_cast<std::int32_t>(generation - op.cancelled_generation) > 0) {
+            op.cancellation = type;
+            op.cancelled_generation = generation;
+        }
         if (std::exchange(turn_pending_, true)) return;
     }
     post_turn();
 }
 
 void engine::give_up(detail::lease_core& lease) noexcept {
-    put({.what = message::kind::give_up, .lease = &lease});
+    let_go(static_cast<lease_state&>(lease), false);
 }
 
 void engine::drop(detail::lease_core& lease) noexcept {
-    put({.what = message::kind::drop, .lease = &lease});
+    let_go(static_cast<lease_state&>(lease), true);
 }
 
-void engine::shut_down_in_background() noexcept {
-    put({.what = message::kind::shutdown});
-}
-
-void engine::put(message m) noexcept {
-    detail::lock_state_ptr last; // destroyed without the mutex: it may be what keeps the engine alive
+void engine::let_go(lease_state& l, bool dropped) noexcept {
+    // What keeps the engine may be the lease itself, which a turn on another thread may let go of at once.
+    auto const self = shared_from_this();
+    detail::lock_state_ptr last; // destroyed without the mutex
     {
         auto const guard = lock_inbox();
         if (dead_) {
-            if (m.what == message::kind::drop) last = std::move(m.lease->lock);
+            if (dropped) last = std::move(l.lock);
             return;
         }
-        inbox_.push_back(m);
+        // Held by nobody, though its turn to be released may come later.
+        if (l.counted.exchange(false)) counters_.held.fetch_sub(1, std::memory_order_relaxed);
+        l.dropped = l.dropped || dropped;
+        if (!l.drop_hook::is_linked()) drops_.push_back(l);
         if (std::exchange(turn_pending_, true)) return;
     }
     post_turn();
 }
 
-void engine::post_turn() {
-    asio::post(executor_, [self = shared_from_this()] { self->turn(); });
+void engine::shut_down_in_background() noexcept {
+    {
+        auto const guard = lock_inbox();
+        if (dead_ || std::exchange(shut_down_, true)) return;
+        background_.what = operation::kind::shutdown;
+        starts_.push_back(background_);
+        if (std::exchange(turn_pending_, true)) return;
+    }
+    post_turn();
+}
+
+void engine::ask_for_turn() noexcept {
+    {
+        auto const guard = lock_inbox();
+        if (dead_ || std::exchange(turn_pending_, true)) return;
+    }
+    post_turn();
+}
+
+// Only an executor that takes no memory of ours can fail to take the turn. What is in the inbox then waits for
+// the next who asks for one: a link does so at least with each look at its instance.
+void engine::post_turn() noexcept {
+    try {
+        turns_.post([self = shared_from_this()] { self->turn(); });
+    } catch (...) {
+        auto const guard = lock_inbox();
+        turn_pending_ = false;
+    }
 }
 
 std::vector<instance_status> engine::instances() const {
     std::vector<instance_status> all;
-    for (auto const& l : links_) all.push_back(l->status());
+    for (auto const& i : instances_) all.push_back(i->status());
     return all;
 }
 
@@ -289,47 +380,42 @@ holdfast::stats engine::statistics() const {
                       .held = get(counters_.held),
                       .pending = get(counters_.pending),
                       .waiters = get(counters_.waiters)};
-    for (auto const& l : links_) {
-        s.commands += get(l->counts().commands);
-        s.batches += get(l->counts().batches);
-        s.releases_dropped += get(l->counts().releases_dropped);
+    for (auto const& i : instances_) {
+        s.commands += get(i->counts().commands);
+        s.batches += get(i->counts().batches);
+        s.releases_dropped += get(i->counts().releases_dropped);
     }
     return s;
 }
 
 void engine::abandon() noexcept {
-    // What is let go of may be all that keeps other parts of this alive, so it is collected first.
-    std::vector<operation::any_handler> handlers;
-    std::vector<detail::lease_ref> leases;
-    std::vector<detail::lock_state_ptr> locks;
-    auto wanted = std::move(retired_);
+    // What is let go of may be all that keeps other parts of this alive; who calls keeps all of it until then.
+    auto const self = std::move(running_);
     {
         auto const guard = lock_inbox();
         dead_ = true;
-        inbox_.clear();
+        starts_.clear();
         cancellations_.clear();
+        drops_.clear();
     }
-    gone_.clear();
-    for (auto const& l : links_) l->abandon();
+    taken_.clear();
+    for (auto const& i : instances_) i->abandon();
     deadlines_.stop();
     deadlines_.clear();
     operations_.for_each([&](operation& op) {
-        handlers.push_back(std::move(op.handler));
-        leases.push_back(std::move(op.lease));
-        locks.push_back(std::move(op.lock));
-        op.handler = {};
+        auto const handler = std::exchange(op.handler, {});
+        auto const wanted = std::move(op.wanted);
+        auto const lease = std::move(op.lease);
+        auto const lock = std::move(op.lock);
     });
-    handlers.clear();
-    leases.clear();
-    holdings_.for_each([&](holding& h) { locks.push_back(std::move(h.lock)); });
-    queues_.for_each([&](key_queue& q) { locks.push_back(std::move(q.lock)); });
+    holdings_.for_each([&](holding& h) { detail::lock_state_ptr const lock = std::move(h.lock); });
+    queues_.for_each([&](key_queue& q) { detail::lock_state_ptr const lock = std::move(q.lock); });
     leases_.for_each([&](lease_state& l) {
-        if (l.wanted) wanted.push_back(std::move(l.wanted));
-        if (l.handles.load() == 0) locks.push_back(std::move(l.lock));
+        auto const wanted = std::move(l.wanted);
+        detail::lock_state_ptr lock;
+        if (l.handles.load() == 0) lock = std::move(l.lock);
     });
-    auto const self = std::move(running_);
-    wanted.clear();
-    locks.clear();
+    while (retired_) retired_ = std::move(retired_->next);
 }
 
 //
@@ -337,51 +423,121 @@ void engine::abandon() noexcept {
 //
 
 void engine::want_turn() {
-    if (in_turn_) return; // it ends with what is wanted
-    {
-        auto const guard = lock_inbox();
-        if (dead_ || std::exchange(turn_pending_, true)) return;
-    }
-    post_turn();
+    if (turn_depth_ == 0) return ask_for_turn();
+    look_again_ = look_again_ || !owed_.empty() || retired_; // all else is done as the turn ends
+}
+
+void engine::in_turn(turn_work& work) {
+    if (turn_depth_ > 0) return work.run();
+    in_a_turn([&] { work.run(); });
 }
 
 void engine::on_change() {
-    if (stopping_ && !stopped_) want_turn();
+    if (!stopping_ || stopped_) return;
+    if (turn_depth_ == 0) return ask_for_turn();
+    look_again_ = true;
 }
 
 void engine::turn() {
     {
         auto const guard = lock_inbox();
-        taken_.swap(inbox_);
-        taken_cancellations_.swap(cancellations_);
         turn_pending_ = false;
-        for (auto* op : finished_) operations_.give_back(*op);
-    }
-    finished_.clear();
-    in_a_turn([this] { look_at_what_was_taken(); });
-}
-
-void engine::look_at_what_was_taken() {
-    // Before the starts: what is cancelled before it was looked at is never sent.
-    for (auto const& c : taken_cancellations_) {
-        if (c.op->generation == c.generation) on_cancel(*c.op, c.type);
-    }
-    for (auto const& m : taken_) {
-        switch (m.what) {
-        case message::kind::start:
-            on_start(*m.op);
-            break;
-        case message::kind::give_up:
-            on_give_up(static_cast<lease_state&>(*m.lease));
-            break;
-        case message::kind::drop:
-            on_drop(static_cast<lease_state&>(*m.lease));
-            break;
-        case message::kind::shutdown:
-            begin_shutdown();
-            break;
+        taken_.splice(taken_.end(), starts_);
+        while (!finished_.empty()) {
+            auto& op = finished_.front();
+            finished_.pop_front();
+            operations_.give_back(op);
         }
     }
+    in_a_turn([this] { take_calls(); });
+}
+
+// Some of what has come in: the rest is for the next turn.
+void engine::take_calls() {
+    auto left = calls_a_turn;
+    // Before the starts: what is cancelled before it was looked at is never sent.
+    auto more = look_at_cancellations(left);
+    for (; left > 0 && !taken_.empty(); --left) {
+        auto& op = taken_.front();
+        taken_.pop_front();
+        attempt([&] { on_start(op); });
+    }
+    more = look_at_drops() || more || !taken_.empty();
+    look_again_ = look_again_ || more;
+}
+
+// Whether there are more.
+bool engine::look_at_cancellations(std::size_t& calls_left) {
+    struct asked {
+        operation* op;
+        std::uint32_t generation;
+        asio::cancellation_type_t type;
+    };
+    std::array<asked, calls_a_turn> all;
+    std::size_t count = 0;
+    auto more = false;
+    {
+        auto const guard = lock_inbox();
+        while (count < calls_left && !cancellations_.empty()) {
+            auto& op = cancellations_.front();
+            cancellations_.pop_front();
+            all[count++] = {&op, op.cancelled_generation, op.cancellation};
+        }
+        more = !cancellations_.empty();
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        auto const& a = all[i];
+        attempt([&] {
+            if (a.op->generation == a.generation) on_cancel(*a.op, a.type);
+        });
+    }
+    calls_left -= count;
+    return more;
+}
+
+// Whether there are more.
+bool engine::look_at_drops() {
+    struct let_go_of {
+        lease_state* lease;
+        bool dropped;
+    };
+    std::array<let_go_of, drops_a_turn> all;
+    std::size_t count = 0;
+    auto more = false;
+    {
+        auto const guard = lock_inbox();
+        while (count < all.size() && !drops_.empty()) {
+            auto& l = drops_.front();
+            drops_.pop_front();
+            all[count++] = {&l, l.dropped};
+        }
+        more = !drops_.empty();
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        attempt([&] { carry_out(*all[i].lease, all[i].dropped); });
+    }
+    return more;
+}
+
+void engine::carry_out(lease_state& l, bool dropped) {
+    if (l.ended == lease_state::end::none) end_lease(l, nullptr, lease_state::end::released);
+    if (!dropped) return;
+    l.dropped = false;
+    l.lock.reset();
+    leases_.give_back(l);
+}
+
+// Ahead of its turn.
+bool engine::carry_out_if_let_go(lease_state& l) {
+    auto dropped = false;
+    {
+        auto const guard = lock_inbox();
+        if (!l.drop_hook::is_linked()) return false;
+        drops_.erase(drops_.iterator_to(l));
+        dropped = l.dropped;
+    }
+    carry_out(l, dropped);
+    return true;
 }
 
 void engine::on_start(operation& op) {
@@ -400,9 +556,14 @@ void engine::on_start(operation& op) {
     case operation::kind::lost:
         start_lost(op);
         break;
+    case operation::kind::renew:
+        start_renew(op);
+        break;
     case operation::kind::shutdown:
-        op.where = operation::stage::attached;
-        shutdowns_.push_back(op);
+        if (&op != &background_) {
+            op.where = operation::stage::attached;
+            shutdowns_.push_back(op);
+        }
         begin_shutdown();
         break;
     }
@@ -432,37 +593,48 @@ void engine::on_cancel(operation& op, asio::cancellation_type_t type) {
         complete(op, errc::cancelled);
         break;
     case operation::kind::release:
+    case operation::kind::renew:
     case operation::kind::shutdown:
         break;
     }
 }
 
+// For pauses, which need no secret: where no random numbers are to be had, the time will do.
+std::uint64_t engine::pause_bits() noexcept {
+    try {
+        return random_.next_bits();
+    } catch (...) {
+        auto const now = lease_clock::now().time_since_epoch().count();
+        return static_cast<std::uint64_t>(now) * 0x9e3779b97f4a7c15;
+    }
+}
+
 // What a turn does, it does as of its beginning: that is before the first byte is sent, and after every call
 // that it answers.
-lease_clock::time_point engine::time() const {
-    return in_turn_ ? turn_began_ : lease_clock::now();
+lease_clock::time_point engine::time() const noexcept {
+    return turn_depth_ > 0 ? turn_began_ : lease_clock::now();
 }
 
 protocol::instance_set engine::reachable() const {
     protocol::instance_set set;
-    for (unsigned i = 0; i < links_.size(); ++i) {
-        if (links_[i]->available()) set.insert(i);
+    for (unsigned i = 0; i < instances_.size(); ++i) {
+        if (instances_[i]->available()) set.insert(i);
     }
     return set;
 }
 
 protocol::instance_set engine::voters() const {
     protocol::instance_set set;
-    for (unsigned i = 0; i < links_.size(); ++i) {
-        if (links_[i]->may_grant()) set.insert(i);
+    for (unsigned i = 0; i < instances_.size(); ++i) {
+        if (instances_[i]->may_grant()) set.insert(i);
     }
     return set;
 }
 
 bool engine::is_new_server(unsigned instance, std::string_view run_id) {
-    for (unsigned i = 0; i < links_.size(); ++i) {
+    for (unsigned i = 0; i < instances_.size(); ++i) {
         // A suspect counts: it may answer again, and vote.
-        if (i != instance && links_[i]->connected() && links_[i]->run_id() == run_id) return false;
+        if (i != instance && instances_[i]->connected() && instances_[i]->run_id() == run_id) return false;
     }
     return true;
 }
@@ -479,7 +651,7 @@ void engine::on_answer(holding& h, unsigned instance, protocol::command c, std::
     if (asks && h.queue != nullptr && h.queue->machine.trying()) {
         return on_try_answer(h, instance, c, round, a);
     }
-    auto const step = h.machine.answer(c, round, instance, a.verdict, &lease_clock::now);
+    auto const step = h.machine.answer(c, round, instance, a.verdict, [this] { return time(); });
     // What we change ourselves the server does not tell us, and forgets that it was to tell.
     if (c == command::release && a.verdict == protocol::verdict::yes && !waiting_.empty()) {
         wake(instance, h.lock->key);
@@ -498,8 +670,9 @@ void engine::apply(holding& h, protocol::step const& s) {
         counters_.raises.fetch_add(1, std::memory_order_relaxed);
         auto const there = reachable();
         send(h, command::raise, s.raise & there, h.machine.round_number());
-        (s.raise - there).for_each([&](unsigned i) { gone_.push_back({&h, i}); });
-        want_turn();
+        // An instance that has granted is raised also where it has gone since; it will not answer.
+        h.owed.gone = h.owed.gone | (s.raise - there);
+        if (!h.owed.gone.empty()) owe(h);
     }
     if (!s.extend.empty()) send(h, command::extend, s.extend, h.machine.round_number());
     if (!s.heal.empty()) send(h, command::heal, s.heal, 0);
@@ -543,11 +716,36 @@ void engine::apply(holding& h, protocol::step const& s) {
     schedule(h);
 }
 
-// An instance that has granted is raised also where it has gone since; it will not answer.
-void engine::answer_for_those_that_went() {
-    for (auto const& g : std::exchange(gone_, {})) {
-        on_answer(*g.who, g.instance, protocol::command::raise, 0,
-                  {.verdict = protocol::verdict::unsent, .why = reason_of(g.instance)});
+void engine::owe(holding& h) noexcept {
+    if (!h.owed_hook::is_linked()) {
+        h.owed.self = &h;
+        owed_.push_back(h);
+    }
+    want_turn();
+}
+
+void engine::answer_what_is_owed() {
+    using protocol::command;
+    owed_list all;
+    all.swap(owed_);
+    while (!all.empty()) {
+        auto& h = all.front();
+        all.pop_front();
+        auto owed = std::exchange(h.owed, {});
+        auto& unsent = owed.out_of_memory[static_cast<std::size_t>(command::release)];
+        if (!unsent.empty() && owed.releases < release_retries) {
+            h.owed.releases = static_cast<std::uint8_t>(owed.releases + 1);
+            send(h, command::release, std::exchange(unsent, {}), 0);
+        }
+        owed.gone.for_each([&](unsigned i) {
+            h.on_answer(i, command::raise, 0, {.verdict = protocol::verdict::unsent, .why = reason_of(i)});
+        });
+        for (std::size_t c = 0; c < owed.out_of_memory.size(); ++c) {
+            owed.out_of_memory[c].for_each([&](unsigned i) {
+                h.on_answer(i, static_cast<command>(c), owed.round,
+                            {.verdict = protocol::verdict::unsent, .why = errc::out_of_memory});
+            });
+        }
     }
 }
 
@@ -570,7 +768,12 @@ void engine::schedule(holding& h) {
 void engine::send(holding& h, protocol::command c, protocol::instance_set to, std::uint32_t round) {
     encoder_.start(c, h.about(c));
     redis::exchange_ptr const who(&h);
-    to.for_each([&](unsigned i) { links_[i]->submit(encoder_, who, round); });
+    to.for_each([&](unsigned i) {
+        if (attempt([&] { instances_[i]->submit(encoder_, who, round); })) return;
+        h.owed.out_of_memory[static_cast<std::size_t>(c)].insert(i);
+        if (c == protocol::command::extend) h.owed.round = round;
+        owe(h);
+    });
 }
 
 //
@@ -603,14 +806,19 @@ void engine::end_lease(lease_state& l, operation* op, lease_state::end as) {
     if (!lost && in_time && hand_over(*l.tenure, &l, op, now)) return;
     holding_ptr const h = l.tenure;
     close(l, as);
+    release(*h, op, !lost, now);
+}
+
+void engine::release(holding& h, operation* op, bool gives_back, lease_clock::time_point now) {
     ++releasing_;
-    h->releaser = op;
+    h.releaser = op;
     if (op != nullptr) op->where = operation::stage::attached;
-    h->gives_back = !lost;
-    auto& q = *h->queue;
+    h.gives_back = gives_back;
+    auto& q = *h.queue;
+    holding_ptr const alive(&h);
     detach(q);
-    apply(*h, h->machine.release(now, reachable()));
-    // After the release has been handed to the links: what follows on them follows it.
+    apply(h, h.machine.release(now, reachable()));
+    // After the release has been handed to the instances: what follows there follows it.
     q.machine.released(now);
     settle(q, now);
 }
@@ -625,13 +833,15 @@ bool engine::hand_over(holding& tenure, lease_state* l, operation* op, lease_clo
                               options.handoff_time)) {
         return false;
     }
+    auto* const next = new_lease();
+    if (next == nullptr) return false;
     if (l != nullptr) {
         close(*l, lease_state::end::released);
         counters_.released.fetch_add(1, std::memory_order_relaxed);
     }
     counters_.handoffs.fetch_add(1, std::memory_order_relaxed);
     if (op != nullptr) complete(*op, release_result());
-    grant(static_cast<operation&>(q.machine.hand_over()), *h);
+    grant(static_cast<operation&>(q.machine.hand_over()), *h, *next);
     schedule(*h);
     return true;
 }
@@ -643,12 +853,9 @@ void engine::close(lease_state& l, lease_state::end as) {
     l.tenure->lease = nullptr;
     l.tenure.reset();
     // Not destroyed here: it is the user's, and may do anything.
-    if (l.wanted) {
-        retired_.push_back(std::move(l.wanted));
-        want_turn();
-    }
+    retire(std::move(l.wanted));
     held_.erase(held_.iterator_to(l));
-    counters_.held.fetch_sub(1, std::memory_order_relaxed);
+    if (l.counted.exchange(false)) counters_.held.fetch_sub(1, std::memory_order_relaxed);
     if (as == lease_state::end::lost) counters_.lost.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -725,16 +932,31 @@ void engine::wait_for_end(operation& op, lease_clock::time_point now) {
 }
 
 void engine::renew_while(detail::lease_ref lease, std::function<bool()> wanted) {
-    asio::post(executor_, [lease = std::move(lease), wanted = std::move(wanted)]() mutable {
-        auto& l = static_cast<lease_state&>(*lease.get());
-        if (l.ended != lease_state::end::none || !wanted) return l.wanted.reset();
-        l.wanted = std::make_unique<std::function<bool()>>(std::move(wanted));
-    });
+    auto node = std::make_unique<wish>(wish{std::move(wanted)});
+    submit(operation::kind::renew, {}, {}, std::move(lease), {}, std::move(node));
+}
+
+void engine::start_renew(operation& op) {
+    auto& l = static_cast<lease_state&>(*op.lease.get());
+    retire(std::move(l.wanted));
+    if (l.ended == lease_state::end::none && op.wanted->says) {
+        l.wanted = std::move(op.wanted);
+    } else {
+        retire(std::move(op.wanted));
+    }
+    finish(op);
+}
+
+void engine::retire(wish_ptr w) noexcept {
+    if (!w) return;
+    w->next = std::move(retired_);
+    retired_ = std::move(w);
+    want_turn();
 }
 
 bool engine::is_wanted(lease_state& l) {
     try {
-        return (*l.wanted)();
+        return l.wanted->says();
     } catch (...) {
         return false; // whoever cannot say that it is
     }
@@ -751,37 +973,40 @@ void engine::tell_waiters(lease_state& l, bool only_extends, errc to_extends, er
     }
 }
 
-void engine::on_give_up(lease_state& l) {
-    if (l.ended != lease_state::end::none) return;
-    end_lease(l, nullptr, lease_state::end::released);
-}
-
-void engine::on_drop(lease_state& l) {
-    on_give_up(l);
-    l.lock.reset();
-    leases_.give_back(l);
-}
-
 //
 // Completion
 //
+
+// A handler that throws, or for which there is no memory to send it to its executor, is gone: the others go on.
 
 void engine::complete(operation& op, error e, detail::lease_ref lease) {
     if (auto* const acquire = std::get_if<detail::acquire_handler>(&op.handler)) {
         auto handler = std::move(*acquire);
         finish(op);
-        std::move(handler)(std::move(e), holdfast::lease(std::move(lease)));
+        try {
+            std::move(handler)(std::move(e), holdfast::lease(std::move(lease)));
+        } catch (...) {
+            keep_exception();
+        }
     } else if (auto* const other = std::get_if<detail::error_handler>(&op.handler)) {
         auto handler = std::move(*other);
         finish(op);
-        std::move(handler)(std::move(e));
+        try {
+            std::move(handler)(std::move(e));
+        } catch (...) {
+            keep_exception();
+        }
     }
 }
 
 void engine::complete(operation& op, release_result r) {
     auto handler = std::move(std::get<detail::release_handler>(op.handler));
     finish(op);
-    std::move(handler)(r);
+    try {
+        std::move(handler)(r);
+    } catch (...) {
+        keep_exception();
+    }
 }
 
 // Free for its next use; before its handler is called.
@@ -796,7 +1021,7 @@ void engine::finish(operation& op) {
     op.handler = {};
     op.lock.reset();
     op.lease = {};
-    finished_.push_back(&op);
+    finished_.push_back(op);
 }
 
 //
@@ -805,33 +1030,36 @@ void engine::finish(operation& op) {
 
 void engine::begin_shutdown() {
     if (std::exchange(stopping_, true)) return;
+    // What nobody has any more is given back, and not lost.
+    while (look_at_drops()) {
+    }
     // All leave before any queue is settled, so that no try is made for those who are about to go.
-    std::vector<key_queue*> left;
-    while (!acquiring_.empty()) {
-        auto& op = acquiring_.front();
-        left.push_back(op.queue);
-        leave(op, errc::shut_down);
-    }
-    std::sort(left.begin(), left.end());
-    left.erase(std::unique(left.begin(), left.end()), left.end());
-    for (auto* const q : left) settle(*q, time());
+    while (!acquiring_.empty()) leave(acquiring_.front(), errc::shut_down);
+    for_each_queue([this](key_queue& q) { settle(q, time()); });
     while (!held_.empty()) end_lease(held_.front(), nullptr, lease_state::end::lost);
-    for (auto* const q : keys_.all()) {
-        if (q->machine.held()) end_tenure(*q, time()); // told of its loss, and not at its deadline yet
-    }
+    for_each_queue([this](key_queue& q) {
+        if (q.machine.held()) end_tenure(q, time()); // told of its loss, and not at its deadline yet
+    });
 }
 
-void engine::finish_shutdown_if_done() {
+template <class Visit>
+void engine::for_each_queue(Visit visit) {
+    queues_.for_each([&](key_queue& q) {
+        if (q.lock) visit(q);
+    });
+}
+
+void engine::finish_shutdown_if_done() noexcept {
     if (!stopping_) return;
     if (!stopped_) {
         auto const settled =
-            std::all_of(links_.begin(), links_.end(), [](auto const& l) { return l->settled(); });
-        if (releasing_ > 0 || !settled) return;
+            std::all_of(instances_.begin(), instances_.end(), [](auto const& i) { return i->settled(); });
+        if (releasing_ > 0 || !owed_.empty() || !settled) return;
         stopped_ = true;
         // Those that stand back would keep their lock, and so this engine: their time does not come any more.
-        for (auto* const q : keys_.all()) forget(*q);
+        for_each_queue([this](key_queue& q) { forget(q); });
         deadlines_.stop();
-        for (auto const& l : links_) l->stop();
+        for (auto const& i : instances_) attempt([&] { i->stop(); });
     }
     while (!shutdowns_.empty()) complete(shutdowns_.front(), error{});
     running_.reset(); // the turn that is running keeps us until it ends

@@ -1,8 +1,13 @@
-// The client at work: drives the protocol's machines with the links to the instances.
+// The client at work: drives the protocol's machines with the instances.
 //
 // Calls come in from any thread through an inbox. Everything else happens on one executor (a strand unless
 // the user vouches for a single thread), in turns: a turn looks at what has come in, lets the machines
 // decide, and ends by sending to each instance what it has gathered, in one batch.
+//
+// One operation's exception is that operation's. Whatever allocates is contained where it does: an operation
+// that memory runs out for ends with errc::out_of_memory, and a command that cannot be submitted counts as
+// never sent. What a handler throws, or its allocator, is kept until the turn is over; then the first of it
+// leaves through the executor. Nothing that is noexcept allocates.
 #ifndef HOLDFAST_RUNTIME_ENGINE_HPP
 #define HOLDFAST_RUNTIME_ENGINE_HPP
 
@@ -14,8 +19,8 @@
 
 #include "protocol/instance_set.hpp"
 #include "protocol/tenure.hpp"
-#include "redis/encoder.hpp"
-#include "redis/link.hpp"
+#include "redis/instance.hpp"
+#include "redis/lock_command.hpp"
 #include "runtime/deadline_queue.hpp"
 #include "runtime/holding.hpp"
 #include "runtime/key_queue.hpp"
@@ -23,19 +28,24 @@
 #include "runtime/operation.hpp"
 #include "runtime/pool.hpp"
 #include "runtime/token_source.hpp"
+#include "runtime/turn_executor.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <vector>
 
 namespace holdfast::runtime {
 
-class engine final : public std::enable_shared_from_this<engine>, private redis::link_owner {
+class engine final : public std::enable_shared_from_this<engine>, private redis::instance_owner {
 public:
     engine(asio::any_io_executor executor, std::vector<address> const&, client_options const&);
     ~engine();
@@ -44,7 +54,7 @@ public:
 
     // From any thread.
     void submit(operation::kind, detail::lock_state_ptr, detail::wait_limit, detail::lease_ref,
-                operation::any_handler&&);
+                operation::any_handler&&, wish_ptr = nullptr);
     void cancel(operation&, std::uint32_t generation, asio::cancellation_type_t) noexcept;
     void give_up(detail::lease_core&) noexcept;
     void drop(detail::lease_core&) noexcept;
@@ -63,54 +73,57 @@ private:
     friend class holding;
     friend class key_queue;
 
-    struct message {
-        enum class kind : std::uint8_t {
-            start,
-            give_up,
-            drop,
-            shutdown
-        } what;
-        operation* op = nullptr;
-        detail::lease_core* lease = nullptr;
-    };
-
-    struct cancellation {
-        operation* op;
-        std::uint32_t generation;
-        asio::cancellation_type_t type;
-    };
-
     struct counters {
         std::atomic<std::uint64_t> acquired{0}, acquire_failed{0}, rounds{0}, released{0}, renewals{0},
             renewals_failed{0}, lost{0}, held{0}, pending{0}, waiters{0}, handoffs{0}, pushes{0},
             wasted_wakeups{0}, split_votes{0}, raises{0};
     };
 
-    // link_owner
-    void want_turn() override;
+    // instance_owner
+    void in_turn(turn_work&) override;
+    lease_clock::time_point time() const noexcept override;
     bool is_new_server(unsigned instance, std::string_view run_id) override;
     void on_push(unsigned instance, std::string_view key) override;
     void on_push_for_all(unsigned instance) override;
     void on_unavailable(unsigned instance) override;
     void on_available(unsigned instance) override;
-    std::uint64_t random_bits() override { return random_.next_bits(); }
+    std::uint64_t random_bits() override { return pause_bits(); }
     void on_change() override;
+    void begin_turn() noexcept;
 
     std::unique_lock<std::mutex> lock_inbox() const;
-    void put(message) noexcept;
-    void post_turn();
+    void want_turn();
+    void let_go(lease_state&, bool dropped) noexcept;
+    void ask_for_turn() noexcept;
+    void post_turn() noexcept;
     void turn();
-    void look_at_what_was_taken();
+    void take_calls();
+    bool look_at_cancellations(std::size_t& calls_left);
+    bool look_at_drops();
+    void carry_out(lease_state&, bool dropped);
+    bool carry_out_if_let_go(lease_state&);
     template <class Work>
     void in_a_turn(Work&&);
+    void leave_turn() noexcept;
+    /// Whether it did not throw. Whoever memory ran out for is told so by the caller; all else is kept.
+    template <class Work>
+    bool attempt(Work&& work) noexcept {
+        try {
+            work();
+            return true;
+        } catch (std::bad_alloc const&) {
+        } catch (...) {
+            keep_exception();
+        }
+        return false;
+    }
+    void keep_exception() noexcept;
     void on_start(operation&);
     void on_cancel(operation&, asio::cancellation_type_t);
-    void on_give_up(lease_state&);
-    void on_drop(lease_state&);
 
     // Acquiring: engine_acquire.cpp
     void start_acquire(operation&);
-    key_queue& queue_for(detail::lock_state_ptr const&);
+    key_queue* queue_for(detail::lock_state_ptr const&);
     void settle(key_queue&, lease_clock::time_point now);
     void schedule(key_queue&);
     void begin_try(key_queue&, bool at_arbiter);
@@ -125,7 +138,8 @@ private:
     void on_arbiter_refused(key_queue&, redis::answer const&);
     void on_inspected(holding&, unsigned instance, redis::answer const&);
     void on_all_inspected(key_queue&);
-    void grant(operation&, holding&);
+    lease_state* new_lease() noexcept;
+    void grant(operation&, holding&, lease_state&);
     bool wake(unsigned instance, std::string_view key);
     bool has_quorum() const;
     void count_as_waiting(operation&);
@@ -133,7 +147,7 @@ private:
     void give_up_acquire(operation&, errc);
     void fail_acquire(operation&, errc);
     bool waited_for_a_holder(operation const&) const;
-    key_queue::findings& findings_of(key_queue&);
+    key_queue::findings::one* findings_of(key_queue&, unsigned instance) noexcept;
     void note(key_queue&, unsigned instance, redis::answer const&);
     errc reason_of(unsigned instance) const;
     errc common_cause(key_queue const&) const;
@@ -146,7 +160,8 @@ private:
     void send(holding&, protocol::command, protocol::instance_set, std::uint32_t round);
     void start_release(operation&);
     void start_extend(operation&);
-    void answer_for_those_that_went();
+    void owe(holding&) noexcept;
+    void answer_what_is_owed();
     void start_lost(operation&);
     void wait_for_end(operation&, lease_clock::time_point now);
     void on_over(holding&, protocol::event);
@@ -154,6 +169,9 @@ private:
     void end_tenure(key_queue&, lease_clock::time_point now);
     void tell_waiters(lease_state&, bool only_extends, errc to_extends, errc to_lost);
     void end_lease(lease_state&, operation*, lease_state::end);
+    void release(holding&, operation*, bool gives_back, lease_clock::time_point now);
+    void start_renew(operation&);
+    void retire(wish_ptr) noexcept;
     bool hand_over(holding&, lease_state*, operation*, lease_clock::time_point now);
     static bool is_wanted(lease_state&);
     void keep_counters(holding&);
@@ -164,10 +182,12 @@ private:
     void complete(operation&, release_result);
     void finish(operation&);
 
+    template <class Visit>
+    void for_each_queue(Visit);
     void begin_shutdown();
-    void finish_shutdown_if_done();
+    void finish_shutdown_if_done() noexcept;
 
-    lease_clock::time_point time() const;
+    std::uint64_t pause_bits() noexcept;
     protocol::instance_set reachable() const;
     protocol::instance_set voters() const;
 
@@ -178,31 +198,33 @@ private:
     std::chrono::milliseconds const max_ttl_;
     std::chrono::milliseconds const instance_timeout_, fence_ttl_;
 
+    pool<lease_state> leases_; ///< on the executor alone
+
     // From any thread, under the mutex.
     mutable std::mutex mutex_;
-    std::vector<message> inbox_;
-    std::vector<cancellation> cancellations_;
     pool<operation> operations_;
+    operation_list starts_;
+    cancel_list cancellations_;
+    drop_list drops_;
     bool turn_pending_ = false;
-    bool dead_ = false; ///< the context is gone
+    bool dead_ = false;      ///< the context is gone
+    bool shut_down_ = false; ///< has been asked for in the background, by background_
+    operation background_{*this};
+    turn_executor turns_;
 
     // On the executor alone.
-    std::vector<message> taken_;
-    std::vector<cancellation> taken_cancellations_;
-    std::vector<operation*> finished_;
-    bool in_turn_ = false;
+    operation_list taken_; ///< starts that have not been looked at
+    operation_list finished_;
+    unsigned turn_depth_ = 0;
+    bool look_again_ = false;   ///< a turn is wanted after this one
+    std::exception_ptr thrown_; ///< leaves when the turn is over
     lease_clock::time_point turn_began_{};
     bool stopping_ = false;
     bool stopped_ = false;
-    struct unasked {
-        holding_ptr who;
-        unsigned instance;
-    };
-    std::vector<unasked> gone_;                                   ///< to be answered in the next turn
-    std::vector<std::unique_ptr<std::function<bool()>>> retired_; ///< to be destroyed in the next turn
-    std::size_t releasing_ = 0;                                   ///< leases whose release is under way
+    owed_list owed_;            ///< who is answered in the next turn
+    wish_ptr retired_;          ///< to be destroyed in the next turn
+    std::size_t releasing_ = 0; ///< leases whose release is under way
     pool<holding> holdings_;
-    pool<lease_state> leases_;
     pool<key_queue> queues_;
     lease_list held_;
     key_queue_set keys_;
@@ -212,7 +234,7 @@ private:
     deadline_queue deadlines_;
     token_source random_;
     redis::encoder encoder_;
-    std::vector<std::shared_ptr<redis::link>> links_;
+    std::vector<std::shared_ptr<redis::instance>> instances_;
     std::shared_ptr<engine> running_; ///< itself, from start() until it has shut down
     counters counters_;
 };

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <utility>
 
 namespace holdfast::runtime {
 
@@ -69,7 +70,9 @@ void engine::start_acquire(operation& op) {
     op.watched = options.watchdog;
     op.fenced = options.fencing;
     op.waits = op.limit.what != detail::wait_limit::kind::none;
-    auto& q = queue_for(op.lock);
+    auto* const found = queue_for(op.lock);
+    if (found == nullptr) return fail_acquire(op, errc::out_of_memory);
+    auto& q = *found;
     op.queue = &q;
     op.tries_before = q.machine.tries();
     op.tenures_before = q.machine.tenures() - (q.machine.held() ? 1 : 0);
@@ -80,15 +83,30 @@ void engine::start_acquire(operation& op) {
     settle(q, op.started);
 }
 
-key_queue& engine::queue_for(detail::lock_state_ptr const& lock) {
+// Null: there is no memory for one.
+key_queue* engine::queue_for(detail::lock_state_ptr const& lock) {
     auto const hash = key_queue_set::hash(lock->key);
-    if (auto* const known = keys_.find(lock->key, hash)) return *known;
-    auto& q = queues_.take(*this);
-    q.machine = protocol::wait_queue(static_cast<unsigned>(links_.size()));
-    q.lock = lock;
-    q.hash = hash;
-    keys_.insert(q);
-    return q;
+    auto* known = keys_.find(lock->key, hash);
+    // Whoever lets go of a lease and then asks for the key does not find it held by that lease.
+    if (known != nullptr && known->tenure && known->tenure->lease != nullptr &&
+        carry_out_if_let_go(*known->tenure->lease)) {
+        known = keys_.find(lock->key, hash);
+    }
+    if (known != nullptr) return known;
+    key_queue* q = nullptr;
+    auto const made = attempt([&] {
+        q = &queues_.take(*this);
+        q->machine = protocol::wait_queue(static_cast<unsigned>(instances_.size()));
+        q->lock = lock;
+        q->hash = hash;
+        keys_.insert(*q);
+    });
+    if (made) return q;
+    if (q != nullptr) {
+        q->lock.reset();
+        queues_.give_back(*q);
+    }
+    return nullptr;
 }
 
 // Does what the machine says until it has nothing more to say. The queue may be gone after that.
@@ -143,7 +161,7 @@ void engine::forget(key_queue& q) {
     detach(q);
     keys_.erase(q);
     q.lock.reset();
-    q.found.reset();
+    q.found = {};
     queues_.give_back(q);
 }
 
@@ -163,12 +181,24 @@ void engine::begin_try(key_queue& q, bool at_arbiter) {
     auto const& options = op.lock->options;
     auto const now =
         time(); // before the hint is made, so that a tenure that is won has a hint of within its ttl
-    auto& h = holdings_.take(*this);
-    h.machine = protocol::tenure(static_cast<unsigned>(links_.size()), options.ttl, options.watchdog,
-                                 protocol::spread_renewal_period(options.ttl, random_.next_bits()));
+    redis::token token;
+    std::uint64_t spread = 0;
+    holding* made = nullptr;
+    auto const ready = attempt([&] {
+        spread = random_.next_bits();
+        random_.renew(token);
+        made = &holdings_.take(*this);
+    });
+    if (!ready) {
+        q.machine.failed();
+        return leave(op, errc::out_of_memory);
+    }
+    auto& h = *made;
+    h.machine = protocol::tenure(static_cast<unsigned>(instances_.size()), options.ttl, options.watchdog,
+                                 protocol::spread_renewal_period(options.ttl, spread));
     if (options.fencing) h.machine.number_from(fence_hint());
     h.counted = now;
-    random_.renew(h.token);
+    h.token = token;
     h.lock = op.lock;
     detach(q);
     q.tenure = &h;
@@ -176,12 +206,12 @@ void engine::begin_try(key_queue& q, bool at_arbiter) {
     counters_.rounds.fetch_add(1, std::memory_order_relaxed);
     q.asked = now;
     if (!at_arbiter) {
-        if (q.found) q.found->instances.clear();
+        q.found.instances.clear();
         q.machine.begun(now);
         return apply(h, h.machine.acquire(now, voters()));
     }
     auto const arbiter = protocol::arbiter(common_hash(q.key()), q.machine.candidates(voters()),
-                                           [this](unsigned i) { return links_[i]->identity(); });
+                                           [this](unsigned i) { return instances_[i]->identity(); });
     q.machine.begun(now, arbiter);
     apply(h, h.machine.contend(now, arbiter));
 }
@@ -197,7 +227,8 @@ void engine::on_try_answer(holding& h, unsigned instance, protocol::command c, s
                            redis::answer const& a) {
     auto& q = *h.queue;
     if (a.verdict != protocol::verdict::yes) note(q, instance, a);
-    auto const step = h.machine.answer(c, round, instance, a.verdict, &lease_clock::now, a.number);
+    auto const step = h.machine.answer(
+        c, round, instance, a.verdict, [this] { return time(); }, a.number);
     if (step.what == protocol::event::none && step.raise.empty()) return;
     holding_ptr const alive(&h);
     apply(h, step);
@@ -205,7 +236,7 @@ void engine::on_try_answer(holding& h, unsigned instance, protocol::command c, s
         detach(q);
         on_arbiter_refused(q, a);
     } else if (step.what == protocol::event::arbiter_won) {
-        if (q.found) q.found->instances.clear(); // all are asked again
+        q.found.instances.clear(); // all are asked again
         auto const now = time();
         q.asked = now;
         apply(h, h.machine.ask_rest(now, voters()));
@@ -214,8 +245,13 @@ void engine::on_try_answer(holding& h, unsigned instance, protocol::command c, s
 
 void engine::on_won(holding& h) {
     auto& q = *h.queue;
-    auto& op = static_cast<operation&>(q.machine.won(lease_clock::now()));
-    grant(op, h);
+    auto* const l = new_lease();
+    auto& op = static_cast<operation&>(q.machine.won(time()));
+    if (l == nullptr) {
+        fail_acquire(op, errc::out_of_memory);
+        return release(h, nullptr, false, time());
+    }
+    grant(op, h, *l);
     settle(q, time());
 }
 
@@ -224,10 +260,10 @@ void engine::on_arbiter_refused(key_queue& q, redis::answer const& a) {
     std::optional<protocol::duration> left;
     if (a.ttl_left) left = *a.ttl_left;
     if (!a.ttl_known) left = protocol::duration(-1);
-    auto const now = lease_clock::now();
+    auto const now = time();
     auto& op = front(q);
     count_as_waiting(op);
-    q.machine.refused(now, left, a.told, op.lock->options.retry_delay, random_.next_bits());
+    q.machine.refused(now, left, a.told, op.lock->options.retry_delay, pause_bits());
     counters_.wasted_wakeups.fetch_add(q.machine.wasted() - before, std::memory_order_relaxed);
     if (op.cancel_requested) leave(op, errc::cancelled);
     settle(q, now);
@@ -237,13 +273,13 @@ void engine::on_arbiter_refused(key_queue& q, redis::answer const& a) {
 void engine::on_try_failed(holding& h, protocol::event why) {
     auto& q = *h.queue;
     auto& op = front(q);
-    auto const now = lease_clock::now();
+    auto const now = time();
     auto const before = q.machine.splits();
-    findings_of(q).votes = h.machine.votes();
+    q.found.votes = h.machine.votes();
     switch (why) {
     case protocol::event::contended:
         count_as_waiting(op);
-        q.machine.contended(now, h.machine.votes(), op.lock->options.retry_delay, random_.next_bits());
+        q.machine.contended(now, h.machine.votes(), op.lock->options.retry_delay, pause_bits());
         counters_.split_votes.fetch_add(q.machine.splits() - before, std::memory_order_relaxed);
         if (op.cancel_requested) leave(op, errc::cancelled);
         if (!q.machine.asks()) detach(q);
@@ -266,8 +302,8 @@ void engine::on_try_failed(holding& h, protocol::event why) {
         // It was made for all who were there when it began: they have waited as long, and fare no better.
         auto const ttl = h.machine.ttl();
         auto refused = false;
-        q.found->votes.failed().for_each(
-            [&](unsigned i) { refused = refused || !is_silence(q.found->instances[i].why); });
+        q.found.votes.failed().for_each(
+            [&](unsigned i) { refused = refused || !is_silence(q.found.noted(i).why); });
         auto const fails_plain = !h.machine.fenced() || !refused;
         auto const same = [&](operation const& other) {
             return other.started <= q.asked && other.ttl <= ttl && (other.fenced || fails_plain);
@@ -284,7 +320,7 @@ void engine::on_try_failed(holding& h, protocol::event why) {
 
 // Asks those that refused what is in the way: for how long, and whether it is a lock at all.
 void engine::begin_inspection(key_queue& q) {
-    auto& f = findings_of(q);
+    auto& f = q.found;
     auto const whom = f.votes.no() & reachable();
     f.inspections = whom.size();
     f.wrong_types = 0;
@@ -295,29 +331,30 @@ void engine::begin_inspection(key_queue& q) {
 void engine::on_inspected(holding& h, unsigned instance, redis::answer const& a) {
     if (h.queue == nullptr) return;
     auto& q = *h.queue;
-    auto& f = findings_of(q);
-    auto& one = f.instances[instance];
-    if (a.verdict == protocol::verdict::yes) {
-        one.ttl_known = a.ttl_known;
-        one.ttl_left = a.ttl_left;
-        one.holder = a.holder;
-    } else if (a.why == errc::wrong_type) {
-        one.held = false;
-        one.why = a.why;
-        one.message = a.message;
-        ++f.wrong_types;
+    auto& f = q.found;
+    if (a.why == errc::wrong_type) ++f.wrong_types;
+    if (auto* const one = findings_of(q, instance)) {
+        if (a.verdict == protocol::verdict::yes) {
+            one->ttl_known = a.ttl_known;
+            one->ttl_left = a.ttl_left;
+            attempt([&] { one->holder = a.holder; });
+        } else if (a.why == errc::wrong_type) {
+            one->held = false;
+            one->why = a.why;
+            attempt([&] { one->message = a.message; });
+        }
     }
     if (--f.inspections == 0) {
         on_all_inspected(q);
-        settle(q, lease_clock::now());
+        settle(q, time());
     }
 }
 
 void engine::on_all_inspected(key_queue& q) {
     detach(q);
     q.machine.asked();
-    auto const& f = *q.found;
-    if (f.wrong_types <= links_.size() - f.votes.quorum()) return;
+    auto const& f = q.found;
+    if (f.wrong_types <= instances_.size() - f.votes.quorum()) return;
     // Nobody's lock, and so it is for all who wait.
     while (!q.machine.empty()) leave(front(q), errc::wrong_type);
 }
@@ -332,31 +369,31 @@ void engine::on_push(unsigned instance, std::string_view key) {
 
 bool engine::wake(unsigned instance, std::string_view key) {
     auto* const q = keys_.find(key, key_queue_set::hash(key));
-    auto const now = lease_clock::now();
-    if (q == nullptr || !q->machine.push(now, instance, random_.next_bits())) return false;
+    auto const now = time();
+    if (q == nullptr || !q->machine.push(now, instance, pause_bits())) return false;
     settle(*q, now);
     return true;
 }
 
 void engine::on_push_for_all(unsigned instance) {
-    auto const now = lease_clock::now();
+    auto const now = time();
     for (auto it = waiting_.begin(); it != waiting_.end();) {
         auto& q = *it++;
-        if (!q.machine.push(now, instance, random_.next_bits())) continue;
+        if (!q.machine.push(now, instance, pause_bits())) continue;
         counters_.pushes.fetch_add(1, std::memory_order_relaxed);
         settle(q, now);
     }
 }
 
 void engine::on_unavailable(unsigned instance) {
-    auto const now = lease_clock::now();
+    auto const now = time();
     auto const outage = !has_quorum();
     for (auto it = waiting_.begin(); it != waiting_.end();) {
         auto& q = *it++;
         if (outage) {
             q.machine.outage(now + instance_timeout_);
         } else {
-            q.machine.disconnected(now, instance, random_.next_bits());
+            q.machine.disconnected(now, instance, pause_bits());
         }
         settle(q, now);
     }
@@ -364,32 +401,37 @@ void engine::on_unavailable(unsigned instance) {
 
 void engine::on_available(unsigned) {
     if (!has_quorum()) return;
-    auto const now = lease_clock::now();
+    auto const now = time();
     for (auto it = waiting_.begin(); it != waiting_.end();) {
         auto& q = *it++;
-        q.machine.restored(now, random_.next_bits());
+        q.machine.restored(now, pause_bits());
         settle(q, now);
     }
 }
 
 bool engine::has_quorum() const {
     auto const there = voters().size();
-    return there >= protocol::redlock_rules::quorum(static_cast<unsigned>(links_.size()), there);
+    return there >= protocol::redlock_rules::quorum(static_cast<unsigned>(instances_.size()), there);
 }
 
 //
 // Ends
 //
 
-void engine::grant(operation& op, holding& h) {
-    auto& l = leases_.take(*this);
+// Null: there is no memory for one.
+lease_state* engine::new_lease() noexcept {
+    lease_state* l = nullptr;
+    attempt([&] { l = &leases_.take(*this); });
+    return l;
+}
+
+void engine::grant(operation& op, holding& h, lease_state& l) {
     l.tenure = &h;
     l.lock = op.lock;
     l.ended = lease_state::end::none;
     l.over.store(false, std::memory_order_relaxed);
     protocol::duration const longest = op.lock->options.max_hold;
-    h.machine.begin_lease(op.watched, lease_clock::now(),
-                          longest.count() == 0 ? protocol::duration::max() : longest);
+    h.machine.begin_lease(op.watched, time(), longest.count() == 0 ? protocol::duration::max() : longest);
     l.deadline.store(h.machine.deadline(), std::memory_order_release);
     l.fence = op.fenced ? protocol::fence_of(h.machine.number(), h.queue->machine.handoffs()) : 0;
     l.shares.store(1, std::memory_order_relaxed);
@@ -398,6 +440,7 @@ void engine::grant(operation& op, holding& h) {
     h.lease = &l;
     held_.push_back(l);
     counters_.acquired.fetch_add(1, std::memory_order_relaxed);
+    l.counted.store(true, std::memory_order_relaxed);
     counters_.held.fetch_add(1, std::memory_order_relaxed);
     complete(op, error{}, detail::lease_ref(&l));
 }
@@ -416,15 +459,17 @@ void engine::leave(operation& op, errc why) {
 // The caller does not want it any more. What may have been granted is given back, unless another waits for it.
 void engine::give_up_acquire(operation& op, errc why) {
     auto& q = *op.queue;
-    if (q.machine.trying()) findings_of(q).votes = q.tenure->machine.votes();
+    if (q.machine.trying()) q.found.votes = q.tenure->machine.votes();
     leave(op, why);
     settle(q, time());
 }
 
 void engine::fail_acquire(operation& op, errc why) {
     counters_.acquire_failed.fetch_add(1, std::memory_order_relaxed);
-    auto const of_interest = why != errc::cancelled && why != errc::shut_down;
-    complete(op, of_interest ? error(why, make_report(op)) : error(why));
+    auto const of_interest = why != errc::cancelled && why != errc::shut_down && why != errc::out_of_memory;
+    std::shared_ptr<report const> findings;
+    if (of_interest) attempt([&] { findings = make_report(op); }); // without it the code is told all the same
+    complete(op, error(why, std::move(findings)));
 }
 
 // Held is what somebody has said; silence is not.
@@ -438,28 +483,30 @@ bool engine::waited_for_a_holder(operation const& op) const {
 // Reports
 //
 
-key_queue::findings& engine::findings_of(key_queue& q) {
-    if (!q.found) q.found = std::make_unique<key_queue::findings>();
-    q.found->instances.resize(links_.size());
-    return *q.found;
+// Null: there is no memory for them.
+key_queue::findings::one* engine::findings_of(key_queue& q, unsigned instance) noexcept {
+    auto& all = q.found.instances;
+    if (all.size() < instances_.size() && !attempt([&] { all.resize(instances_.size()); })) return nullptr;
+    return &all[instance];
 }
 
 void engine::note(key_queue& q, unsigned instance, redis::answer const& a) {
-    auto& one = findings_of(q).instances[instance];
-    one.noted = true;
-    one.held = a.verdict == protocol::verdict::no;
-    one.why = a.why;
-    one.ttl_known = a.ttl_known;
-    one.ttl_left = a.ttl_left;
+    auto* const one = findings_of(q, instance);
+    if (one == nullptr) return;
+    one->noted = true;
+    one->held = a.verdict == protocol::verdict::no;
+    one->why = a.why;
+    one->ttl_known = a.ttl_known;
+    one->ttl_left = a.ttl_left;
     if (a.verdict == protocol::verdict::no || a.verdict == protocol::verdict::refused) {
-        one.round_trip = lease_clock::now() - q.asked;
+        one->round_trip = time() - q.asked;
     }
-    one.message = a.message;
+    attempt([&] { one->message = a.message; });
 }
 
 // Why an instance that was not asked could not be: one that is back since then was not connected.
 errc engine::reason_of(unsigned instance) const {
-    auto const why = links_[instance]->reason();
+    auto const why = instances_[instance]->reason();
     return why != errc{} ? why : errc::unreachable;
 }
 
@@ -467,8 +514,8 @@ errc engine::reason_of(unsigned instance) const {
 errc engine::common_cause(key_queue const& q) const {
     std::optional<errc> cause;
     auto same = true;
-    q.found->votes.failed().for_each([&](unsigned i) {
-        auto const noted = q.found->instances[i].why;
+    q.found.votes.failed().for_each([&](unsigned i) {
+        auto const noted = q.found.noted(i).why;
         auto const why = noted != errc{} ? noted : reason_of(i);
         same = same && (!cause || *cause == why);
         cause = why;
@@ -481,26 +528,25 @@ std::shared_ptr<report const> engine::make_report(operation const& op) const {
     auto r = std::make_shared<report>();
     auto const& q = *op.queue;
     r->key = op.lock->key;
-    r->quorum = protocol::redlock_rules::quorum(static_cast<unsigned>(links_.size()), 0);
+    r->quorum = protocol::redlock_rules::quorum(static_cast<unsigned>(instances_.size()), 0);
     r->attempts = q.machine.tries() - op.tries_before;
-    r->waited = lease_clock::now() - op.started;
+    r->waited = time() - op.started;
     auto const here = q.machine.held();
     if (here) r->holder = "this client";
-    for (unsigned i = 0; i < links_.size(); ++i) {
+    for (unsigned i = 0; i < instances_.size(); ++i) {
         instance_report one;
-        one.address = links_[i]->status().address;
+        one.address = instances_[i]->status().address;
         if (here) {
             if (q.tenure->machine.maybe_held().contains(i)) {
                 one.what = outcome::held;
                 one.holder = r->holder;
                 one.ttl_known = true;
                 one.ttl_left = std::chrono::duration_cast<std::chrono::milliseconds>(
-                    std::max(q.tenure->machine.deadline() - lease_clock::now(), protocol::duration(0)));
+                    std::max(q.tenure->machine.deadline() - time(), protocol::duration(0)));
             }
-        } else if (q.found) {
-            static key_queue::findings::one const nothing;
-            auto const& noted = i < q.found->instances.size() ? q.found->instances[i] : nothing;
-            auto const& votes = q.found->votes;
+        } else {
+            auto const& noted = q.found.noted(i);
+            auto const& votes = q.found.votes;
             if (noted.noted && noted.held) {
                 one.what = outcome::held;
                 one.ttl_known = noted.ttl_known;
@@ -516,7 +562,7 @@ std::shared_ptr<report const> engine::make_report(operation const& op) const {
                            : why == errc::timed_out   ? outcome::timed_out
                            : why == errc::quarantined ? outcome::quarantined
                                                       : outcome::rejected;
-                one.message = noted.why != errc{} ? noted.message : links_[i]->reason_message();
+                one.message = noted.why != errc{} ? noted.message : instances_[i]->reason_message();
                 one.round_trip = noted.round_trip;
             }
         }

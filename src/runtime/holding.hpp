@@ -4,10 +4,17 @@
 
 #include <holdfast/detail/lock_state.hpp>
 
+#include "protocol/messages.hpp"
 #include "protocol/tenure.hpp"
 #include "redis/exchange.hpp"
 #include "redis/token.hpp"
 #include "runtime/deadline_queue.hpp"
+
+#include <boost/intrusive/list.hpp>
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+
+#include <array>
+#include <cstdint>
 
 namespace holdfast::runtime {
 
@@ -16,7 +23,9 @@ class key_queue;
 class lease_state;
 class operation;
 
-class holding final : public redis::exchange, public timed {
+using owed_hook = boost::intrusive::list_base_hook<>;
+
+class holding final : public redis::exchange, public timed, public owed_hook {
 public:
     explicit holding(engine& e)
         : engine_(e) {}
@@ -36,11 +45,22 @@ public:
     lease_clock::time_point counted{}; ///< when the counters of its fence were last written
     bool gives_back = false;           ///< it is released because the holder did, and not in a shutdown
 
+    /// Answers that no instance will give, as it was not asked: they come in the next turn.
+    struct {
+        std::array<protocol::instance_set, protocol::commands> out_of_memory{};
+        protocol::instance_set gone;        ///< raise: it was not connected
+        std::uint32_t round = 0;            ///< of the extension
+        std::uint8_t releases = 0;          ///< how often a release was tried again
+        boost::intrusive_ptr<holding> self; ///< while there are such
+    } owed;
+
 private:
     void recycle() noexcept override;
 };
 
 using holding_ptr = boost::intrusive_ptr<holding>;
+using owed_list = boost::intrusive::list<holding, boost::intrusive::base_hook<owed_hook>,
+                                         boost::intrusive::constant_time_size<false>>;
 
 } // namespace holdfast::runtime
 

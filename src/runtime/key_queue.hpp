@@ -15,7 +15,7 @@
 #include <boost/unordered/unordered_flat_set.hpp>
 
 #include <chrono>
-#include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,7 +30,7 @@ using waiting_hook =
 
 class key_queue final : public timed, public waiting_hook {
 public:
-    /// What the instances have said, for reports. Made when the first of them does not grant.
+    /// What the instances have said, for reports.
     struct findings {
         struct one {
             errc why{};
@@ -42,10 +42,15 @@ public:
             std::string message;
             std::string holder;
         };
-        protocol::tally votes; ///< of the last round
-        std::vector<one> instances;
-        unsigned inspections = 0; ///< answers that are awaited
+        protocol::tally votes;      ///< of the last round
+        std::vector<one> instances; ///< made when the first of them does not grant
+        unsigned inspections = 0;   ///< answers that are awaited
         unsigned wrong_types = 0;
+
+        one const& noted(unsigned instance) const {
+            static one const nothing;
+            return instance < instances.size() ? instances[instance] : nothing;
+        }
     };
 
     explicit key_queue(engine& e)
@@ -61,7 +66,7 @@ public:
     std::size_t hash = 0;
     holding_ptr tenure;
     lease_clock::time_point asked{}; ///< when the round began
-    std::unique_ptr<findings> found;
+    findings found;
     bool settling = false; ///< next() is being done
 };
 
@@ -78,13 +83,17 @@ public:
         return at == set_.end() ? nullptr : *at;
     }
     void insert(key_queue& q) { set_.insert(&q); }
-    void erase(key_queue& q) {
+    void erase(key_queue& q) noexcept {
         set_.erase(&q);
         // What a crowd of keys needed is not kept for ever.
         constexpr std::size_t worth_it = 1024;
-        if (set_.bucket_count() > worth_it && set_.size() < set_.bucket_count() / 16) set_.rehash(0);
+        if (set_.bucket_count() <= worth_it || set_.size() >= set_.bucket_count() / 16) return;
+        try {
+            set_.rehash(0);
+        } catch (std::bad_alloc const&) {
+            // Next time.
+        }
     }
-    std::vector<key_queue*> all() const { return {set_.begin(), set_.end()}; }
 
 private:
     struct sought {

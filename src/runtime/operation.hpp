@@ -13,6 +13,8 @@
 #include <boost/intrusive/list.hpp>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <variant>
 
 namespace holdfast::runtime {
@@ -24,13 +26,25 @@ class lease_state;
 using operation_hook =
     boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
-class operation final : public timed, public operation_hook, public protocol::waiter {
+/// Whether a lease is to be renewed, as its holder says. A node, so that it can be kept without memory when
+/// the lease ends.
+struct wish {
+    std::function<bool()> says;
+    std::unique_ptr<wish> next{};
+};
+using wish_ptr = std::unique_ptr<wish>;
+
+/// In the inbox, of those whose cancellation has been asked for.
+using cancel_hook = boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_cancellations>>;
+
+class operation final : public timed, public operation_hook, public cancel_hook, public protocol::waiter {
 public:
     enum class kind : std::uint8_t {
         acquire,
         release,
         extend,
         lost,
+        renew, ///< which completes nobody
         shutdown
     };
     enum class stage : std::uint8_t {
@@ -55,6 +69,11 @@ public:
     bool behind = false;           ///< counted as one who waits for others
     any_handler handler;
     detail::lease_ref lease;
+    wish_ptr wanted; ///< renew
+
+    // Under the inbox's mutex: what has been asked for, and of which use of this object.
+    asio::cancellation_type_t cancellation = asio::cancellation_type_t::none;
+    std::uint32_t cancelled_generation = 0;
 
     // acquire
     detail::lock_state_ptr lock;
@@ -69,6 +88,8 @@ public:
 
 using operation_list = boost::intrusive::list<operation, boost::intrusive::base_hook<operation_hook>,
                                               boost::intrusive::constant_time_size<false>>;
+using cancel_list = boost::intrusive::list<operation, boost::intrusive::base_hook<cancel_hook>,
+                                           boost::intrusive::constant_time_size<false>>;
 
 } // namespace holdfast::runtime
 

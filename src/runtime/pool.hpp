@@ -2,6 +2,8 @@
 #ifndef HOLDFAST_RUNTIME_POOL_HPP
 #define HOLDFAST_RUNTIME_POOL_HPP
 
+#include <algorithm>
+#include <cstddef>
 #include <deque>
 #include <utility>
 #include <vector>
@@ -12,14 +14,19 @@ namespace holdfast::runtime {
 template <class T>
 class pool {
 public:
+    /// Where it throws, the pool is as it was.
     template <class... Args>
     T& take(Args&&... args) {
-        if (free_.empty()) return all_.emplace_back(std::forward<Args>(args)...);
+        if (free_.empty()) {
+            // Room to give it back is made now, as that may not fail.
+            if (free_.capacity() <= all_.size()) free_.reserve(std::max(all_.size() * 2, smallest));
+            return all_.emplace_back(std::forward<Args>(args)...);
+        }
         auto& t = *free_.back();
         free_.pop_back();
         return t;
     }
-    void give_back(T& t) { free_.push_back(&t); }
+    void give_back(T& t) noexcept { free_.push_back(&t); }
 
     template <class Visit>
     void for_each(Visit&& visit) {
@@ -27,6 +34,8 @@ public:
     }
 
 private:
+    static constexpr std::size_t smallest = 8;
+
     std::deque<T> all_;
     std::vector<T*> free_;
 };

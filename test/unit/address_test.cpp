@@ -7,6 +7,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <sys/un.h>
 #include <utility>
 
 using holdfast::errc;
@@ -88,6 +89,53 @@ BOOST_AUTO_TEST_CASE(a_unix_domain_socket_is_named_by_its_path) {
         BOOST_TEST(a.password().empty());
         BOOST_TEST(a.database() == 0U);
         BOOST_TEST(a.to_string() == "unix:/run/redis.sock");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_socket_path_fits_into_a_socket_address) {
+    // The system wants a NUL behind the path.
+    constexpr auto limit = sizeof(sockaddr_un::sun_path) - 1;
+    auto const longest = '/' + std::string(limit - 1, 's');
+    for (std::string_view const scheme : {"unix:", "unix://"}) {
+        BOOST_TEST(holdfast::address(std::string(scheme) + longest).socket_path() == longest);
+        auto const said = complaint(std::string(scheme) + longest + 's');
+        BOOST_TEST(contains(said, '"' + std::string(scheme) + longest + "s\""));
+        BOOST_TEST(contains(said, std::to_string(limit) + " bytes"));
+        BOOST_TEST(contains(said, std::to_string(limit + 1)));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_nul_byte_is_refused_and_does_not_end_the_message) {
+    using namespace std::string_view_literals;
+    BOOST_TEST(contains(complaint("local%00host"), "\"local%00host\": the host has a NUL byte"));
+    BOOST_TEST(contains(complaint("redis://u:p@%00:7000"), "NUL"));
+    BOOST_TEST(
+        contains(complaint("unix:/run/redis\0.sock"sv), "\"unix:/run/redis?.sock\": the path has a NUL"));
+    BOOST_TEST(contains(complaint("local\0host"sv), "\"local?host\": it is neither"));
+    BOOST_TEST(contains(complaint("localhost/\0"sv), "\"localhost/?\": "));
+    BOOST_TEST(!complaint("localhost/%00").empty());
+    BOOST_TEST(!complaint("localhost/1%00").empty());
+    // A password is bytes, whatever they are, and nothing of it is lost.
+    BOOST_TEST(holdfast::address("redis://:a%00b@localhost").password() == "a\0b"sv);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_encoded_is_decoded_once) {
+    BOOST_TEST(holdfast::address("loc%61l%48ost").host() == "localhost");
+    BOOST_TEST(holdfast::address("localhost/%33").database() == 3U);
+    BOOST_TEST(holdfast::address("redis://%2541:%2542@localhost").user() == "%41");
+    BOOST_TEST(holdfast::address("redis://%2541:%2542@localhost").password() == "%42");
+    BOOST_TEST(holdfast::address("redis://a:b%fF@localhost").password() == "b\xff");
+}
+
+BOOST_AUTO_TEST_CASE(empty_parts_are_told_from_absent_ones) {
+    for (std::string_view const text :
+         {"localhost:", "localhost:/2", "localhost?", "localhost#", "localhost//", "localhost///",
+          "localhost//2", "localhost/2//", "[]", "[]:7000", "[v7.x]", "[fe80::1%eth0]", "[fe80::1%25eth0]",
+          "[::1]x", "u:p@:7000"}) {
+        BOOST_TEST_CONTEXT(text) BOOST_TEST(!complaint(text).empty());
+    }
+    for (std::string_view const text : {"@localhost", ":@localhost", "localhost/"}) {
+        BOOST_TEST_CONTEXT(text) BOOST_TEST(holdfast::address(text).to_string() == "localhost:6379");
     }
 }
 

@@ -2,6 +2,8 @@
 // timer itself brings it; nothing sleeps.
 #include "runtime/deadline_queue.hpp"
 
+#include <boost/asio/error.hpp>
+#include <boost/asio/execution.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 
@@ -9,7 +11,11 @@
 #include <chrono>
 #include <functional>
 #include <list>
+#include <new>
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace asio = boost::asio;
@@ -36,11 +42,36 @@ struct note final : holdfast::runtime::timed {
     std::function<void()> then;
 };
 
+/// Throws as often as it is told, in the place of taking a function.
+struct losing_executor {
+    asio::io_context& of;
+    int& losses;
+
+    template <class Function>
+    void execute(Function&& f) const {
+        if (losses > 0) {
+            --losses;
+            throw std::bad_alloc();
+        }
+        of.get_executor().execute(std::forward<Function>(f));
+    }
+    asio::io_context& query(asio::execution::context_t) const noexcept { return of; }
+    static constexpr asio::execution::blocking_t query(asio::execution::blocking_t) noexcept {
+        return asio::execution::blocking.never;
+    }
+    losing_executor require(asio::execution::blocking_t::never_t) const noexcept { return *this; }
+    friend bool operator==(losing_executor const& a, losing_executor const& b) noexcept {
+        return &a.of == &b.of && &a.losses == &b.losses;
+    }
+    friend bool operator!=(losing_executor const& a, losing_executor const& b) noexcept { return !(a == b); }
+};
+
 struct fixture {
     fixture() {
         queue.call([this](boost::system::error_code ec) {
+            if (ec == asio::error::no_memory) return; // the context ends
             ec ? ++aborted : ++fired;
-            if (!ec) queue.run_due(lease_clock::now());
+            ec ? queue.woken_early() : queue.run_due(lease_clock::now());
         });
     }
     ~fixture() { queue.clear(); }
@@ -59,7 +90,7 @@ struct fixture {
     holdfast::runtime::deadline_queue queue{context.get_executor()};
     std::string log;
     note a{log, 'a'}, b{log, 'b'}, c{log, 'c'}, d{log, 'd'};
-    int fired = 0, aborted = 0;
+    int fired = 0, aborted = 0, losses = 0;
     lease_clock::time_point const now = lease_clock::now();
 };
 
@@ -280,6 +311,84 @@ BOOST_AUTO_TEST_CASE(nothing_comes_after_stop) {
     BOOST_TEST(fired == 0);
     BOOST_TEST(aborted == 1);
     BOOST_TEST(context.stopped());
+}
+
+BOOST_AUTO_TEST_CASE(what_one_throws_keeps_no_other_from_being_called) {
+    for (auto* n : {&b, &d}) {
+        n->then = [n] { throw std::runtime_error(std::string(1, n->name)); };
+    }
+    for (auto* n : {&a, &b, &c, &d}) queue.schedule(*n, now + 1h);
+    note later(log, 'e');
+    queue.schedule(later, lease_clock::now() + 5ms);
+    queue.schedule(later, now + 2h);
+    auto const first = [](std::runtime_error const& e) { return std::string_view(e.what()) == "b"; };
+    BOOST_CHECK_EXCEPTION(queue.run_due(now + 1h), std::runtime_error, first);
+    BOOST_TEST(log == "abcd");
+    // The timer goes on: for what was there, and for what comes.
+    queue.schedule(later, lease_clock::now() + 5ms);
+    BOOST_TEST(run_until_logged(5));
+    BOOST_TEST(log == "abcde");
+}
+
+BOOST_AUTO_TEST_CASE(the_timer_goes_on_after_one_has_thrown) {
+    a.then = [] { throw std::runtime_error("a"); };
+    auto const soon = lease_clock::now();
+    queue.schedule(a, soon + 5ms);
+    queue.schedule(b, soon + 10ms);
+    BOOST_CHECK_THROW(run_until_logged(1), std::runtime_error);
+    BOOST_TEST(run_until_logged(2));
+    BOOST_TEST(log == "ab");
+}
+
+// One wait at a time, however often the timer is armed: that is what its memory is reserved for.
+BOOST_AUTO_TEST_CASE(an_earlier_time_takes_the_place_of_the_wait) {
+    for (auto hours = 9; hours > 1; --hours) {
+        queue.schedule(a, now + std::chrono::hours(hours));
+        if (hours % 2 == 0) {
+            context.restart();
+            context.poll();
+        }
+    }
+    context.restart();
+    context.poll();
+    BOOST_TEST(fired == 0);
+    BOOST_TEST(aborted == 4); // one each time that the context ran
+    queue.schedule(a, lease_clock::now() + 5ms);
+    BOOST_TEST(run_until_logged(1));
+    BOOST_TEST(fired == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_that_the_executor_loses_is_mended) {
+    // Its functions are queued, and one is lost: as by an executor that had no memory to queue it.
+    asio::io_context other;
+    auto told = 0;
+    holdfast::runtime::deadline_queue losing(losing_executor{other, losses});
+    losing.call([&](boost::system::error_code ec) {
+        if (ec == asio::error::no_memory) {
+            ++told;
+        } else if (ec) {
+            losing.woken_early();
+        } else {
+            losing.run_due(lease_clock::now());
+        }
+    });
+    losses = 1;
+    losing.schedule(a, now - 1h);
+    auto const run = [&] {
+        other.restart();
+        other.run_for(1s); // ends as soon as nothing is armed
+    };
+    BOOST_CHECK_THROW(run(), std::bad_alloc);
+    run();
+    BOOST_TEST(told == 1);
+    BOOST_TEST(log == "");
+    losing.mend();
+    run();
+    BOOST_TEST(log == "a");
+    losing.mend(); // nothing to mend
+    run();
+    BOOST_TEST(log == "a");
+    BOOST_TEST(told == 1);
 }
 
 BOOST_AUTO_TEST_CASE(clear_lets_everybody_go) {

@@ -33,11 +33,11 @@ using holdfast::system_error;
 namespace {
 
 constexpr std::array every_code{
-    errc::contended,      errc::no_quorum,      errc::timeout,   errc::cancelled,   errc::expired,
-    errc::lease_lost,     errc::lease_released, errc::shut_down, errc::unreachable, errc::timed_out,
-    errc::access_denied,  errc::not_redis,      errc::read_only, errc::wrong_type,  errc::duplicate_instance,
-    errc::quarantined,    errc::invalid_fence,  errc::rejected,  errc::invalid_key, errc::invalid_options,
-    errc::invalid_address};
+    errc::contended,       errc::no_quorum,      errc::timeout,   errc::cancelled,   errc::expired,
+    errc::lease_lost,      errc::lease_released, errc::shut_down, errc::unreachable, errc::timed_out,
+    errc::access_denied,   errc::not_redis,      errc::read_only, errc::wrong_type,  errc::duplicate_instance,
+    errc::quarantined,     errc::invalid_fence,  errc::rejected,  errc::invalid_key, errc::invalid_options,
+    errc::invalid_address, errc::out_of_memory};
 constexpr std::array every_condition{condition::unavailable, condition::not_held,
                                      condition::invalid_argument};
 
@@ -92,9 +92,9 @@ BOOST_AUTO_TEST_CASE(every_code_has_a_message_of_its_own) {
         BOOST_TEST(messages.insert(code.message()).second);
     }
     // There is none beyond the last.
-    BOOST_TEST(every_code.size() == static_cast<std::size_t>(errc::invalid_address));
+    BOOST_TEST(every_code.size() == static_cast<std::size_t>(errc::out_of_memory));
     BOOST_TEST(holdfast::error_category().message(0) == "unknown holdfast error 0");
-    BOOST_TEST(holdfast::error_category().message(22) == "unknown holdfast error 22");
+    BOOST_TEST(holdfast::error_category().message(23) == "unknown holdfast error 23");
     BOOST_TEST(std::string(holdfast::error_category().name()) == "holdfast");
 }
 
@@ -144,6 +144,7 @@ BOOST_AUTO_TEST_CASE(generic_conditions_understand_our_codes) {
     BOOST_TEST((make_error_code(errc::contended) == generic::device_or_resource_busy));
     BOOST_TEST((make_error_code(errc::timeout) == generic::timed_out));
     BOOST_TEST((make_error_code(errc::cancelled) == generic::operation_canceled));
+    BOOST_TEST((make_error_code(errc::out_of_memory) == generic::not_enough_memory));
     for (auto const e : {errc::invalid_key, errc::invalid_options, errc::invalid_address}) {
         BOOST_TEST((make_error_code(e) == generic::invalid_argument));
     }
@@ -153,6 +154,7 @@ BOOST_AUTO_TEST_CASE(generic_conditions_understand_our_codes) {
         BOOST_TEST((code == generic::timed_out) == (e == errc::timeout));
         BOOST_TEST((code == generic::operation_canceled) == (e == errc::cancelled));
         BOOST_TEST((code == generic::device_or_resource_busy) == (e == errc::contended));
+        BOOST_TEST((code == generic::not_enough_memory) == (e == errc::out_of_memory));
     }
 }
 

@@ -5,6 +5,7 @@
 #define HOLDFAST_DETAIL_INITIATE_HPP
 
 #include <holdfast/detail/completion.hpp>
+#include <holdfast/detail/configuration.hpp>
 #include <holdfast/detail/lease_core.hpp>
 #include <holdfast/detail/lock_state.hpp>
 
@@ -38,11 +39,11 @@ struct wait_limit {
     std::chrono::nanoseconds time{0};
 };
 
-void async_acquire(lock_state_ptr, wait_limit, acquire_handler);
-void async_release(lease_ref, share_ref, release_handler);
-void async_extend(lease_ref, error_handler);
-void async_lost(lease_ref, std::chrono::nanoseconds ahead, error_handler);
-void async_shutdown(std::shared_ptr<runtime::engine>, error_handler);
+void async_acquire(lock_state_ptr, wait_limit, acquire_handler, configuration = {});
+void async_release(lease_ref, share_ref, release_handler, configuration = {});
+void async_extend(lease_ref, error_handler, configuration = {});
+void async_lost(lease_ref, std::chrono::nanoseconds ahead, error_handler, configuration = {});
+void async_shutdown(std::shared_ptr<runtime::engine>, error_handler, configuration = {});
 
 template <class... Args, class Handler>
 auto defer_to_own_executor(Handler&& handler, asio::any_io_executor const& fallback) {

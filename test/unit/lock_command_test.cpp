@@ -1,5 +1,6 @@
-// The bytes of each command, in each dialect.
-#include "redis/encoder.hpp"
+// The bytes of each command, in each dialect, and what the replies to it mean.
+#include "redis/lock_command.hpp"
+#include "redis/scripts.hpp"
 #include "redis/token.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -25,11 +26,6 @@ constexpr std::array every_command{command::acquire, command::extend,  command::
                                    command::contend, command::inspect, command::raise};
 static_assert(every_dialect.size() == dialects);
 
-/// The replies that the link has entries for.
-std::size_t replies(command c) {
-    return c == command::inspect ? 3 : c == command::contend ? 2 : 1;
-}
-
 /// A command as it is to be on the wire.
 std::string resp(std::vector<std::string> const& words) {
     auto text = '*' + std::to_string(words.size()) + "\r\n";
@@ -51,8 +47,8 @@ std::string sha1(std::string_view text) {
 }
 
 std::string encoded(command c, dialect d, subject const& s, bool whole_script = false) {
-    boost::redis::request r;
-    encode(r, c, d, s, whole_script);
+    codec::request r;
+    encode(r, c, {.dialect = d, .whole_script = whole_script}, s);
     return std::string(r.payload());
 }
 
@@ -76,7 +72,7 @@ std::string fence_key(std::string_view of) {
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(encoder)
+BOOST_AUTO_TEST_SUITE(lock_command)
 
 BOOST_AUTO_TEST_CASE(acquire_and_heal_create_the_key_only_if_it_is_not_there) {
     for (auto const d : every_dialect) {
@@ -137,8 +133,8 @@ BOOST_AUTO_TEST_CASE(inspect_asks_for_the_time_to_live_the_type_and_no_more_than
 
 BOOST_AUTO_TEST_CASE(a_contender_tries_and_then_reads_what_is_left) {
     for (auto const tracked : {false, true}) {
-        boost::redis::request r;
-        encode_contend(r, seat, tracked);
+        codec::request r;
+        encode(r, command::contend, {.tracked = tracked}, seat);
         // CACHING is about the next command alone, which must be the one that reads.
         BOOST_TEST(r.payload() == resp({"SET", key, own_token, "NX", "PX", "10000"}) +
                                       (tracked ? resp({"CLIENT", "CACHING", "YES"}) : std::string()) +
@@ -179,9 +175,9 @@ BOOST_AUTO_TEST_CASE(the_ttl_is_in_milliseconds) {
 }
 
 BOOST_AUTO_TEST_CASE(commands_are_appended_to_what_is_there) {
-    boost::redis::request r;
-    encode(r, command::acquire, dialect::scripts, seat);
-    encode(r, command::release, dialect::delifeq, seat);
+    codec::request r;
+    encode(r, command::acquire, {}, seat);
+    encode(r, command::release, {.dialect = dialect::delifeq}, seat);
     BOOST_TEST(r.payload() ==
                resp({"SET", key, own_token, "NX", "PX", "10000"}) + resp({"DELIFEQ", key, own_token}));
 }
@@ -189,9 +185,9 @@ BOOST_AUTO_TEST_CASE(commands_are_appended_to_what_is_there) {
 BOOST_AUTO_TEST_CASE(each_command_brings_as_many_replies_as_are_waited_for) {
     for (auto const c : every_command) {
         for (auto const d : every_dialect) {
-            boost::redis::request r;
-            encode(r, c, d, seat);
-            BOOST_TEST(r.get_expected_responses() == replies(c));
+            codec::request r;
+            encode(r, c, {.dialect = d}, seat);
+            BOOST_TEST(r.get_expected_responses() == replies_to(c, false));
         }
     }
 }
@@ -202,13 +198,11 @@ BOOST_AUTO_TEST_CASE(a_command_is_encoded_once_for_each_dialect) {
         e.start(c, seat);
         BOOST_TEST((e.what() == c));
         for (auto const d : every_dialect) {
-            auto const* const first = &e.in(d);
-            auto const* const bytes = first->payload().data();
-            BOOST_TEST(first->payload() == encoded(c, d, seat));
-            BOOST_TEST(&e.in(d) == first);
-            BOOST_TEST(static_cast<void const*>(e.in(d).payload().data()) == static_cast<void const*>(bytes));
-            BOOST_TEST(e.in(d).payload() == encoded(c, d, seat));
-            BOOST_TEST(e.in(d).get_expected_responses() == replies(c));
+            auto const* const bytes = e.in({.dialect = d}).data();
+            BOOST_TEST(e.in({.dialect = d}) == encoded(c, d, seat));
+            BOOST_TEST(static_cast<void const*>(e.in({.dialect = d}).data()) ==
+                       static_cast<void const*>(bytes));
+            BOOST_TEST(e.in({.dialect = d}) == encoded(c, d, seat));
         }
     }
 }
@@ -218,26 +212,22 @@ BOOST_AUTO_TEST_CASE(an_encoder_forgets_the_command_before) {
     subject const other{.key = "another", .token = "t", .ttl = 20ms};
     for (auto const d : every_dialect) {
         e.start(command::release, seat);
-        BOOST_TEST(e.in(d).payload() == encoded(command::release, d, seat));
+        BOOST_TEST(e.in({.dialect = d}) == encoded(command::release, d, seat));
         e.start(command::release, other);
-        BOOST_TEST(e.in(d).payload() == encoded(command::release, d, other));
+        BOOST_TEST(e.in({.dialect = d}) == encoded(command::release, d, other));
         e.start(command::acquire, other);
-        BOOST_TEST(e.in(d).payload() == encoded(command::acquire, d, other));
-        BOOST_TEST(e.in(d).get_expected_responses() == 1U);
+        BOOST_TEST(e.in({.dialect = d}) == encoded(command::acquire, d, other));
     }
 }
 
-BOOST_AUTO_TEST_CASE(one_encoding_serves_the_batches_of_many_instances) {
+BOOST_AUTO_TEST_CASE(a_contender_that_is_tracked_and_one_that_is_not_are_encoded_apart) {
     holdfast::redis::encoder e;
-    e.start(command::inspect, seat);
-    boost::redis::request a;
-    boost::redis::request b;
-    a.append(e.in(dialect::delex));
-    b.append(e.in(dialect::delex));
-    b.append(e.in(dialect::delex));
-    BOOST_TEST(a.payload() == encoded(command::inspect, dialect::delex, seat));
-    BOOST_TEST(b.payload() == std::string(a.payload()) + std::string(a.payload()));
-    BOOST_TEST(b.get_expected_responses() == 6U);
+    e.start(command::contend, seat);
+    auto const plain = std::string(e.in({}));
+    auto const tracked = std::string(e.in({.tracked = true}));
+    BOOST_TEST(plain != tracked);
+    BOOST_TEST(e.in({}) == plain);
+    BOOST_TEST(e.in({.tracked = true}) == tracked);
 }
 
 //
@@ -260,13 +250,13 @@ BOOST_AUTO_TEST_CASE(a_fenced_acquire_and_heal_are_one_script_on_the_key_and_its
 BOOST_AUTO_TEST_CASE(a_fenced_contender_runs_the_script_and_then_reads_what_is_left) {
     for (auto const whole : {false, true}) {
         for (auto const tracked : {false, true}) {
-            boost::redis::request r;
-            encode_contend(r, numbered, tracked, whole);
+            codec::request r;
+            encode(r, command::contend, {.tracked = tracked, .whole_script = whole}, numbered);
             // CACHING is about the next command alone, and a script's reads count as well.
             BOOST_TEST(r.payload() == encoded(command::acquire, dialect::scripts, numbered, whole) +
                                           (tracked ? resp({"CLIENT", "CACHING", "YES"}) : std::string()) +
                                           resp({"PTTL", key}));
-            BOOST_TEST(r.get_expected_responses() == (tracked ? 3U : 2U));
+            BOOST_TEST(r.get_expected_responses() == replies_to(command::contend, tracked));
         }
     }
 }

@@ -1,0 +1,2 @@
+// Boost.Redis itself, for the examples.
+#include <boost/redis/src.hpp>

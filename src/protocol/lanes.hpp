@@ -1,0 +1,130 @@
+// The order in which commands leave that one batch cannot take: first what keeps a lease alive, then what makes a
+// lease, then what ends one.
+//
+// Commands on one key keep the order in which they came: no release overtakes its SET, no acquire the release before
+// it. So a command on a key that has one waiting joins that one's lane.
+#ifndef HOLDFAST_PROTOCOL_LANES_HPP
+#define HOLDFAST_PROTOCOL_LANES_HPP
+
+#include "protocol/messages.hpp"
+
+#include <boost/unordered/unordered_flat_map.hpp>
+
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace holdfast::protocol {
+
+enum class lane : std::uint8_t {
+    keep,  ///< extensions, and what else belongs to a lease that is held
+    take,  ///< acquires
+    leave, ///< releases
+};
+
+constexpr lane lane_of(command c) {
+    switch (c) {
+    case command::extend:
+    case command::heal:
+    case command::raise:
+        return lane::keep;
+    case command::acquire:
+    case command::contend:
+    case command::inspect:
+        return lane::take;
+    case command::release:
+        break;
+    }
+    return lane::leave;
+}
+
+/// What waits, in three queues. Keys are known by a hash: two that share one share a lane, which harms nobody.
+template <class Item>
+class lanes {
+public:
+    bool empty() const { return size_ == 0; }
+    std::size_t size() const { return size_; }
+
+    /// Strong guarantee: if it throws, nothing has changed.
+    void push(lane wanted, std::size_t key_hash, Item item) {
+        auto const [at, fresh] = keys_.try_emplace(key_hash, place{wanted, 0});
+        try {
+            queue_of(at->second.where).items.push_back({std::move(item), key_hash});
+        } catch (...) {
+            if (fresh) keys_.erase(at);
+            throw;
+        }
+        ++at->second.waiting;
+        ++size_;
+    }
+
+    /// The next that is to leave. Not for empty lanes.
+    Item pop() noexcept {
+        auto& q = queue_of(next());
+        auto [item, key_hash] = std::move(q.items[q.first]);
+        q.drop_first();
+        --size_;
+        auto const at = keys_.find(key_hash);
+        assert(at != keys_.end() && at->second.waiting > 0);
+        if (--at->second.waiting == 0) keys_.erase(at);
+        if (size_ == 0) shrink();
+        return std::move(item);
+    }
+
+private:
+    struct waiting_item {
+        Item item;
+        std::size_t key_hash;
+    };
+    struct queue {
+        bool empty() const { return first == items.size(); }
+        void drop_first() noexcept {
+            ++first;
+            if (first < items.size() - first) return;
+            // Half of it has left: each item is moved once, or twice, in its time here.
+            items.erase(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(first));
+            first = 0;
+        }
+        std::vector<waiting_item> items;
+        std::size_t first = 0;
+    };
+    struct place {
+        lane where;
+        std::size_t waiting;
+    };
+
+    queue& queue_of(lane l) { return queues_[static_cast<std::size_t>(l)]; }
+
+    /// The first lane that is not empty, but for each fourth turn: that is the last lane's and the middle one's in
+    /// turn, so that neither starves.
+    lane next() {
+        static constexpr unsigned cycle = 8;
+        turn_ = (turn_ + 1) % cycle;
+        if (turn_ == 0 && !queue_of(lane::leave).empty()) return lane::leave;
+        if (turn_ == cycle / 2 && !queue_of(lane::take).empty()) return lane::take;
+        return !queue_of(lane::keep).empty()   ? lane::keep
+               : !queue_of(lane::take).empty() ? lane::take
+                                               : lane::leave;
+    }
+
+    /// What a burst needed is not kept.
+    void shrink() noexcept {
+        static constexpr std::size_t kept = 1024;
+        for (auto& q : queues_) {
+            if (q.items.capacity() > kept) q.items = {};
+        }
+        if (keys_.bucket_count() > kept) keys_ = {};
+    }
+
+    std::array<queue, 3> queues_;
+    boost::unordered_flat_map<std::size_t, place> keys_;
+    std::size_t size_ = 0;
+    unsigned turn_ = 0;
+};
+
+} // namespace holdfast::protocol
+
+#endif

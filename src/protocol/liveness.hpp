@@ -1,0 +1,193 @@
+// Whether an instance can be counted on: what it owes an answer to, for how long it has been silent, and what
+// follows from that.
+//
+//                 probed                    answered
+//    connecting ----------> up <---------------------------- suspect
+//        |                  |  overdue, and still so when        |
+//        |                  |  what had come was read            | overdue for 4 limits
+//        | lost             +----------------------------------->|
+//        |                  | lost                               | lost, or given up
+//        +----------------> down <-------------------------------+
+//
+//    down --> up when a later connection is probed. A connection that does not answer its probe is given up.
+//
+// A quarantine is no state of this machine: it says whether grants count, and an instance in quarantine answers.
+#ifndef HOLDFAST_PROTOCOL_LIVENESS_HPP
+#define HOLDFAST_PROTOCOL_LIVENESS_HPP
+
+#include "protocol/time.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+namespace holdfast::protocol {
+
+class liveness {
+public:
+    enum class state : std::uint8_t {
+        connecting, ///< the first connection is being made: commands wait for it
+        up,
+        suspect, ///< connected, but an answer is overdue: it is done without
+        down,
+    };
+    enum class action : std::uint8_t {
+        none,
+        ask,          ///< nothing was sent for a while: ask for something, to see that it lives
+        fail_waiting, ///< what waits for the first connection has waited long enough
+        suspect,      ///< it has become suspect: what waits for its answers is answered without
+        give_up,      ///< its connection is to be closed
+    };
+
+    /// `limit`: how long an instance may take to answer.
+    explicit liveness(duration limit)
+        : limit_(limit) {}
+
+    state now_in() const { return state_; }
+    /// Whether it can be asked.
+    bool available() const { return state_ == state::up || state_ == state::connecting; }
+    bool is_probed() const { return probed_; }
+    /// How long the connection has been up: zero unless it was probed.
+    duration up_for(time_point now) const { return probed_ ? now - up_since_ : duration::zero(); }
+
+    // The connection
+
+    /// A probe was sent.
+    void probing(time_point now) {
+        waits_ = true;
+        since_ = front_since_ = now;
+    }
+    /// It was answered as by a server that can vote.
+    void probed(time_point now) {
+        probed_ = true;
+        up_since_ = now;
+        state_ = state::up;
+    }
+    /// The connection has ended, or could not be made.
+    void lost() {
+        state_ = state::down;
+        probed_ = waits_ = progress_ = second_look_ = false;
+    }
+
+    // What is under way
+
+    /// A batch was sent.
+    void sent(time_point now) {
+        quiet_ = false;
+        if (std::exchange(waits_, true)) return;
+        since_ = front_since_ = now;
+        progress_ = false;
+    }
+    /// A reply has come. True: a suspect has come back.
+    bool answered(time_point now) {
+        progress_ = true;
+        if (state_ != state::suspect || now - front_since_ >= slow_limit()) return false;
+        state_ = state::up;
+        return true;
+    }
+    /// The first batch has been answered; `more`: another is under way. True: a suspect has come back.
+    bool finished(time_point now, bool more) {
+        waits_ = more;
+        since_ = front_since_ = now;
+        progress_ = false;
+        return std::exchange(state_, state_ == state::suspect ? state::up : state_) == state::suspect;
+    }
+    /// Commands wait for the first connection, since then.
+    void queued(time_point now) {
+        if (!std::exchange(queued_, true)) queued_since_ = now;
+    }
+    void none_queued() { queued_ = false; }
+
+    // The watch
+
+    /// When to look.
+    time_point next_look() const { return next_look_; }
+
+    /// To be called at next_look() or later.
+    action look(time_point now) {
+        auto const late = now - next_look_;
+        next_look_ = now + look_interval;
+        if (state_ == state::connecting && queued_) {
+            if (now - queued_since_ >= limit_) {
+                queued_ = false;
+                if (waits_) look_at(since_ + limit_);
+                return action::fail_waiting;
+            }
+            look_at(queued_since_ + limit_);
+        }
+        if (!waits_) return look_at_idle();
+        if (std::exchange(progress_, false)) since_ = std::max(since_, now);
+        auto const missing = overdue(now);
+        if (missing < limit_) {
+            second_look_ = false;
+            look_at(now + limit_ - missing);
+            return action::none;
+        }
+        if (!std::exchange(second_look_, true)) {
+            next_look_ = now + grace(late);
+            return action::none;
+        }
+        second_look_ = false;
+        if (!probed_ || missing >= limit_ * limits_until_given_up) return action::give_up;
+        look_at(now + limit_ * limits_until_given_up - missing);
+        // A suspect that goes on being so is looked at again when it is to be given up.
+        return std::exchange(state_, state::suspect) == state::up ? action::suspect : action::none;
+    }
+
+    /// Whether the next look has to come earlier than it was to, because of what is under way.
+    bool needs_earlier_look() {
+        auto const before = next_look_;
+        if (waits_ && !second_look_) look_at(since_ + limit_);
+        if (queued_ && state_ == state::connecting) look_at(queued_since_ + limit_);
+        return next_look_ != before;
+    }
+    /// Looks as early as that.
+    void look_by(time_point when) {
+        if (!second_look_) look_at(when);
+    }
+    void start(time_point now) { next_look_ = now + std::min(limit_, look_interval); }
+
+private:
+    // A suspect gets this many limits to come back before its connection is given up.
+    static constexpr int limits_until_given_up = 4;
+    // A look that finds nothing sent since the last one asks for something.
+    static constexpr duration look_interval = std::chrono::milliseconds(1'250);
+    // Before an answer is called overdue, what has come meanwhile is read.
+    static constexpr duration reading_time = std::chrono::milliseconds(1);
+
+    void look_at(time_point when) { next_look_ = std::min(next_look_, when); }
+
+    action look_at_idle() {
+        second_look_ = false;
+        return probed_ && std::exchange(quiet_, true) ? action::ask : action::none;
+    }
+
+    /// Batches are bounded, so one that takes twice as long as silence is allowed to last is not slow but trickles.
+    duration slow_limit() const { return 2 * limit_; }
+    /// For how long it has been silent, or has trickled beyond the first limit.
+    duration overdue(time_point now) const { return std::max(now - since_, now - front_since_ - limit_); }
+
+    /// For how long what seems overdue is waited for after all. A look that comes late comes from a process that was
+    /// stopped, or a thread that was busy: then the question itself may have left only now.
+    duration grace(duration late) const {
+        if (late <= reading_time) return reading_time;
+        return std::clamp<duration>(late, limit_ / 8 + reading_time, limit_ + reading_time);
+    }
+
+    duration limit_;
+    state state_ = state::connecting;
+    bool probed_ = false;
+    bool waits_ = false;       ///< an answer is to come
+    bool progress_ = false;    ///< replies came since the last look
+    bool quiet_ = false;       ///< nothing was sent since the last look
+    bool second_look_ = false; ///< something may be overdue
+    bool queued_ = false;
+    time_point since_{};       ///< the silence
+    time_point front_since_{}; ///< the first batch is the first
+    time_point queued_since_{}, up_since_{}, next_look_{};
+};
+
+} // namespace holdfast::protocol
+
+#endif

@@ -1,0 +1,369 @@
+#include "redis/instance_connection.hpp"
+
+#include <boost/hash2/fnv1a.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace holdfast::redis {
+
+namespace {
+
+constexpr std::chrono::seconds clock_interval{1};
+
+instance_state state_of(protocol::liveness const& l) {
+    switch (l.now_in()) {
+    case protocol::liveness::state::connecting:
+        return instance_state::connecting;
+    case protocol::liveness::state::up:
+        return instance_state::up;
+    case protocol::liveness::state::suspect:
+        return instance_state::suspect;
+    case protocol::liveness::state::down:
+        break;
+    }
+    return instance_state::down;
+}
+
+} // namespace
+
+instance_connection::instance_connection(asio::any_io_executor executor, unsigned number,
+                                         connection_options options, instance_owner& owner,
+                                         location::stream_factory factory)
+    : executor_(executor)
+    , options_(std::move(options))
+    , owner_(owner)
+    , number_(number)
+    , location_(executor, options_.address, std::move(factory))
+    , kept_(options_.max_kept_releases)
+    , live_(options_.instance_timeout)
+    , policy_(options_.reconnect_delay)
+    , guard_(options_.on_restart, options_.max_ttl)
+    , reconnect_timer_(executor)
+    , watch_timer_(executor)
+    , status_(options_.address.to_string()) {}
+
+instance_connection::~instance_connection() {
+    abandon();
+}
+
+void instance_connection::start() {
+    live_.start(owner_.time());
+    connect();
+    arm_watch();
+}
+
+void instance_connection::stop() {
+    if (std::exchange(stopped_, true)) return;
+    reconnect_timer_.cancel();
+    watch_timer_.cancel();
+    end_session(errc::shut_down, "the client was shut down");
+    kept_.clear();
+}
+
+void instance_connection::abandon() noexcept {
+    stopped_ = true;
+    if (auto const s = std::exchange(session_, nullptr)) s->close();
+    pipeline_.clear();
+    kept_.clear();
+}
+
+//
+// Session
+//
+
+void instance_connection::connect() noexcept {
+    if (stopped_ || session_) return;
+    try {
+        auto s = std::make_shared<session>(executor_, location_, options_.connect_timeout, owner_,
+                                           static_cast<session_user&>(*this));
+        session_ = std::move(s);
+        session_->start();
+    } catch (...) {
+        if (session_) end_session(errc::out_of_memory, {});
+        connect_later();
+    }
+}
+
+void instance_connection::on_connected() {
+    refused_ = {};
+    wording_ = {};
+    pipeline_.restart();
+    auto questions = probe_.questions(options_.address, options_.name, options_.watch_clocks);
+    time_asked_ = owner_.time();
+    asking_time_ = options_.watch_clocks;
+    live_.probing(owner_.time());
+    session_->write(pipeline_.send_first(std::move(questions)));
+    if (live_.needs_earlier_look()) arm_watch();
+}
+
+void instance_connection::on_session_end(errc why, std::string message) {
+    end_session(why, message);
+    connect_later();
+}
+
+void instance_connection::end_session(errc why, std::string_view message) {
+    if (!session_) return;
+    auto const ended = std::exchange(session_, nullptr);
+    ended->close();
+    auto const now = owner_.time();
+    policy_.ended(live_.up_for(now));
+    if (connected()) kept_.session_ended(now);
+    live_.lost();
+    live_.none_queued();
+    asking_time_ = false;
+    tell_state(why, message);
+    // What was sent may have been carried out.
+    pipeline_.take_sent([&](pending_command c) {
+        auto const releases = c.owner && c.what == protocol::command::release;
+        auto const who = c.owner;
+        fail(std::move(c), protocol::verdict::unknown, why);
+        if (releases) keep(who);
+    });
+    fail_unsent(why);
+}
+
+void instance_connection::connect_later() noexcept {
+    if (stopped_) return;
+    try {
+        kept_.drop_expired(owner_.time());
+        status_.set_kept_releases(kept_.size());
+        reconnect_timer_.expires_after(policy_.next(owner_.random_bits()));
+        reconnect_timer_.async_wait([weak = weak_from_this()](error_code ec) {
+            auto const self = weak.lock();
+            if (!ec && self) in_turn(self->owner_, [&] { self->connect(); });
+        });
+        needs_reconnect_ = false;
+    } catch (...) {
+        needs_reconnect_ = true;
+    }
+}
+
+void instance_connection::on_probed() {
+    auto const& info = *probe_.info();
+    if (!owner_.is_new_server(number_, info.run_id)) {
+        return refuse(errc::duplicate_instance, "another configured address leads to the same server");
+    }
+    run_id_ = info.run_id;
+    boost::hash2::fnv1a_64 hash;
+    hash.update(run_id_.data(), run_id_.size());
+    identity_ = hash.result();
+    wording_ = {.dialect = info.speaks(), .tracked = probe_.tracking()};
+    status_.count_connection(info.product + ' ' + info.version);
+    auto const now = owner_.time();
+    if (guard_.connected(identity_, probe_.durable(), info.uptime, now)) on_quarantine();
+    live_.probed(now);
+    live_.none_queued();
+    tell_state(errc{}, {});
+    kept_.drop_expired(now);
+    send_kept();
+    owner_.on_available(number_);
+}
+
+void instance_connection::came_back() {
+    tell_state(errc{}, {});
+    // All of them: what the instance is late with may be the very keys that they are about.
+    send_kept();
+    owner_.on_available(number_);
+}
+
+void instance_connection::tell_state(errc why, std::string_view message) noexcept {
+    reason_ = why;
+    try {
+        reason_message_ = presentable(message, options_.address.password());
+    } catch (...) {
+        reason_message_.clear();
+    }
+    try {
+        status_.set_state(state_of(live_), why, reason_message_);
+    } catch (...) { // without a message, for want of memory
+        status_.set_state(state_of(live_), why, {});
+    }
+    owner_.on_change();
+    if (live_.now_in() != protocol::liveness::state::up) owner_.on_unavailable(number_);
+}
+
+//
+// Commands
+//
+
+void instance_connection::submit(encoder& encoded, exchange_ptr const& who, std::uint32_t round) {
+    auto const what = encoded.what();
+    if (!available()) {
+        if (what == protocol::command::release) keep(who);
+        return;
+    }
+    auto const now = owner_.time();
+    // Before it, so that the time is known before its answer counts.
+    if (options_.watch_clocks && connected() && !asking_time_ && pipeline_.empty() &&
+        now - time_asked_ >= clock_interval) {
+        ask_time();
+    }
+    auto w = wording_;
+    w.tracked = w.tracked && what == protocol::command::contend;
+    pipeline_.add(encoded,
+                  {.owner = who,
+                   .round = round,
+                   .what = what,
+                   .replies = replies_to(what, w.tracked),
+                   .fenced = encoded.fenced(),
+                   .tracked = w.tracked},
+                  w);
+    if (!connected()) live_.queued(now);
+}
+
+// Its own question and not one with each batch: a second is short beside a lease.
+void instance_connection::ask_time() {
+    pipeline_.add({.why = pending_command::purpose::time}, "TIME");
+    // Before it is sent, so that the interval in which the server read its clock is not taken too small.
+    time_asked_ = owner_.time();
+    asking_time_ = true;
+}
+
+bool instance_connection::flush() noexcept {
+    if (stopped_) return true;
+    if (needs_reconnect_) connect_later();
+    auto complete = true;
+    try {
+        while (live_.now_in() == protocol::liveness::state::up && pipeline_.has_room() &&
+               !pipeline_.empty()) {
+            auto& b = pipeline_.send(wording_);
+            live_.sent(owner_.time());
+            counts_.commands.fetch_add(b.commands.size(), std::memory_order_relaxed);
+            counts_.batches.fetch_add(1, std::memory_order_relaxed);
+            session_->write(b);
+        }
+    } catch (...) {
+        complete = false;
+    }
+    if (live_.needs_earlier_look() || needs_watch_) arm_watch();
+    return complete;
+}
+
+void instance_connection::keep(exchange_ptr who) {
+    if (stopped_) return;
+    if (!kept_.keep(std::move(who), owner_.time())) {
+        counts_.releases_dropped.fetch_add(1, std::memory_order_relaxed);
+    }
+    status_.set_kept_releases(kept_.size());
+}
+
+void instance_connection::send_kept() {
+    kept_.take([&](exchange_ptr who) {
+        // Its round was answered when it was kept.
+        pipeline_.add_late({.owner = std::move(who), .what = protocol::command::release, .answered = true});
+    });
+    status_.set_kept_releases(0);
+}
+
+// Answers in the place of the instance, once.
+void instance_connection::fail(pending_command c, protocol::verdict v, errc why) {
+    if (!c.owner || c.answered) return;
+    c.owner->on_answer(number_, c.what, c.round, {.verdict = v, .why = why, .message = reason_message_});
+}
+
+void instance_connection::fail_unsent(errc why) {
+    pipeline_.take_unsent([&](pending_command c) {
+        if (c.why == pending_command::purpose::time) asking_time_ = false;
+        auto const who = c.owner;
+        auto const releases = who && c.what == protocol::command::release;
+        fail(std::move(c), protocol::verdict::unsent, why);
+        if (releases) keep(who);
+    });
+}
+
+//
+// Watch
+//
+
+void instance_connection::arm_watch() noexcept {
+    if (stopped_) return;
+    try {
+        watch_timer_.expires_after(
+            std::max(live_.next_look() - owner_.time(), lease_clock::duration::zero()));
+        watch_timer_.async_wait([weak = weak_from_this()](error_code ec) {
+            auto const self = weak.lock();
+            if (!ec && self && !self->stopped_) in_turn(self->owner_, [&] { self->on_watch(); });
+        });
+        needs_watch_ = false;
+    } catch (...) {
+        needs_watch_ = true;
+    }
+}
+
+void instance_connection::on_watch() {
+    using action = protocol::liveness::action;
+    auto const now = owner_.time();
+    if (guard_.ends(now)) {
+        status_.set_quarantine({}, {});
+        if (connected() && available()) owner_.on_available(number_);
+    }
+    switch (live_.look(now)) {
+    case action::none:
+        break;
+    case action::ask:
+        if (!options_.watch_clocks) {
+            pipeline_.add({.why = pending_command::purpose::ping}, "PING");
+        } else if (!asking_time_) {
+            ask_time(); // as good as a ping
+        }
+        break;
+    case action::fail_waiting:
+        reason_message_ = "not connected yet";
+        fail_unsent(errc::timed_out);
+        owner_.on_change();
+        break;
+    case action::suspect:
+        tell_state(errc::timed_out, "an answer is overdue");
+        fail_sent_to_suspect();
+        fail_unsent(errc::timed_out);
+        break;
+    case action::give_up:
+        on_session_end(errc::timed_out, connected() ? "no answer for so long that the connection was given up"
+                                                    : "connected, but the probe was not answered in time");
+        break;
+    }
+    if (quarantined()) live_.look_by(guard_.until() + lease_clock::duration(1));
+    arm_watch();
+}
+
+// The replies may still come, so the commands stay; the releases among them have been sent, and will be carried out
+// in their order.
+void instance_connection::fail_sent_to_suspect() {
+    pipeline_.visit_sent([&](pending_command& c) {
+        if (!c.owner) return;
+        auto copy = c;
+        c.answered = true;
+        if (c.what != protocol::command::release) c.owner.reset();
+        fail(std::move(copy), protocol::verdict::unknown, errc::timed_out);
+    });
+}
+
+//
+// Status
+//
+
+errc instance_connection::reason() const {
+    return reason_ == errc{} && quarantined() ? errc::quarantined : reason_;
+}
+
+std::string instance_connection::reason_message() const {
+    return reason_ == errc{} && quarantined() ? guard_.reason() : reason_message_;
+}
+
+bool instance_connection::settled() const {
+    return !available() || (pipeline_.empty() && (pipeline_.idle() || !connected()));
+}
+
+instance_status instance_connection::status() const {
+    return status_.status();
+}
+
+void instance_connection::on_quarantine() {
+    status_.set_quarantine(guard_.until(), guard_.reason());
+    if (connected()) owner_.on_unavailable(number_);
+    live_.look_by(guard_.until() + lease_clock::duration(1));
+    arm_watch();
+}
+
+} // namespace holdfast::redis

@@ -1,0 +1,156 @@
+// A server as an instance: a session that is made, probed, watched and made again, and a pipeline on it.
+//
+// The instance is
+//   connecting  until its first connection is made or has failed: commands wait for it;
+//   up          after its probe was answered as by a server that can vote;
+//   suspect     when an answer is overdue: what waits for it is answered without it, until it answers again;
+//   down        when there is no connection.
+// protocol/liveness.hpp decides that, and vote_guard.hpp whether its grants count. Releases are kept until they can be
+// sent or their key has expired.
+#ifndef HOLDFAST_REDIS_INSTANCE_CONNECTION_HPP
+#define HOLDFAST_REDIS_INSTANCE_CONNECTION_HPP
+
+#include <holdfast/address.hpp>
+#include <holdfast/options.hpp>
+
+#include "protocol/liveness.hpp"
+#include "protocol/reconnect.hpp"
+#include "redis/instance.hpp"
+#include "redis/pending_releases.hpp"
+#include "redis/pipeline.hpp"
+#include "redis/probe.hpp"
+#include "redis/session.hpp"
+#include "redis/status_board.hpp"
+#include "redis/vote_guard.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace holdfast::redis {
+
+struct connection_options {
+    holdfast::address address;
+    std::chrono::milliseconds instance_timeout, connect_timeout, reconnect_delay;
+    std::chrono::milliseconds max_ttl;
+    restart_guard on_restart;
+    bool watch_clocks;
+    std::size_t max_kept_releases;
+    std::string name;
+};
+
+class instance_connection final : public instance,
+                                  public std::enable_shared_from_this<instance_connection>,
+                                  private session_user {
+public:
+    instance_connection(asio::any_io_executor, unsigned number, connection_options, instance_owner&,
+                        location::stream_factory = make_plain_stream);
+    ~instance_connection() override;
+
+    void start() override;
+    void stop() override;
+    void abandon() noexcept override;
+
+    void submit(encoder&, exchange_ptr const&, std::uint32_t round) override;
+    [[nodiscard]] bool flush() noexcept override;
+
+    bool available() const override { return live_.available(); }
+    bool may_grant() const override { return available() && !quarantined(); }
+    bool connected() const override { return live_.is_probed(); }
+    errc reason() const override;
+    std::string reason_message() const override;
+    bool settled() const override;
+
+    std::string_view run_id() const override { return run_id_; }
+    std::uint64_t identity() const override { return identity_; }
+
+    instance_status status() const override;
+    instance_counts const& counts() const override { return counts_; }
+
+private:
+    friend class pipeline;
+
+    // session
+    void connect() noexcept;
+    void end_session(errc why, std::string_view message);
+    void connect_later() noexcept;
+    void came_up();
+    void came_back();
+    void on_connected() override;
+    void on_bytes(std::string_view& bytes) override;
+    void on_session_end(errc why, std::string message) override;
+
+    // replies: for pipeline::read
+    void on_part(pending_command&, element const&);
+    void on_reply(pending_command);
+    void on_batch_answered();
+    void on_push(element const&);
+    bool ends() const { return refused_ != errc{} || stopped_; }
+    void on_lock_reply(pending_command);
+    void on_probed();
+    void refuse(errc why, std::string_view message);
+    void send_whole_script(pending_command);
+
+    // commands
+    void ask_time();
+    void send_kept();
+    void keep(exchange_ptr);
+    void fail(pending_command, protocol::verdict, errc why);
+    void fail_unsent(errc why);
+    void fail_sent_to_suspect();
+
+    // watch
+    void arm_watch() noexcept;
+    void on_watch();
+
+    bool quarantined() const { return guard_.quarantined(owner_.time()); }
+    void on_quarantine();
+    void tell_state(errc why, std::string_view message) noexcept;
+
+    asio::any_io_executor executor_;
+    connection_options const options_;
+    instance_owner& owner_;
+    unsigned const number_;
+
+    location location_;
+    std::shared_ptr<session> session_;
+    pipeline pipeline_;
+    pending_releases kept_;
+    protocol::liveness live_;
+    protocol::reconnect_policy policy_;
+    vote_guard guard_;
+    asio::steady_timer reconnect_timer_, watch_timer_;
+    bool needs_reconnect_ = false, needs_watch_ = false; ///< the next turn arms the timer
+    bool stopped_ = false;
+
+    // The server of the present session
+    probe probe_;
+    std::string run_id_;
+    std::uint64_t identity_ = 0;
+    wording wording_;
+    errc refused_{}; ///< the session ends when what is being read has been, for this reason
+    std::string refused_message_;
+
+    // What is being read
+    lock_reply reply_;
+    time_reply time_;
+    unsigned push_part_ = 0;
+    bool invalidation_ = false; ///< the push is one
+    lease_clock::time_point time_asked_{};
+    bool asking_time_ = false;
+
+    errc reason_ = errc::unreachable;
+    std::string reason_message_;
+    status_board status_;
+    instance_counts counts_;
+};
+
+} // namespace holdfast::redis
+
+#endif

@@ -1,0 +1,130 @@
+// What an instance says, and what follows from it.
+#include "redis/instance_connection.hpp"
+
+#include <utility>
+
+namespace holdfast::redis {
+
+void instance_connection::on_bytes(std::string_view& bytes) {
+    if (!pipeline_.read(bytes, *this)) {
+        return on_session_end(errc::not_redis,
+                              "the instance does not speak as Redis or Valkey: " + pipeline_.problem());
+    }
+    if (refused_ != errc{}) on_session_end(refused_, refused_message_);
+}
+
+// Ends the session, but not while its bytes are being read.
+void instance_connection::refuse(errc why, std::string_view message) {
+    if (refused_ != errc{}) return;
+    refused_ = why;
+    refused_message_ = message;
+}
+
+void instance_connection::on_part(pending_command& c, element const& e) {
+    switch (c.why) {
+    case pending_command::purpose::lock:
+        if (e.depth > 0 || !c.owner) return;
+        reply_.take({.what = c.what,
+                     .tracked = c.tracked,
+                     .fenced = c.fenced,
+                     .about = *c.owner,
+                     .secret = options_.address.password()},
+                    c.replies - 1U, e);
+        break;
+    case pending_command::purpose::ping:
+        break;
+    case pending_command::purpose::time:
+        time_.take_part(e);
+        break;
+    case pending_command::purpose::probe:
+        probe_.take_part(c, e);
+        break;
+    }
+}
+
+void instance_connection::on_reply(pending_command c) {
+    auto const now = owner_.time();
+    if (live_.answered(now)) came_back();
+    switch (c.why) {
+    case pending_command::purpose::lock:
+        on_lock_reply(std::move(c));
+        break;
+    case pending_command::purpose::ping:
+        break;
+    case pending_command::purpose::time:
+        asking_time_ = false;
+        if (auto const shown = time_.take_reply(); shown && guard_.told_time(time_asked_, now, *shown)) {
+            on_quarantine();
+        }
+        break;
+    case pending_command::purpose::probe:
+        if (probe_.refused() != errc{}) {
+            refuse(probe_.refused(), probe_.message());
+        } else if (probe_.info()) {
+            on_probed();
+        }
+        break;
+    }
+}
+
+void instance_connection::on_batch_answered() {
+    if (live_.finished(owner_.time(), !pipeline_.idle())) came_back();
+    if (pipeline_.idle() && pipeline_.empty()) owner_.on_change();
+}
+
+void instance_connection::on_lock_reply(pending_command c) {
+    using protocol::command;
+    using protocol::verdict;
+    if (!c.owner) return;
+    if (reply_.unknown_script() && !c.whole_script) return send_whole_script(std::move(c));
+    if (reply_.ends_session() != errc{}) refuse(reply_.ends_session(), reply_.message());
+    auto a = reply_.result();
+    if (c.answered) {
+        // A release that came late may have ended what we had asked to be told of.
+        auto const deleted = c.what == command::release && a.verdict == verdict::yes;
+        if (deleted) owner_.on_push(number_, c.owner->about(c.what).key);
+        return;
+    }
+    auto const grants = c.what == command::acquire || c.what == command::contend || c.what == command::raise;
+    // It may have forgotten whose the key was. Ours it is now, and so it is given back.
+    if (a.verdict == verdict::yes && grants && quarantined()) {
+        a = {.verdict = verdict::unknown, .why = errc::quarantined, .message = guard_.reason()};
+    }
+    c.owner->on_answer(number_, c.what, c.round, a);
+}
+
+void instance_connection::send_whole_script(pending_command c) {
+    // What sets the key must not come after the release that was to take it back.
+    if (!c.owner->still_wants(c.what)) {
+        return fail(std::move(c), protocol::verdict::unsent, errc{});
+    }
+    c.whole_script = true;
+    c.tracked = wording_.tracked && c.what == protocol::command::contend;
+    c.replies = replies_to(c.what, c.tracked);
+    auto w = wording_;
+    w.tracked = c.tracked;
+    w.whole_script = true;
+    pipeline_.add(std::move(c), w);
+}
+
+// https://redis.io/docs/latest/develop/reference/client-side-caching/: a push of "invalidate" and an array of keys, or
+// null for all. Heard in its place among the replies.
+void instance_connection::on_push(element const& e) {
+    if (e.depth == 0) {
+        push_part_ = 0;
+        invalidation_ = false;
+        return;
+    }
+    if (e.depth == 1) {
+        ++push_part_;
+        if (push_part_ == 1) {
+            invalidation_ = e.value == "invalidate";
+        } else if (invalidation_ && push_part_ == 2 && e.type == reply_type::null) {
+            owner_.on_push_for_all(number_);
+        }
+    } else if (e.depth == 2 && invalidation_ && push_part_ == 2) {
+        owner_.on_push(number_, e.value);
+    }
+}
+
+} // namespace holdfast::redis

@@ -1,0 +1,105 @@
+#include "redis/pipeline.hpp"
+
+#include <boost/container_hash/hash.hpp>
+
+namespace holdfast::redis {
+
+namespace {
+
+std::size_t key_hash(pending_command const& c) {
+    return boost::hash<std::string_view>()(c.owner->about(c.what).key);
+}
+
+} // namespace
+
+pipeline::pipeline()
+    : open_(std::make_unique<batch>()) {
+    spare_.reserve(kept_batches);
+}
+
+void append(batch& to, pending_command c, std::string_view bytes) {
+    auto const size = to.bytes.size();
+    to.bytes.append(bytes);
+    try {
+        to.commands.push_back(std::move(c));
+    } catch (...) {
+        to.bytes.resize(size);
+        throw;
+    }
+}
+
+void pipeline::add(encoder& encoded, pending_command c, wording w) {
+    if (waiting_.empty() && open_->commands.size() < max_commands) {
+        return append(*open_, std::move(c), encoded.in(w));
+    }
+    wait_in_lane(std::move(c));
+}
+
+void pipeline::add(pending_command c, wording w) {
+    if (!waiting_.empty() || open_->commands.size() >= max_commands) return wait_in_lane(std::move(c));
+    scratch_.clear();
+    encode(scratch_, c.what, w, c.owner->about(c.what));
+    append(*open_, std::move(c), scratch_.payload());
+}
+
+void pipeline::add_late(pending_command c) {
+    wait_in_lane(std::move(c));
+}
+
+void pipeline::wait_in_lane(pending_command c) {
+    auto const lane = protocol::lane_of(c.what);
+    auto const hash = key_hash(c);
+    waiting_.push(lane, hash, std::move(c));
+}
+
+batch& pipeline::send(wording w) {
+    refill(w);
+    auto next = fresh_batch();
+    in_flight_.push_back(std::move(open_));
+    open_ = std::move(next);
+    return *in_flight_.back();
+}
+
+batch& pipeline::send_first(std::unique_ptr<batch> b) {
+    assert(in_flight_.empty());
+    in_flight_.push_back(std::move(b));
+    return *in_flight_.back();
+}
+
+// What waits is small, and written when it leaves.
+void pipeline::refill(wording w) {
+    while (!waiting_.empty() && open_->commands.size() < max_commands) {
+        stranded_ = waiting_.pop();
+        w.tracked = stranded_.tracked;
+        w.whole_script = stranded_.whole_script;
+        scratch_.clear();
+        encode(scratch_, stranded_.what, w, stranded_.owner->about(stranded_.what));
+        append(*open_, stranded_, scratch_.payload());
+        stranded_ = {};
+    }
+}
+
+std::unique_ptr<batch> pipeline::fresh_batch() {
+    if (spare_.empty()) return std::make_unique<batch>();
+    auto b = std::move(spare_.back());
+    spare_.pop_back();
+    return b;
+}
+
+void pipeline::recycle(std::unique_ptr<batch> b) noexcept {
+    if (spare_.size() == spare_.capacity() || b->bytes.capacity() > kept_bytes) return;
+    b->bytes.clear();
+    b->commands.clear();
+    b->written = b->next = 0;
+    spare_.push_back(std::move(b));
+}
+
+void pipeline::clear() noexcept {
+    in_flight_.clear();
+    open_->commands.clear();
+    open_->bytes.clear();
+    stranded_ = {};
+    while (!waiting_.empty()) waiting_.pop();
+}
+
+} // namespace holdfast::redis

@@ -1,0 +1,211 @@
+// Commands on their way to one instance, and the replies on their way back. No sockets here: bytes go out of a batch
+// and come in through read().
+//
+// Commands of one turn of the event loop travel in one batch. A batch is bounded; what it cannot take waits in lanes
+// (see protocol/lanes.hpp). Up to two batches are in flight: one in the server, one on its way; more would only wait
+// there.
+#ifndef HOLDFAST_REDIS_PIPELINE_HPP
+#define HOLDFAST_REDIS_PIPELINE_HPP
+
+#include "protocol/lanes.hpp"
+#include "protocol/messages.hpp"
+#include "redis/codec.hpp"
+#include "redis/exchange.hpp"
+#include "redis/lock_command.hpp"
+#include "redis/reply_reader.hpp"
+
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace holdfast::redis {
+
+/// A command whose replies are to come.
+struct pending_command {
+    enum class purpose : std::uint8_t {
+        lock, ///< `what`, and its answer is owed to `owner`
+        ping,
+        time,
+        probe, ///< see redis/probe.hpp; `round` is the step
+    };
+
+    exchange_ptr owner{};
+    std::uint32_t round = 0;
+    purpose why = purpose::lock;
+    protocol::command what{};
+    std::uint8_t replies = 1;  ///< that are still to come
+    bool answered : 1 = false; ///< the owner was told before the reply came
+    bool whole_script : 1 = false;
+    bool fenced : 1 = false; ///< a grant comes with a number
+    bool tracked : 1 = false;
+};
+
+struct batch {
+    bool answered() const { return next == commands.size(); }
+
+    std::string bytes;
+    std::size_t written = 0;
+    std::vector<pending_command> commands;
+    std::size_t next = 0; ///< the command whose reply comes next
+};
+
+/// Strong guarantee.
+void append(batch&, pending_command, std::string_view bytes);
+
+class pipeline {
+public:
+    static constexpr std::size_t max_commands = 512; ///< of a batch
+    static constexpr std::size_t max_in_flight = 2;
+
+    pipeline();
+
+    // What is to be sent
+
+    /// Adds a lock's command, or lets it wait in a lane. Strong guarantee.
+    void add(encoder&, pending_command, wording);
+    void add(pending_command, wording);
+    /// A release that was kept: it leaves after other commands, but before any new one on its key.
+    void add_late(pending_command);
+    /// Adds a command that is none of a lock's. Strong guarantee.
+    template <class... Words>
+    void add(pending_command c, Words const&... words) {
+        scratch_.clear();
+        scratch_.push(words...);
+        append(*open_, std::move(c), scratch_.payload());
+    }
+    bool empty() const { return open_->commands.empty() && waiting_.empty(); }
+
+    // What is under way. The batches of send() stay where they are until they are answered.
+
+    bool has_room() const { return in_flight_.size() < max_in_flight; }
+    bool idle() const { return in_flight_.empty(); }
+    /// Takes the next batch, filled up from the lanes.
+    batch& send(wording);
+    /// Sends a probe, which has no other before it.
+    batch& send_first(std::unique_ptr<batch>);
+
+    /// Goes through the bytes and removes the complete replies. `user` has
+    ///   void on_part(pending_command&, element const&)   each element of each reply
+    ///   void on_reply(pending_command)                   a command whose replies have all come
+    ///   void on_batch_answered()
+    ///   void on_push(element const&)                     each element of a push
+    ///   bool ends() const                                whether to stop here
+    /// False: the bytes are not what a server may send; see problem().
+    template <class User>
+    bool read(std::string_view& bytes, User& user);
+    std::string const& problem() const { return problem_; }
+    /// A new connection: forgets the reply that was being read.
+    void restart() { reader_ = {}; }
+
+    // When answers will not come
+
+    /// Takes out everything that was not sent. `fail(pending_command)` is called for each, and throws nothing; what it
+    /// adds stays.
+    template <class Fail>
+    void take_unsent(Fail&& fail);
+    /// The same for what was sent and is not answered: the connection is gone.
+    template <class Fail>
+    void take_sent(Fail&& fail);
+    /// Visits what was sent and is not answered, of a connection that lasts.
+    template <class Visit>
+    void visit_sent(Visit&& visit);
+    void clear() noexcept;
+
+private:
+    void wait_in_lane(pending_command);
+    void refill(wording);
+    std::unique_ptr<batch> fresh_batch();
+    void recycle(std::unique_ptr<batch>) noexcept;
+
+    static constexpr std::size_t kept_batches = 2;
+    static constexpr std::size_t kept_bytes = 128 * 1024;
+
+    std::unique_ptr<batch> open_;
+    std::vector<std::unique_ptr<batch>> in_flight_;
+    std::vector<std::unique_ptr<batch>> spare_;
+    protocol::lanes<pending_command> waiting_;
+    pending_command stranded_; ///< left a lane, and memory ran out
+    codec::request scratch_;
+    reply_reader reader_;
+    std::string problem_;
+};
+
+template <class User>
+bool pipeline::read(std::string_view& bytes, User& user) {
+    while (!bytes.empty() && !user.ends()) {
+        // Pushes come between replies: https://redis.io/docs/latest/develop/reference/protocol-spec/ ("Pushes")
+        auto const is_push = bytes.front() == '>';
+        auto const owed = !in_flight_.empty() && !in_flight_.front()->answered();
+        auto const progress = reader_.read(bytes, [&](element const& e) {
+            if (is_push) {
+                user.on_push(e);
+            } else if (owed) {
+                auto& front = *in_flight_.front();
+                user.on_part(front.commands[front.next], e);
+            }
+        });
+        if (progress == reply_reader::progress::malformed) {
+            problem_ = reader_.problem();
+            return false;
+        }
+        if (progress == reply_reader::progress::incomplete) return true;
+        bytes.remove_prefix(reader_.consumed());
+        if (is_push) continue;
+        if (!owed) {
+            problem_ = "a reply to no command";
+            return false;
+        }
+        auto& front = *in_flight_.front();
+        if (--front.commands[front.next].replies > 0) continue;
+        auto command = std::move(front.commands[front.next]);
+        ++front.next;
+        user.on_reply(std::move(command));
+        // What `user` did with it adds commands, and takes nothing out.
+        assert(!in_flight_.empty());
+        if (!in_flight_.front()->answered()) continue;
+        if (in_flight_.front()->written < in_flight_.front()->bytes.size()) {
+            problem_ = "a reply to a command that was not sent yet";
+            return false;
+        }
+        auto answered = std::move(in_flight_.front());
+        in_flight_.erase(in_flight_.begin());
+        recycle(std::move(answered));
+        user.on_batch_answered();
+    }
+    return true;
+}
+
+template <class Fail>
+void pipeline::take_unsent(Fail&& fail) {
+    auto open = std::exchange(open_->commands, {});
+    open_->bytes.clear();
+    auto stranded = std::exchange(stranded_, {});
+    auto waiting = std::exchange(waiting_, {});
+    for (auto& c : open) fail(std::move(c));
+    if (stranded.owner) fail(std::move(stranded));
+    while (!waiting.empty()) fail(waiting.pop());
+}
+
+template <class Fail>
+void pipeline::take_sent(Fail&& fail) {
+    auto const lost = std::exchange(in_flight_, {});
+    for (auto const& b : lost) {
+        for (auto n = b->next; n < b->commands.size(); ++n) fail(std::move(b->commands[n]));
+    }
+}
+
+template <class Visit>
+void pipeline::visit_sent(Visit&& visit) {
+    for (auto& b : in_flight_) {
+        for (auto n = b->next; n < b->commands.size(); ++n) visit(b->commands[n]);
+    }
+}
+
+} // namespace holdfast::redis
+
+#endif

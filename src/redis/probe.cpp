@@ -1,0 +1,124 @@
+#include "redis/probe.hpp"
+
+#include "redis/scripts.hpp"
+
+#include <charconv>
+#include <string_view>
+
+namespace holdfast::redis {
+
+namespace {
+
+/// A count of at most `most`; nothing for what is none.
+std::optional<std::int64_t> to_count(std::string_view text, std::int64_t most) {
+    std::int64_t n = -1;
+    auto const [end, ec] = std::from_chars(text.data(), text.data() + text.size(), n);
+    if (ec != std::errc{} || end != text.data() + text.size() || n < 0 || n > most) return std::nullopt;
+    return n;
+}
+
+} // namespace
+
+std::unique_ptr<batch> probe::questions(address const& a, std::string const& connection_name,
+                                        bool asks_time) {
+    *this = {};
+    auto b = std::make_unique<batch>();
+    codec::request words;
+    auto const ask = [&](step s, auto const&... w) {
+        words.clear();
+        words.push(w...);
+        append(*b, {.round = static_cast<std::uint32_t>(s), .why = pending_command::purpose::probe},
+               words.payload());
+    };
+    if (a.password().empty()) {
+        ask(step::hello, "HELLO", 3, "SETNAME", connection_name);
+    } else {
+        std::string_view const user = a.user().empty() ? "default" : std::string_view(a.user());
+        ask(step::hello, "HELLO", 3, "AUTH", user, a.password(), "SETNAME", connection_name);
+    }
+    if (a.database() != 0) ask(step::select, "SELECT", a.database());
+    // Only what is asked for is tracked, as the scripts read too; and not what we change ourselves.
+    ask(step::tracking, "CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP");
+    for (auto const script : {release_script, extend_script, fenced_acquire_script, raise_script}) {
+        ask(step::load, "SCRIPT", "LOAD", script);
+    }
+    ask(step::fsync, "CONFIG", "GET", "appendfsync");
+    if (asks_time) {
+        words.clear();
+        words.push("TIME");
+        append(*b, {.why = pending_command::purpose::time}, words.payload());
+    }
+    ask(step::info, "INFO");
+    return b;
+}
+
+void probe::refuse(errc why, std::string_view message) {
+    if (refused_ != errc{}) return;
+    refused_ = why;
+    message_ = message;
+}
+
+void probe::take_part(pending_command const& c, element const& e) {
+    auto const s = static_cast<step>(c.round);
+    if (e.depth > 0) {
+        if (s == step::fsync && e.depth == 1) {
+            if (is_fsync_) logs_each_write_ = e.value == "always";
+            is_fsync_ = e.value == "appendfsync";
+        }
+        return;
+    }
+    auto const failed = is_error(e.type);
+    switch (s) {
+    case step::hello:
+        if (failed) {
+            // Without HELLO there is no RESP3: Redis before 6, or something that only resembles it.
+            auto const too_old = e.value.starts_with("ERR unknown command");
+            refuse(too_old ? errc::not_redis : classify(e.value), e.value);
+        } else if (e.type != reply_type::map) {
+            refuse(errc::not_redis, "HELLO is not answered as by Redis or Valkey");
+        }
+        break;
+    case step::select:
+        if (failed) refuse(classify(e.value), e.value);
+        break;
+    case step::tracking:
+        tracking_ = !failed;
+        break;
+    case step::load:
+        // A server that refuses it, and yet has to run a script, is sent the whole script.
+        break;
+    case step::fsync:
+        // If the ACL forbids CONFIG GET, the server is treated as not durable.
+        logs_each_write_ = is_fsync_ = false;
+        break;
+    case step::info:
+        if (failed) {
+            refuse(classify(e.value), e.value);
+        } else if (info_ = parse_info(e.value); !info_) {
+            refuse(errc::not_redis, "INFO is not answered as by Redis or Valkey");
+        } else if (info_->replica) {
+            refuse(errc::read_only, "the instance is a replica");
+        }
+        break;
+    }
+}
+
+void time_reply::take_part(element const& e) {
+    constexpr std::int64_t most_seconds = 3'000'000'000;
+    if (e.depth == 0) {
+        parts_ = 0;
+        valid_ = true;
+        return;
+    }
+    auto const n = to_count(e.value, ++parts_ == 1 ? most_seconds : 999'999);
+    valid_ = valid_ && n && parts_ <= 2;
+    if (!valid_) return;
+    shown_ = parts_ == 1 ? std::chrono::seconds(*n) : shown_ + std::chrono::microseconds(*n);
+}
+
+std::optional<std::chrono::microseconds> time_reply::take_reply() {
+    if (!valid_ || parts_ != 2) return std::nullopt;
+    return shown_;
+}
+
+} // namespace holdfast::redis

@@ -1,0 +1,72 @@
+// The first questions on a new connection: who we are, what the server is, and whether it can vote.
+#ifndef HOLDFAST_REDIS_PROBE_HPP
+#define HOLDFAST_REDIS_PROBE_HPP
+
+#include <holdfast/address.hpp>
+#include <holdfast/error.hpp>
+
+#include "redis/pipeline.hpp"
+#include "redis/reply_reader.hpp"
+#include "redis/server_info.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace holdfast::redis {
+
+class probe {
+public:
+    /// The questions. `asks_time`: also for the server's clock, see time_reply.
+    std::unique_ptr<batch> questions(address const&, std::string const& connection_name, bool asks_time);
+
+    void take_part(pending_command const&, element const&);
+
+    /// Not errc{}: the server cannot vote.
+    errc refused() const { return refused_; }
+    std::string const& message() const { return message_; }
+    /// Once the last question was answered.
+    std::optional<server_info> const& info() const { return info_; }
+    /// The server pushes when a key changes that was asked about.
+    bool tracking() const { return tracking_; }
+    /// Each write is on disk before it is answered.
+    bool durable() const { return info_ && info_->logs_writes && logs_each_write_; }
+
+private:
+    enum class step : std::uint8_t {
+        hello,
+        select,
+        tracking,
+        load,
+        fsync,
+        info,
+    };
+
+    void refuse(errc, std::string_view message);
+
+    errc refused_{};
+    std::string message_;
+    std::optional<server_info> info_;
+    bool tracking_ = false;
+    bool logs_each_write_ = false;
+    bool is_fsync_ = false; ///< the part that was read last is the setting's name
+};
+
+/// Reads what TIME says.
+class time_reply {
+public:
+    void take_part(element const&);
+    /// The server's clock, once both parts have come and make sense; then the next reply may come.
+    std::optional<std::chrono::microseconds> take_reply();
+
+private:
+    std::uint8_t parts_ = 0;
+    bool valid_ = false;
+    std::chrono::microseconds shown_{0};
+};
+
+} // namespace holdfast::redis
+
+#endif

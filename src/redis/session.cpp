@@ -1,0 +1,218 @@
+#include "redis/session.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <utility>
+
+namespace holdfast::redis {
+
+namespace {
+
+constexpr std::size_t usual_buffer = 16 * 1024;
+constexpr std::size_t least_room = 4 * 1024;
+
+std::string text_of(error_code ec) {
+    return ec == asio::error::eof ? "the instance closed the connection" : ec.message();
+}
+
+} // namespace
+
+location::location(asio::any_io_executor const& executor, address const& a, stream_factory factory)
+    : look_up(executor, a.host(), a.port())
+    , executor_(executor)
+    , address_(a)
+    , factory_(std::move(factory)) {
+    if (!a.socket_path().empty()) return;
+    if (auto const endpoint = resolver::numeric(a.host(), a.port())) {
+        known = {*endpoint};
+    } else {
+        name = a.host();
+    }
+}
+
+std::unique_ptr<stream> make_plain_stream(asio::any_io_executor const& executor, address const& a,
+                                          location::endpoints endpoints) {
+    if (!a.socket_path().empty()) return make_unix_stream(executor, a.socket_path());
+    return make_tcp_stream(executor, std::move(endpoints));
+}
+
+session::session(asio::any_io_executor const& executor, location& where,
+                 std::chrono::milliseconds connect_timeout, instance_owner& owner, session_user& user)
+    : location_(where)
+    , connect_timeout_(connect_timeout)
+    , owner_(owner)
+    , user_(&user)
+    , timer_(executor) {}
+
+void session::start() {
+    if (location_.name.empty()) return connect();
+    resolve();
+}
+
+// Unless the user has gone. If memory runs out, the connection ends, and no more than that.
+template <class Work>
+void session::in_turn(Work work) {
+    if (user_ == nullptr) return;
+    auto const alive = shared_from_this();
+    redis::in_turn(owner_, [&] {
+        if (user_ == nullptr) return;
+        try {
+            work();
+        } catch (...) {
+            end(errc::out_of_memory, {});
+        }
+    });
+}
+
+//
+// To the connection
+//
+
+void session::resolve() {
+    limit_time(nullptr);
+    location_.look_up.resolve([self = weak_from_this()](error_code ec, location::endpoints found) {
+        auto const s = self.lock();
+        if (s) s->in_turn([&] { s->on_resolved(ec, std::move(found)); });
+    });
+}
+
+void session::on_resolved(error_code ec, location::endpoints found) {
+    if (!ec && !found.empty()) {
+        location_.known = std::move(found);
+    } else {
+        unresolved_ = "the name " + location_.name +
+                      " was not found: " + (ec == asio::error::timed_out ? "no answer in time" : text_of(ec));
+        if (location_.known.empty()) return end(errc::unreachable, unresolved_);
+    }
+    connect();
+}
+
+void session::connect() {
+    limit_time("no connection in time");
+    stream_ = location_.make_stream();
+    stream_->connect(shared_from_this());
+}
+
+// Without a message it is the look-up that takes its time.
+void session::limit_time(char const* message) {
+    timer_.expires_after(connect_timeout_);
+    timer_.async_wait([self = weak_from_this(), message](error_code ec) {
+        auto const s = self.lock();
+        if (ec || !s) return;
+        s->in_turn([&] {
+            if (message != nullptr) return s->end(errc::unreachable, message);
+            s->location_.look_up.cancel();
+            s->on_resolved(asio::error::timed_out, {});
+        });
+    });
+}
+
+void session::on_connected(error_code ec) {
+    in_turn([&] {
+        timer_.cancel();
+        if (ec) {
+            auto const before = unresolved_.empty() ? std::string() : unresolved_ + "; at its last address: ";
+            return end(errc::unreachable, before + text_of(ec));
+        }
+        buffer_.resize(usual_buffer);
+        user_->on_connected();
+        if (user_ != nullptr) read();
+    });
+}
+
+void session::end(errc why, std::string message) {
+    auto* const user = std::exchange(user_, nullptr);
+    if (user == nullptr) return;
+    auto const alive = shared_from_this(); // the user lets go of it
+    close();
+    user->on_session_end(why, std::move(message));
+}
+
+void session::close() noexcept {
+    user_ = nullptr;
+    unwritten_ = {};
+    location_.look_up.cancel();
+    try {
+        timer_.cancel();
+    } catch (...) { // only if the system refuses: then it finds no user
+    }
+    if (stream_) stream_->close();
+}
+
+//
+// Writing
+//
+
+void session::write(batch& b) {
+    auto* const free = std::find(unwritten_.begin(), unwritten_.end(), nullptr);
+    *free = &b;
+    if (!waits_for_room_) write_some();
+}
+
+void session::write_some() {
+    while (unwritten_.front() != nullptr && !write_error_) {
+        auto& b = *unwritten_.front();
+        auto const rest = std::string_view(b.bytes).substr(b.written);
+        auto const size = stream_->write(rest, write_error_);
+        b.written += size;
+        if (size == rest.size()) {
+            std::shift_left(unwritten_.begin(), unwritten_.end(), 1);
+            unwritten_.back() = nullptr;
+        } else if (size == 0 && !write_error_) {
+            try {
+                stream_->wait_writable(shared_from_this());
+                waits_for_room_ = true;
+                return;
+            } catch (...) {
+                write_error_ = asio::error::no_memory;
+            }
+        }
+    }
+    // The read that is under way tells the user.
+    if (write_error_) stream_->close();
+}
+
+void session::on_writable(error_code ec) {
+    waits_for_room_ = false;
+    if (user_ == nullptr) return;
+    if (ec) write_error_ = ec;
+    write_some();
+}
+
+//
+// Reading
+//
+
+void session::read() {
+    make_room();
+    stream_->read(shared_from_this(), asio::buffer(buffer_.data() + end_, buffer_.size() - end_));
+}
+
+void session::make_room() {
+    auto const left = end_ - begin_;
+    if (left == 0) begin_ = end_ = 0;
+    if (buffer_.size() - end_ >= least_room) return;
+    std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_),
+              buffer_.begin() + static_cast<std::ptrdiff_t>(end_), buffer_.begin());
+    begin_ = 0;
+    end_ = left;
+    // A reply is bounded (reply_reader::max_reply), and so is this.
+    if (buffer_.size() - end_ < least_room) buffer_.resize(2 * buffer_.size());
+}
+
+void session::on_read(error_code ec, std::size_t size) {
+    in_turn([&] {
+        if (ec) {
+            auto const cause = write_error_ && ec == asio::error::operation_aborted ? write_error_ : ec;
+            return end(errc::unreachable, text_of(cause));
+        }
+        end_ += size;
+        std::string_view bytes(buffer_.data() + begin_, end_ - begin_);
+        user_->on_bytes(bytes);
+        begin_ = end_ - bytes.size();
+        if (user_ != nullptr) read();
+    });
+}
+
+} // namespace holdfast::redis

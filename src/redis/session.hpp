@@ -1,0 +1,112 @@
+// One connection to an instance, from its address to its end: finds the address, connects, writes batches without
+// waiting, reads in one loop. It knows nothing of what the bytes mean.
+#ifndef HOLDFAST_REDIS_SESSION_HPP
+#define HOLDFAST_REDIS_SESSION_HPP
+
+#include <holdfast/address.hpp>
+#include <holdfast/error.hpp>
+
+#include "redis/instance.hpp"
+#include "redis/pipeline.hpp"
+#include "redis/resolver.hpp"
+#include "redis/stream.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::redis {
+
+/// Where an instance is: its address, and for a name the endpoints that it had when it was last found.
+class location {
+public:
+    using endpoints = resolver::endpoints;
+    /// Makes a stream that is not connected yet.
+    using stream_factory =
+        std::function<std::unique_ptr<stream>(asio::any_io_executor const&, address const&, endpoints)>;
+
+    location(asio::any_io_executor const&, address const&, stream_factory);
+
+    std::string name; ///< empty if the address is numeric, or a path
+    resolver look_up;
+    endpoints known;
+
+    std::unique_ptr<stream> make_stream() const { return factory_(executor_, address_, known); }
+
+private:
+    asio::any_io_executor executor_;
+    address address_;
+    stream_factory factory_;
+};
+
+/// TCP or a Unix socket, as the address says.
+std::unique_ptr<stream> make_plain_stream(asio::any_io_executor const&, address const&, location::endpoints);
+
+/// Called within a turn.
+class session_user {
+public:
+    /// Bytes can be written.
+    virtual void on_connected() = 0;
+    /// Takes from the front of `bytes` what it can read; it sees the rest again, with more behind it.
+    virtual void on_bytes(std::string_view& bytes) = 0;
+    /// The connection is gone, or could not be made. Said once, and not after close().
+    virtual void on_session_end(errc why, std::string message) = 0;
+
+protected:
+    ~session_user() = default;
+};
+
+class session final : public stream_user, public std::enable_shared_from_this<session> {
+public:
+    session(asio::any_io_executor const&, location&, std::chrono::milliseconds connect_timeout,
+            instance_owner&, session_user&);
+
+    void start();
+    /// Writes it, now as far as possible. It stays where it is until it is written, or close() is called.
+    void write(batch&);
+    /// The user hears no more, and may go.
+    void close() noexcept;
+
+private:
+    void resolve();
+    void on_resolved(error_code, location::endpoints);
+    void connect();
+    void limit_time(char const* message);
+    template <class Work>
+    void in_turn(Work);
+    void end(errc why, std::string message);
+    void write_some();
+    void read();
+    void make_room();
+
+    void on_connected(error_code) override;
+    void on_read(error_code, std::size_t size) override;
+    void on_writable(error_code) override;
+
+    location& location_;
+    std::chrono::milliseconds connect_timeout_;
+    instance_owner& owner_;
+    session_user* user_;
+    std::unique_ptr<stream> stream_;
+    asio::steady_timer timer_;
+    std::string unresolved_; ///< why the name was not found; the endpoints are those of before
+
+    std::array<batch*, pipeline::max_in_flight> unwritten_{}; ///< the first is being written
+    bool waits_for_room_ = false;
+    error_code write_error_;
+
+    std::vector<char> buffer_;
+    std::size_t begin_ = 0, end_ = 0; ///< what has come and was not taken
+};
+
+} // namespace holdfast::redis
+
+#endif

@@ -1,0 +1,177 @@
+#include "redis/stream.hpp"
+
+#include <boost/asio/error.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/post.hpp>
+
+#include <new>
+#include <sys/un.h>
+#include <type_traits>
+#include <utility>
+
+namespace holdfast::redis {
+
+namespace {
+
+using asio::ip::tcp;
+using unix_protocol = asio::local::stream_protocol;
+
+/// A socket and the endpoints that it is for. Each handler shares it with the stream, so that the
+/// stream may be destroyed by the user that the handler calls.
+template <class Protocol>
+class connection : public std::enable_shared_from_this<connection<Protocol>> {
+public:
+    using endpoint = typename Protocol::endpoint;
+    using user_ptr = std::shared_ptr<stream_user>;
+
+    /// `none` is why a connect fails if there are no endpoints.
+    connection(asio::any_io_executor const& executor, std::vector<endpoint> endpoints, error_code none)
+        : socket_(executor)
+        , endpoints_(std::move(endpoints))
+        , none_(none) {}
+
+    void connect(user_ptr user) {
+        next_ = 0;
+        if (closed_) return report(std::move(user), asio::error::operation_aborted);
+        connect_next(std::move(user), none_);
+    }
+
+    void read(user_ptr user, asio::mutable_buffer into) {
+        socket_.async_read_some(into, on_read{{this->shared_from_this(), std::move(user)}});
+    }
+
+    std::size_t write(std::string_view bytes, error_code& ec) noexcept {
+        auto const size = socket_.write_some(asio::buffer(bytes), ec);
+        if (ec == asio::error::would_block || ec == asio::error::interrupted) ec.clear();
+        return size;
+    }
+
+    void wait_writable(user_ptr user) {
+        socket_.async_wait(socket_type::wait_write, on_writable{{this->shared_from_this(), std::move(user)}});
+    }
+
+    void close() noexcept {
+        closed_ = true;
+        error_code ignored;
+        socket_.close(ignored);
+    }
+
+private:
+    using socket_type = typename Protocol::socket;
+
+    struct handler {
+        std::shared_ptr<connection> self_;
+        user_ptr user_;
+    };
+    struct on_connected : handler {
+        void operator()(error_code ec) { this->self_->tried(std::move(this->user_), ec); }
+    };
+    struct on_report : handler {
+        error_code ec_;
+        void operator()() { this->user_->on_connected(this->self_->seen(ec_)); }
+    };
+    struct on_read : handler {
+        void operator()(error_code ec, std::size_t size) {
+            this->user_->on_read(this->self_->seen(ec), this->self_->closed_ ? 0 : size);
+        }
+    };
+    struct on_writable : handler {
+        void operator()(error_code ec) { this->user_->on_writable(this->self_->seen(ec)); }
+    };
+
+    /// An operation that was over when the stream was closed, but not yet reported, counts as
+    /// aborted too.
+    error_code seen(error_code ec) const { return closed_ ? error_code(asio::error::operation_aborted) : ec; }
+
+    void connect_next(user_ptr user, error_code last) {
+        while (next_ < endpoints_.size()) {
+            auto const& to = endpoints_[next_++];
+            last = open(to);
+            if (!last) {
+                socket_.async_connect(to, on_connected{{this->shared_from_this(), std::move(user)}});
+                return;
+            }
+        }
+        report(std::move(user), last);
+    }
+
+    error_code open(endpoint const& to) {
+        error_code ec;
+        socket_.close(ec);
+        socket_.open(to.protocol(), ec);
+        if (!ec) socket_.non_blocking(true, ec);
+        if constexpr (std::is_same_v<Protocol, tcp>) {
+            if (!ec) socket_.set_option(tcp::no_delay(true), ec);
+        }
+        return ec;
+    }
+
+    void tried(user_ptr user, error_code ec) {
+        // A Unix socket whose server has a full backlog seems connected, but has no peer.
+        if (!ec && !closed_) socket_.remote_endpoint(ec);
+        if (!ec || closed_ || next_ == endpoints_.size()) return user->on_connected(seen(ec));
+        try {
+            connect_next(user, ec);
+        } catch (std::bad_alloc const&) {
+            user->on_connected(asio::error::no_memory);
+        }
+    }
+
+    void report(user_ptr user, error_code ec) {
+        asio::post(socket_.get_executor(), on_report{{this->shared_from_this(), std::move(user)}, ec});
+    }
+
+    socket_type socket_;
+    std::vector<endpoint> const endpoints_;
+    error_code const none_;
+    std::size_t next_ = 0;
+    bool closed_ = false;
+};
+
+template <class Protocol>
+class socket_stream final : public stream {
+public:
+    using connection_type = connection<Protocol>;
+
+    explicit socket_stream(std::shared_ptr<connection_type> c)
+        : connection_(std::move(c)) {}
+    ~socket_stream() override { connection_->close(); }
+
+    void connect(std::shared_ptr<stream_user> user) override { connection_->connect(std::move(user)); }
+    void read(std::shared_ptr<stream_user> user, asio::mutable_buffer into) override {
+        connection_->read(std::move(user), into);
+    }
+    std::size_t write(std::string_view bytes, error_code& ec) noexcept override {
+        return connection_->write(bytes, ec);
+    }
+    void wait_writable(std::shared_ptr<stream_user> user) override {
+        connection_->wait_writable(std::move(user));
+    }
+    void close() noexcept override { connection_->close(); }
+
+private:
+    std::shared_ptr<connection_type> const connection_;
+};
+
+template <class Protocol>
+std::unique_ptr<stream> make(asio::any_io_executor const& executor,
+                             std::vector<typename Protocol::endpoint> endpoints, error_code none) {
+    return std::make_unique<socket_stream<Protocol>>(
+        std::make_shared<connection<Protocol>>(executor, std::move(endpoints), none));
+}
+
+} // namespace
+
+std::unique_ptr<stream> make_tcp_stream(asio::any_io_executor const& executor,
+                                        std::vector<tcp::endpoint> endpoints) {
+    return make<tcp>(executor, std::move(endpoints), asio::error::host_not_found);
+}
+
+std::unique_ptr<stream> make_unix_stream(asio::any_io_executor const& executor, std::string path) {
+    std::vector<unix_protocol::endpoint> endpoints;
+    // The endpoint's constructor throws if the path is too long.
+    if (path.size() < sizeof sockaddr_un{}.sun_path) endpoints.emplace_back(path);
+    return make<unix_protocol>(executor, std::move(endpoints), asio::error::name_too_long);
+}
+
+} // namespace holdfast::redis

@@ -1,0 +1,138 @@
+// Between Asio's TLS and the socket: a layer that accepts every write at once.
+#ifndef HOLDFAST_REDIS_TLS_NEXT_LAYER_HPP
+#define HOLDFAST_REDIS_TLS_NEXT_LAYER_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/append.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/system/error_code.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace holdfast::redis {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+/// Sends ciphertext without blocking. What does not fit is kept, and sent as soon as it fits.
+class tls_sender : public std::enable_shared_from_this<tls_sender> {
+public:
+    using tcp = asio::ip::tcp;
+
+    explicit tls_sender(asio::any_io_executor const& executor)
+        : socket_(executor) {}
+
+    tcp::socket& socket() { return socket_; }
+    std::size_t backlog() const { return kept_.size() - sent_; }
+    error_code failure() const { return failure_; }
+
+    /// Takes all. A failure is final: ciphertext that is dropped would be missing in the stream.
+    void send(asio::const_buffer bytes) noexcept {
+        if (failure_) return;
+        try {
+            if (sent_ > kept_.size() / 2) kept_.erase(0, std::exchange(sent_, 0));
+            kept_.append(static_cast<char const*>(bytes.data()), bytes.size());
+            flush();
+        } catch (std::bad_alloc const&) {
+            fail(asio::error::no_memory);
+        }
+    }
+
+private:
+    struct on_sendable {
+        std::shared_ptr<tls_sender> self_;
+        void operator()(error_code ec) {
+            self_->waits_ = false;
+            if (!ec) self_->send({});
+        }
+    };
+
+    void flush() {
+        while (!failure_ && backlog() != 0) {
+            error_code ec;
+            sent_ += socket_.write_some(asio::buffer(kept_.data() + sent_, backlog()), ec);
+            if (ec == asio::error::would_block || ec == asio::error::interrupted) return wait();
+            if (ec) fail(ec);
+        }
+        kept_.clear();
+        sent_ = 0;
+    }
+
+    void wait() {
+        if (waits_) return;
+        socket_.async_wait(tcp::socket::wait_write, on_sendable{shared_from_this()});
+        waits_ = true;
+    }
+
+    /// Ends the read too: it may be all that the user waits for.
+    void fail(error_code ec) noexcept {
+        failure_ = ec;
+        error_code ignored;
+        socket_.shutdown(tcp::socket::shutdown_both, ignored);
+    }
+
+    tcp::socket socket_;
+    std::string kept_;
+    std::size_t sent_ = 0;
+    error_code failure_;
+    bool waits_ = false;
+};
+
+/// What Asio's TLS writes to and reads from. A non-blocking socket would not do: if Asio cannot
+/// write all of a record at once, without waiting, it loses the rest. The sender takes all.
+class tls_next_layer {
+public:
+    using executor_type = asio::any_io_executor;
+    using lowest_layer_type = asio::ip::tcp::socket;
+
+    explicit tls_next_layer(tls_sender& s)
+        : sender_(s) {}
+
+    executor_type get_executor() { return sender_.socket().get_executor(); }
+    lowest_layer_type& lowest_layer() { return sender_.socket(); }
+
+    template <class Buffers, class Handler>
+    void async_read_some(Buffers const& into, Handler&& handler) {
+        sender_.socket().async_read_some(into, std::forward<Handler>(handler));
+    }
+
+    template <class Buffers, class Handler>
+    void async_write_some(Buffers const& from, Handler&& handler) {
+        error_code ec;
+        auto const size = write_some(from, ec);
+        asio::post(get_executor(), asio::append(std::forward<Handler>(handler), ec, size));
+    }
+
+    template <class Buffers>
+    std::size_t write_some(Buffers const& from, error_code& ec) {
+        std::size_t size = 0;
+        for (auto it = asio::buffer_sequence_begin(from); it != asio::buffer_sequence_end(from); ++it) {
+            asio::const_buffer const part(*it);
+            sender_.send(part);
+            size += part.size();
+        }
+        ec = sender_.failure();
+        return ec ? 0 : size;
+    }
+
+    /// Only a write that has to read first would call it, and without renegotiation none has.
+    template <class Buffers>
+    std::size_t read_some(Buffers const&, error_code& ec) {
+        ec = asio::error::operation_not_supported;
+        return 0;
+    }
+
+private:
+    tls_sender& sender_;
+};
+
+} // namespace holdfast::redis
+
+#endif

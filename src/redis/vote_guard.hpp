@@ -1,0 +1,74 @@
+// Whether an instance's grants count: not while it may have forgotten earlier ones.
+//
+// Joins the protocol's guards with what is told to people about them.
+#ifndef HOLDFAST_REDIS_VOTE_GUARD_HPP
+#define HOLDFAST_REDIS_VOTE_GUARD_HPP
+
+#include <holdfast/options.hpp>
+
+#include "protocol/clock_guard.hpp"
+#include "protocol/quarantine.hpp"
+#include "protocol/restart_guard.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace holdfast::redis {
+
+class vote_guard {
+public:
+    vote_guard(restart_guard on_restart, std::chrono::milliseconds max_ttl)
+        : max_ttl_(max_ttl)
+        , restarts_(on_restart != restart_guard::off, on_restart == restart_guard::strict)
+        , clock_(max_ttl) {}
+
+    bool quarantined(protocol::time_point now) const { return !reason_.empty() && quarantine_.active(now); }
+    protocol::time_point until() const { return quarantine_.until(); }
+    /// Why there is a quarantine; empty if there is none.
+    std::string const& reason() const { return reason_; }
+
+    /// The probe was answered by this server process. True: a quarantine has begun.
+    bool connected(std::uint64_t run, bool durable, std::int64_t uptime, protocol::time_point now) {
+        if (!restarts_.connected(run, durable)) return false;
+        begin("up for " + std::to_string(uptime) +
+                  " s, without each write on disk: it may have forgotten locks (on_restart)",
+              now);
+        return true;
+    }
+
+    /// The server's clock shows `shown`; it was asked at `sent`. True: a quarantine has begun.
+    bool told_time(protocol::time_point sent, protocol::time_point received, protocol::duration shown) {
+        using namespace std::chrono;
+        auto const jumped = clock_.told(sent, received, shown);
+        if (jumped == protocol::duration::zero()) return false;
+        begin("its clock has jumped ahead by " + std::to_string(duration_cast<milliseconds>(jumped).count()) +
+                  " ms (watch_clocks)",
+              received);
+        return true;
+    }
+
+    /// True: a quarantine is over.
+    bool ends(protocol::time_point now) {
+        if (reason_.empty() || quarantined(now)) return false;
+        reason_.clear();
+        return true;
+    }
+
+private:
+    void begin(std::string why, protocol::time_point now) {
+        quarantine_.begin(now, max_ttl_);
+        reason_ = std::move(why) + "; its votes do not count for max_ttl, " +
+                  std::to_string(max_ttl_.count()) + " ms";
+    }
+
+    std::chrono::milliseconds max_ttl_;
+    protocol::restart_guard restarts_;
+    protocol::clock_guard clock_;
+    protocol::quarantine quarantine_;
+    std::string reason_;
+};
+
+} // namespace holdfast::redis
+
+#endif

@@ -1,0 +1,83 @@
+#include "support/failing_new.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <execinfo.h>
+#include <limits>
+#include <new>
+
+namespace holdfast::test {
+
+namespace {
+
+constexpr auto never = std::numeric_limits<std::uint64_t>::max();
+
+constinit thread_local bool counting = false;
+constinit thread_local std::uint64_t counted = 0;
+constinit thread_local std::uint64_t fails_at = never;
+constinit thread_local may_fail allowed = nullptr;
+constinit thread_local failed_allocation last{};
+
+void* allocate(std::size_t size, std::size_t alignment) {
+    if (counting && counted++ == fails_at) {
+        counting = false; // what follows here is the test's
+        last.reached = true;
+        last.depth = static_cast<std::size_t>(
+            std::max(backtrace(last.frames.data(), static_cast<int>(last.frames.size())), 0));
+        last.failed = allowed == nullptr || allowed(last.frames.data(), last.depth);
+        counting = true;
+        if (last.failed) throw std::bad_alloc();
+    }
+    auto const rounded = (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment;
+    void* const p = alignment > __STDCPP_DEFAULT_NEW_ALIGNMENT__ ? std::aligned_alloc(alignment, rounded)
+                                                                 : std::malloc(rounded);
+    if (p == nullptr) throw std::bad_alloc();
+    return p;
+}
+
+} // namespace
+
+void fail_allocation(std::uint64_t number, may_fail when) noexcept {
+    last = {};
+    counted = 0;
+    fails_at = number;
+    allowed = when;
+    counting = true;
+}
+void count_allocations() noexcept {
+    fail_allocation(never, nullptr);
+}
+void allocate_as_ever() noexcept {
+    counting = false;
+}
+void resume_counting() noexcept {
+    counting = true;
+}
+std::uint64_t allocations_counted() noexcept {
+    return counted;
+}
+failed_allocation const& last_failed_allocation() noexcept {
+    return last;
+}
+
+} // namespace holdfast::test
+
+// All other forms of the standard library lead to these.
+void* operator new(std::size_t size) {
+    return holdfast::test::allocate(size, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+    return holdfast::test::allocate(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* p) noexcept {
+    std::free(p);
+}
+void operator delete(void* p, std::size_t) noexcept {
+    std::free(p);
+}
+void operator delete(void* p, std::align_val_t) noexcept {
+    std::free(p);
+}
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
+    std::free(p);
+}

@@ -1,0 +1,553 @@
+// Streams over TCP and Unix sockets: what they carry, how they end, and what an operation costs.
+#include "redis/stream.hpp"
+
+#include "../../bench/allocation_counter.hpp"
+
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace asio = boost::asio;
+namespace data = boost::unit_test::data;
+using asio::ip::tcp;
+using boost::system::error_code;
+using holdfast::bench::allocations;
+using holdfast::bench::counts_allocations;
+using holdfast::redis::make_tcp_stream;
+using holdfast::redis::make_unix_stream;
+using stream_ptr = std::unique_ptr<holdfast::redis::stream>;
+using unix_protocol = asio::local::stream_protocol;
+
+namespace {
+
+enum class kind {
+    tcp,
+    unix_socket
+};
+enum class runner {
+    context,
+    strand,
+    erased_strand
+};
+
+std::ostream& operator<<(std::ostream& out, kind k) {
+    return out << (k == kind::tcp ? "tcp" : "unix");
+}
+std::ostream& operator<<(std::ostream& out, runner r) {
+    constexpr std::array names{"context", "strand", "strand of an erased executor"};
+    return out << names.at(static_cast<std::size_t>(r));
+}
+
+constexpr std::array kinds{kind::tcp, kind::unix_socket};
+constexpr std::array runners{runner::context, runner::strand, runner::erased_strand};
+
+using endpoints = std::vector<tcp::endpoint>;
+
+tcp::endpoint const any_port{asio::ip::address_v4::loopback(), 0};
+
+/// A folder that lasts as long as the test.
+class folder {
+public:
+    folder() {
+        auto text = (std::filesystem::temp_directory_path() / "holdfast-XXXXXX").string();
+        BOOST_REQUIRE(::mkdtemp(text.data()) != nullptr);
+        path_ = text;
+    }
+    ~folder() { std::filesystem::remove_all(path_); }
+    folder(folder const&) = delete;
+    folder& operator=(folder const&) = delete;
+
+    std::string operator/(char const* name) const { return (path_ / name).string(); }
+
+private:
+    std::filesystem::path path_;
+};
+
+/// Keeps what it is told, and owns the stream as a session does.
+class user final : public holdfast::redis::stream_user, public std::enable_shared_from_this<user> {
+public:
+    explicit user(stream_ptr s)
+        : stream_(std::move(s)) {}
+
+    void connect() {
+        call([&] { stream_->connect(shared_from_this()); });
+    }
+    void read() {
+        call([&] { stream_->read(shared_from_this(), asio::buffer(buffer_)); });
+    }
+    void wait_writable() {
+        call([&] { stream_->wait_writable(shared_from_this()); });
+    }
+    std::size_t write(std::string_view bytes, error_code& ec) {
+        std::size_t size = 0;
+        call([&] { size = stream_->write(bytes, ec); });
+        return size;
+    }
+    void close() {
+        call([&] { stream_->close(); });
+    }
+    void destroy() {
+        call([&] { stream_.reset(); });
+    }
+
+    void on_connected(error_code ec) override { note(connected, ec); }
+    void on_read(error_code ec, std::size_t size) override {
+        size_ = size;
+        note(read_done, ec);
+    }
+    void on_writable(error_code ec) override { note(writable, ec); }
+
+    std::string_view bytes() const { return {buffer_.data(), size_}; }
+    void forget() { connected = read_done = writable = std::nullopt; }
+
+    std::optional<error_code> connected, read_done, writable;
+    std::function<void()> then = [] {};
+
+private:
+    template <class Function>
+    void call(Function f) {
+        calling_ = true;
+        f();
+        calling_ = false;
+    }
+    void note(std::optional<error_code>& result, error_code ec) {
+        BOOST_TEST(!calling_, "the user is called within a call to the stream");
+        BOOST_TEST(!result, "one operation is reported twice");
+        result = ec;
+        then();
+    }
+
+    stream_ptr stream_;
+    std::array<char, 4096> buffer_{};
+    std::size_t size_ = 0;
+    bool calling_ = false;
+};
+
+/// A listening socket and the streams that lead to it.
+struct party {
+    explicit party(kind k, runner r = runner::strand)
+        : kind_(k)
+        , runner_(r)
+        , at_port_(io_)
+        , at_path_(io_) {
+        if (k == kind::unix_socket) {
+            at_path_.open();
+            at_path_.bind(folder_ / "socket");
+            at_path_.listen();
+            return;
+        }
+        at_port_.open(tcp::v4());
+        // A small window, so that much does not fit.
+        at_port_.set_option(asio::socket_base::receive_buffer_size(8 * 1024));
+        at_port_.bind(any_port);
+        at_port_.listen();
+    }
+
+    asio::any_io_executor executor() {
+        if (runner_ == runner::context) return io_.get_executor();
+        if (runner_ == runner::strand) return asio::make_strand(io_.get_executor());
+        return asio::make_strand(asio::any_io_executor(io_.get_executor()));
+    }
+
+    stream_ptr make() {
+        if (kind_ == kind::unix_socket) return make_unix_stream(executor(), folder_ / "socket");
+        return make_tcp_stream(executor(), {at_port_.local_endpoint()});
+    }
+
+    asio::generic::stream_protocol::socket accept() {
+        if (kind_ == kind::unix_socket) return at_path_.accept();
+        return at_port_.accept();
+    }
+
+    /// A user whose stream is connected to peer_.
+    std::shared_ptr<user> connected() {
+        auto u = std::make_shared<user>(make());
+        u->connect();
+        run_until([&] { return u->connected.has_value(); });
+        BOOST_REQUIRE(!*u->connected);
+        peer_ = accept();
+        u->forget();
+        return u;
+    }
+
+    /// Fills the stream until it takes no more.
+    static void fill(user& u) {
+        std::string const much(64 * 1024, 'x');
+        error_code ec;
+        while (u.write(much, ec) != 0) {
+        }
+        BOOST_REQUIRE(!ec);
+    }
+
+    template <class Predicate>
+    void run_until(Predicate happened) {
+        io_.restart();
+        while (!happened()) BOOST_REQUIRE(io_.run_one() != 0);
+    }
+
+    kind kind_;
+    runner runner_;
+    folder folder_;
+    asio::io_context io_{1};
+    tcp::acceptor at_port_;
+    unix_protocol::acceptor at_path_;
+    asio::generic::stream_protocol::socket peer_{io_};
+};
+
+bool is_aborted(std::optional<error_code> const& ec) {
+    return ec == error_code(asio::error::operation_aborted);
+}
+
+/// Bytes that differ from place to place.
+std::string pattern(std::size_t size) {
+    std::string text(size, '\0');
+    std::uint32_t x = 1;
+    for (auto& c : text) {
+        x = x * 1'664'525 + 1'013'904'223;
+        c = static_cast<char>(x >> 24);
+    }
+    return text;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(stream)
+
+BOOST_DATA_TEST_CASE(carries_bytes_both_ways, data::make(kinds) * data::make(runners), k, r) {
+    party p(k, r);
+    auto const u = p.connected();
+    error_code ec;
+    BOOST_TEST(u->write("question", ec) == 8u);
+    std::array<char, 8> got{};
+    asio::read(p.peer_, asio::buffer(got));
+    BOOST_TEST(std::string_view(got.data(), got.size()) == "question");
+    u->read();
+    asio::write(p.peer_, asio::buffer("answer", 6));
+    p.run_until([&] { return u->read_done.has_value(); });
+    BOOST_TEST(!*u->read_done);
+    BOOST_TEST(u->bytes() == "answer");
+}
+
+BOOST_DATA_TEST_CASE(carries_much_in_order_while_a_read_waits, data::make(kinds), k) {
+    party p(k);
+    auto const u = p.connected();
+    auto const sent = pattern(12 * 1024 * 1024);
+    std::size_t written = 0;
+    int blocked = 0;
+    auto const write_on = [&] {
+        while (written < sent.size()) {
+            error_code ec;
+            auto const size = u->write(std::string_view(sent).substr(written, 100'000), ec);
+            BOOST_REQUIRE(!ec);
+            written += size;
+            if (size == 0) {
+                ++blocked;
+                u->writable.reset();
+                return u->wait_writable();
+            }
+        }
+    };
+    u->then = [&] {
+        if (u->writable && !*u->writable) write_on();
+    };
+    u->read();
+
+    std::string got(sent.size(), '\0');
+    bool done = false;
+    asio::async_read(p.peer_, asio::buffer(got), [&](error_code ec, std::size_t) {
+        BOOST_TEST(!ec);
+        BOOST_TEST(!u->read_done);
+        done = true;
+    });
+    write_on();
+    p.run_until([&] { return done; });
+    BOOST_TEST((got == sent));
+    BOOST_TEST(blocked > 3);
+    asio::write(p.peer_, asio::buffer("!", 1));
+    p.run_until([&] { return u->read_done.has_value(); });
+    BOOST_TEST(u->bytes() == "!");
+}
+
+BOOST_AUTO_TEST_CASE(tries_the_endpoints_in_order) {
+    party p(kind::tcp);
+    tcp::acceptor closed(p.io_, any_port);
+    auto const nobody = closed.local_endpoint();
+    closed.close();
+    auto const u = std::make_shared<user>(
+        make_tcp_stream(p.executor(), {nobody, p.at_port_.local_endpoint(), nobody}));
+    u->connect();
+    p.run_until([&] { return u->connected.has_value(); });
+    BOOST_TEST(!*u->connected);
+    p.accept();
+}
+
+BOOST_AUTO_TEST_CASE(tells_why_no_endpoint_accepts) {
+    party p(kind::tcp);
+    auto const at = p.at_port_.local_endpoint();
+    p.at_port_.close();
+    auto const result = [&](stream_ptr s) {
+        auto const u = std::make_shared<user>(std::move(s));
+        u->connect();
+        p.run_until([&] { return u->connected.has_value(); });
+        return *u->connected;
+    };
+    BOOST_TEST(result(make_tcp_stream(p.executor(), {at, at})) == asio::error::connection_refused);
+    BOOST_TEST(result(make_tcp_stream(p.executor(), {})) == asio::error::host_not_found);
+    auto const nowhere = p.folder_ / "nowhere";
+    BOOST_TEST(result(make_unix_stream(p.executor(), nowhere)) ==
+               boost::system::errc::no_such_file_or_directory);
+    std::string const long_path(500, 'x');
+    BOOST_TEST(result(make_unix_stream(p.executor(), long_path)) == asio::error::name_too_long);
+}
+
+// The kernel refuses such a connection with EAGAIN, which for TCP would mean "not yet".
+BOOST_AUTO_TEST_CASE(a_unix_socket_with_a_full_backlog_is_not_connected) {
+    party p(kind::unix_socket);
+    p.at_path_.listen(0);
+    auto const first = std::make_shared<user>(p.make());
+    first->connect();
+    p.run_until([&] { return first->connected.has_value(); });
+    BOOST_TEST(!*first->connected);
+    auto const second = std::make_shared<user>(p.make());
+    second->connect();
+    p.run_until([&] { return second->connected.has_value(); });
+    BOOST_TEST(!!*second->connected);
+}
+
+BOOST_DATA_TEST_CASE(the_end_of_the_peer_is_an_error, data::make(kinds), k) {
+    party p(k);
+    {
+        auto const u = p.connected();
+        u->read();
+        p.peer_.close();
+        p.run_until([&] { return u->read_done.has_value(); });
+        BOOST_TEST(*u->read_done == asio::error::eof);
+        // The first write after the end of a TCP peer is answered by a reset.
+        error_code ec;
+        while (!ec) u->write("x", ec);
+        auto const is_end = ec == asio::error::broken_pipe || ec == asio::error::connection_reset;
+        BOOST_TEST(is_end, ec.message());
+    }
+    {
+        // A peer that closes and has not read what came resets the connection.
+        auto const u = p.connected();
+        error_code ec;
+        u->write("unread", ec);
+        u->read();
+        p.peer_.wait(asio::socket_base::wait_read);
+        p.peer_.close();
+        p.run_until([&] { return u->read_done.has_value(); });
+        BOOST_TEST(*u->read_done == asio::error::connection_reset);
+    }
+    {
+        auto const u = p.connected();
+        party::fill(*u);
+        u->wait_writable();
+        p.peer_.close();
+        p.run_until([&] { return u->writable.has_value(); });
+        error_code ec;
+        BOOST_TEST(u->write("x", ec) == 0u);
+        BOOST_TEST(!!ec);
+    }
+    {
+        // The peer is gone before anything is asked for.
+        auto const u = p.connected();
+        p.peer_.close();
+        u->read();
+        p.run_until([&] { return u->read_done.has_value(); });
+        BOOST_TEST(*u->read_done == asio::error::eof);
+    }
+}
+
+BOOST_DATA_TEST_CASE(close_aborts_what_is_under_way, data::make(kinds) * data::make(runners), k,
+                     r) {
+    party p(k, r);
+    {
+        auto const u = std::make_shared<user>(p.make());
+        u->connect();
+        u->close();
+        p.run_until([&] { return u->connected.has_value(); });
+        BOOST_TEST(is_aborted(u->connected));
+        u->forget();
+        u->connect();
+        p.run_until([&] { return u->connected.has_value(); });
+        BOOST_TEST(is_aborted(u->connected));
+    }
+    p.accept().close();
+    auto const u = p.connected();
+    party::fill(*u);
+    u->read();
+    u->wait_writable();
+    u->close();
+    p.run_until([&] { return u->read_done && u->writable; });
+    BOOST_TEST(is_aborted(u->read_done));
+    BOOST_TEST(is_aborted(u->writable));
+    error_code ec;
+    BOOST_TEST(u->write("x", ec) == 0u);
+    BOOST_TEST(!!ec);
+    u->forget();
+    u->read();
+    u->wait_writable();
+    u->close();
+    p.run_until([&] { return u->read_done && u->writable; });
+    BOOST_TEST(is_aborted(u->read_done));
+}
+
+// What a read brought is already under way to the user when the stream is closed.
+BOOST_DATA_TEST_CASE(close_aborts_what_is_not_yet_reported, data::make(kinds), k) {
+    party p(k);
+    auto const u = p.connected();
+    asio::write(p.peer_, asio::buffer("x", 1));
+    u->read(); // it is there: the operation is over at once
+    u->close();
+    p.run_until([&] { return u->read_done.has_value(); });
+    BOOST_TEST(is_aborted(u->read_done));
+    BOOST_TEST(u->bytes().empty());
+}
+
+BOOST_DATA_TEST_CASE(a_stream_may_be_destroyed_with_operations_under_way,
+                     data::make(kinds) * data::make(runners), k, r) {
+    party p(k, r);
+    std::weak_ptr<user> seen;
+    {
+        auto const u = std::make_shared<user>(p.make());
+        u->connect();
+        u->destroy();
+        seen = u;
+        p.run_until([&] { return u->connected.has_value(); });
+        BOOST_TEST(is_aborted(u->connected));
+    }
+    BOOST_TEST(seen.expired());
+    p.accept().close();
+    {
+        auto const u = p.connected();
+        party::fill(*u);
+        u->read();
+        u->wait_writable();
+        u->destroy();
+        seen = u;
+        p.run_until([&] { return u->read_done && u->writable; });
+        BOOST_TEST(is_aborted(u->read_done));
+        BOOST_TEST(is_aborted(u->writable));
+    }
+    BOOST_TEST(seen.expired());
+}
+
+BOOST_DATA_TEST_CASE(a_user_may_destroy_the_stream_when_it_is_called,
+                     data::make(kinds) * data::make(runners), k, r) {
+    party p(k, r);
+    {
+        auto const u = std::make_shared<user>(p.make());
+        u->then = [&] { u->destroy(); };
+        u->connect();
+        p.run_until([&] { return u->connected.has_value(); });
+        BOOST_TEST(!*u->connected);
+        p.accept();
+        u->then = nullptr;
+    }
+    {
+        auto const u = p.connected();
+        u->then = [&] { u->destroy(); };
+        u->read();
+        u->wait_writable();
+        p.run_until([&] { return u->read_done && u->writable; });
+        BOOST_TEST(!*u->writable);
+        BOOST_TEST(is_aborted(u->read_done));
+        u->then = nullptr;
+    }
+    {
+        auto const u = p.connected();
+        party::fill(*u);
+        u->then = [&] { u->destroy(); };
+        u->read();
+        u->wait_writable();
+        asio::write(p.peer_, asio::buffer("x", 1));
+        p.run_until([&] { return u->read_done && u->writable; });
+        BOOST_TEST(!*u->read_done);
+        BOOST_TEST(is_aborted(u->writable));
+        u->then = nullptr;
+    }
+}
+
+BOOST_DATA_TEST_CASE(a_context_may_be_destroyed_with_operations_under_way,
+                     data::make(kinds) * data::make(runners), k, r) {
+    std::weak_ptr<user> connecting, unread;
+    {
+        party p(k, r);
+        auto u = p.connected();
+        party::fill(*u);
+        u->read();
+        u->wait_writable();
+        unread = u;
+        auto other = std::make_shared<user>(p.make());
+        other->connect();
+        connecting = other;
+        auto none = std::make_shared<user>(make_tcp_stream(p.executor(), {}));
+        none->connect();
+    }
+    BOOST_TEST(connecting.expired());
+    BOOST_TEST(unread.expired());
+}
+
+BOOST_DATA_TEST_CASE(a_round_trip_allocates_nothing,
+                     data::make(kinds) *
+                         data::make({runner::context, runner::strand}),
+                     k, r) {
+    party p(k, r);
+    auto const u = p.connected();
+    std::thread peer([&] {
+        std::array<char, 16> bytes{};
+        error_code ec;
+        while (!ec) {
+            auto const size = p.peer_.read_some(asio::buffer(bytes), ec);
+            if (!ec) asio::write(p.peer_, asio::buffer(bytes, size), ec);
+        }
+    });
+    int trips = 0;
+    std::uint64_t before = 0, after = 0;
+    auto const ask = [&] {
+        error_code ec;
+        u->write("ping", ec);
+        u->read();
+        u->wait_writable();
+    };
+    u->then = [&] {
+        if (!u->read_done || !u->writable) return;
+        if (++trips == 100) before = allocations();
+        if (trips == 1'100) {
+            after = allocations();
+            return u->destroy();
+        }
+        u->forget();
+        ask();
+    };
+    ask();
+    p.io_.restart();
+    p.io_.run();
+    peer.join();
+    u->then = nullptr;
+    BOOST_TEST(trips == 1'100);
+    if (counts_allocations()) BOOST_TEST(after - before == 0u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
