@@ -373,7 +373,10 @@ private:
         }
         if (is_command(words, "PTTL")) return resp::integer(holds(words.at(1)) ? 60'000 : -2);
         if (is_command(words, "TYPE")) return resp::simple(holds(words.at(1)) ? "string" : "none");
-        if (is_command(words, "GETRANGE")) return resp::bulk(tokens_[words.at(1)]);
+        if (is_command(words, "GETRANGE")) {
+            auto const found = tokens_.find(words.at(1));
+            return resp::bulk(found == tokens_.end() ? "" : found->second);
+        }
         if (is_fenced_acquire(words)) {
             if (!tokens_.emplace(words[3], words[5]).second) return resp::null();
             return resp::integer(++counter_);
@@ -382,7 +385,10 @@ private:
         if (is_extension(words)) return resp::integer(holds(words[3], words[4]) ? 1 : 0);
         if (is_release(words)) {
             auto const held = holds(words[3], words[4]);
-            if (held) tokens_.erase(words[3]);
+            if (held) {
+                tokens_.erase(words[3]);
+                fake_.push(resp::invalidation(words[3]));
+            }
             return resp::integer(held ? 1 : 0);
         }
         return resp::error("ERR unknown command '" + words.at(0) + "'");
@@ -485,11 +491,8 @@ struct court {
     template <class Trial>
     void start(std::string const& name, Trial trial) {
         running.push_back(name);
-        auto const t0 = std::chrono::steady_clock::now();
-        asio::co_spawn(context, std::move(trial), [this, t0, name](std::exception_ptr thrown) {
+        asio::co_spawn(context, std::move(trial), [this, name](std::exception_ptr thrown) {
             std::erase(running, name);
-            if (auto d = std::chrono::steady_clock::now() - t0; d > 1s)
-                fprintf(stderr, "SLOW %s %lld\n", name.c_str(), (long long)(d / 1ms));
             if (!thrown) return;
             try {
                 std::rethrow_exception(thrown);

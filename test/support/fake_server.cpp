@@ -106,6 +106,7 @@ public:
     void push(std::string const& bytes) {
         thread_.run([&] {
             for (connection& one : connections_) {
+                if (one.silenced) continue;
                 one.out += bytes;
                 write(one);
             }
