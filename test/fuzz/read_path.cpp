@@ -252,6 +252,7 @@ private:
     //
 
     // R n n bytes   the server sends so many bytes
+    // F c n         it sends so many KB of one character
     // P v           it answers a probe as a server of one of these versions
     // C c k         a command is submitted, on one of some keys
     // B c k n       so many of them at once
@@ -264,13 +265,23 @@ private:
         switch (byte()) {
         case 'R': {
             std::size_t const size = byte() * 256U + byte();
-            send(input_.substr(0, size));
+            count_possible_yes(input_.substr(0, size));
+            wire_.send(input_.substr(0, size));
             input_.remove_prefix(std::min(size, input_.size()));
             break;
         }
-        case 'P':
-            send(probe_replies(byte()));
+        case 'F': {
+            auto const c = static_cast<char>(byte());
+            wire_.send(std::string(byte() * 1024U, c));
             break;
+        }
+        case 'P': {
+            auto const replies = probe_replies(byte());
+            // Before it is connected they answer no command of a lock.
+            if (connection_->connected()) count_possible_yes(replies);
+            wire_.send(replies);
+            break;
+        }
         case 'C': {
             auto const what = byte();
             submit(what, byte(), 1);
@@ -308,11 +319,14 @@ private:
         poll();
     }
 
-    void send(std::string_view bytes) {
-        // A yes is a simple string, or a number.
-        possible_yes_ += static_cast<std::size_t>(
-            std::count_if(bytes.begin(), bytes.end(), [](char c) { return c == '+' || c == ':'; }));
-        wire_.send(bytes);
+    // A yes is `+OK` or a number.
+    void count_possible_yes(std::string_view bytes) {
+        for (std::size_t i = 0; i < bytes.size(); ++i) {
+            if (bytes.substr(i).starts_with("+OK")) ++possible_yes_;
+            if (bytes[i] == ':' && (i == 0 || bytes[i - 1] == '\n')) ++possible_yes_;
+            // It may have begun before.
+            if (i == 0 && bytes[i] != '+') ++possible_yes_;
+        }
     }
 
     void submit(unsigned what, unsigned key, std::size_t times) {
