@@ -202,7 +202,7 @@ public:
         redis::in_turn(*this, [&] { connection_->start(); });
         poll();
         while (!input_.empty()) step();
-        // What is known of it can be asked for at any time.
+        // Its status can be asked for at any time.
         (void)connection_->status();
         check(connection_->settled() || connection_->available());
         if (abandons_) {

@@ -143,7 +143,7 @@ bool is_at(point p, command_line const& words) {
 bool is_of_probe(point p) {
     return p <= point::info;
 }
-// What the client asks to know more, and can do without.
+// The client can do without the answer.
 bool is_informative(point p) {
     return (p >= point::tracking && p <= point::time) || (p >= point::caching && p <= point::getrange) ||
            p == point::ping;
@@ -236,7 +236,7 @@ std::vector<fault> all_faults() {
         in_place("longer than announced", effect::malformed, "$2\r\nabcd\r\n", "longer"),
         in_place("no number", effect::malformed, ":abc\r\n", "number"),
         in_place("array that is too short", effect::mixes_up, "*9\r\n+OK\r\n"),
-        // What kills the parser.
+        // Bytes that kill the parser of Boost.Redis.
         in_place("no length of a string", effect::malformed, "$\r\n", no_length),
         in_place("no length of a verbatim string", effect::malformed, "=\r\n", no_length),
         in_place("no length of an error", effect::malformed, "!\r\n", no_length),
@@ -289,7 +289,6 @@ std::vector<fault> all_faults() {
          .answer = [pushes = repeated(100'000, resp::invalidation("other"))](
                        std::string const& right) { return pushes + right; }},
     };
-    // The same as what the client would see of a server that speaks well up to there.
     all.push_back({.name = "attribute before the reply",
                    .what = effect::malformed,
                    .answer = [](std::string const& right) { return "|1\r\n+a\r\n:1\r\n" + right; },
@@ -481,8 +480,8 @@ lock_options lock_options_for(point p) {
     return o;
 }
 
-/// What all trials of a test share. Boost.Test's macros are for one thing at a time, trials run
-/// together, so each notes what is wrong.
+/// Shared by all trials of a test. Trials run together and the macros of Boost.Test know of one thing
+/// at a time, so each trial notes its complaints here.
 struct court {
     asio::io_context context;
     std::vector<std::string> complaints;
@@ -523,7 +522,7 @@ public:
 
     /// The server is the only one.
     awaitable<void> alone();
-    /// One of three.
+    /// The server is one of three.
     awaitable<void> among(std::string first, std::string second);
 
 private:
@@ -563,7 +562,7 @@ private:
     hostile_server server_;
 };
 
-// What the caller is told where the server's only vote is lost.
+// The caller is told why the only vote is lost.
 void trial::check_error(error const& e) {
     if (!matters()) return;
     check(static_cast<bool>(e), "an operation succeeds");
@@ -692,7 +691,7 @@ awaitable<void> trial::ask_alone(client const& locks) {
         }
         break;
     default: {
-        // Null is a legitimate no; whom it is about is asked next.
+        // Null is a legitimate no, so an acquire would go on.
         auto const w = fault_.type == '_' ? try_for(k) : wait_for(k);
         auto const ended = [&] { return w->done; };
         check(co_await eventually(ended), "waits for ever");
@@ -718,7 +717,7 @@ awaitable<void> trial::among(std::string first, std::string second) {
         return true;
     };
     check(co_await eventually(others_are_up), "keeps another instance from coming up");
-    // Whom a waiter asks first depends on the key.
+    // The instance that a waiter asks first depends on the key.
     auto const asked = [&] { return server_.hits() > 0; };
     co_await take_turns(one, other, name_);
     for (int i = 0; i < 20 && at_ != point::ping && !asked(); ++i) {
