@@ -46,6 +46,7 @@ holdfast_test(integration LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/fences_test.cpp
     integration/guards_test.cpp
     integration/holders_test.cpp
+    integration/hostile_test.cpp
     integration/lifetimes_test.cpp
     integration/section_test.cpp
     integration/support_test.cpp

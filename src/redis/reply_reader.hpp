@@ -70,7 +70,7 @@ public:
 
     /// The size of the reply that was completed last.
     std::size_t consumed() const { return consumed_; }
-    /// What was wrong with the bytes, for people. Of what the server sent it shows at most one
+    /// The fault in the bytes, for people. Of the bytes that the server sent it shows at most one
     /// byte: the rest may be a password that the server has sent back.
     std::string const& problem() const { return problem_; }
 

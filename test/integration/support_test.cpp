@@ -279,6 +279,23 @@ BOOST_AUTO_TEST_CASE(fakes_misbehave) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(fake_ends_replies_as_its_script_says) {
+    fake_server fake{[](command_line const& words) {
+        if (is_command(words, "SILENT")) return fake_server::then_silent("+O");
+        if (is_command(words, "CLOSE")) return fake_server::then_close("+O");
+        if (is_command(words, "RESET")) return fake_server::then_reset("+O");
+        return fake_server::then_flood("+O", "K");
+    }};
+    auto const ask = [&](char const* name) { return redis_cli{fake.port(), {}, 50ms}.command({name}); };
+    BOOST_CHECK_THROW(ask("SILENT"), cli_timeout);
+    for (auto const* const name : {"CLOSE", "RESET"}) BOOST_CHECK_THROW(ask(name), cli_error);
+    BOOST_TEST(fake.most_sent() == 2U);
+    BOOST_CHECK_THROW(ask("FLOOD"), std::exception); // the witness bears no line without an end
+    BOOST_TEST(fake.most_sent() > 2U);
+    BOOST_TEST(fake.most_sent() < fake_server::flood_size);
+    BOOST_TEST(wait_until([&] { return fake.connected() == 0; }));
+}
+
 BOOST_AUTO_TEST_CASE(fake_follows_its_script) {
     std::atomic<int> evaluations = 0;
     fake_server fake{[&](command_line const& words) {

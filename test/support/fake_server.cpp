@@ -21,6 +21,19 @@ bool equal_ignoring_case(std::string_view left, std::string_view right) {
 
 using namespace std::string_view_literals;
 
+// A script's answer that begins with this says by its next byte what follows the bytes after that.
+constexpr std::string_view then = "\0then "sv;
+enum class ending : char {
+    silent,
+    close,
+    reset,
+    flood
+};
+
+std::string ended_by(ending how, std::string_view bytes) {
+    return std::string(then) + static_cast<char>(how) + std::string(bytes);
+}
+
 constexpr std::string_view garbage_bytes = "\x16\x03\x01\x00\xff\xfe no\r\n\r\n\x00\x00 RESP\r\n"sv;
 constexpr std::string_view http_bytes = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n"
                                         "Content-Length: 11\r\nConnection: close\r\n\r\nBad Request";
@@ -58,6 +71,20 @@ bool is_command(command_line const& words, std::string_view name, std::string_vi
 const std::string fake_server::no_answer{"\0no answer", 10};
 const std::string fake_server::hang_up{"\0hang up", 8};
 
+std::string fake_server::then_silent(std::string_view bytes) {
+    return ended_by(ending::silent, bytes);
+}
+std::string fake_server::then_close(std::string_view bytes) {
+    return ended_by(ending::close, bytes);
+}
+std::string fake_server::then_reset(std::string_view bytes) {
+    return ended_by(ending::reset, bytes);
+}
+std::string fake_server::then_flood(std::string_view bytes, std::string_view filler) {
+    // The filler's size comes first.
+    return ended_by(ending::flood, resp::bulk(filler) + std::string(bytes));
+}
+
 class fake_server::engine {
 public:
     engine(behaviour how, script answers)
@@ -79,8 +106,9 @@ public:
     void push(std::string const& bytes) {
         thread_.run([&] {
             for (connection& one : connections_) {
+                if (one.silenced) continue;
                 one.out += bytes;
-                if (!write_some(one.socket, one.out)) one.broken = true;
+                write(one);
             }
             if (!handling_) remove_closed();
         });
@@ -101,22 +129,28 @@ public:
     std::atomic<std::size_t> accepted = 0;
     std::atomic<std::size_t> connected = 0;
     std::atomic<std::size_t> received = 0;
+    std::atomic<std::size_t> most_sent = 0;
 
 private:
     struct connection {
         net::unique_fd socket;
         std::string in = {};
         std::string out = {};
-        bool greeted = false;  // has got the fixed answer of its behaviour
-        bool closing = false;  // to be closed when `out` is written
-        bool flooding = false; // `out` is filled up for ever
+        std::string filler = {}; // `out` is filled up with it, if it is not empty
+        std::size_t sent = 0;
+        bool greeted = false;   // has got the fixed answer of its behaviour
+        bool silenced = false;  // gets no more answers
+        bool closing = false;   // to be closed when `out` is written
+        bool resetting = false; // the same, with a reset
         bool broken = false;
+
+        bool flooding() const { return !filler.empty() && sent < flood_size; }
     };
 
     int prepare(std::vector<pollfd>& watched) {
         watched.push_back({listener_.get(), POLLIN, 0});
         for (connection const& one : connections_) {
-            int const events = POLLIN | (one.out.empty() && !one.flooding ? 0 : POLLOUT);
+            int const events = POLLIN | (one.out.empty() && !one.flooding() ? 0 : POLLOUT);
             watched.push_back({one.socket.get(), static_cast<short>(events), 0});
         }
         return -1;
@@ -149,8 +183,15 @@ private:
             answer_commands(one);
         else if (!one.in.empty())
             misbehave(one);
-        if (one.flooding && one.out.size() < 64 * 1024) one.out.append(64 * 1024, 'x');
-        if (!one.broken && !write_some(one.socket, one.out)) one.broken = true;
+        while (one.flooding() && one.out.size() < 64 * 1024) one.out += one.filler;
+        if (!one.broken) write(one);
+    }
+
+    void write(connection& one) {
+        const std::size_t before = one.out.size();
+        if (!write_some(one.socket, one.out)) one.broken = true;
+        one.sent += before - one.out.size();
+        most_sent = std::max(most_sent.load(), one.sent);
     }
 
     void misbehave(connection& one) {
@@ -170,7 +211,7 @@ private:
             break;
         case behaviour::huge_bulk:
             one.out = "$9999999999\r\n";
-            one.flooding = true;
+            one.filler.assign(64 * 1024, 'x');
             break;
         case behaviour::silent:
         case behaviour::closes:
@@ -182,7 +223,7 @@ private:
     void answer_commands(connection& one) {
         std::string_view rest = one.in;
         try {
-            while (!one.closing) {
+            while (!one.closing && !one.silenced) {
                 const std::optional<command_line> words = resp::take_command(rest);
                 if (!words) break;
                 {
@@ -207,13 +248,38 @@ private:
         }
         if (bytes == hang_up)
             one.closing = true;
+        else if (bytes.starts_with(then))
+            end(one, std::string_view{bytes}.substr(then.size()));
         else if (bytes != no_answer)
             one.out += bytes;
     }
 
+    void end(connection& one, std::string_view how) {
+        std::string_view bytes = how.substr(1);
+        switch (static_cast<ending>(how.front())) {
+        case ending::silent:
+            one.silenced = true;
+            break;
+        case ending::reset:
+            one.resetting = true;
+            [[fallthrough]];
+        case ending::close:
+            one.closing = true;
+            break;
+        case ending::flood:
+            one.silenced = true;
+            one.filler = resp::take_reply(bytes).value().string();
+            break;
+        }
+        one.out += bytes;
+    }
+
     void remove_closed() {
-        connections_.remove_if(
-            [](connection const& one) { return one.broken || (one.closing && one.out.empty()); });
+        connections_.remove_if([](connection& one) {
+            bool const over = one.closing && one.out.empty();
+            if (over && one.resetting) net::close_with_reset(one.socket);
+            return one.broken || over;
+        });
         connected = connections_.size();
     }
 
@@ -250,6 +316,9 @@ std::size_t fake_server::connected() const noexcept {
 }
 std::size_t fake_server::received() const noexcept {
     return engine_->received;
+}
+std::size_t fake_server::most_sent() const noexcept {
+    return engine_->most_sent;
 }
 std::vector<command_line> fake_server::commands() const {
     return engine_->commands();

@@ -45,6 +45,14 @@ public:
     static const std::string no_answer; // this command never gets one (the later ones may)
     static const std::string hang_up;   // sends what was answered before, then closes
 
+    // Or what these make of bytes. The bytes are sent, and on this connection
+    [[nodiscard]] static std::string then_silent(std::string_view bytes); // nothing more, ever
+    [[nodiscard]] static std::string then_close(std::string_view bytes);  // then comes its end
+    [[nodiscard]] static std::string then_reset(std::string_view bytes);  // or a reset
+    // `filler` over and over, until the client closes or has got flood_size bytes; then nothing.
+    [[nodiscard]] static std::string then_flood(std::string_view bytes, std::string_view filler);
+    static constexpr std::size_t flood_size = 64 * 1024 * 1024;
+
     explicit fake_server(behaviour how);
     explicit fake_server(script answers);
     ~fake_server();
@@ -58,6 +66,7 @@ public:
     [[nodiscard]] std::size_t accepted() const noexcept;  // connections so far
     [[nodiscard]] std::size_t connected() const noexcept; // connections that are open
     [[nodiscard]] std::size_t received() const noexcept;  // bytes so far
+    [[nodiscard]] std::size_t most_sent() const noexcept; // bytes, on any one connection
 
     // The commands that a scripted server got so far, of all connections, in order.
     [[nodiscard]] std::vector<command_line> commands() const;

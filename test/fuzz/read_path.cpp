@@ -1,0 +1,438 @@
+// Any bytes from a server, between any commands: an instance connection answers each command once,
+// says yes only where the server did, and lets no exception out.
+//
+// The input is a list of steps, each a letter and what it needs: see conversation::step.
+#include "redis/instance_connection.hpp"
+
+#include "fuzz/check.hpp"
+
+#include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::redis;
+using namespace std::chrono_literals;
+using holdfast::test::check;
+using protocol::command;
+using protocol::verdict;
+
+constexpr std::size_t all_keys = 4;
+constexpr std::size_t max_submissions = 2'000; // several batches
+
+//
+// The server's end of the connections
+//
+
+struct wire {
+    asio::io_context& context;
+    bool open = false; // there is a stream that was not closed
+    std::string coming;
+    bool ends = false;
+    std::size_t room = std::string::npos; // for what the client writes
+    std::shared_ptr<stream_user> reader, writer;
+    asio::mutable_buffer buffer;
+
+    void send(std::string_view bytes) {
+        if (!open) return;
+        coming += bytes;
+        deliver();
+    }
+    void end() {
+        if (!open) return;
+        ends = true;
+        deliver();
+    }
+    void make_room(std::size_t size) {
+        room = size;
+        if (room == 0) return;
+        if (auto user = std::exchange(writer, nullptr)) {
+            asio::post(context, [user = std::move(user)] { user->on_writable({}); });
+        }
+    }
+    void deliver() {
+        if (!reader || (coming.empty() && !ends)) return;
+        auto const size = std::min(coming.size(), buffer.size());
+        std::memcpy(buffer.data(), coming.data(), size);
+        coming.erase(0, size);
+        auto const ec = size == 0 ? error_code(asio::error::eof) : error_code();
+        asio::post(context, [user = std::exchange(reader, nullptr), ec, size] { user->on_read(ec, size); });
+    }
+    void close() {
+        open = ends = false;
+        coming.clear();
+        room = std::string::npos;
+        if (auto user = std::exchange(reader, nullptr)) {
+            asio::post(context,
+                       [user = std::move(user)] { user->on_read(asio::error::operation_aborted, 0); });
+        }
+        if (auto user = std::exchange(writer, nullptr)) {
+            asio::post(context,
+                       [user = std::move(user)] { user->on_writable(asio::error::operation_aborted); });
+        }
+    }
+};
+
+class memory_stream final : public stream {
+public:
+    explicit memory_stream(wire& w)
+        : wire_(w) {}
+    ~memory_stream() override { close(); }
+
+    void connect(std::shared_ptr<stream_user> user) override {
+        check(!wire_.open);
+        wire_.open = open_ = true;
+        asio::post(wire_.context, [user = std::move(user)] { user->on_connected({}); });
+    }
+    void read(std::shared_ptr<stream_user> user, asio::mutable_buffer buffer) override {
+        check(!wire_.reader && buffer.size() != 0);
+        if (!open_) {
+            asio::post(wire_.context,
+                       [user = std::move(user)] { user->on_read(asio::error::operation_aborted, 0); });
+            return;
+        }
+        wire_.reader = std::move(user);
+        wire_.buffer = buffer;
+        wire_.deliver();
+    }
+    std::size_t write(std::string_view bytes, error_code& ec) noexcept override {
+        if (!open_) {
+            ec = asio::error::bad_descriptor;
+            return 0;
+        }
+        auto const size = std::min(bytes.size(), wire_.room);
+        if (wire_.room != std::string::npos) wire_.room -= size;
+        return size;
+    }
+    void wait_writable(std::shared_ptr<stream_user> user) override {
+        check(!wire_.writer);
+        wire_.writer = std::move(user);
+        if (wire_.room != 0) wire_.make_room(wire_.room);
+    }
+    void close() noexcept override {
+        if (std::exchange(open_, false)) wire_.close();
+    }
+
+private:
+    wire& wire_;
+    bool open_ = false;
+};
+
+//
+// The client's end
+//
+
+struct submission {
+    command what;
+    bool kept = false; // a release that waits for a connection is not answered
+    unsigned answers = 0;
+};
+
+class conversation;
+
+class question final : public exchange {
+public:
+    void ask(conversation& c, std::size_t key) {
+        conversation_ = &c;
+        key_ = "key" + std::to_string(key);
+    }
+    bool wanted = true;
+    bool fenced = false;
+    unsigned recycled = 0;
+
+    std::string_view key() const { return key_; }
+
+private:
+    subject about(command) const noexcept override {
+        return {.key = key_,
+                .token = "0123456789abcdef0123456789abcdef",
+                .ttl = 10s,
+                .fence_ttl = fenced ? 60s : 0s,
+                .number = 7};
+    }
+    bool still_wants(command) const noexcept override { return wanted; }
+    void on_answer(unsigned instance, command, std::uint32_t round, answer const&) override;
+    void recycle() noexcept override { ++recycled; }
+
+    conversation* conversation_ = nullptr;
+    std::string key_;
+};
+
+class conversation final : public instance_owner {
+public:
+    explicit conversation(std::string_view input)
+        : input_(input) {
+        auto const options = byte();
+        for (std::size_t i = 0; i < all_keys; ++i) {
+            questions_[i].ask(*this, i);
+            questions_[i].fenced = (i & 1U) != 0;
+        }
+        connection_ = std::make_shared<instance_connection>(
+            context_.get_executor(), 0U,
+            connection_options{.address = address("127.0.0.1:1"),
+                               .instance_timeout = 1ms,
+                               .connect_timeout = 10s,
+                               .reconnect_delay = 20ms,
+                               .max_ttl = 60s,
+                               .on_restart = static_cast<restart_guard>(options % 3),
+                               .watch_clocks = (options & 4U) != 0,
+                               .max_kept_releases = 3,
+                               .name = "fuzz"},
+            static_cast<instance_owner&>(*this),
+            [this](asio::any_io_executor const&, address const&, location::endpoints) {
+                return std::make_unique<memory_stream>(wire_);
+            });
+    }
+
+    void run() {
+        redis::in_turn(*this, [&] { connection_->start(); });
+        poll();
+        while (!input_.empty()) step();
+        // Its status can be asked for at any time.
+        (void)connection_->status();
+        check(connection_->settled() || connection_->available());
+        if (abandons_) {
+            abandoned_ = true;
+            connection_->abandon();
+        } else {
+            redis::in_turn(*this, [&] { connection_->stop(); });
+            for (auto const& s : submissions_) check(s.answers == (s.kept ? 0U : 1U));
+        }
+        over_ = true;
+        poll();
+        connection_.reset();
+        poll();
+        for (std::size_t i = 0; i < all_keys; ++i) {
+            check(!asked_[i] || questions_[i].recycled > 0);
+        }
+        check(yes_ <= possible_yes_);
+    }
+
+    void on_answer(question const&, command what, std::uint32_t round, answer const& a) {
+        check(!over_ && !abandoned_ && !submitting_);
+        check(in_turn_);
+        auto& s = submissions_.at(round);
+        check(s.what == what);
+        check(++s.answers == 1 && !s.kept);
+        switch (a.verdict) {
+        case verdict::yes:
+            check(connection_->connected());
+            if (what != command::inspect) ++yes_;
+            break;
+        case verdict::no:
+            check(connection_->connected());
+            break;
+        case verdict::unsent:
+        case verdict::unknown:
+        case verdict::refused:
+            break;
+        }
+        check(a.message.size() < 70'000);
+        touch(a.message);
+        touch(a.holder);
+    }
+
+private:
+    //
+    // Steps
+    //
+
+    // R n n bytes   the server sends so many bytes
+    // F c n         it sends so many KB of one character
+    // P v           it answers a probe as a server of one of these versions
+    // C c k         a command is submitted, on one of some keys
+    // B c k n       so many of them at once
+    // X k           the key is no longer wanted; or again
+    // L n           the client can write so many bytes
+    // T n           time passes
+    // E             the server closes
+    // D             in the end the client lets go without a word
+    void step() {
+        switch (byte()) {
+        case 'R': {
+            std::size_t const size = byte() * 256U + byte();
+            count_possible_yes(input_.substr(0, size));
+            wire_.send(input_.substr(0, size));
+            input_.remove_prefix(std::min(size, input_.size()));
+            break;
+        }
+        case 'F': {
+            auto const c = static_cast<char>(byte());
+            wire_.send(std::string(byte() * 1024U, c));
+            break;
+        }
+        case 'P': {
+            auto const replies = probe_replies(byte());
+            // Before it is connected they answer no command of a lock.
+            if (connection_->connected()) count_possible_yes(replies);
+            wire_.send(replies);
+            break;
+        }
+        case 'C': {
+            auto const what = byte();
+            submit(what, byte(), 1);
+            break;
+        }
+        case 'B': {
+            auto const what = byte();
+            auto const key = byte();
+            submit(what, key, byte() * 4U);
+            break;
+        }
+        case 'X': {
+            auto& q = questions_[byte() % all_keys];
+            q.wanted = !q.wanted;
+            break;
+        }
+        case 'L':
+            wire_.make_room(byte());
+            break;
+        case 'T':
+            if (++times_ > 6) break;
+            now_ += std::chrono::milliseconds(byte() % 16);
+            context_.restart();
+            context_.run_for(1100us);
+            break;
+        case 'E':
+            wire_.end();
+            break;
+        case 'D':
+            abandons_ = true;
+            break;
+        default:
+            break;
+        }
+        poll();
+    }
+
+    // A yes is `+OK` or a number.
+    void count_possible_yes(std::string_view bytes) {
+        for (std::size_t i = 0; i < bytes.size(); ++i) {
+            if (bytes.substr(i).starts_with("+OK")) ++possible_yes_;
+            if (bytes[i] == ':' && (i == 0 || bytes[i - 1] == '\n')) ++possible_yes_;
+            // It may have begun before.
+            if (i == 0 && bytes[i] != '+') ++possible_yes_;
+        }
+    }
+
+    void submit(unsigned what, unsigned key, std::size_t times) {
+        redis::in_turn(*this, [&] {
+            for (; times > 0 && submissions_.size() < max_submissions; --times) {
+                auto const c = static_cast<command>(what % protocol::commands);
+                auto const i = key++ % all_keys;
+                auto& q = questions_[i];
+                auto const kept = !connection_->available();
+                if (kept && c != command::release) return;
+                exchange_ptr const who(&q);
+                asked_[i] = true;
+                auto const round = static_cast<std::uint32_t>(submissions_.size());
+                submissions_.push_back({.what = c, .kept = kept});
+                submitting_ = true;
+                encoder_.start(c, static_cast<exchange&>(q).about(c));
+                connection_->submit(encoder_, who, round);
+                submitting_ = false;
+            }
+        });
+    }
+
+    void poll() {
+        context_.restart();
+        context_.poll();
+    }
+
+    unsigned byte() {
+        if (input_.empty()) return 0;
+        auto const b = static_cast<unsigned char>(input_.front());
+        input_.remove_prefix(1);
+        return b;
+    }
+
+    static std::string bulk(std::string_view text) {
+        return '$' + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
+    }
+    std::string probe_replies(unsigned version) const {
+        constexpr std::array versions{"redis_version:7.0.15", "redis_version:8.4.0",
+                                      "redis_version:7.2.4\r\nvalkey_version:8.1.0",
+                                      "redis_version:7.2.4\r\nvalkey_version:9.0.0"};
+        auto const time = "*2\r\n" + bulk("1700000000") + bulk("0");
+        return "%1\r\n" + bulk("proto") + ":3\r\n+OK\r\n" + bulk("a") + bulk("b") + bulk("c") + bulk("d") +
+               "%1\r\n" + bulk("appendfsync") + bulk("always") + ((version & 0x80U) != 0 ? time : "") +
+               bulk("# Server\r\n" + std::string(versions[version % versions.size()]) +
+                    "\r\nrun_id:0123456789abcdef0123456789abcdef0123456" + std::to_string(version / 4 % 8) +
+                    "\r\naof_enabled:1\r\nuptime_in_seconds:17\r\nrole:master\r\n");
+    }
+
+    void touch(std::string_view text) {
+        for (auto const c : text) touched_ = touched_ ^ static_cast<unsigned char>(c);
+    }
+
+    //
+    // The owner
+    //
+
+    void in_turn(turn_work& work) override {
+        if (in_turn_) return work.run();
+        in_turn_ = true;
+        now_ += 1us;
+        work.run();
+        check(over_ || connection_->flush());
+        in_turn_ = false;
+    }
+    lease_clock::time_point time() const noexcept override { return now_; }
+    bool is_new_server(unsigned, std::string_view run_id) override {
+        touch(run_id);
+        return true;
+    }
+    void on_push(unsigned, std::string_view key) override {
+        check(!over_);
+        touch(key);
+    }
+    void on_push_for_all(unsigned) override { check(!over_); }
+    void on_unavailable(unsigned) override {}
+    void on_available(unsigned) override { check(!over_); }
+    std::uint64_t random_bits() override { return 0; }
+    void on_change() override {}
+
+    std::string_view input_;
+    asio::io_context context_{1};
+    wire wire_{context_, false, {}, false, std::string::npos, {}, {}, {}};
+    std::array<question, all_keys> questions_;
+    std::array<bool, all_keys> asked_{};
+    std::vector<submission> submissions_;
+    encoder encoder_;
+    lease_clock::time_point now_ = lease_clock::time_point() + 1h;
+    unsigned times_ = 0;
+    bool in_turn_ = false, submitting_ = false, abandons_ = false, abandoned_ = false, over_ = false;
+    std::size_t yes_ = 0, possible_yes_ = 0;
+    unsigned volatile touched_ = 0; // what was passed has been read
+    std::shared_ptr<instance_connection> connection_;
+};
+
+void question::on_answer(unsigned instance, command what, std::uint32_t round, answer const& a) {
+    check(instance == 0);
+    conversation_->on_answer(*this, what, round, a);
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
+    std::string input(size, '\0');
+    if (size != 0) std::memcpy(input.data(), data, size);
+    conversation c(input);
+    c.run();
+    return 0;
+}

@@ -1,0 +1,820 @@
+// A server that answers any one question wrongly harms nobody: the process lives, memory stays
+// bounded, locks work with the other servers, the reason is told, and when the server has come to
+// its senses, so does the client.
+#include <holdfast/client.hpp>
+
+#include "integration/party.hpp"
+#include "support/fake_server.hpp"
+#include "support/fleet.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+using namespace std::string_literals;
+using namespace std::string_view_literals;
+
+namespace {
+
+using asio::awaitable;
+constexpr auto settled = asio::as_tuple(asio::use_awaitable);
+
+//
+// Points: the questions that are answered wrongly
+//
+
+enum class point {
+    hello,
+    tracking,
+    script_load,
+    config_get,
+    time,
+    info,
+    set,      // acquire
+    fenced,   // acquire of a lock with fences
+    caching,  // of one who waits
+    pttl,     // of one who waits, or asks for whom
+    type,     // of one who asks for whom
+    getrange, // the same
+    extend,
+    release,
+    ping,
+};
+
+struct named_point {
+    point at;
+    char const* name;
+};
+
+constexpr std::array busy_points{
+    named_point{point::hello, "HELLO"},
+    named_point{point::tracking, "CLIENT TRACKING"},
+    named_point{point::script_load, "SCRIPT LOAD"},
+    named_point{point::config_get, "CONFIG GET"},
+    named_point{point::time, "TIME"},
+    named_point{point::info, "INFO"},
+    named_point{point::set, "SET"},
+    named_point{point::fenced, "EVALSHA to acquire"},
+    named_point{point::caching, "CLIENT CACHING"},
+    named_point{point::pttl, "PTTL"},
+    named_point{point::type, "TYPE"},
+    named_point{point::getrange, "GETRANGE"},
+    named_point{point::extend, "EVALSHA to extend"},
+    named_point{point::release, "EVALSHA to release"},
+};
+
+bool is_script(command_line const& words, std::string_view keys, std::size_t size) {
+    return (is_command(words, "EVALSHA") || is_command(words, "EVAL")) && words.size() == size &&
+           words[2] == keys;
+}
+bool is_release(command_line const& words) {
+    return is_script(words, "1", 5);
+}
+bool is_extension(command_line const& words) {
+    return is_script(words, "1", 6);
+}
+bool is_fenced_acquire(command_line const& words) {
+    return is_script(words, "2", 9);
+}
+bool is_raise(command_line const& words) {
+    return is_script(words, "2", 8);
+}
+
+bool is_at(point p, command_line const& words) {
+    switch (p) {
+    case point::hello:
+        return is_command(words, "HELLO");
+    case point::tracking:
+        return is_command(words, "CLIENT", "TRACKING");
+    case point::script_load:
+        return is_command(words, "SCRIPT", "LOAD");
+    case point::config_get:
+        return is_command(words, "CONFIG", "GET");
+    case point::time:
+        return is_command(words, "TIME");
+    case point::info:
+        return is_command(words, "INFO");
+    case point::set:
+        return is_command(words, "SET");
+    case point::fenced:
+        return is_fenced_acquire(words);
+    case point::caching:
+        return is_command(words, "CLIENT", "CACHING");
+    case point::pttl:
+        return is_command(words, "PTTL");
+    case point::type:
+        return is_command(words, "TYPE");
+    case point::getrange:
+        return is_command(words, "GETRANGE");
+    case point::extend:
+        return is_extension(words);
+    case point::release:
+        return is_release(words);
+    case point::ping:
+        return is_command(words, "PING");
+    }
+    return false;
+}
+
+bool is_of_probe(point p) {
+    return p <= point::info;
+}
+// The client can do without the answer.
+bool is_informative(point p) {
+    return (p >= point::tracking && p <= point::time) || (p >= point::caching && p <= point::getrange) ||
+           p == point::ping;
+}
+
+//
+// Faults: the wrong answers
+//
+
+enum class effect {
+    malformed,    // no RESP3 as servers speak it: not_redis
+    disconnected, // unreachable
+    hangs,        // timed_out
+    error,        // the server's own: rejected, where it matters
+    wrong_type,   // not_redis, where it matters
+    mixes_up,     // the replies that follow are taken for others: any end, but no hang
+    surplus,      // the same, and the session must end
+    harmless,
+};
+
+struct fault {
+    char const* name;
+    effect what;
+    std::function<std::string(std::string const& right)> answer;
+    std::string says = {}; // a part of the reason
+    char type = 0;         // wrong_type: the type of RESP
+    bool floods = false;
+
+    friend std::ostream& operator<<(std::ostream& out, fault const& f) { return out << f.name; }
+};
+
+std::string repeated(std::size_t times, std::string_view text) {
+    std::string all;
+    all.reserve(times * text.size());
+    for (std::size_t i = 0; i < times; ++i) all += text;
+    return all;
+}
+
+fault in_place(char const* name, effect what, std::string bytes, std::string says = {}) {
+    return {.name = name,
+            .what = what,
+            .answer = [bytes = std::move(bytes)](std::string const&) { return bytes; },
+            .says = std::move(says)};
+}
+
+fault of_type(char const* name, std::string bytes) {
+    auto f = in_place(name, effect::wrong_type, std::move(bytes));
+    f.type = f.answer({})[0];
+    if (f.type == '-' || f.type == '!') f.what = effect::error;
+    return f;
+}
+
+fault flood(char const* name, effect what, std::string start, std::string filler, std::string says = {}) {
+    auto f = in_place(name, what, fake_server::then_flood(start, filler), std::move(says));
+    f.floods = true;
+    return f;
+}
+
+std::vector<fault> all_faults() {
+    constexpr auto no_length = "length";
+    constexpr auto too_long = "more than";
+    std::vector<fault> all{
+        // Each type.
+        of_type("simple string", "+wrong\r\n"),
+        of_type("error", "-ERR wrong\r\n"),
+        of_type("number", ":7\r\n"),
+        of_type("null", "_\r\n"),
+        of_type("boolean", "#t\r\n"),
+        of_type("double", ",1.5\r\n"),
+        of_type("big number", "(12345678901234567890123\r\n"),
+        of_type("bulk string", "$5\r\nwrong\r\n"),
+        of_type("bulk error", "!9\r\nERR wrong\r\n"),
+        of_type("verbatim string", "=9\r\ntxt:wrong\r\n"),
+        of_type("empty array", "*0\r\n"),
+        of_type("array of one", "*1\r\n+OK\r\n"),
+        of_type("array of three", "*3\r\n:1\r\n:1\r\n:1\r\n"),
+        of_type("array of arrays", "*1\r\n*1\r\n*1\r\n+OK\r\n"),
+        of_type("set", "~1\r\n+OK\r\n"),
+        of_type("map", "%1\r\n+OK\r\n+OK\r\n"),
+        of_type("zero bytes", "$4\r\n\0\0\0\0\r\n"s),
+        of_type("zero bytes in a line", "+\0OK\0\r\n"s),
+        // Lengths and counts.
+        in_place("negative length", effect::malformed, "$-1\r\n", no_length),
+        in_place("negative count", effect::malformed, "*-1\r\n", no_length),
+        in_place("huge length", effect::malformed, "$9999999999\r\n", too_long),
+        in_place("largest length", effect::malformed, "$18446744073709551615\r\n", too_long),
+        in_place("length beyond the largest", effect::malformed, "$18446744073709551616\r\n", too_long),
+        in_place("huge count", effect::malformed, "*99999999\r\n", too_long),
+        in_place("map that overflows", effect::malformed, "%9223372036854775808\r\n", too_long),
+        in_place("longer than announced", effect::malformed, "$2\r\nabcd\r\n", "longer"),
+        in_place("no number", effect::malformed, ":abc\r\n", "number"),
+        in_place("array that is too short", effect::mixes_up, "*9\r\n+OK\r\n"),
+        // Bytes that kill the parser of Boost.Redis.
+        in_place("no length of a string", effect::malformed, "$\r\n", no_length),
+        in_place("no length of a verbatim string", effect::malformed, "=\r\n", no_length),
+        in_place("no length of an error", effect::malformed, "!\r\n", no_length),
+        in_place("no length within a push", effect::malformed, ">1\r\n$\r\n", no_length),
+        in_place("streamed string", effect::malformed, "$?\r\n;4\r\nabcd\r\n;0\r\n", no_length),
+        in_place("end of a streamed string", effect::malformed, ";0\r\n", "RESP3"),
+        in_place("empty line", effect::malformed, "\r\n", "RESP3"),
+        in_place("deep nesting", effect::malformed, repeated(1000, "*1\r\n")),
+        in_place("attribute", effect::malformed, "|1\r\n+ttl\r\n:1\r\n", "RESP3"),
+        in_place("zeros", effect::malformed, std::string(8, '\0'), "RESP3"),
+        in_place("another protocol", effect::malformed, "HTTP/1.1 400 Bad Request\r\n\r\n", "RESP3"),
+        in_place("push within an array", effect::malformed, "*2\r\n+a\r\n>1\r\n+p\r\n+b\r\n", "push"),
+        // Replies without end.
+        flood("endless line", effect::malformed, "+", std::string(1024, 'x'), too_long),
+        flood("endless string", effect::malformed, "$9999999999\r\n", std::string(1024, 'x'), too_long),
+        flood("endless array", effect::malformed, "*300000\r\n", repeated(64, "+0123456789\r\n"), too_long),
+        flood("endless replies", effect::surplus, "", "+OK\r\n"),
+        // Connections that end, or do not.
+        in_place("close", effect::disconnected, fake_server::then_close("")),
+        in_place("reset", effect::disconnected, fake_server::then_reset("")),
+        {.name = "half a reply and close",
+         .what = effect::disconnected,
+         .answer =
+             [](std::string const& right) {
+                 return fake_server::then_close(right.substr(0, right.size() / 2));
+             }},
+        in_place("silence", effect::hangs, fake_server::then_silent("")),
+        {.name = "half a reply and silence",
+         .what = effect::hangs,
+         .answer =
+             [](std::string const& right) {
+                 return fake_server::then_silent(right.substr(0, right.size() / 2));
+             }},
+        in_place("half a string and silence", effect::hangs, fake_server::then_silent("$100\r\nabc")),
+        // More than was asked for.
+        {.name = "two replies",
+         .what = effect::surplus,
+         .answer = [](std::string const& right) { return right + right; }},
+        {.name = "OK on top",
+         .what = effect::surplus,
+         .answer = [](std::string const& right) { return right + "+OK\r\n"; }},
+        {.name = "pushes of other kinds",
+         .what = effect::harmless,
+         .answer =
+             [](std::string const& right) {
+                 return ">0\r\n>1\r\n+message\r\n>3\r\n+invalidate\r\n:1\r\n*1\r\n*0\r\n" + right;
+             }},
+        {.name = "100,000 pushes",
+         .what = effect::harmless,
+         .answer = [pushes = repeated(100'000, resp::invalidation("other"))](
+                       std::string const& right) { return pushes + right; }},
+    };
+    all.push_back({.name = "attribute before the reply",
+                   .what = effect::malformed,
+                   .answer = [](std::string const& right) { return "|1\r\n+a\r\n:1\r\n" + right; },
+                   .says = "RESP3"});
+    return all;
+}
+
+// Whether it is an answer that the question may have.
+bool is_legitimate(point p, fault const& f) {
+    switch (p) {
+    case point::hello:
+        return f.type == '%';
+    case point::set:
+        return f.type == '_';
+    case point::fenced:
+        return f.type == '_' || f.type == ':';
+    default:
+        return false;
+    }
+}
+
+//
+// The server
+//
+
+// Answers as a server that can vote, but for one question.
+class hostile_server {
+public:
+    hostile_server(point p, fault const& f)
+        : at_{p}
+        , fault_{f} {}
+
+    std::string address() const { return fake_.address(); }
+    std::size_t hits() const { return hits_; }
+    std::size_t accepted() const { return fake_.accepted(); }
+    std::size_t most_sent() const { return fake_.most_sent(); }
+    void be_good() { good_ = true; }
+    void push(std::string const& bytes) { fake_.push(bytes); }
+
+    void give_to_another(std::string const& key) {
+        std::lock_guard const lock(mutex_);
+        tokens_[key] = "another:0123456789";
+    }
+    void free(std::string const& key) {
+        {
+            std::lock_guard const lock(mutex_);
+            tokens_.erase(key);
+        }
+        fake_.push(resp::invalidation(key));
+    }
+
+private:
+    std::string answer(command_line const& words) {
+        auto right = right_answer(words);
+        if (good_ || !is_at(at_, words)) return right;
+        ++hits_;
+        return fault_.answer(right);
+    }
+
+    std::string right_answer(command_line const& words) {
+        std::lock_guard const lock(mutex_);
+        if (is_command(words, "HELLO")) {
+            return resp::map({resp::bulk("server"), resp::bulk("redis"), resp::bulk("version"),
+                              resp::bulk("7.0.15"), resp::bulk("proto"), resp::integer(3)});
+        }
+        if (is_command(words, "CLIENT")) return resp::simple("OK");
+        if (is_command(words, "SCRIPT")) return resp::bulk(std::string(40, 'a'));
+        if (is_command(words, "CONFIG")) {
+            return resp::map({resp::bulk("appendfsync"), resp::bulk("everysec")});
+        }
+        if (is_command(words, "TIME")) {
+            auto const now = std::chrono::system_clock::now().time_since_epoch();
+            auto const us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+            return resp::array(
+                {resp::bulk(std::to_string(us / 1'000'000)), resp::bulk(std::to_string(us % 1'000'000))});
+        }
+        if (is_command(words, "INFO")) return resp::bulk(info_);
+        if (is_command(words, "PING")) return resp::simple("PONG");
+        if (is_command(words, "SET")) {
+            return tokens_.emplace(words.at(1), words.at(2)).second ? resp::simple("OK") : resp::null();
+        }
+        if (is_command(words, "PTTL")) return resp::integer(holds(words.at(1)) ? 60'000 : -2);
+        if (is_command(words, "TYPE")) return resp::simple(holds(words.at(1)) ? "string" : "none");
+        if (is_command(words, "GETRANGE")) {
+            auto const found = tokens_.find(words.at(1));
+            return resp::bulk(found == tokens_.end() ? "" : found->second);
+        }
+        if (is_fenced_acquire(words)) {
+            if (!tokens_.emplace(words[3], words[5]).second) return resp::null();
+            return resp::integer(++counter_);
+        }
+        if (is_raise(words)) return resp::integer(holds(words[3], words[5]) ? 1 : 0);
+        if (is_extension(words)) return resp::integer(holds(words[3], words[4]) ? 1 : 0);
+        if (is_release(words)) {
+            auto const held = holds(words[3], words[4]);
+            if (held) {
+                tokens_.erase(words[3]);
+                fake_.push(resp::invalidation(words[3]));
+            }
+            return resp::integer(held ? 1 : 0);
+        }
+        return resp::error("ERR unknown command '" + words.at(0) + "'");
+    }
+
+    bool holds(std::string const& key) const { return tokens_.contains(key); }
+    bool holds(std::string const& key, std::string const& token) const {
+        auto const found = tokens_.find(key);
+        return found != tokens_.end() && found->second == token;
+    }
+
+    static std::string next_info() {
+        static std::atomic<int> number = 0;
+        auto const id = std::to_string(1'000'000 + ++number);
+        return "# Server\r\nredis_version:7.0.15\r\nrun_id:" + std::string(33, 'f') + id +
+               "\r\nuptime_in_seconds:1000\r\n# Replication\r\nrole:master\r\n";
+    }
+
+    point const at_;
+    fault const fault_;
+    std::string const info_ = next_info();
+    std::atomic<bool> good_ = false;
+    std::atomic<std::size_t> hits_ = 0;
+    std::mutex mutex_;
+    std::map<std::string, std::string> tokens_; // by key
+    std::int64_t counter_ = 0;
+    fake_server fake_{[this](command_line const& words) { return answer(words); }};
+};
+
+//
+// Trials
+//
+
+constexpr auto limit = 15s; // for what happens at once, or after some short timeouts
+
+awaitable<void> pause() {
+    asio::steady_timer timer(co_await asio::this_coro::executor, 2ms);
+    co_await timer.async_wait(asio::use_awaitable);
+}
+
+template <class Predicate>
+awaitable<bool> eventually(Predicate happened) {
+    auto const until = std::chrono::steady_clock::now() + limit;
+    while (!happened()) {
+        if (std::chrono::steady_clock::now() > until) co_return false;
+        co_await pause();
+    }
+    co_return true;
+}
+
+/// An acquire beside the coroutine.
+struct waiter {
+    bool done = false;
+    error how;
+    lease held;
+};
+
+auto told(std::shared_ptr<waiter> const& w) {
+    return [w](error e, lease l) {
+        w->how = std::move(e);
+        w->held = std::move(l);
+        w->done = true;
+    };
+}
+std::shared_ptr<waiter> wait_for(lock const& which) {
+    auto w = std::make_shared<waiter>();
+    which.acquire(told(w));
+    return w;
+}
+std::shared_ptr<waiter> try_for(lock const& which) {
+    auto w = std::make_shared<waiter>();
+    which.try_acquire(told(w));
+    return w;
+}
+
+client_options options_for(point p, fault const& f) {
+    auto o = patient();
+    if (f.what == effect::hangs || f.what == effect::mixes_up) {
+        o = hasty();
+    }
+    o.on_restart = restart_guard::off;
+    o.watch_clocks = p == point::time;
+    return o;
+}
+
+lock_options lock_options_for(point p) {
+    auto o = long_lived;
+    o.watchdog = false;
+    o.fencing = p == point::fenced;
+    return o;
+}
+
+/// Shared by all trials of a test. Trials run together and the macros of Boost.Test know of one thing
+/// at a time, so each trial notes its complaints here.
+struct court {
+    asio::io_context context;
+    std::vector<std::string> complaints;
+    std::vector<std::string> running;
+
+    template <class Trial>
+    void start(std::string const& name, Trial trial) {
+        running.push_back(name);
+        asio::co_spawn(context, std::move(trial), [this, name](std::exception_ptr thrown) {
+            std::erase(running, name);
+            if (!thrown) return;
+            try {
+                std::rethrow_exception(thrown);
+            } catch (std::exception const& e) {
+                complaints.push_back(name + ": " + e.what());
+            }
+        });
+    }
+    void finish() {
+        BOOST_TEST(run_until(
+            context, [&] { return running.empty(); }, 60s));
+        for (auto const& name : running) BOOST_ERROR(name << ": has not ended");
+        for (auto const& text : complaints) BOOST_ERROR(text);
+        BOOST_REQUIRE(running.empty());
+    }
+};
+
+class trial {
+public:
+    trial(court& c, std::string name, named_point p, fault const& f)
+        : court_(c)
+        , name_(std::move(name))
+        , at_(p.at)
+        , fault_(f)
+        , server_(p.at, f) {}
+    trial(trial const&) = delete;
+    trial& operator=(trial const&) = delete;
+
+    /// The server is the only one.
+    awaitable<void> alone();
+    /// The server is one of three.
+    awaitable<void> among(std::string first, std::string second);
+
+private:
+    template <class T>
+    void check(T const& holds, std::string const& what) {
+        if (!static_cast<bool>(holds)) court_.complaints.push_back(name_ + ": " + what);
+    }
+    void check_error(error const&);
+    awaitable<void> check_probe_failed(client const&);
+    awaitable<void> ask_alone(client const&);
+    awaitable<void> take_turns(client const& one, client const& other, std::string key);
+    awaitable<void> recovers(client const&, std::size_t i, std::string key);
+    awaitable<lease> hold(lock);
+
+    bool matters() const {
+        if (is_legitimate(at_, fault_)) return false;
+        switch (fault_.what) {
+        case effect::malformed:
+        case effect::disconnected:
+        case effect::hangs:
+            return true;
+        case effect::error:
+        case effect::wrong_type:
+            return !is_informative(at_);
+        case effect::mixes_up:
+        case effect::surplus:
+        case effect::harmless:
+            break;
+        }
+        return false;
+    }
+
+    court& court_;
+    std::string const name_;
+    point const at_;
+    fault const fault_;
+    hostile_server server_;
+};
+
+// The caller is told why the only vote is lost.
+void trial::check_error(error const& e) {
+    if (!matters()) return;
+    check(static_cast<bool>(e), "an operation succeeds");
+    switch (fault_.what) {
+    case effect::malformed:
+    case effect::wrong_type:
+        check(e == errc::not_redis, "is not called not_redis: " + e.what());
+        break;
+    case effect::disconnected:
+        check(e == errc::unreachable, "is not called unreachable: " + e.what());
+        break;
+    case effect::hangs:
+        check(e == errc::timed_out, "is not called timed_out: " + e.what());
+        break;
+    case effect::error:
+        check(e == errc::rejected, "is not called rejected: " + e.what());
+        break;
+    default:
+        break;
+    }
+    check(e.what().find(fault_.says) != std::string::npos, "does not say why: " + e.what());
+    check(e.report() != nullptr && !e.report()->instances.at(0).message.empty(),
+          "has no message: " + e.what());
+}
+
+awaitable<void> trial::check_probe_failed(client const& locks) {
+    if (!matters()) co_return;
+    // A caller is told that the answer is overdue before the connection is given up.
+    auto const is_down = [&] { return locks.instances().at(0).state == instance_state::down; };
+    check(co_await eventually(is_down), "does not go down");
+    auto const s = locks.instances().at(0);
+    check(s.reason.failed(), "is down without a reason");
+    check(!s.message.empty(), "is down without a message");
+    check(s.message.find(fault_.says) != std::string::npos, "the status says: " + s.message);
+    check(s.connections == 0, "has been up");
+}
+
+awaitable<lease> trial::hold(lock which) {
+    auto const until = std::chrono::steady_clock::now() + limit;
+    for (;;) {
+        auto r = co_await which.acquire(settled);
+        auto& [e, l] = r;
+        if (!e) co_return std::move(l);
+        if (std::chrono::steady_clock::now() > until) {
+            check(false, "no lock: " + e.what());
+            co_return lease{};
+        }
+        co_await pause();
+    }
+}
+
+awaitable<void> trial::recovers(client const& locks, std::size_t i, std::string key) {
+    server_.be_good();
+    auto const is_up = [&] { return locks.instances().at(i).state == instance_state::up; };
+    auto const l = co_await hold(locks.make_lock(key, lock_options_for(at_)));
+    check(l.held(), "no lock after all");
+    check(co_await eventually(is_up), "does not come up again: " + locks.instances().at(i).message);
+    check(locks.instances().at(i).message.empty(), "is up with a message");
+}
+
+awaitable<void> trial::alone() {
+    std::vector<address> const where{server_.address()};
+    client const locks(court_.context.get_executor(), where, options_for(at_, fault_));
+    co_await ask_alone(locks);
+    check(server_.hits() > 0, "the point was not reached");
+    if (fault_.floods) {
+        check(server_.most_sent() < fake_server::flood_size / 4,
+              "takes " + std::to_string(server_.most_sent()) + " bytes");
+    }
+    if (fault_.what == effect::surplus) {
+        auto const ended = [&] { return server_.accepted() > 1; };
+        check(co_await eventually(ended), "keeps a connection with a reply too many");
+    }
+    co_await recovers(locks, 0, "after");
+}
+
+awaitable<void> trial::ask_alone(client const& locks) {
+    auto const k = locks.make_lock("k", lock_options_for(at_));
+    auto const asked = [&] { return server_.hits() > 0; };
+    switch (at_) {
+    case point::caching:
+    case point::pttl: {
+        server_.give_to_another("k");
+        auto const w = wait_for(k);
+        check(co_await eventually(asked), "does not ask");
+        if (matters()) {
+            auto const heard = [&] { return w->done || server_.accepted() > 1; };
+            check(co_await eventually(heard), "goes on");
+        }
+        check(!w->done || w->how, "two have the key");
+        if (w->done) check_error(w->how);
+        server_.be_good();
+        auto const is_up = [&] { return locks.instances().at(0).state == instance_state::up; };
+        check(co_await eventually(is_up), "does not come up again");
+        server_.free("k");
+        auto const ended = [&] { return w->done; };
+        check(co_await eventually(ended), "waits for ever");
+        break;
+    }
+    case point::type:
+    case point::getrange: {
+        server_.give_to_another("k");
+        auto const r = co_await k.try_acquire(settled);
+        auto const& [e, l] = r;
+        check(static_cast<bool>(e), "two have the key");
+        check(e == errc::contended || e == condition::unavailable, e.what());
+        break;
+    }
+    case point::extend: {
+        auto held = co_await hold(k);
+        auto const r = co_await held.extend(settled);
+        if (matters()) check(std::get<0>(r), "says that it was extended");
+        break;
+    }
+    case point::release: {
+        auto held = co_await hold(k);
+        auto const r = co_await held.release(settled);
+        if (matters()) check(!std::get<0>(r), "says that it was released");
+        break;
+    }
+    case point::ping:
+        check(co_await eventually(asked), "does not ask");
+        if (matters()) {
+            auto const ended = [&] { return server_.accepted() > 1; };
+            check(co_await eventually(ended), "goes on");
+        }
+        break;
+    default: {
+        // Null is a legitimate no, so an acquire would go on.
+        auto const w = fault_.type == '_' ? try_for(k) : wait_for(k);
+        auto const ended = [&] { return w->done; };
+        check(co_await eventually(ended), "waits for ever");
+        auto const& e = w->how;
+        if (fault_.what == effect::harmless) check(!e, "fails: " + e.what());
+        check_error(e);
+        if (is_of_probe(at_)) co_await check_probe_failed(locks);
+        break;
+    }
+    }
+}
+
+awaitable<void> trial::among(std::string first, std::string second) {
+    std::vector<address> const where{server_.address(), first, second};
+    auto const options = options_for(at_, fault_);
+    client const one(court_.context.get_executor(), where, options);
+    client const other(court_.context.get_executor(), where, options);
+    auto const others_are_up = [&] {
+        for (auto const* const c : {&one, &other}) {
+            auto const all = c->instances();
+            if (all[1].state != instance_state::up || all[2].state != instance_state::up) return false;
+        }
+        return true;
+    };
+    check(co_await eventually(others_are_up), "keeps another instance from coming up");
+    // The instance that a waiter asks first depends on the key.
+    auto const asked = [&] { return server_.hits() > 0; };
+    co_await take_turns(one, other, name_);
+    for (int i = 0; i < 20 && at_ != point::ping && !asked(); ++i) {
+        co_await take_turns(one, other, name_ + std::to_string(i));
+    }
+    check(co_await eventually(asked), "the point was not reached");
+    check(co_await eventually(others_are_up), "hurts another instance");
+    co_await recovers(one, 0, name_ + " after");
+    co_await recovers(other, 0, name_ + " after");
+}
+
+// Each of the two, and the one that waits for the other.
+awaitable<void> trial::take_turns(client const& one, client const& other, std::string key) {
+    auto const k1 = one.make_lock(key, lock_options_for(at_));
+    auto const k2 = other.make_lock(key, lock_options_for(at_));
+    auto held = co_await hold(k1);
+    auto const refused = co_await k2.try_acquire(settled);
+    check(std::get<0>(refused), "two have the key");
+    auto const w = wait_for(k2);
+    auto extended = false;
+    for (int i = 0; i < 5 && !extended; ++i) {
+        auto const r = co_await held.extend(settled);
+        extended = !std::get<0>(r);
+    }
+    check(extended, "cannot be extended");
+    check(held.held(), "is lost");
+    check(!w->done || w->how, "two have the key");
+    auto const released = co_await held.release(settled);
+    check(std::get<0>(released), "cannot be released");
+    auto const ended = [&] { return w->done; };
+    check(co_await eventually(ended), "waits for ever");
+    auto next = std::move(w->held);
+    if (w->how) next = co_await hold(k2);
+    check(next.held(), "the next does not get it");
+    auto const again = co_await k1.try_acquire(settled);
+    check(std::get<0>(again), "two have the key");
+    (void)co_await next.release(settled);
+}
+
+awaitable<void> run_alone(court& c, std::string name, named_point p, fault const& f) {
+    trial t(c, std::move(name), p, f);
+    co_await t.alone();
+}
+
+awaitable<void> run_among(court& c, std::string name, named_point p, fault const& f, std::string first,
+                          std::string second) {
+    trial t(c, std::move(name), p, f);
+    co_await t.among(std::move(first), std::move(second));
+}
+
+void start_both(court& c, named_point p, fault const& f, fleet& good) {
+    auto const name = p.name + ": "s + f.name;
+    c.start(name + ", alone", run_alone(c, name + ", alone", p, f));
+    c.start(name + ", among", run_among(c, name + ", among", p, f, good[0].address(), good[1].address()));
+}
+
+std::vector<fault> const faults = all_faults();
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(hostile)
+
+BOOST_DATA_TEST_CASE(a_wrong_answer_harms_nobody, boost::unit_test::data::make(faults), what) {
+    fleet good(2);
+    court c;
+    for (auto const& p : busy_points) start_both(c, p, what, good);
+    c.finish();
+}
+
+// PING is asked of those that have nothing else to do, which takes its time.
+BOOST_AUTO_TEST_CASE(a_wrong_answer_to_a_ping_harms_nobody) {
+    fleet good(2);
+    court c;
+    for (auto const& f : faults) start_both(c, {point::ping, "PING"}, f, good);
+    c.finish();
+}
+
+// The client has read it before it asks for the vote, and so can know that it is none.
+BOOST_AUTO_TEST_CASE(an_answer_that_nobody_asked_for_is_no_vote) {
+    fault const none{
+        .name = "none", .what = effect::harmless, .answer = [](auto const& right) { return right; }};
+    for (auto const* const bytes : {"+OK\r\n", ":1\r\n", "_\r\n", "+OK\r\n+OK\r\n"}) {
+        BOOST_TEST_CONTEXT(bytes) {
+            hostile_server fake(point::ping, none);
+            party p({address(fake.address())}, without_clock_guard());
+            BOOST_REQUIRE(p.all_up());
+            fake.give_to_another("k");
+            fake.push(bytes);
+            BOOST_TEST(p.until([&] { return fake.accepted() > 1; }));
+            BOOST_TEST(p.all_up());
+            auto const [e, l] = p.try_acquire("k");
+            BOOST_TEST((e == errc::contended), e.what());
+            BOOST_TEST(!l.held());
+            auto const [free, other] = p.try_acquire("other");
+            BOOST_TEST(!free, free.what());
+        }
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
