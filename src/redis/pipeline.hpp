@@ -59,7 +59,7 @@ void append(batch&, pending_command, std::string_view bytes);
 
 class pipeline {
 public:
-    static constexpr std::size_t max_commands = 512; ///< of a batch
+    static constexpr std::size_t max_commands = 2048; ///< of a batch
     static constexpr std::size_t max_in_flight = 2;
 
     pipeline();
@@ -125,7 +125,7 @@ private:
     void recycle(std::unique_ptr<batch>) noexcept;
 
     static constexpr std::size_t kept_batches = 2;
-    static constexpr std::size_t kept_bytes = 128 * 1024;
+    static constexpr std::size_t kept_bytes = 256 * 1024;
 
     std::unique_ptr<batch> open_;
     std::vector<std::unique_ptr<batch>> in_flight_;

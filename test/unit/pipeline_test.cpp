@@ -155,8 +155,10 @@ BOOST_AUTO_TEST_CASE(a_batch_is_bounded_and_what_it_cannot_take_follows_in_order
     BOOST_TEST(first.bytes == all);
     BOOST_TEST(!p.empty());
     auto& second = send_written(p);
-    BOOST_TEST(content(second) == "r512 r513 ");
-    BOOST_TEST(second.bytes == encoded(command::release, of[512]) + encoded(command::release, of[513]));
+    BOOST_TEST(content(second) == "r" + std::to_string(wire::max_commands) + " r" +
+                                      std::to_string(wire::max_commands + 1) + " ");
+    BOOST_TEST(second.bytes == encoded(command::release, of[wire::max_commands]) +
+                                   encoded(command::release, of[wire::max_commands + 1]));
     BOOST_TEST(p.empty());
 }
 
