@@ -24,6 +24,7 @@ holdfast_test(unit SOURCES
     unit/restart_guard_test.cpp
     unit/rules_test.cpp
     unit/server_info_test.cpp
+    unit/session_test.cpp
     unit/stream_test.cpp
     unit/tally_test.cpp
     unit/tenure_test.cpp
