@@ -107,8 +107,8 @@ void session::connect() {
     stream_->connect(shared_from_this());
 }
 
-// Without a message it is the look-up that takes its time. A handler that is on its way cannot be cancelled, and must
-// not be taken for that of a later limit.
+// Without a message it is the look-up that takes its time. A handler that is on its way cannot be
+// cancelled, and must not be taken for that of a later limit.
 void session::limit_time(char const* message) {
     timer_.expires_after(connect_timeout_);
     timer_.async_wait([self = weak_from_this(), message, limit = ++limits_](error_code ec) {

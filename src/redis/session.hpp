@@ -101,7 +101,7 @@ private:
     session_user* user_;
     std::unique_ptr<stream> stream_;
     asio::steady_timer timer_;
-    unsigned limits_ = 0;    ///< set so far, and lifted: tells the timer's last handler from earlier ones
+    unsigned limits_ = 0;    ///< set or lifted so far: an earlier one's handler counts no more
     std::string unresolved_; ///< why the name was not found; the endpoints are those of before
 
     std::array<batch*, pipeline::max_in_flight> unwritten_{}; ///< the first is being written
