@@ -161,6 +161,11 @@ struct world {
               })
         , one(std::make_shared<holdfast::redis::session>(context.get_executor(), place, connect_timeout, who,
                                                          user)) {}
+    /// A read that is under way keeps the session, and this keeps the stream.
+    ~world() {
+        one->close();
+        run();
+    }
 
     void run() {
         context.restart();
