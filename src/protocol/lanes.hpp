@@ -46,8 +46,8 @@ struct lane_rules {
     /// A command on a key that has one waiting joins that one's lane.
     static constexpr bool joins() { return true; }
     static constexpr unsigned turns = 8;
-    /// The lane that goes first in this of so many turns. Each fourth turn is the last lane's and the middle one's by
-    /// turns, so that neither starves.
+    /// The lane that goes first in this of so many turns. One turn is the last lane's, and one is
+    /// the middle lane's, so that neither starves.
     static constexpr lane first(unsigned turn) {
         return turn == 0 ? lane::leave : turn == turns / 2 ? lane::take : lane::keep;
     }

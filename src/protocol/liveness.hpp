@@ -30,7 +30,8 @@ struct liveness_rules {
     static constexpr bool looks_twice() { return true; }
     /// Replies to a batch show that it is worked on.
     static constexpr bool counts_progress() { return true; }
-    /// Batches are bounded, so one that takes twice as long as silence is allowed to last is not slow but trickles.
+    /// Batches are bounded, so one that takes twice as long as silence is allowed to last is not
+    /// slow but trickles.
     static constexpr duration slow_limit(duration limit) { return 2 * limit; }
 };
 

@@ -23,11 +23,24 @@ location::location(asio::any_io_executor const& executor, address const& a, stre
     , executor_(executor)
     , address_(a)
     , factory_(std::move(factory)) {
-    if (!a.socket_path().empty()) return;
-    if (auto const endpoint = resolver::numeric(a.host(), a.port())) {
+    find_numeric();
+}
+
+location::location(asio::any_io_executor const& executor, address const& a, stream_factory factory,
+                   resolver::look_up_function function)
+    : look_up(executor, a.host(), a.port(), std::move(function))
+    , executor_(executor)
+    , address_(a)
+    , factory_(std::move(factory)) {
+    find_numeric();
+}
+
+void location::find_numeric() {
+    if (!address_.socket_path().empty()) return;
+    if (auto const endpoint = resolver::numeric(address_.host(), address_.port())) {
         known = {*endpoint};
     } else {
-        name = a.host();
+        name = address_.host();
     }
 }
 
@@ -94,12 +107,13 @@ void session::connect() {
     stream_->connect(shared_from_this());
 }
 
-// Without a message it is the look-up that takes its time.
+// Without a message it is the look-up that takes its time. A handler that is on its way cannot be
+// cancelled, and must not be taken for that of a later limit.
 void session::limit_time(char const* message) {
     timer_.expires_after(connect_timeout_);
-    timer_.async_wait([self = weak_from_this(), message](error_code ec) {
+    timer_.async_wait([self = weak_from_this(), message, limit = ++limits_](error_code ec) {
         auto const s = self.lock();
-        if (ec || !s) return;
+        if (ec || !s || s->limits_ != limit) return;
         s->in_turn([&] {
             if (message != nullptr) return s->end(errc::unreachable, message);
             s->location_.look_up.cancel();
@@ -110,6 +124,7 @@ void session::limit_time(char const* message) {
 
 void session::on_connected(error_code ec) {
     in_turn([&] {
+        ++limits_;
         timer_.cancel();
         if (ec) {
             auto const before = unresolved_.empty() ? std::string() : unresolved_ + "; at its last address: ";

@@ -34,6 +34,8 @@ public:
         std::function<std::unique_ptr<stream>(asio::any_io_executor const&, address const&, endpoints)>;
 
     location(asio::any_io_executor const&, address const&, stream_factory);
+    /// For tests: replaces the look-up.
+    location(asio::any_io_executor const&, address const&, stream_factory, resolver::look_up_function);
 
     std::string name; ///< empty if the address is numeric, or a path
     resolver look_up;
@@ -42,6 +44,8 @@ public:
     std::unique_ptr<stream> make_stream() const { return factory_(executor_, address_, known); }
 
 private:
+    void find_numeric();
+
     asio::any_io_executor executor_;
     address address_;
     stream_factory factory_;
@@ -97,6 +101,7 @@ private:
     session_user* user_;
     std::unique_ptr<stream> stream_;
     asio::steady_timer timer_;
+    unsigned limits_ = 0;    ///< set or lifted so far: an earlier one's handler counts no more
     std::string unresolved_; ///< why the name was not found; the endpoints are those of before
 
     std::array<batch*, pipeline::max_in_flight> unwritten_{}; ///< the first is being written

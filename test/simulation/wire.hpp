@@ -1,11 +1,11 @@
-// Three worlds for the machines of the wire: lanes that reorder commands, an instance that is watched, and a server
-// to which connections are made again and again.
+// Three worlds for the machines of the wire: lanes that reorder commands, an instance that is
+// watched, and a server to which connections are made again and again.
 //
 // Properties of the lanes:
 //   L1  no release overtakes its SET, and no key is left at the end
-//   L2  no acquire overtakes the release before it: no acquire is refused by a key of its own process
+//   L2  no acquire overtakes the release before it, to be refused by a key of its own process
 //   L3  an extension does not wait behind a burst of releases: it leaves within two batches
-//   L4  nothing starves: with a bounded number of others in its lane a command leaves within as many batches
+//   L4  nothing starves: a command leaves within as many batches as there are others in its lane
 // Properties of the watch:
 //   W1  each command is answered, or failed, within two limits for each batch up to its own
 //   W2  an instance that answers in time is not made suspect, unless the process was stopped
@@ -49,8 +49,8 @@ struct lanes_tally {
     std::uint64_t acquired = 0, extended = 0, cancelled = 0, waited = 0, bursts = 0, reused = 0;
 };
 
-/// One process and one instance, as an instance sees no other. A batch takes few commands, so that there is always
-/// something that waits.
+/// One process and one instance, as an instance sees no other. A batch takes few commands, so that
+/// there is always something that waits.
 template <class Rules>
 class lanes_world {
 public:
@@ -151,7 +151,7 @@ private:
         if (!storm_ && i.what == command::extend && i.key != none && batches > 2) {
             fail("L3: an extension has waited for " + std::to_string(batches) + " batches");
         }
-        // Four commands of each tenure, the next of them after one that was underway; and the open batch.
+        // Four commands of each tenure may be in its lane; the rest is for the open batch.
         if (storm_ && i.key != none && batches > 4 * tenures + 4) {
             fail("L4: a command has waited for " + std::to_string(batches) + " batches");
         }
@@ -253,7 +253,8 @@ private:
     static constexpr true_time whole = limit.count();
     static constexpr true_time tick = 1'000'000; ///< a millisecond: what is longer is noticed
     static constexpr true_time reading = tick * 9 / 10;
-    static constexpr true_time slack = tick + 4 * reading; ///< of two looks, and two replies that are read
+    /// For two looks that come late, and two replies that are read late.
+    static constexpr true_time slack = tick + 4 * reading;
     static constexpr true_time watch_step = 5 * tick;
     static constexpr true_time the_end = 100 * whole;
     static constexpr std::size_t batch_size = 4;
@@ -531,7 +532,7 @@ private:
         if (gap >= whole || now() - b.first_since >= 2 * whole) return;
         auto const [stopped, count] = stopped_since(b.sent - reading);
         if (count == 0) return fail("W2", "an instance that answers in time was made suspect");
-        // Held back by a stop so long that the look came late: then there was time for a quick answer.
+        // Held back by a stop for so long that the look came late: a quick answer has its time.
         auto const held = b.leaves - b.sent;
         if (count == 1 && held > whole + tick && held == stopped && gap < whole / 8) {
             fail("W2", "a question that left late was not waited for");
@@ -586,7 +587,8 @@ std::string reconnect_often(std::uint64_t seed, reconnect_tally& seen) {
             static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(d.count())));
     };
     protocol::basic_reconnect_policy<Rules> policy(longest);
-    // Accepts, answers the probe and closes: at once, or after less than the longest pause. Each fourth fails before.
+    // The server accepts, answers the probe and closes: at once, or after less than the longest
+    // pause. One in four connections fails before.
     unsigned constexpr cycles = 400;
     protocol::duration pauses{0};
     for (unsigned n = 0; n < cycles; ++n) {

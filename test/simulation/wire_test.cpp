@@ -1,6 +1,7 @@
 // The machines of the wire in worlds of their own, and what breaks if one of their rules is broken.
 //
-// HOLDFAST_SCHEDULES is how many schedules are tried (20,000 by default), HOLDFAST_SEED the first one's seed.
+// HOLDFAST_SCHEDULES is how many schedules are tried (20,000 by default), HOLDFAST_SEED the first
+// one's seed.
 #include "simulation/search.hpp"
 #include "simulation/wire.hpp"
 

@@ -1,0 +1,477 @@
+// One connection from its address to its end, over a stream that does what the test says.
+#include "redis/session.hpp"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace asio = boost::asio;
+using namespace holdfast::redis;
+using namespace std::chrono_literals;
+using holdfast::address;
+using holdfast::errc;
+using holdfast::lease_clock;
+using endpoints = location::endpoints;
+
+namespace {
+
+asio::ip::tcp::endpoint const first{asio::ip::make_address("192.0.2.1"), 1};
+asio::ip::tcp::endpoint const second{asio::ip::make_address("192.0.2.2"), 1};
+
+/// What the test sees of a stream, which may be gone.
+struct line {
+    explicit line(asio::io_context& c)
+        : context(c) {}
+
+    void connected(error_code ec = {}) {
+        asio::post(context, [user = std::exchange(connecting, nullptr), ec] { user->on_connected(ec); });
+    }
+    void receives(std::string_view bytes) {
+        BOOST_REQUIRE(reading != nullptr);
+        BOOST_REQUIRE(bytes.size() <= buffer.size());
+        std::copy(bytes.begin(), bytes.end(), static_cast<char*>(buffer.data()));
+        read_ends({}, bytes.size());
+    }
+    void read_ends(error_code ec, std::size_t size = 0) {
+        asio::post(context, [user = std::exchange(reading, nullptr), ec, size] { user->on_read(ec, size); });
+    }
+    void writable(error_code ec = {}) {
+        asio::post(context, [user = std::exchange(waiting, nullptr), ec] { user->on_writable(ec); });
+    }
+    void close() {
+        closed = true;
+        if (connecting) connected(asio::error::operation_aborted);
+        if (reading) read_ends(asio::error::operation_aborted);
+        if (waiting) writable(asio::error::operation_aborted);
+    }
+
+    asio::io_context& context;
+    std::shared_ptr<stream_user> connecting, reading, waiting;
+    asio::mutable_buffer buffer;
+    int reads = 0;
+    std::string written;
+    std::size_t room = 1'000'000;
+    error_code write_error;
+    bool memory_fails = false;
+    bool closed = false;
+};
+
+class fake_stream final : public stream {
+public:
+    explicit fake_stream(std::shared_ptr<line> l)
+        : line_(std::move(l)) {}
+    ~fake_stream() override { line_->close(); }
+
+    void connect(std::shared_ptr<stream_user> user) override { line_->connecting = std::move(user); }
+    void read(std::shared_ptr<stream_user> user, asio::mutable_buffer into) override {
+        BOOST_TEST(!line_->reading, "two reads");
+        BOOST_TEST(into.size() >= 4096U);
+        ++line_->reads;
+        line_->reading = std::move(user);
+        line_->buffer = into;
+        if (line_->closed) line_->read_ends(asio::error::operation_aborted);
+    }
+    std::size_t write(std::string_view bytes, error_code& ec) noexcept override {
+        ec = line_->write_error;
+        if (ec) return 0;
+        auto const size = std::min(bytes.size(), line_->room);
+        line_->written += bytes.substr(0, size);
+        line_->room -= size;
+        return size;
+    }
+    void wait_writable(std::shared_ptr<stream_user> user) override {
+        if (line_->memory_fails) throw std::bad_alloc();
+        BOOST_TEST(!line_->waiting, "two waits");
+        line_->waiting = std::move(user);
+    }
+    void close() noexcept override { line_->close(); }
+
+private:
+    std::shared_ptr<line> line_;
+};
+
+class owner final : public instance_owner {
+public:
+    void in_turn(turn_work& w) override { w.run(); }
+    lease_clock::time_point time() const noexcept override { return {}; }
+    bool is_new_server(unsigned, std::string_view) override { return true; }
+    void on_push(unsigned, std::string_view) override {}
+    void on_push_for_all(unsigned) override {}
+    void on_unavailable(unsigned) override {}
+    void on_available(unsigned) override {}
+    std::uint64_t random_bits() override { return 0; }
+    void on_change() override {}
+};
+
+struct listener final : session_user {
+    void on_connected() override {
+        ++connected;
+        if (closes != nullptr) closes->close();
+    }
+    void on_bytes(std::string_view& bytes) override {
+        if (fails) throw std::length_error("as for want of memory");
+        seen = bytes;
+        auto const size = std::min(bytes.size(), takes);
+        taken += bytes.substr(0, size);
+        bytes.remove_prefix(size);
+        if (closes != nullptr) closes->close();
+    }
+    void on_session_end(errc w, std::string m) override {
+        ++ended;
+        why = w;
+        message = std::move(m);
+    }
+
+    int connected = 0, ended = 0;
+    std::string seen, taken;
+    std::size_t takes = 1'000'000;
+    bool fails = false;
+    holdfast::redis::session* closes = nullptr;
+    errc why{};
+    std::string message;
+};
+
+/// A session to an address, of whose name the test knows the endpoints.
+struct world {
+    explicit world(char const* where, std::chrono::milliseconds connect_timeout = 1h)
+        : place(
+              context.get_executor(), address(where),
+              [this](asio::any_io_executor const&, address const&, endpoints e) {
+                  dialled = std::move(e);
+                  current = std::make_shared<line>(context);
+                  return std::make_unique<fake_stream>(current);
+              },
+              [n = names](std::string const&, std::uint16_t, error_code& ec) {
+                  if (n->answers.valid()) n->answers.wait();
+                  ec = n->not_found;
+                  return n->found;
+              })
+        , one(std::make_shared<holdfast::redis::session>(context.get_executor(), place, connect_timeout, who,
+                                                         user)) {}
+    /// A read that is under way keeps the session, and this keeps the stream.
+    ~world() {
+        one->close();
+        run();
+    }
+
+    void run() {
+        context.restart();
+        context.poll();
+    }
+    /// Until something has happened in another thread, or by the clock.
+    template <class Condition>
+    void run_until(Condition condition) {
+        auto const work = asio::make_work_guard(context);
+        auto const end = std::chrono::steady_clock::now() + 30s;
+        context.restart();
+        while (!condition() && std::chrono::steady_clock::now() < end) context.run_one_for(1s);
+        BOOST_REQUIRE(condition());
+    }
+    /// Starts, and connects.
+    line& connect() {
+        one->start();
+        if (!current) run_until([&] { return current != nullptr; });
+        current->connected();
+        run();
+        BOOST_REQUIRE(user.connected == 1);
+        return *current;
+    }
+
+    asio::io_context context{1};
+    owner who;
+    listener user;
+    /// Outlives the world, as a look-up may.
+    struct name_server {
+        endpoints found{first};
+        error_code not_found;
+        std::shared_future<void> answers; ///< if valid: not before that
+    };
+    std::shared_ptr<name_server> const names = std::make_shared<name_server>();
+    endpoints dialled;
+    std::shared_ptr<line> current;
+    location place;
+    std::shared_ptr<holdfast::redis::session> one;
+};
+
+batch of(std::string bytes) {
+    batch b;
+    b.bytes = std::move(bytes);
+    return b;
+}
+
+char const* const numeric = "redis://192.0.2.7:5";
+char const* const named = "redis://name.example";
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(session)
+
+BOOST_AUTO_TEST_CASE(a_numeric_address_needs_no_look_up) {
+    world w(numeric);
+    w.one->start();
+    BOOST_TEST(w.place.name.empty());
+    BOOST_REQUIRE(w.dialled.size() == 1U);
+    BOOST_TEST((w.dialled[0] == asio::ip::tcp::endpoint(asio::ip::make_address("192.0.2.7"), 5)));
+    w.current->connected();
+    w.run();
+    BOOST_TEST(w.user.connected == 1);
+    BOOST_TEST(w.current->reading);
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_that_is_refused_ends_it_once) {
+    world w(numeric);
+    w.one->start();
+    w.current->connected(asio::error::connection_refused);
+    w.run();
+    BOOST_TEST(w.user.connected == 0);
+    BOOST_TEST(w.user.ended == 1);
+    BOOST_TEST((w.user.why == errc::unreachable));
+    BOOST_TEST(w.user.message == "Connection refused");
+    BOOST_TEST(w.current->closed);
+}
+
+BOOST_AUTO_TEST_CASE(a_name_is_looked_up_and_its_endpoints_are_kept) {
+    world w(named);
+    w.names->found = {first, second};
+    w.connect();
+    BOOST_TEST((w.dialled == endpoints{first, second}));
+    BOOST_TEST((w.place.known == endpoints{first, second}));
+}
+
+BOOST_AUTO_TEST_CASE(a_name_that_is_not_found_is_said_to_be_the_reason) {
+    world w(named);
+    w.names->not_found = asio::error::host_not_found;
+    w.one->start();
+    w.run_until([&] { return w.user.ended > 0; });
+    BOOST_TEST((w.user.why == errc::unreachable));
+    BOOST_TEST(w.user.message.starts_with("the name name.example was not found: "), w.user.message);
+    BOOST_TEST(!w.current);
+}
+
+BOOST_AUTO_TEST_CASE(a_name_that_is_not_found_any_more_is_where_it_was) {
+    world w(named);
+    w.place.known = {second};
+    w.names->not_found = asio::error::host_not_found;
+    w.one->start();
+    w.run_until([&] { return w.current != nullptr; });
+    BOOST_TEST((w.dialled == endpoints{second}));
+    w.current->connected(asio::error::connection_refused);
+    w.run();
+    BOOST_TEST(w.user.message.starts_with("the name name.example was not found: "), w.user.message);
+    BOOST_TEST(w.user.message.ends_with("; at its last address: Connection refused"), w.user.message);
+    BOOST_TEST((w.place.known == endpoints{second}));
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_may_take_no_longer_than_its_limit) {
+    world w(numeric, 1ms);
+    w.one->start();
+    w.run_until([&] { return w.user.ended > 0; });
+    BOOST_TEST(w.user.message == "no connection in time");
+    BOOST_TEST(w.current->closed);
+    w.run();
+    BOOST_TEST(w.user.ended == 1);
+    BOOST_TEST(w.user.connected == 0);
+}
+
+// The timer has expired, and then the connection is reported, before the timer is.
+BOOST_AUTO_TEST_CASE(a_limit_that_was_lifted_is_not_reported) {
+    world w(numeric, 1ms);
+    w.one->start();
+    asio::post(w.context, [&] {
+        auto const expired = std::chrono::steady_clock::now() + 2ms;
+        while (std::chrono::steady_clock::now() < expired) {
+        }
+        w.current->connected();
+    });
+    w.run();
+    w.run();
+    BOOST_TEST(w.user.connected == 1);
+    BOOST_TEST(w.user.ended == 0, w.user.message);
+}
+
+BOOST_AUTO_TEST_CASE(what_fits_is_written_at_once) {
+    world w(numeric);
+    auto& l = w.connect();
+    auto b = of("abc");
+    w.one->write(b);
+    BOOST_TEST(l.written == "abc");
+    BOOST_TEST(b.written == 3U);
+    BOOST_TEST(!l.waiting);
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_written_when_there_is_room_in_order) {
+    world w(numeric);
+    auto& l = w.connect();
+    l.room = 2;
+    auto a = of("abcdef"), b = of("xyz"), c = of("123");
+    w.one->write(a);
+    BOOST_TEST(l.written == "ab");
+    BOOST_TEST(a.written == 2U);
+    BOOST_TEST(l.waiting);
+    w.one->write(b);
+    BOOST_TEST(l.written == "ab");
+    l.room = 3;
+    l.writable();
+    w.run();
+    BOOST_TEST(l.written == "abcde");
+    BOOST_TEST(b.written == 0U);
+    BOOST_TEST(l.waiting);
+    l.room = 100;
+    l.writable();
+    w.run();
+    BOOST_TEST(l.written == "abcdefxyz");
+    BOOST_TEST(!l.waiting);
+    w.one->write(c);
+    BOOST_TEST(l.written == "abcdefxyz123");
+    BOOST_TEST(w.user.ended == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_write_that_fails_ends_it_for_that_reason) {
+    world w(numeric);
+    auto& l = w.connect();
+    l.write_error = asio::error::broken_pipe;
+    auto b = of("abc");
+    w.one->write(b);
+    BOOST_TEST(w.user.ended == 0); // not from within
+    w.run();
+    BOOST_TEST(w.user.ended == 1);
+    BOOST_TEST((w.user.why == errc::unreachable));
+    BOOST_TEST(w.user.message == "Broken pipe");
+    BOOST_TEST(l.closed);
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_for_room_that_fails_ends_it) {
+    for (auto const memory : {false, true}) {
+        world w(numeric);
+        auto& l = w.connect();
+        l.room = 1;
+        l.memory_fails = memory;
+        auto b = of("abc");
+        w.one->write(b);
+        if (!memory) l.writable(asio::error::connection_reset);
+        w.run();
+        BOOST_TEST(w.user.ended == 1);
+        BOOST_TEST(w.user.message == error_code(memory ? error_code(asio::error::no_memory)
+                                                       : error_code(asio::error::connection_reset))
+                                         .message());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_the_stream_ends_it) {
+    world w(numeric);
+    w.connect().read_ends(asio::error::eof);
+    w.run();
+    BOOST_TEST(w.user.message == "the instance closed the connection");
+    BOOST_TEST(w.user.ended == 1);
+    world other(numeric);
+    other.connect().read_ends(asio::error::connection_reset);
+    other.run();
+    BOOST_TEST(other.user.message == "Connection reset by peer");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_taken_is_seen_again_with_more_behind_it) {
+    world w(numeric);
+    auto& l = w.connect();
+    w.user.takes = 2;
+    l.receives("abcd");
+    w.run();
+    BOOST_TEST(w.user.seen == "abcd");
+    l.receives("e");
+    w.run();
+    BOOST_TEST(w.user.seen == "cde");
+    BOOST_TEST(w.user.taken == "abcd");
+    l.receives("fgh");
+    w.run();
+    BOOST_TEST(w.user.seen == "efgh");
+}
+
+BOOST_AUTO_TEST_CASE(there_is_room_for_a_long_reply_and_bytes_are_kept_in_order) {
+    world w(numeric);
+    auto& l = w.connect();
+    std::string all;
+    for (int n = 0; n < 100; ++n) {
+        std::string const piece(4'000, static_cast<char>('a' + n % 26));
+        all += piece;
+        // A long reply, and then many short ones.
+        w.user.takes = n < 50 ? 0 : 2'500;
+        l.receives(piece);
+        w.run();
+        BOOST_REQUIRE(w.user.taken.size() <= all.size());
+        BOOST_REQUIRE((w.user.taken + w.user.seen.substr(std::min(w.user.takes, w.user.seen.size())) == all));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_user_for_which_memory_runs_out_ends_it) {
+    world w(numeric);
+    auto& l = w.connect();
+    w.user.fails = true;
+    l.receives("a");
+    w.run();
+    BOOST_TEST(w.user.ended == 1);
+    BOOST_TEST((w.user.why == errc::out_of_memory));
+}
+
+BOOST_AUTO_TEST_CASE(who_closes_hears_no_more) {
+    world w(numeric);
+    auto& l = w.connect();
+    l.room = 1;
+    auto b = of("abc");
+    w.one->write(b);
+    w.one->close();
+    BOOST_TEST(l.closed);
+    w.run();
+    BOOST_TEST(w.user.ended == 0);
+    BOOST_TEST(l.written == "a");
+    world early(named);
+    early.one->start();
+    early.one->close();
+    early.run();
+    BOOST_TEST(early.user.ended == 0);
+    BOOST_TEST(!early.current);
+}
+
+BOOST_AUTO_TEST_CASE(who_closes_from_within_reads_no_more) {
+    world w(numeric);
+    w.user.closes = w.one.get();
+    w.connect();
+    BOOST_TEST(w.current->reads == 0);
+    world later(numeric);
+    auto& l = later.connect();
+    later.user.closes = later.one.get();
+    l.receives("a");
+    later.run();
+    BOOST_TEST(l.reads == 1);
+    BOOST_TEST(later.user.ended == 0);
+}
+
+// A look-up that DNS does not answer, by the real timer.
+BOOST_AUTO_TEST_CASE(a_look_up_may_take_no_longer_than_its_limit) {
+    for (auto const known : {false, true}) {
+        std::promise<void> over;
+        auto const answered = over.get_future().share();
+        world w(named, 1ms);
+        w.names->answers = answered;
+        if (known) w.place.known = {second};
+        w.one->start();
+        w.run_until([&] { return w.user.ended > 0; });
+        BOOST_TEST(w.user.message == (known ? "no connection in time"
+                                            : "the name name.example was not found: no answer in time"));
+        BOOST_TEST((w.current != nullptr) == known);
+        over.set_value();
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
