@@ -34,15 +34,16 @@ enum class restart_guard : std::uint8_t {
 /// How a client works. Trivially destructible on purpose: g++ 12 destroys other aggregates twice when they
 /// are written inside a co_await expression.
 struct client_options {
-    /// How long an instance may take to answer before its votes are done without. A command may wait for the
-    /// answers to the one batch before it, so each round of a call settles within twice that; a call has one
-    /// round, and an acquire up to three (the arbiter, the others, and raising a fence, or asking who holds the
-    /// key). Time in which this process does not run does not count, and an instance that goes on answering a
-    /// long batch has longer. 1 ms to 60 s.
+    /// How long an instance may take to answer before its votes are done without. A command may wait for
+    /// the answers to the one batch before it, so each round of a call settles within twice that, and
+    /// within four times that where an instance trickles its answers. A call has one round, and an
+    /// acquire up to three (the arbiter, the others, and raising a fence, or asking who holds the key).
+    /// Time in which this process does not run does not count. 1 ms to 60 s.
     std::chrono::milliseconds instance_timeout{500};
-    /// How long a connection may take to be made. 1 ms to 60 s.
+    /// How long a connection may take to be made; as long again is given to looking up a name. 1 ms to 60 s.
     std::chrono::milliseconds connect_timeout{1'000};
-    /// The longest pause between two tries to connect; tries start at 20 ms apart. 1 ms to 60 s.
+    /// The longest pause between two tries to connect. Tries start at 20 ms apart, and again so after a
+    /// connection that was up for this long. 1 ms to 60 s.
     std::chrono::milliseconds reconnect_delay{1'000};
     /// The longest ttl that a lock of this client may ask for. min_ttl to 24 h.
     std::chrono::milliseconds max_ttl{300'000};

@@ -223,6 +223,7 @@ void instance_connection::ask_time() {
 bool instance_connection::flush() noexcept {
     if (stopped_) return true;
     if (needs_reconnect_) connect_later();
+    if (kept_.size() > 0 && available() && connected()) send_kept();
     auto complete = true;
     try {
         while (live_.now_in() == protocol::liveness::state::up && pipeline_.has_room() &&
@@ -248,12 +249,15 @@ void instance_connection::keep(exchange_ptr who) {
     status_.set_kept_releases(kept_.size());
 }
 
-void instance_connection::send_kept() {
+// If memory runs out, the next turn goes on.
+void instance_connection::send_kept() noexcept try {
     kept_.take([&](exchange_ptr who) {
         // Its round was answered when it was kept.
         pipeline_.add_late({.owner = std::move(who), .what = protocol::command::release, .answered = true});
     });
     status_.set_kept_releases(0);
+} catch (...) {
+    status_.set_kept_releases(kept_.size());
 }
 
 // Answers in the place of the instance, once.

@@ -99,7 +99,7 @@ private:
 
     // commands
     void ask_time();
-    void send_kept();
+    void send_kept() noexcept;
     void keep(exchange_ptr);
     void fail(pending_command, protocol::verdict, errc why);
     void fail_unsent(errc why);

@@ -78,7 +78,7 @@ void instance_connection::on_lock_reply(pending_command c) {
     if (!c.owner) return;
     if (reply_.unknown_script() && !c.whole_script) return send_whole_script(std::move(c));
     if (reply_.ends_session() != errc{}) refuse(reply_.ends_session(), reply_.message());
-    auto a = reply_.result();
+    auto const& a = reply_.result();
     if (c.answered) {
         // A release that came late may have ended what we had asked to be told of.
         auto const deleted = c.what == command::release && a.verdict == verdict::yes;
@@ -88,7 +88,9 @@ void instance_connection::on_lock_reply(pending_command c) {
     auto const grants = c.what == command::acquire || c.what == command::contend || c.what == command::raise;
     // It may have forgotten whose the key was. Ours it is now, and so it is given back.
     if (a.verdict == verdict::yes && grants && quarantined()) {
-        a = {.verdict = verdict::unknown, .why = errc::quarantined, .message = guard_.reason()};
+        return c.owner->on_answer(
+            number_, c.what, c.round,
+            {.verdict = verdict::unknown, .why = errc::quarantined, .message = guard_.reason()});
     }
     c.owner->on_answer(number_, c.what, c.round, a);
 }
@@ -104,7 +106,12 @@ void instance_connection::send_whole_script(pending_command c) {
     auto w = wording_;
     w.tracked = c.tracked;
     w.whole_script = true;
-    pipeline_.add(std::move(c), w);
+    auto copy = c;
+    try {
+        pipeline_.add(std::move(c), w);
+    } catch (...) {
+        fail(std::move(copy), protocol::verdict::unsent, errc::out_of_memory);
+    }
 }
 
 // https://redis.io/docs/latest/develop/reference/client-side-caching/: a push of "invalidate" and an array of keys, or

@@ -1,5 +1,7 @@
 #include "redis/stream.hpp"
 
+#include "redis/reserved_memory.hpp"
+
 #include <boost/asio/error.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
@@ -70,7 +72,12 @@ private:
         error_code ec_;
         void operator()() { this->user_->on_connected(this->self_->seen(ec_)); }
     };
+    /// Reading goes on when memory has run out, as each connection has some for it.
     struct on_read : handler {
+        using allocator_type = reserving_allocator<void>;
+        allocator_type get_allocator() const noexcept {
+            return allocator_type(std::shared_ptr<reserved_memory>(this->self_, &this->self_->read_memory_));
+        }
         void operator()(error_code ec, std::size_t size) {
             this->user_->on_read(this->self_->seen(ec), this->self_->closed_ ? 0 : size);
         }
@@ -121,6 +128,7 @@ private:
         asio::post(socket_.get_executor(), on_report{{this->shared_from_this(), std::move(user)}, ec});
     }
 
+    reserved_memory read_memory_;
     socket_type socket_;
     std::vector<endpoint> const endpoints_;
     error_code const none_;

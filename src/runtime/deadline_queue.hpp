@@ -4,7 +4,7 @@
 
 #include <holdfast/clock.hpp>
 
-#include "runtime/reserved_memory.hpp"
+#include "redis/reserved_memory.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/error.hpp>
@@ -127,13 +127,13 @@ private:
         std::function<void(boost::system::error_code)> run;
         bool under_way = false;
         std::atomic<bool> lost{false};
-        reserved_memory memory;
+        redis::reserved_memory memory;
     };
 
     /// Tells when it is destroyed without having been called.
     class waiter {
     public:
-        using allocator_type = reserving_allocator<void>;
+        using allocator_type = redis::reserving_allocator<void>;
 
         explicit waiter(std::shared_ptr<shared_wait> wait)
             : wait_(std::move(wait)) {}
@@ -149,7 +149,7 @@ private:
             wait->run(ec);
         }
         allocator_type get_allocator() const noexcept {
-            return allocator_type(std::shared_ptr<reserved_memory>(wait_, &wait_->memory));
+            return allocator_type(std::shared_ptr<redis::reserved_memory>(wait_, &wait_->memory));
         }
 
     private:

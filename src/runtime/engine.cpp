@@ -186,7 +186,9 @@ void engine::keep_exception() noexcept {
 }
 
 void engine::begin_turn() noexcept {
-    if (turn_depth_++ == 0) turn_began_ = lease_clock::now();
+    if (turn_depth_++ > 0) return;
+    turn_began_ = lease_clock::now();
+    instances_seen_ = false;
 }
 
 void engine::leave_turn() noexcept {
@@ -433,6 +435,7 @@ void engine::in_turn(turn_work& work) {
 }
 
 void engine::on_change() {
+    instances_seen_ = false;
     if (!stopping_ || stopped_) return;
     if (turn_depth_ == 0) return ask_for_turn();
     look_again_ = true;
@@ -619,19 +622,24 @@ lease_clock::time_point engine::time() const noexcept {
 }
 
 protocol::instance_set engine::reachable() const {
-    protocol::instance_set set;
-    for (unsigned i = 0; i < instances_.size(); ++i) {
-        if (instances_[i]->available()) set.insert(i);
-    }
-    return set;
+    look_at_instances();
+    return reachable_;
 }
 
 protocol::instance_set engine::voters() const {
-    protocol::instance_set set;
+    look_at_instances();
+    return voters_;
+}
+
+// Once a turn, and again after an instance has said that it has changed.
+void engine::look_at_instances() const {
+    if (turn_depth_ > 0 && std::exchange(instances_seen_, true)) return;
+    reachable_ = voters_ = {};
     for (unsigned i = 0; i < instances_.size(); ++i) {
-        if (instances_[i]->may_grant()) set.insert(i);
+        if (!instances_[i]->available()) continue;
+        reachable_.insert(i);
+        if (instances_[i]->may_grant()) voters_.insert(i);
     }
-    return set;
 }
 
 bool engine::is_new_server(unsigned instance, std::string_view run_id) {

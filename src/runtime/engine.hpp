@@ -189,6 +189,7 @@ private:
 
     std::uint64_t pause_bits() noexcept;
     protocol::instance_set reachable() const;
+    void look_at_instances() const;
     protocol::instance_set voters() const;
 
     asio::any_io_executor const user_executor_;
@@ -235,6 +236,8 @@ private:
     token_source random_;
     redis::encoder encoder_;
     std::vector<std::shared_ptr<redis::instance>> instances_;
+    mutable protocol::instance_set reachable_, voters_; ///< of this turn
+    mutable bool instances_seen_ = false;
     std::shared_ptr<engine> running_; ///< itself, from start() until it has shut down
     counters counters_;
 };

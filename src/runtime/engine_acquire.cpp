@@ -387,6 +387,7 @@ void engine::on_push_for_all(unsigned instance) {
 }
 
 void engine::on_unavailable(unsigned instance) {
+    instances_seen_ = false;
     auto const now = time();
     auto const outage = !has_quorum();
     for (auto it = waiting_.begin(); it != waiting_.end();) {
@@ -401,6 +402,7 @@ void engine::on_unavailable(unsigned instance) {
 }
 
 void engine::on_available(unsigned) {
+    instances_seen_ = false;
     if (!has_quorum()) return;
     auto const now = time();
     for (auto it = waiting_.begin(); it != waiting_.end();) {

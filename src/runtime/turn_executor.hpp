@@ -2,7 +2,7 @@
 #ifndef HOLDFAST_RUNTIME_TURN_EXECUTOR_HPP
 #define HOLDFAST_RUNTIME_TURN_EXECUTOR_HPP
 
-#include "runtime/reserved_memory.hpp"
+#include "redis/reserved_memory.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/execution.hpp>
@@ -32,7 +32,7 @@ public:
             [&](auto const& to) {
                 asio::prefer(asio::require(to, asio::execution::blocking.never),
                              asio::execution::relationship.fork,
-                             asio::execution::allocator(reserving_allocator<void>(memory_)))
+                             asio::execution::allocator(redis::reserving_allocator<void>(memory_)))
                     .execute(std::move(function));
             },
             executor_);
@@ -49,7 +49,7 @@ private:
         return executor;
     }
 
-    std::shared_ptr<reserved_memory> const memory_ = std::make_shared<reserved_memory>();
+    std::shared_ptr<redis::reserved_memory> const memory_ = std::make_shared<redis::reserved_memory>();
     any_known const executor_;
 };
 

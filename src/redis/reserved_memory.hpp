@@ -1,6 +1,6 @@
 // Memory that is there before it is needed, for handlers that must be able to wait whatever has run out.
-#ifndef HOLDFAST_RUNTIME_RESERVED_MEMORY_HPP
-#define HOLDFAST_RUNTIME_RESERVED_MEMORY_HPP
+#ifndef HOLDFAST_REDIS_RESERVED_MEMORY_HPP
+#define HOLDFAST_REDIS_RESERVED_MEMORY_HPP
 
 #include <array>
 #include <atomic>
@@ -9,7 +9,7 @@
 #include <new>
 #include <utility>
 
-namespace holdfast::runtime {
+namespace holdfast::redis {
 
 /// A few blocks of one size. Any thread may take one and give it back.
 class reserved_memory {
@@ -74,6 +74,6 @@ private:
     std::shared_ptr<reserved_memory> from_;
 };
 
-} // namespace holdfast::runtime
+} // namespace holdfast::redis
 
 #endif
