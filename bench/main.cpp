@@ -5,6 +5,7 @@
 //   latency                                          one coroutine
 //   throughput [--coroutines 100,1000,5000] [--instances 5]
 //   leases [--count 100000] [--ttl 30] [--seconds 60]
+//   burst [--count 100000]                           all dropped at once, beside an unrelated lease
 //   minority [--coroutines 100]                      2 of 5 frozen, against none
 //   hotkey [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5] [--peers]   all want one key
 //   idle-waiters [--waiters 10000] [--seconds 30]    wait behind one holder
@@ -16,6 +17,7 @@
 //   --single-threaded   without the client's strand
 
 #include "allocation_counter.hpp"
+#include "burst.hpp"
 #include "contenders.hpp"
 #include "fencing.hpp"
 #include "floor.hpp"
@@ -284,6 +286,13 @@ json::object hotkey(settings const& s) {
                             .peers = s.peers});
 }
 
+json::object burst(settings const& s) {
+    return burst_scenario({.instances = s.instances,
+                           .count = s.count,
+                           .rounds = s.rounds,
+                           .single_threaded = s.single_threaded});
+}
+
 json::object idle_waiters(settings const& s) {
     return idle_waiters_scenario({.instances = s.instances,
                                   .waiters = s.waiters,
@@ -364,12 +373,14 @@ json::object run(std::string const& scenario, settings const& s) {
     if (scenario == "latency") return latency_scenario(s);
     if (scenario == "throughput") return throughput_scenario(s);
     if (scenario == "leases") return leases_scenario(s);
+    if (scenario == "burst") return burst(s);
     if (scenario == "minority") return minority_scenario(s);
     if (scenario == "hotkey") return hotkey(s);
     if (scenario == "idle-waiters") return idle_waiters(s);
     if (scenario == "fencing") return fencing(s);
-    throw std::invalid_argument("unknown scenario \"" + scenario +
-                                "\": latency, throughput, leases, minority, hotkey, idle-waiters or fencing");
+    throw std::invalid_argument(
+        "unknown scenario \"" + scenario +
+        "\": latency, throughput, leases, burst, minority, hotkey, idle-waiters or fencing");
 }
 
 } // namespace
@@ -378,7 +389,7 @@ int main(int argc, char** argv) {
     try {
         if (argc < 2)
             throw std::invalid_argument(
-                "usage: holdfast_bench latency|throughput|leases|minority|hotkey|idle-waiters|fencing "
+                "usage: holdfast_bench latency|throughput|leases|burst|minority|hotkey|idle-waiters|fencing "
                 "[--json FILE] "
                 "...");
         if (argv[1] == std::string("hotkey-worker")) return hotkey_worker(argc, argv);

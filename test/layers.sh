@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Fails when an include, or a clock, crosses a layer the wrong way:
 #   src/protocol   nothing of ours but protocol/; no Asio, no Boost.Redis, no sockets, no clock
-#   src/redis      protocol/, redis/ and the public headers
+#   src/redis      protocol/, redis/ and the public headers; Boost.Redis in codec.hpp and codec.cpp alone
 #   src/runtime    everything
 #   include/       public headers only, and no Boost.Redis
 # usage: layers.sh PROJECT | layers.sh --self-test
 set -eu -o pipefail
 
-forbid() { # project folder pattern why
+forbid() { # project folder pattern why [file that may]
     local found
     [ -d "$1/$2" ] || { echo "there is no folder $1/$2"; return 1; }
-    found=$(grep -rnE "$3" "$1/$2" --include='*.hpp' --include='*.cpp' || true)
+    found=$(grep -rnE "$3" "$1/$2" --include='*.hpp' --include='*.cpp' ${5:+--exclude="$5.?pp"} || true)
     [ -z "$found" ] || { printf '%s: %s\n%s\n' "$2" "$4" "$found"; return 1; }
 }
 
@@ -24,6 +24,7 @@ check() {
         'the protocol knows neither Asio nor sockets' || bad=1
     forbid "$1" src/protocol '::now\(|clock_gettime|gettimeofday|[^_a-z]time\((nullptr|NULL|0|&)' 'the protocol reads no clock' || bad=1
     forbid "$1" src/redis "$inc[\"<]runtime/" 'the wire does not know who drives it' || bad=1
+    forbid "$1" src "$inc<boost/redis" 'codec.hpp alone includes Boost.Redis' codec || bad=1
     forbid "$1" include "$inc([\"<](protocol|redis|runtime)/|\")" 'public headers include public headers' || bad=1
     forbid "$1" include "$inc<boost/redis" 'no public header includes Boost.Redis' || bad=1
     return $bad
@@ -39,15 +40,17 @@ if [ "$1" = --self-test ]; then
         printf '%s\n' "$2" >"$root/$1"
         ! check "$root" >/dev/null || { echo "not found in $1: $2"; exit 1; }
     }
-    plant src/protocol/a.hpp '#include "redis/link.hpp"'
+    plant src/protocol/a.hpp '#include "redis/session.hpp"'
     plant src/protocol/a.hpp '#include "runtime/engine.hpp"'
     plant src/protocol/a.hpp '#include <holdfast/clock.hpp>'
     plant src/protocol/a.hpp '#include <boost/asio/post.hpp>'
     plant src/protocol/a.hpp 'auto t = lease_clock::now();'
-    plant src/protocol/a.hpp '#  include "redis/link.hpp"'
-    plant src/protocol/a.hpp '#include "../redis/link.hpp"'
+    plant src/protocol/a.hpp '#  include "redis/session.hpp"'
+    plant src/protocol/a.hpp '#include "../redis/session.hpp"'
     plant src/protocol/a.hpp 'auto t = std::time(nullptr);'
     plant src/redis/a.cpp '#include "runtime/engine.hpp"'
+    plant src/redis/a.cpp '#include <boost/redis/request.hpp>'
+    plant src/runtime/a.cpp '#include <boost/redis/request.hpp>'
     plant include/holdfast/a.hpp '#include <boost/redis/request.hpp>'
     plant include/holdfast/a.hpp '#include "runtime/engine.hpp"'
     echo "every planted violation was found"

@@ -49,6 +49,7 @@ holdfast_test(integration LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/holders_test.cpp
     integration/hostile_test.cpp
     integration/lifetimes_test.cpp
+    integration/names_test.cpp
     integration/section_test.cpp
     integration/support_test.cpp
     integration/threads_test.cpp

@@ -2,9 +2,12 @@
 
 #include "redis/reserved_memory.hpp"
 
+#include <boost/asio/basic_stream_socket.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
 
 #include <new>
 #include <sys/un.h>
@@ -20,14 +23,14 @@ using unix_protocol = asio::local::stream_protocol;
 
 /// A socket and the endpoints that it is for. Each handler shares it with the stream, so that the
 /// stream may be destroyed by the user that the handler calls.
-template <class Protocol>
-class connection : public std::enable_shared_from_this<connection<Protocol>> {
+template <class Protocol, class Executor>
+class connection : public std::enable_shared_from_this<connection<Protocol, Executor>> {
 public:
     using endpoint = typename Protocol::endpoint;
     using user_ptr = std::shared_ptr<stream_user>;
 
     /// `none` is why a connect fails if there are no endpoints.
-    connection(asio::any_io_executor const& executor, std::vector<endpoint> endpoints, error_code none)
+    connection(Executor const& executor, std::vector<endpoint> endpoints, error_code none)
         : socket_(executor)
         , endpoints_(std::move(endpoints))
         , none_(none) {}
@@ -59,7 +62,7 @@ public:
     }
 
 private:
-    using socket_type = typename Protocol::socket;
+    using socket_type = asio::basic_stream_socket<Protocol, Executor>;
 
     struct handler {
         std::shared_ptr<connection> self_;
@@ -136,10 +139,10 @@ private:
     bool closed_ = false;
 };
 
-template <class Protocol>
+template <class Protocol, class Executor>
 class socket_stream final : public stream {
 public:
-    using connection_type = connection<Protocol>;
+    using connection_type = connection<Protocol, Executor>;
 
     explicit socket_stream(std::shared_ptr<connection_type> c)
         : connection_(std::move(c)) {}
@@ -161,11 +164,18 @@ private:
     std::shared_ptr<connection_type> const connection_;
 };
 
+// An erased executor takes no memory of ours, so those of a client are told apart.
 template <class Protocol>
 std::unique_ptr<stream> make(asio::any_io_executor const& executor,
                              std::vector<typename Protocol::endpoint> endpoints, error_code none) {
-    return std::make_unique<socket_stream<Protocol>>(
-        std::make_shared<connection<Protocol>>(executor, std::move(endpoints), none));
+    using plain = asio::io_context::executor_type;
+    auto const with = [&]<class Executor>(Executor const& known) -> std::unique_ptr<stream> {
+        return std::make_unique<socket_stream<Protocol, Executor>>(
+            std::make_shared<connection<Protocol, Executor>>(known, std::move(endpoints), none));
+    };
+    if (auto const* const known = executor.target<plain>()) return with(*known);
+    if (auto const* const known = executor.target<asio::strand<plain>>()) return with(*known);
+    return with(executor);
 }
 
 } // namespace

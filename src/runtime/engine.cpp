@@ -210,6 +210,7 @@ void engine::in_a_turn(Work&& work) {
         keep_exception();
     }
     leave_turn();
+    if (turn_lost_.load(std::memory_order_relaxed) && turn_lost_.exchange(false)) ask_for_turn();
     finish_shutdown_if_done();
     if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
@@ -348,14 +349,15 @@ void engine::ask_for_turn() noexcept {
     post_turn();
 }
 
-// Only an executor that takes no memory of ours can fail to take the turn. What is in the inbox then waits for
-// the next who asks for one: a link does so at least with each look at its instance.
+// Only an executor that takes no memory of ours can fail to take the turn. What is in the inbox then waits for the
+// next turn of any kind: there is one at least with each look at an instance.
 void engine::post_turn() noexcept {
     try {
         turns_.post([self = shared_from_this()] { self->turn(); });
     } catch (...) {
         auto const guard = lock_inbox();
         turn_pending_ = false;
+        turn_lost_.store(true, std::memory_order_relaxed);
     }
 }
 

@@ -208,8 +208,9 @@ private:
     cancel_list cancellations_;
     drop_list drops_;
     bool turn_pending_ = false;
-    bool dead_ = false;      ///< the context is gone
-    bool shut_down_ = false; ///< has been asked for in the background, by background_
+    std::atomic<bool> turn_lost_{false}; ///< asked for, and not taken by the executor
+    bool dead_ = false;                  ///< the context is gone
+    bool shut_down_ = false;             ///< has been asked for in the background, by background_
     operation background_{*this};
     turn_executor turns_;
 

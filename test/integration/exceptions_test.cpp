@@ -465,26 +465,21 @@ void sweep(std::size_t size, bool thread_safe, may_fail when) {
     BOOST_TEST(failed > 20U);
 }
 
-/// HOLDFAST_SWEEP=all: the wire and the strands, too.
-may_fail what_may_fail() {
-    auto const* const all = std::getenv("HOLDFAST_SWEEP");
-    return all != nullptr && std::string_view(all) == "all" ? everywhere : in_the_engine;
-}
-
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(exceptions)
 
 BOOST_AUTO_TEST_CASE(an_allocation_that_fails_is_one_operations) {
-    sweep(1, false, what_may_fail());
+    sweep(1, false, everywhere);
 }
 
 BOOST_AUTO_TEST_CASE(an_allocation_that_fails_is_one_operations_on_a_strand) {
-    sweep(1, true, what_may_fail());
+    // Asio's strand ends the program, or loses work, where it gets no memory for itself.
+    sweep(1, true, in_the_engine);
 }
 
 BOOST_AUTO_TEST_CASE(an_allocation_that_fails_is_one_operations_on_three_instances) {
-    sweep(3, false, what_may_fail());
+    sweep(3, false, everywhere);
 }
 
 //

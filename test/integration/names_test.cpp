@@ -1,0 +1,143 @@
+// Instances known by name: one that DNS does not answer holds up nobody else.
+#include <holdfast/client.hpp>
+
+#include "integration/party.hpp"
+#include "support/fleet.hpp"
+#include "support/proxy.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <condition_variable>
+#include <cstddef>
+#include <dlfcn.h>
+#include <mutex>
+#include <netdb.h>
+#include <string>
+#include <string_view>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::string_view silent_name = "silent.test";
+constexpr std::string_view known_name = "known.test";
+
+/// What stands in for DNS, in this program alone.
+struct name_service {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool silent = true; ///< silent_name has no answer
+    bool known = true;  ///< known_name is 127.0.0.1
+    std::size_t waiting = 0, asked_for_known = 0;
+};
+
+name_service& dns() {
+    static name_service one;
+    return one;
+}
+
+/// Waits for an answer that does not come, until the test ends.
+struct silence {
+    silence() { set(true); }
+    ~silence() {
+        set(false);
+        std::unique_lock lock(dns().mutex);
+        dns().changed.wait(lock, [] { return dns().waiting == 0; });
+    }
+    void set(bool on) {
+        std::lock_guard const lock(dns().mutex);
+        dns().silent = on;
+        dns().changed.notify_all();
+    }
+    static std::size_t waiting() {
+        std::lock_guard const lock(dns().mutex);
+        return dns().waiting;
+    }
+};
+
+using look_up = int (*)(char const*, char const*, addrinfo const*, addrinfo**);
+
+} // namespace
+
+// Takes the place of the system's for the two names.
+extern "C" int getaddrinfo(char const* name, char const* service, addrinfo const* hints, addrinfo** found) {
+    static auto const system = reinterpret_cast<look_up>(dlsym(RTLD_NEXT, "getaddrinfo"));
+    std::string_view const wanted = name == nullptr ? "" : name;
+    if (wanted == silent_name) {
+        std::unique_lock lock(dns().mutex);
+        ++dns().waiting;
+        dns().changed.wait(lock, [] { return !dns().silent; });
+        --dns().waiting;
+        dns().changed.notify_all();
+        return EAI_AGAIN;
+    }
+    if (wanted == known_name) {
+        std::lock_guard const lock(dns().mutex);
+        ++dns().asked_for_known;
+        if (!dns().known) return EAI_NONAME;
+        name = "127.0.0.1";
+    }
+    return system(name, service, hints, found);
+}
+
+BOOST_AUTO_TEST_SUITE(names)
+
+BOOST_AUTO_TEST_CASE(a_name_without_an_answer_holds_up_no_other_instance) {
+    silence const s;
+    fleet good(2);
+    auto options = patient();
+    options.connect_timeout = 100ms; // and so for the name
+    party p({std::string(silent_name) + ":6379", good[0].address(), good[1].address()}, options);
+    auto [e, l] = p.acquire("k");
+    BOOST_TEST(!e, e.what());
+    BOOST_TEST(l.held());
+    BOOST_REQUIRE(p.until([] { return silence::waiting() == 1; }));
+    // Once it is known, and told by its name.
+    BOOST_TEST(p.goes_down(0, errc::unreachable));
+    auto const message = p.status(0).message;
+    BOOST_TEST(message.find(silent_name) != message.npos, message);
+    BOOST_TEST(p.releases(l));
+    auto [again, second] = p.acquire("k");
+    BOOST_TEST(!again, again.what());
+    BOOST_TEST(p.releases(second));
+    // One thread for a name, however often it is asked for.
+    BOOST_TEST(silence::waiting() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_client_ends_while_a_name_has_no_answer) {
+    silence const s;
+    fleet good(2);
+    {
+        party p({std::string(silent_name) + ":6379", good[0].address(), good[1].address()});
+        auto l = p.hold("k");
+        BOOST_REQUIRE(p.until([] { return silence::waiting() == 1; }));
+        BOOST_TEST(p.releases(l));
+    }
+    BOOST_TEST(silence::waiting() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_name_that_is_no_longer_known_is_used_at_its_last_address) {
+    server redis;
+    proxy between(redis);
+    party p({std::string(known_name) + ':' + std::to_string(between.port())});
+    auto l = p.hold("k");
+    std::size_t asked = 0;
+    {
+        std::lock_guard const lock(dns().mutex);
+        dns().known = false;
+        asked = dns().asked_for_known;
+    }
+    between.cut();
+    BOOST_TEST(p.becomes(0, instance_state::down));
+    BOOST_TEST(p.becomes(0, instance_state::up));
+    {
+        std::lock_guard const lock(dns().mutex);
+        dns().known = true;
+        BOOST_TEST(dns().asked_for_known > asked);
+    }
+    BOOST_TEST(p.releases(l));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
