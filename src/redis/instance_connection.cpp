@@ -131,7 +131,7 @@ void instance_connection::connect_later() noexcept {
         reconnect_timer_.expires_after(policy_.next(owner_.random_bits()));
         reconnect_timer_.async_wait([weak = weak_from_this()](error_code ec) {
             auto const self = weak.lock();
-            if (!ec && self) in_turn(self->owner_, [&] { self->connect(); });
+            if (!ec && self && !self->stopped_) in_turn(self->owner_, [&] { self->connect(); });
         });
         needs_reconnect_ = false;
     } catch (...) {
@@ -238,7 +238,7 @@ bool instance_connection::flush() noexcept {
         complete = false;
     }
     if (live_.needs_earlier_look() || needs_watch_) arm_watch();
-    return complete;
+    return complete && !needs_watch_ && !needs_reconnect_;
 }
 
 void instance_connection::keep(exchange_ptr who) {

@@ -108,6 +108,7 @@ private:
     // watch
     void arm_watch() noexcept;
     void on_watch();
+    void act_on(protocol::liveness::action);
 
     bool quarantined() const { return guard_.quarantined(owner_.time()); }
     void on_quarantine();

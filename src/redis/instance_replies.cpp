@@ -110,7 +110,10 @@ void instance_connection::send_whole_script(pending_command c) {
     try {
         pipeline_.add(std::move(c), w);
     } catch (...) {
+        auto const releases = copy.what == protocol::command::release;
+        auto const who = copy.owner;
         fail(std::move(copy), protocol::verdict::unsent, errc::out_of_memory);
+        if (releases) keep(who);
     }
 }
 

@@ -22,13 +22,26 @@ void instance_connection::arm_watch() noexcept {
 }
 
 void instance_connection::on_watch() {
-    using action = protocol::liveness::action;
+    needs_watch_ = true; // until it is armed, at the end of this turn at the latest
     auto const now = owner_.time();
     if (guard_.ends(now)) {
         status_.set_quarantine({}, {});
         if (connected() && available()) owner_.on_available(number_);
     }
-    switch (live_.look(now)) {
+    auto const found = live_.look(now);
+    try {
+        act_on(found);
+    } catch (...) { // for want of memory: then without words
+        if (found == protocol::liveness::action::give_up) on_session_end(errc::timed_out, {});
+        if (found == protocol::liveness::action::fail_waiting) fail_unsent(errc::timed_out);
+    }
+    if (quarantined()) live_.look_by(guard_.until() + lease_clock::duration(1));
+    arm_watch();
+}
+
+void instance_connection::act_on(protocol::liveness::action found) {
+    using action = protocol::liveness::action;
+    switch (found) {
     case action::none:
         break;
     case action::ask:
@@ -53,8 +66,6 @@ void instance_connection::on_watch() {
                                                     : "connected, but the probe was not answered in time");
         break;
     }
-    if (quarantined()) live_.look_by(guard_.until() + lease_clock::duration(1));
-    arm_watch();
 }
 
 // The replies may still come, so the commands stay; the releases among them have been sent, and will be carried out

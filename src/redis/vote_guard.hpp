@@ -23,49 +23,61 @@ public:
         , restarts_(on_restart != restart_guard::off, on_restart == restart_guard::strict)
         , clock_(max_ttl) {}
 
-    bool quarantined(protocol::time_point now) const { return !reason_.empty() && quarantine_.active(now); }
+    bool quarantined(protocol::time_point now) const { return quarantine_.active(now); }
     protocol::time_point until() const { return quarantine_.until(); }
-    /// Why there is a quarantine; empty if there is none.
+    /// Why there is a quarantine; empty if there is none, or no memory for the words.
     std::string const& reason() const { return reason_; }
 
     /// The probe was answered by this server process. True: a quarantine has begun.
-    bool connected(std::uint64_t run, bool durable, std::int64_t uptime, protocol::time_point now) {
+    bool connected(std::uint64_t run, bool durable, std::int64_t uptime, protocol::time_point now) noexcept {
         if (!restarts_.connected(run, durable)) return false;
-        begin("up for " + std::to_string(uptime) +
-                  " s, without each write on disk: it may have forgotten locks (on_restart)",
-              now);
+        begin(now, [&] {
+            return "up for " + std::to_string(uptime) +
+                   " s, without each write on disk: it may have forgotten locks (on_restart)";
+        });
         return true;
     }
 
     /// The server's clock shows `shown`; it was asked at `sent`. True: a quarantine has begun.
-    bool told_time(protocol::time_point sent, protocol::time_point received, protocol::duration shown) {
+    bool told_time(protocol::time_point sent, protocol::time_point received,
+                   protocol::duration shown) noexcept {
         using namespace std::chrono;
         auto const jumped = clock_.told(sent, received, shown);
         if (jumped == protocol::duration::zero()) return false;
-        begin("its clock has jumped ahead by " + std::to_string(duration_cast<milliseconds>(jumped).count()) +
-                  " ms (watch_clocks)",
-              received);
+        begin(received, [&] {
+            return "its clock has jumped ahead by " +
+                   std::to_string(duration_cast<milliseconds>(jumped).count()) + " ms (watch_clocks)";
+        });
         return true;
     }
 
     /// True: a quarantine is over.
-    bool ends(protocol::time_point now) {
-        if (reason_.empty() || quarantined(now)) return false;
+    bool ends(protocol::time_point now) noexcept {
+        if (!begun_ || quarantined(now)) return false;
+        begun_ = false;
         reason_.clear();
         return true;
     }
 
 private:
-    void begin(std::string why, protocol::time_point now) {
+    /// The guards tell it once. So it begins, also if there is no memory for the words.
+    template <class Words>
+    void begin(protocol::time_point now, Words&& words) noexcept {
         quarantine_.begin(now, max_ttl_);
-        reason_ = std::move(why) + "; its votes do not count for max_ttl, " +
-                  std::to_string(max_ttl_.count()) + " ms";
+        begun_ = true;
+        try {
+            reason_ =
+                words() + "; its votes do not count for max_ttl, " + std::to_string(max_ttl_.count()) + " ms";
+        } catch (...) {
+            reason_.clear();
+        }
     }
 
     std::chrono::milliseconds max_ttl_;
     protocol::restart_guard restarts_;
     protocol::clock_guard clock_;
     protocol::quarantine quarantine_;
+    bool begun_ = false;
     std::string reason_;
 };
 

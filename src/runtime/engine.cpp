@@ -211,7 +211,7 @@ void engine::in_a_turn(Work&& work) {
     }
     leave_turn();
     if (turn_lost_.load(std::memory_order_relaxed) && turn_lost_.exchange(false)) ask_for_turn();
-    finish_shutdown_if_done();
+    auto const last = finish_shutdown_if_done();
     if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
@@ -1062,12 +1062,13 @@ void engine::for_each_queue(Visit visit) {
     });
 }
 
-void engine::finish_shutdown_if_done() noexcept {
-    if (!stopping_) return;
+// What has kept the engine alive, when it is over: for the turn, which may be one of an instance.
+std::shared_ptr<engine> engine::finish_shutdown_if_done() noexcept {
+    if (!stopping_) return nullptr;
     if (!stopped_) {
         auto const settled =
             std::all_of(instances_.begin(), instances_.end(), [](auto const& i) { return i->settled(); });
-        if (releasing_ > 0 || !owed_.empty() || !settled) return;
+        if (releasing_ > 0 || !owed_.empty() || !settled) return nullptr;
         stopped_ = true;
         // Those that stand back would keep their lock, and so this engine: their time does not come any more.
         for_each_queue([this](key_queue& q) { forget(q); });
@@ -1075,7 +1076,7 @@ void engine::finish_shutdown_if_done() noexcept {
         for (auto const& i : instances_) attempt([&] { i->stop(); });
     }
     while (!shutdowns_.empty()) complete(shutdowns_.front(), error{});
-    running_.reset(); // the turn that is running keeps us until it ends
+    return std::move(running_);
 }
 
 } // namespace holdfast::runtime

@@ -185,7 +185,7 @@ private:
     template <class Visit>
     void for_each_queue(Visit);
     void begin_shutdown();
-    void finish_shutdown_if_done() noexcept;
+    std::shared_ptr<engine> finish_shutdown_if_done() noexcept;
 
     std::uint64_t pause_bits() noexcept;
     protocol::instance_set reachable() const;

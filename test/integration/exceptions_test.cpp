@@ -1,5 +1,7 @@
 // One exception is one operation's: whatever allocation fails, the others succeed, no handler is lost and no key
 // is left. Its own executable, as it replaces operator new.
+#include "redis/vote_guard.hpp"
+
 #include "integration/party.hpp"
 #include "integration/wires.hpp"
 #include "support/failing_new.hpp"
@@ -699,6 +701,70 @@ BOOST_AUTO_TEST_CASE(a_turn_that_the_executor_does_not_take_is_asked_for_again) 
     BOOST_TEST(losses == 0);
     // At the latest when the client looks at its instance again.
     BOOST_TEST(run_until(context, [&] { return copies(servers, "k") == 0; }));
+}
+
+//
+// Guards and watches
+//
+
+BOOST_AUTO_TEST_CASE(a_quarantine_begins_though_there_is_no_memory_for_its_words) {
+    using holdfast::protocol::time_point;
+    time_point const now{1h};
+    for (std::uint64_t n = 0;; ++n) {
+        redis::vote_guard restarted(restart_guard::observed, 60'000ms);
+        redis::vote_guard jumped(restart_guard::observed, 60'000ms);
+        restarted.connected(1, false, 5, now);
+        jumped.told_time(now, now, 10s);
+        fail_allocation(n, everywhere);
+        auto const begun = restarted.connected(2, false, 5, now) && jumped.told_time(now, now, 100s);
+        allocate_as_ever();
+        BOOST_TEST(begun);
+        BOOST_TEST(restarted.quarantined(now));
+        BOOST_TEST(jumped.quarantined(now));
+        BOOST_TEST(restarted.ends(now + 60s));
+        if (!last_failed_allocation().reached) break;
+    }
+}
+
+BOOST_AUTO_TEST_CASE(silence_is_noticed_whichever_allocation_fails) {
+    fleet servers(1);
+    auto options = patient();
+    options.instance_timeout = 50ms;
+    options.watch_clocks = false;
+    options.thread_safe = false; // a strand that gets no memory itself loses what it was given
+    // The one allocation that fails may be the handler's own, or that of the question.
+    auto const until = [](asio::io_context& context, auto happened) {
+        auto const limit = std::chrono::steady_clock::now() + 10s;
+        context.restart();
+        while (std::chrono::steady_clock::now() < limit) {
+            try {
+                if (happened()) return true;
+                context.run_one_for(10ms);
+            } catch (std::bad_alloc const&) {
+            }
+        }
+        return false;
+    };
+    auto reached = true;
+    for (std::uint64_t n = 0; reached && n < 200; ++n) {
+        BOOST_TEST_CONTEXT(n) {
+            party p(servers, options);
+            BOOST_REQUIRE(p.all_up());
+            servers[0].freeze();
+            auto told = false;
+            p.locks.make_lock("k").try_acquire([&](error, lease) { told = true; });
+            fail_allocation(n, everywhere);
+            // Suspect, then given up, then down.
+            auto const noticed =
+                until(p.context, [&] { return told && p.status(0).state == instance_state::down; });
+            allocate_as_ever();
+            reached = last_failed_allocation().reached;
+            servers[0].thaw();
+            BOOST_TEST(noticed);
+            BOOST_TEST(p.all_up());
+            BOOST_TEST(p.sees_no_keys(servers));
+        }
+    }
 }
 
 //
