@@ -131,6 +131,8 @@ public:
             look_at(queued_since_ + limit_);
         }
         if (!waits_) return look_at_idle();
+        // We were stopped, or busy: no time in which it trickled.
+        if (late >= limit_) front_since_ += std::min(late, now - front_since_);
         if (second_look_ && now < second_look_at_) {
             look_at(second_look_at_);
             return action::none;

@@ -236,6 +236,27 @@ BOOST_AUTO_TEST_CASE(a_batch_that_takes_two_limits_trickles_and_makes_suspect) {
     BOOST_TEST((l.now_in() == state::up));
 }
 
+BOOST_AUTO_TEST_CASE(time_in_which_nobody_looked_is_no_trickling) {
+    auto l = up();
+    l.sent(t0);
+    BOOST_TEST(l.needs_earlier_look());
+    BOOST_TEST((l.next_look() == t0 + limit));
+    // Stopped for eight limits; then there is a reply, and the others follow.
+    auto const awake = t0 + 9 * limit;
+    BOOST_TEST((l.look(awake) == action::none));
+    BOOST_TEST(!l.answered(awake));
+    auto const second = l.next_look();
+    BOOST_TEST((l.look(second) == action::suspect)); // one limit before, and another after
+    BOOST_TEST(l.finished(second, false));
+    BOOST_TEST((l.now_in() == state::up));
+    // Only the time that was missed is forgiven.
+    l.sent(second);
+    BOOST_TEST(!l.answered(second + 2 * limit));
+    BOOST_TEST((l.look(second + 2 * limit) == action::none));
+    BOOST_TEST(!l.answered(second + 2 * limit));
+    BOOST_TEST((l.look(l.next_look()) == action::suspect));
+}
+
 BOOST_AUTO_TEST_CASE(a_suspect_that_answers_within_two_limits_comes_back) {
     auto l = suspect();
     BOOST_TEST(l.answered(t0 + 2 * limit - tick));
