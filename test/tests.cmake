@@ -6,6 +6,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/arbiter_test.cpp
     unit/backoff_test.cpp
     unit/clock_guard_test.cpp
+    unit/clocks_test.cpp
     unit/deadline_queue_test.cpp
     unit/error_test.cpp
     unit/fence_gate_test.cpp
