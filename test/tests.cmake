@@ -31,6 +31,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/tally_test.cpp
     unit/tenure_test.cpp
     unit/tls_stream_test.cpp
+    unit/token_source_test.cpp
     unit/vote_guard_test.cpp
     unit/wait_queue_test.cpp)
 holdfast_test(simulation SECONDS 0 SOURCES
@@ -46,6 +47,7 @@ holdfast_test(integration LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/examples_test.cpp
     integration/faults_test.cpp
     integration/fences_test.cpp
+    integration/forks_test.cpp
     integration/guards_test.cpp
     integration/holders_test.cpp
     integration/hostile_test.cpp
