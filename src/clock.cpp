@@ -1,19 +1,20 @@
 #include <holdfast/clock.hpp>
 
-#include <time.h>
+#include "clock_choice.hpp"
 
 namespace holdfast {
 
+namespace {
+
+struct system_clocks {
+    int operator()(clockid_t id, timespec* to) const noexcept { return ::clock_gettime(id, to); }
+};
+
+} // namespace
+
 lease_clock::time_point lease_clock::now() noexcept {
-#if defined(CLOCK_BOOTTIME)
-    constexpr auto id = CLOCK_BOOTTIME;
-#else
-    // On macOS this clock goes on during sleep, as CLOCK_BOOTTIME does on Linux.
-    constexpr auto id = CLOCK_MONOTONIC_RAW;
-#endif
-    timespec t{};
-    ::clock_gettime(id, &t);
-    return time_point(std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec));
+    static clock_choice<system_clocks> clock;
+    return time_point(clock.now());
 }
 
 } // namespace holdfast

@@ -6,6 +6,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/arbiter_test.cpp
     unit/backoff_test.cpp
     unit/clock_guard_test.cpp
+    unit/clocks_test.cpp
     unit/deadline_queue_test.cpp
     unit/error_test.cpp
     unit/fence_gate_test.cpp
@@ -30,6 +31,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/tally_test.cpp
     unit/tenure_test.cpp
     unit/tls_stream_test.cpp
+    unit/token_source_test.cpp
     unit/vote_guard_test.cpp
     unit/wait_queue_test.cpp)
 holdfast_test(simulation SECONDS 0 SOURCES
@@ -45,6 +47,7 @@ holdfast_test(integration LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/examples_test.cpp
     integration/faults_test.cpp
     integration/fences_test.cpp
+    integration/forks_test.cpp
     integration/guards_test.cpp
     integration/holders_test.cpp
     integration/hostile_test.cpp

@@ -36,6 +36,12 @@ namespace holdfast {
 /// @par Lifetimes  The executor's context must outlive the client, its locks and its leases. When the context
 ///     is destroyed, operations under way are dropped: no handler is called, nothing is sent, and keys go
 ///     with their ttl.
+/// @par Forks  A process that forks calls `notify_fork` of the context before and after it, as Asio asks. The locks
+///     stay the parent's, and nothing changes there. In the child the client is over: its copies of the
+///     connections are closed, the instances are sent nothing, leases are told that they are lost, and calls
+///     complete with errc::shut_down. A child that needs locks makes a client of its own. Without `notify_fork`
+///     the child must not use the client or its context, and ends with `_exit` or starts another program:
+///     connections are close-on-exec.
 /// @par Executor  Handlers without an executor of their own run on the executor given to the constructor.
 /// @par Thread safety  Safe, one object or many, unless client_options::thread_safe is off; construction and
 ///     destruction excepted.

@@ -11,6 +11,10 @@ namespace holdfast {
 /// A steady clock that stops during suspend would let a machine that wakes up believe in a lease that ran out
 /// hours ago. It is never set, unlike the wall clock. Its epoch means nothing across machines or reboots.
 ///
+/// A sandbox may refuse CLOCK_BOOTTIME. Then CLOCK_MONOTONIC takes over, which does not count suspends: a
+/// machine that wakes up believes in its leases for too long. If that clock is refused as well, each reading is a
+/// day later than the one before, so no lease is held.
+///
 /// @par Thread safety  Safe.
 struct lease_clock {
     using duration = std::chrono::nanoseconds;

@@ -57,6 +57,17 @@ private:
         dropped.swap(room_->waiters);
     }
 
+    /// Our threads post under the lock, and are not to do so during a fork. They do not exist in the child.
+    void notify_fork(asio::execution_context::fork_event event) override {
+        if (event == asio::execution_context::fork_prepare) {
+            forking_ = std::unique_lock(room_->mutex);
+        } else {
+            forking_ = {};
+        }
+    }
+
+    std::unique_lock<std::mutex> forking_;
+
     std::shared_ptr<waiting_room> const room_ = std::make_shared<waiting_room>();
 };
 

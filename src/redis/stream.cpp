@@ -9,6 +9,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
 
+#include <fcntl.h>
 #include <new>
 #include <sys/un.h>
 #include <type_traits>
@@ -110,6 +111,8 @@ private:
         socket_.close(ec);
         socket_.open(to.protocol(), ec);
         if (!ec) socket_.non_blocking(true, ec);
+        // Else the connection would outlive this process in each program that it has started.
+        if (!ec) ::fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);
         if constexpr (std::is_same_v<Protocol, tcp>) {
             if (!ec) socket_.set_option(tcp::no_delay(true), ec);
         }

@@ -67,6 +67,8 @@ public:
 
     /// The context is going: lets go of every handler, without calling it.
     void abandon() noexcept;
+    /// This process is the child of a fork: all of this is the parent's. Ends without a word to the instances.
+    void end_in_child();
 
 private:
     friend class operation;

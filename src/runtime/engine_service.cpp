@@ -3,6 +3,7 @@
 #include "runtime/engine.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace holdfast::runtime {
@@ -22,6 +23,28 @@ void engine_service::shutdown() {
     for (auto const& weak : all) {
         if (auto const e = weak.lock()) e->abandon();
     }
+}
+
+// Asio's own services have been told before, as they are older: the sockets that are closed now are not known to
+// the parent's reactor.
+void engine_service::notify_fork(boost::asio::execution_context::fork_event event) {
+    if (event != boost::asio::execution_context::fork_child) return;
+    std::vector<std::weak_ptr<engine>> all;
+    {
+        std::lock_guard const lock(mutex_);
+        all = engines_;
+    }
+    std::exception_ptr thrown;
+    for (auto const& weak : all) {
+        auto const e = weak.lock();
+        if (!e) continue;
+        try {
+            e->end_in_child();
+        } catch (...) {
+            if (!thrown) thrown = std::current_exception();
+        }
+    }
+    if (thrown) std::rethrow_exception(thrown);
 }
 
 } // namespace holdfast::runtime

@@ -1,4 +1,4 @@
-// Tells engines that their execution context is about to be destroyed.
+// Tells engines that their execution context is about to be destroyed, or that the process has forked.
 #ifndef HOLDFAST_RUNTIME_ENGINE_SERVICE_HPP
 #define HOLDFAST_RUNTIME_ENGINE_SERVICE_HPP
 
@@ -26,6 +26,7 @@ public:
 
 private:
     void shutdown() override;
+    void notify_fork(boost::asio::execution_context::fork_event) override;
 
     std::mutex mutex_;
     std::vector<std::weak_ptr<engine>> engines_;

@@ -1,18 +1,35 @@
 #include "runtime/token_source.hpp"
 
+#include <atomic>
 #include <openssl/rand.h>
+#include <pthread.h>
 #include <stdexcept>
 #include <utility>
 
 namespace holdfast::runtime {
 
+namespace {
+
+/// How many forks are between this process and the one that loaded the library.
+std::atomic<unsigned> forks{0};
+
+extern "C" void holdfast_count_fork() {
+    forks.fetch_add(1, std::memory_order_relaxed);
+}
+
+[[maybe_unused]] int const registered = ::pthread_atfork(nullptr, nullptr, holdfast_count_fork);
+
+} // namespace
+
 std::uint64_t token_source::next_bits() {
-    if (used_ == pool_.size()) {
+    auto const forked = forks.load(std::memory_order_relaxed);
+    if (used_ == pool_.size() || forks_ != forked) {
         // OpenSSL's generator is seeded by the operating system and notices a fork.
         if (RAND_bytes(reinterpret_cast<unsigned char*>(pool_.data()), static_cast<int>(sizeof pool_)) != 1) {
             throw std::runtime_error("no random numbers are to be had from the operating system");
         }
         used_ = 0;
+        forks_ = forked;
     }
     return std::exchange(pool_[used_++], 0);
 }

@@ -12,7 +12,7 @@
 
 namespace holdfast::runtime {
 
-/// Random bits of the operating system, fetched many at a time.
+/// Random bits of the operating system, fetched many at a time. After a fork the child fetches its own.
 class token_source {
 public:
     explicit token_source(std::string_view label)
@@ -25,6 +25,7 @@ private:
     std::string const label_;
     std::array<std::uint64_t, 256> pool_{};
     std::size_t used_ = pool_.size();
+    unsigned forks_ = 0; ///< of the process, when they were fetched
 };
 
 } // namespace holdfast::runtime

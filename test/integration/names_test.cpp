@@ -14,6 +14,8 @@
 #include <netdb.h>
 #include <string>
 #include <string_view>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace holdfast;
 using namespace holdfast::test;
@@ -116,6 +118,31 @@ BOOST_AUTO_TEST_CASE(a_client_ends_while_a_name_has_no_answer) {
         BOOST_TEST(p.releases(l));
     }
     BOOST_TEST(silence::waiting() == 1U);
+}
+
+// The thread that looks it up is the parent's alone.
+BOOST_AUTO_TEST_CASE(the_child_of_a_fork_does_not_wait_for_a_name) {
+    using asio::execution_context;
+    silence const s;
+    fleet good(2);
+    party p({std::string(silent_name) + ":6379", good[0].address(), good[1].address()});
+    auto l = p.hold("k");
+    BOOST_REQUIRE(p.until([] { return silence::waiting() == 1; }));
+    p.context.notify_fork(execution_context::fork_prepare);
+    auto const pid = ::fork();
+    if (pid == 0) {
+        ::alarm(60);
+        p.context.notify_fork(execution_context::fork_child);
+        p.context.restart();
+        p.context.run_for(20s);
+        ::_exit(p.context.stopped() ? 0 : 1);
+    }
+    p.context.notify_fork(execution_context::fork_parent);
+    BOOST_REQUIRE(pid > 0);
+    int status = -1;
+    BOOST_REQUIRE(::waitpid(pid, &status, 0) == pid);
+    BOOST_TEST(status == 0);
+    BOOST_TEST(p.releases(l));
 }
 
 BOOST_AUTO_TEST_CASE(a_name_that_is_no_longer_known_is_used_at_its_last_address) {

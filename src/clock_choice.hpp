@@ -1,0 +1,74 @@
+// Which of the system's clocks lease_clock reads, and what follows when that one is refused.
+#ifndef HOLDFAST_CLOCK_CHOICE_HPP
+#define HOLDFAST_CLOCK_CHOICE_HPP
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <time.h>
+
+namespace holdfast {
+
+/// A sandbox may refuse a clock (seccomp, where the vdso does not answer), from the start or later. A clock that
+/// stands still is worse than none: each lease would seem to be held for ever. So another clock takes over, which
+/// does not count suspends, and goes on from where the first one was. If every clock is refused, each reading is
+/// a day later than the one before: all leases are over.
+///
+/// `Read` is as ::clock_gettime.
+///
+/// @par Thread safety  Safe.
+template <class Read>
+class clock_choice {
+public:
+    using nanoseconds = std::chrono::nanoseconds;
+
+    explicit clock_choice(Read read = {}) noexcept
+        : read_(read) {
+        nanoseconds first{}, second{};
+        if (!get(second_id, second)) return;
+        if (get(first_id, first)) {
+            ahead_ = first - second;
+        } else {
+            refused_.store(true, std::memory_order_relaxed);
+        }
+    }
+
+    nanoseconds now() noexcept {
+        nanoseconds t{};
+        if (!refused_.load(std::memory_order_relaxed)) {
+            if (get(first_id, t)) return t;
+            refused_.store(true, std::memory_order_relaxed);
+        }
+        if (get(second_id, t)) return t + ahead_;
+        return no_clock + std::chrono::hours(24) * (readings_.fetch_add(1, std::memory_order_relaxed) % most);
+    }
+
+#if defined(CLOCK_BOOTTIME)
+    static constexpr clockid_t first_id = CLOCK_BOOTTIME;
+#else
+    // On macOS this clock goes on during sleep, as CLOCK_BOOTTIME does on Linux.
+    static constexpr clockid_t first_id = CLOCK_MONOTONIC_RAW;
+#endif
+    static constexpr clockid_t second_id = CLOCK_MONOTONIC;
+
+private:
+    /// Later than any clock that counts from a boot, and far from the end of time: a ttl can be added.
+    static constexpr nanoseconds no_clock = std::chrono::hours(24 * 365 * 50);
+    static constexpr std::int64_t most = 30'000; // days
+
+    bool get(clockid_t id, nanoseconds& to) noexcept {
+        timespec t{};
+        if (read_(id, &t) != 0) return false;
+        to = std::chrono::seconds(t.tv_sec) + nanoseconds(t.tv_nsec);
+        return true;
+    }
+
+    Read read_;
+    nanoseconds ahead_{}; ///< of the second clock, when this began
+    std::atomic<bool> refused_{false};
+    std::atomic<std::int64_t> readings_{0};
+};
+
+} // namespace holdfast
+
+#endif
