@@ -32,6 +32,10 @@ public:
         return forgets && ((restarted && observed_) || (first && strict_));
     }
 
+    /// All its keys are gone, and perhaps others came in their place. True: as above. It may have kept the
+    /// locks: it does not say which of its databases was flushed.
+    bool emptied() const { return observed_; }
+
 private:
     std::uint64_t run_ = 0;
     bool observed_, strict_;

@@ -91,6 +91,7 @@ private:
     void on_reply(pending_command);
     void on_batch_answered();
     void on_push(element const&);
+    void on_emptied();
     bool ends() const { return refused_ != errc{} || stopped_; }
     void on_lock_reply(pending_command);
     void on_probed();

@@ -130,11 +130,18 @@ void instance_connection::on_push(element const& e) {
         if (push_part_ == 1) {
             invalidation_ = e.value == "invalidate";
         } else if (invalidation_ && push_part_ == 2 && e.type == reply_type::null) {
-            owner_.on_push_for_all(number_);
+            on_emptied();
         }
     } else if (e.depth == 2 && invalidation_ && push_part_ == 2) {
         owner_.on_push(number_, e.value);
     }
+}
+
+// FLUSHALL, FLUSHDB of any database, or a full resync. Its later grants come after this push, so no grant slips
+// through in between. Who waits here must not be woken to win votes that do not count.
+void instance_connection::on_emptied() {
+    if (guard_.emptied(owner_.time())) return on_quarantine();
+    owner_.on_push_for_all(number_);
 }
 
 } // namespace holdfast::redis

@@ -38,6 +38,16 @@ public:
         return true;
     }
 
+    /// The server announces that all its keys are gone. True: a quarantine has begun.
+    bool emptied(protocol::time_point now) noexcept {
+        if (!restarts_.emptied()) return false;
+        begin(now, [] {
+            return std::string("all its keys were flushed, or replaced by a full resync: it may have "
+                               "forgotten locks (on_restart)");
+        });
+        return true;
+    }
+
     /// The server's clock shows `shown`; it was asked at `sent`. True: a quarantine has begun.
     bool told_time(protocol::time_point sent, protocol::time_point received,
                    protocol::duration shown) noexcept {

@@ -502,7 +502,7 @@ BOOST_AUTO_TEST_CASE(flushall_wakes_the_waiter) {
     with_each_fleet([](fleet& servers) {
         foreigner f(servers);
         f.hold("k");
-        party p(servers);
+        party p(servers, trusting(patient())); // it takes a flush for what it is here
         waiting w;
         w.start(p.locks.make_lock("k", long_lived));
         BOOST_REQUIRE(waits_for_push(p, f));

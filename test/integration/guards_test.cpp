@@ -126,6 +126,7 @@ void check_report(error const& e, std::size_t count, std::string_view why) {
 }
 
 constexpr std::string_view restarted = "may have forgotten locks";
+constexpr std::string_view flushed = "all its keys were flushed";
 constexpr std::string_view jumped = "its clock has jumped ahead";
 
 std::vector<std::uint64_t> connections_of(party const& p) {
@@ -366,6 +367,44 @@ struct scenario {
     party holder;
     loads working;
 };
+
+/// `forget` makes the first instance forget, and b notices.
+void check_moves_on(std::function<void(fleet&, party& b)> const& forget) {
+    fleet servers(3);
+    auto const options = guarded(restart_guard::observed, 60s);
+    party a(servers, options), b(servers, options);
+    BOOST_REQUIRE(b.all_up());
+    std::vector<lease> held;
+    std::vector<std::unique_ptr<attempt>> waiting;
+    // As many keys as it takes to have one whose arbiter is the first instance.
+    for (int i = 0; i < 100; ++i) {
+        auto const key = "key:" + std::to_string(i);
+        held.push_back(a.hold(key, unwatched(60s)));
+        BOOST_REQUIRE(a.sees(servers, key, true));
+        waiting.push_back(std::make_unique<attempt>(b, key, unwatched(60s)));
+        BOOST_REQUIRE(b.until([&] { return tracked_keys(servers) >= waiting.size(); }));
+        auto const those = asked_to_tell(servers);
+        if (i >= 3 && std::count(those.begin(), those.end(), 0U) > 0) break;
+    }
+    forget(servers, b);
+    BOOST_TEST(is_quarantined(b, 0));
+    // Not at the first any more.
+    BOOST_REQUIRE(b.until([&] { return tracked_keys(servers) >= waiting.size(); }));
+    auto const there = asked_to_tell(servers);
+    BOOST_TEST(std::count(there.begin(), there.end(), 0U) == 0);
+    for (auto const& w : waiting) BOOST_TEST(!w->done);
+    a.runs_with(b);
+    for (std::size_t i = 0; i < held.size(); ++i) {
+        BOOST_TEST(held[i].held());
+        BOOST_TEST(a.releases(held[i]));
+        BOOST_TEST(b.until([&] { return waiting[i]->done; }));
+        BOOST_TEST(!waiting[i]->how, waiting[i]->how.what());
+        BOOST_TEST(waiting[i]->held.held());
+    }
+    BOOST_TEST(is_quarantined(b, 0));
+    for (auto const& w : waiting) BOOST_TEST(b.releases(w->held));
+    BOOST_TEST(b.sees_no_keys(servers));
+}
 
 } // namespace
 
@@ -671,40 +710,17 @@ BOOST_AUTO_TEST_CASE(who_waits_when_any_majority_is_quarantined_is_served_after_
 }
 
 BOOST_AUTO_TEST_CASE(who_waits_at_an_arbiter_that_is_quarantined_moves_on) {
-    fleet servers(3);
-    auto const options = guarded(restart_guard::observed, 60s);
-    party a(servers, options), b(servers, options);
-    BOOST_REQUIRE(b.all_up());
-    std::vector<lease> held;
-    std::vector<std::unique_ptr<attempt>> waiting;
-    // As many keys as it takes to have one whose arbiter is the first instance.
-    for (int i = 0; i < 100; ++i) {
-        auto const key = "key:" + std::to_string(i);
-        held.push_back(a.hold(key, unwatched(60s)));
-        BOOST_REQUIRE(a.sees(servers, key, true));
-        waiting.push_back(std::make_unique<attempt>(b, key, unwatched(60s)));
-        BOOST_REQUIRE(b.until([&] { return tracked_keys(servers) >= waiting.size(); }));
-        auto const those = asked_to_tell(servers);
-        if (i >= 3 && std::count(those.begin(), those.end(), 0U) > 0) break;
-    }
-    crash(servers, the_first(1), {&b});
-    BOOST_TEST(is_quarantined(b, 0));
-    // Not at the first any more.
-    BOOST_REQUIRE(b.until([&] { return tracked_keys(servers) >= waiting.size(); }));
-    auto const there = asked_to_tell(servers);
-    BOOST_TEST(std::count(there.begin(), there.end(), 0U) == 0);
-    for (auto const& w : waiting) BOOST_TEST(!w->done);
-    a.runs_with(b);
-    for (std::size_t i = 0; i < held.size(); ++i) {
-        BOOST_TEST(held[i].held());
-        BOOST_TEST(a.releases(held[i]));
-        BOOST_TEST(b.until([&] { return waiting[i]->done; }));
-        BOOST_TEST(!waiting[i]->how, waiting[i]->how.what());
-        BOOST_TEST(waiting[i]->held.held());
-    }
-    BOOST_TEST(is_quarantined(b, 0));
-    for (auto const& w : waiting) BOOST_TEST(b.releases(w->held));
-    BOOST_TEST(b.sees_no_keys(servers));
+    check_moves_on([](fleet& servers, party& b) { crash(servers, the_first(1), {&b}); });
+}
+
+// And is not woken to win there what others may hold.
+BOOST_AUTO_TEST_CASE(who_waits_at_an_arbiter_that_is_flushed_moves_on) {
+    check_moves_on([](fleet& servers, party& b) {
+        auto const before = b.locks.stats().pushes;
+        redis_cli(servers[0]).flush();
+        BOOST_REQUIRE(b.becomes(0, instance_state::quarantined));
+        BOOST_TEST(b.locks.stats().pushes == before);
+    });
 }
 
 // N = 3, one quarantined, one down: two answer, and that is not enough.
@@ -868,6 +884,104 @@ BOOST_AUTO_TEST_CASE(who_may_not_ask_how_a_server_writes_takes_it_to_forget) {
     BOOST_TEST(!guest.extend(l));
     BOOST_REQUIRE(is_back(other, before, {0}));
     BOOST_TEST(were_always_trusted(other.locks));
+}
+
+//
+// Other ways to forget
+//
+
+BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_is_flushed_makes_a_second_holder) {
+    with_fleets_of({1, 3, 5}, [](fleet& servers) {
+        auto const options = guarded(restart_guard::off, 60s);
+        party a(servers, options), b(servers, options);
+        BOOST_REQUIRE(b.all_up());
+        auto first = a.hold("k", unwatched(60s));
+        BOOST_REQUIRE(a.sees(servers, "k", true));
+        for (auto const i : the_first(servers.quorum())) redis_cli(servers[i]).flush();
+        auto [e, second] = b.try_acquire("k", unwatched(60s));
+        BOOST_TEST(!e, e.what());
+        BOOST_TEST((second.held() && first.held())); // the violation
+        BOOST_TEST(were_always_trusted(b.locks));
+    });
+}
+
+// Also by grants that came before the client has read that there was a flush.
+BOOST_AUTO_TEST_CASE(a_majority_that_is_flushed_makes_no_second_holder) {
+    constexpr auto longest = 2s;
+    std::vector<command_line> const all{{"FLUSHALL"}, {"FLUSHALL", "ASYNC"}, {"FLUSHDB"}};
+    for (auto const& flush : all) {
+        with_fleets_of({1, 3, 5}, [&](fleet& servers) {
+            auto const options = guarded(restart_guard::observed, longest);
+            party a(servers, options), b(servers, options);
+            BOOST_REQUIRE(b.all_up());
+            auto first = a.hold("k", unwatched(longest));
+            BOOST_REQUIRE(a.sees(servers, "k", true));
+            auto const before = lease_clock::now();
+            for (auto const i : the_first(servers.quorum())) redis_cli(servers[i]).command(flush);
+            {
+                auto const [e, none] = b.try_acquire("k", unwatched(longest));
+                BOOST_TEST((e == errc::quarantined || e == errc::contended), e.what());
+                BOOST_TEST(!none);
+            }
+            BOOST_REQUIRE(b.until([&] { return are_quarantined(b, servers.quorum()); }));
+            for (auto const i : the_first(servers.quorum())) {
+                check_quarantined(b, i, flushed);
+                BOOST_TEST((b.status(i).quarantined_until >= before + longest));
+            }
+            {
+                auto const [e, none] = b.try_acquire("k", unwatched(longest));
+                check_report(e, servers.quorum(), flushed);
+            }
+            BOOST_REQUIRE(b.until([&] { return all_trusted(b); }));
+            BOOST_TEST(!first.held());
+            auto second = b.hold("k", unwatched(longest));
+            BOOST_TEST(b.releases(second));
+        });
+    }
+}
+
+// The server does not say which database it was.
+BOOST_AUTO_TEST_CASE(a_flush_of_another_database_counts_too) {
+    server one;
+    party p({one.address()}, guarded(restart_guard::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    auto l = p.hold("k", unwatched(60s));
+    redis_cli cli(one);
+    cli.command({"SELECT", "3"});
+    cli.command({"FLUSHDB"});
+    BOOST_TEST(p.becomes(0, instance_state::quarantined));
+    check_quarantined(p, 0, flushed);
+    BOOST_TEST(!p.extend(l));
+    BOOST_TEST(p.releases(l));
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_outlives_a_minority_that_is_flushed_and_is_put_back_there) {
+    fleet servers(5);
+    party p(servers, guarded(restart_guard::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    auto l = p.hold("k", unwatched(30s));
+    BOOST_REQUIRE(p.sees(servers, "k", true));
+    for (std::size_t i = 0; i < 2; ++i) redis_cli(servers[i]).flush();
+    BOOST_REQUIRE(p.until([&] { return are_quarantined(p, 2); }));
+    BOOST_TEST(!p.extend(l));
+    BOOST_TEST(p.sees(servers, "k", true));
+    BOOST_TEST(l.held());
+    BOOST_TEST(p.releases(l));
+    BOOST_TEST(p.sees_no_keys(servers));
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_that_is_flushed_from_a_majority_is_lost) {
+    fleet servers(3);
+    party p(servers, guarded(restart_guard::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    auto l = p.hold("k", unwatched(30s));
+    BOOST_REQUIRE(p.sees(servers, "k", true));
+    for (std::size_t i = 0; i < 2; ++i) redis_cli(servers[i]).flush();
+    BOOST_REQUIRE(p.until([&] { return are_quarantined(p, 2); }));
+    BOOST_TEST(l.held());
+    auto const e = p.extend(l);
+    BOOST_TEST((e == errc::lease_lost), e.what());
+    BOOST_TEST(!l.held());
 }
 
 //

@@ -35,7 +35,7 @@ inline client_options hasty() {
             .reconnect_delay = std::chrono::milliseconds(50)};
 }
 
-/// For servers that restart empty where that is not what the test is about.
+/// For servers that restart empty, or are flushed, where that is not what the test is about.
 inline client_options trusting(client_options options) {
     options.on_restart = restart_guard::off;
     return options;

@@ -67,6 +67,27 @@ BOOST_AUTO_TEST_CASE(a_second_restart_prolongs_the_quarantine) {
     BOOST_TEST(g.ends(t0 + 1s + max_ttl));
 }
 
+BOOST_AUTO_TEST_CASE(a_server_that_was_emptied_is_quarantined_unless_the_guard_is_off) {
+    holdfast::redis::vote_guard off(on_restart::off, max_ttl);
+    off.connected(1, true, 5, t0);
+    BOOST_TEST(!off.emptied(t0));
+    BOOST_TEST(!off.quarantined(t0));
+    for (auto const how : {on_restart::observed, on_restart::strict}) {
+        // Nor does it help that each write is on disk.
+        holdfast::redis::vote_guard g(how, max_ttl);
+        g.connected(1, true, 5, t0);
+        BOOST_TEST(g.emptied(t0));
+        BOOST_TEST((g.until() == t0 + max_ttl));
+        BOOST_TEST(g.reason() ==
+                   "all its keys were flushed, or replaced by a full resync: it may have forgotten "
+                   "locks (on_restart); its votes do not count for max_ttl, 60000 ms");
+        // Each time.
+        BOOST_TEST(g.emptied(t0 + 1s));
+        BOOST_TEST((g.until() == t0 + 1s + max_ttl));
+        BOOST_TEST(!g.connected(1, true, 5, t0 + 2s));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_clock_that_jumps_ahead_begins_a_quarantine_when_that_is_heard) {
     holdfast::redis::vote_guard g(on_restart::off, max_ttl);
     BOOST_TEST(!g.told_time(t0, t0, 100s));
