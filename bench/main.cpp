@@ -7,6 +7,7 @@
 //   leases [--count 100000] [--ttl 30] [--seconds 60]
 //   burst [--count 100000]                           all dropped at once, beside an unrelated lease
 //   minority [--coroutines 100]                      2 of 5 frozen, against none
+//   minority --contended [--processes 3]             clients that contend for 20 keys, and what fails
 //   hotkey [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5] [--peers]   all want one key
 //   idle-waiters [--waiters 10000] [--seconds 30]    wait behind one holder
 //   fencing [--coroutines 100,1000] [--processes 4]  with fences, against without
@@ -23,6 +24,7 @@
 #include "floor.hpp"
 #include "hotkey.hpp"
 #include "idle_waiters.hpp"
+#include "minority.hpp"
 #include "series.hpp"
 #include "support/fleet.hpp"
 #include "workload.hpp"
@@ -63,6 +65,7 @@ struct settings {
     unsigned waiters = 10'000;
     std::chrono::microseconds hold{0};
     bool peers = false;
+    bool contended = false;
     unsigned rounds = 5;
     double round_seconds = 2;
     bool single_threaded = false;
@@ -231,6 +234,14 @@ json::object leases_scenario(settings const& s) {
     return result;
 }
 
+json::object contended_minority(settings const& s) {
+    return contended_minority_scenario({.instances = s.instances,
+                                        .clients = s.processes.value_or(3),
+                                        .rounds = s.rounds,
+                                        .round_seconds = s.round_seconds,
+                                        .single_threaded = s.single_threaded});
+}
+
 // One coroutine sees the latency; many see who is kept from the processors, on which the servers are too.
 json::object minority_scenario(settings const& s) {
     test::fleet servers(s.instances);
@@ -333,6 +344,10 @@ settings parse(int argc, char** argv) {
             s.peers = true;
             continue;
         }
+        if (option == "--contended") {
+            s.contended = true;
+            continue;
+        }
         if (i + 1 == argc) throw std::invalid_argument(option + " needs a value");
         std::string const value = argv[++i];
         if (option == "--json") {
@@ -374,7 +389,7 @@ json::object run(std::string const& scenario, settings const& s) {
     if (scenario == "throughput") return throughput_scenario(s);
     if (scenario == "leases") return leases_scenario(s);
     if (scenario == "burst") return burst(s);
-    if (scenario == "minority") return minority_scenario(s);
+    if (scenario == "minority") return s.contended ? contended_minority(s) : minority_scenario(s);
     if (scenario == "hotkey") return hotkey(s);
     if (scenario == "idle-waiters") return idle_waiters(s);
     if (scenario == "fencing") return fencing(s);

@@ -13,6 +13,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/fence_test.cpp
     unit/instance_set_test.cpp
     unit/lanes_test.cpp
+    unit/late_answers_test.cpp
     unit/liveness_test.cpp
     unit/lock_command_test.cpp
     unit/pending_releases_test.cpp
@@ -24,6 +25,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/report_test.cpp
     unit/resolver_test.cpp
     unit/restart_guard_test.cpp
+    unit/round_trips_test.cpp
     unit/rules_test.cpp
     unit/server_info_test.cpp
     unit/session_test.cpp
@@ -52,6 +54,7 @@ holdfast_test(integration LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/holders_test.cpp
     integration/hostile_test.cpp
     integration/lifetimes_test.cpp
+    integration/minority_test.cpp
     integration/names_test.cpp
     integration/section_test.cpp
     integration/support_test.cpp

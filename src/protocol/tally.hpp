@@ -50,6 +50,8 @@ public:
     bool impossible() const { return yes_.size() + pending_.size() < quorum_; }
     /// Too few instances answered at all: neither yes nor no could have won.
     bool too_few_answered() const { return failed_.size() > configured_ - quorum_; }
+    /// A quorum has said yes or no.
+    bool has_verdict() const { return yes_.size() + no_.size() >= quorum_; }
     /// Even if everyone who has not said no were to say yes, there would be no quorum.
     bool denied() const { return configured_ - no_.size() < quorum_; }
 

@@ -7,6 +7,7 @@
 
 #include "protocol/instance_set.hpp"
 #include "protocol/messages.hpp"
+#include "protocol/round_trips.hpp"
 #include "protocol/rules.hpp"
 #include "protocol/tally.hpp"
 #include "protocol/time.hpp"
@@ -27,7 +28,8 @@ enum class event : std::uint8_t {
     cancelled,           ///< not acquired: the caller gave up
     arbiter_won,         ///< the arbiter has granted: call ask_rest() now
     arbiter_refused,     ///< not acquired: the arbiter says that the key is held
-    arbiter_failed,      ///< not acquired: the arbiter does not answer, or not to the question
+    arbiter_failed,      ///< not acquired: the arbiter is late, does not answer, or not to the question
+    inspected,           ///< those that were asked what is in the way have answered, or are late
     renewal_due,         ///< call extend() now
     extended,            ///< the deadline has moved
     extension_failed,    ///< the deadline has not moved; it is tried again while it lasts
@@ -39,7 +41,7 @@ enum class event : std::uint8_t {
 
 /// What the driver must do now: send these commands (in this order), then tell the owner.
 struct step {
-    instance_set acquire{}, contend{}, raise{}, extend{}, heal{}, release{};
+    instance_set acquire{}, contend{}, raise{}, extend{}, heal{}, release{}, inspect{};
     event what = event::none;
 };
 
@@ -71,9 +73,12 @@ public:
         hint_ = hint;
     }
 
+    /// How long instances usually take to answer. Without it no answer is ever late.
+    void heed(round_trips const& usual) { usual_ = &usual; }
+
     /// Asks every instance that can be reached; `now` is read before anything is sent.
     step acquire(time_point now, instance_set reachable) {
-        sent_ = now;
+        sent_ = asked_ = now;
         deadline_ = Rules::deadline(now, now, ttl_);
         round_ = tally(configured_, Rules::quorum(configured_, reachable.size()), reachable);
         if (round_.impossible()) return {.what = end_acquire(event::no_quorum)};
@@ -83,7 +88,8 @@ public:
 
     /// Asks the arbiter alone, where contenders meet first.
     step contend(time_point now, unsigned arbiter) {
-        sent_ = now;
+        sent_ = asked_ = now;
+        contending_ = true;
         deadline_ = Rules::deadline(now, now, ttl_);
         arbiter_ = instance_set::only(arbiter);
         round_ = tally(configured_, Rules::quorum(configured_, configured_), arbiter_);
@@ -93,6 +99,8 @@ public:
 
     /// Asks the others, after the arbiter has granted.
     step ask_rest(time_point now, instance_set reachable) {
+        asked_ = now;
+        contending_ = false;
         round_ = tally(configured_, Rules::quorum(configured_, reachable.size()), reachable | arbiter_);
         arbiter_.for_each([this](unsigned i) { round_.count(i, verdict::yes); });
         if (round_.won()) return win(now); // alone, and so with the number that it gave
@@ -118,6 +126,7 @@ public:
     step release(time_point now, instance_set reachable) {
         if (phase_ == phase::over) return {.what = event::lost};
         lost_ = !Rules::in_time(now, deadline());
+        asked_ = now;
         phase_ = phase::releasing;
         extending_ = false;
         round_ = tally(configured_, Rules::quorum(configured_, reachable.size()), reachable & maybe_held_);
@@ -131,6 +140,13 @@ public:
         if (phase_ != phase::acquiring) return {};
         auto const owed = Rules::owed_release(maybe_held_, round_.yes());
         return {.release = owed, .what = end_acquire(event::cancelled)};
+    }
+
+    /// After event::contended: asks what is in the way, of those that said no and can be reached.
+    step inspect(time_point now, instance_set whom) {
+        asked_ = now;
+        inspecting_ = whom;
+        return {.inspect = whom, .what = whom.empty() ? event::inspected : event::none};
     }
 
     /// An instance answered, or is known not to. `round` is what round_number() was when an extend or raise
@@ -153,7 +169,7 @@ public:
         case command::release:
             return release_answer(instance, v);
         case command::inspect:
-            break;
+            return inspect_answer(instance);
         }
         return {};
     }
@@ -163,6 +179,9 @@ public:
         switch (phase_) {
         case phase::acquiring:
             if (now >= deadline_) return fail_acquire(too_slow());
+            if (now >= patience_ends()) {
+                return fail_acquire(contending_ ? event::arbiter_failed : event::contended);
+            }
             break;
         case phase::held:
             if (auto const gone = expire(now)) return *gone;
@@ -172,8 +191,12 @@ public:
             if (now >= deadline()) return end();
             break;
         case phase::releasing:
-        case phase::over:
+            if (now >= patience_ends()) return {.what = end_release()};
             break;
+        case phase::over:
+            if (now < patience_ends()) break;
+            inspecting_ = {};
+            return {.what = event::inspected};
         }
         return {};
     }
@@ -182,17 +205,22 @@ public:
     std::optional<time_point> wake() const {
         switch (phase_) {
         case phase::acquiring:
-            return deadline_;
+            return std::min(deadline_, patience_ends());
         case phase::held:
             return renews() ? std::min(renewal_, loss_time()) : loss_time();
         case phase::ending:
             return deadline();
         case phase::releasing:
         case phase::over:
+            if (auto const end = patience_ends(); end != time_point::max()) return end;
             break;
         }
         return std::nullopt;
     }
+
+    /// Whether wake() follows from how late answers are, and may have changed with the last one, though that one
+    /// decided nothing.
+    bool depends_on_late_answers() const { return patience_ends() != time_point::max(); }
 
     /// A lease begins, the first or after another one: whether time() asks for renewals, and for how long it may
     /// last whatever is done.
@@ -283,6 +311,7 @@ private:
             behind = round_.yes();
             ++round_number_;
         }
+        if (usual_ != nullptr) asked_ = read(now);
         return {.raise = behind - level_};
     }
 
@@ -368,21 +397,72 @@ private:
         return {.what = judge_release()};
     }
 
-    event judge_release() {
-        if (round_.won()) {
-            phase_ = phase::over;
-            return lost_ ? event::lost : event::released;
-        }
-        if (!round_.impossible()) return event::none;
-        phase_ = phase::over;
-        auto const unheard = (round_.failed() | round_.pending()) & maybe_held_;
-        auto const may_have_had_it = round_.yes().size() + unheard.size();
-        return lost_ || may_have_had_it < round_.quorum() ? event::lost : event::release_unconfirmed;
+    step inspect_answer(unsigned instance) {
+        if (!inspecting_.contains(instance)) return {};
+        inspecting_.erase(instance);
+        return {.what = inspecting_.empty() ? event::inspected : event::none};
     }
+
+    // Released is what a majority is known not to have any more: it has deleted the key, or has it not. Lost is what
+    // a majority is known not to have had.
+    event judge_release() {
+        if (round_.won()) return end_release();
+        auto const unheard = (round_.failed() | round_.pending()) & maybe_held_;
+        if (round_.yes().size() + unheard.size() < round_.quorum()) return end_release(event::lost);
+        auto const free = without_key().size();
+        if (round_.pending().empty()) {
+            return end_release(free >= round_.quorum() ? event::released : event::release_unconfirmed);
+        }
+        if (free + round_.pending().size() >= round_.quorum()) return event::none;
+        return end_release(event::release_unconfirmed);
+    }
+    event end_release(event how = event::released) {
+        phase_ = phase::over;
+        return lost_ ? event::lost : how;
+    }
+    /// Where our key is known not to be.
+    instance_set without_key() const { return instance_set::first(configured_) - maybe_held_; }
 
     instance_set heal(instance_set who) {
         maybe_held_ = maybe_held_ | who;
         return who;
+    }
+
+    // Late answers
+    //
+    // A contended round may need the votes of a few instances, which do not answer. Whoever it contends with may
+    // need the same ones, and both would keep the votes that they have until those are suspected. So a round that
+    // only late answers can save gives its votes back. It is not given up while nobody else is seen to have a vote:
+    // then nothing is gained by that.
+
+    /// From when on what is awaited comes too late to be waited for.
+    time_point patience_ends() const {
+        auto const quorum = round_.quorum();
+        if (usual_ == nullptr) return time_point::max();
+        switch (phase_) {
+        case phase::acquiring: {
+            // Without the arbiter the others must be enough.
+            if (contending_) return configured_ > quorum ? late_from(round_.pending(), 1) : time_point::max();
+            auto const sure = raising_ ? round_.yes() & level_ : round_.yes();
+            auto const awaited = round_.pending() | (round_.yes() - sure);
+            if (round_.no().empty() || !round_.has_verdict()) break;
+            return late_from(awaited, quorum - sure.size());
+        }
+        case phase::releasing:
+            // All of them, as they may still say that it was lost.
+            if (without_key().size() >= quorum) return late_from(round_.pending(), 1);
+            break;
+        case phase::over:
+            return late_from(inspecting_, 1);
+        case phase::held:
+        case phase::ending:
+            break;
+        }
+        return time_point::max();
+    }
+
+    time_point late_from(instance_set awaited, unsigned needed) const {
+        return awaited.size() < needed ? time_point::max() : asked_ + patience(*usual_, awaited, needed);
     }
 
     /// The loss, when the deadline is so near that the holder must hear of it.
@@ -428,18 +508,22 @@ private:
 
     tally round_;
     instance_set maybe_held_, arbiter_;
-    instance_set level_; ///< where our number, or more, is known to be held
+    instance_set level_;      ///< where our number, or more, is known to be held
+    instance_set inspecting_; ///< asked what is in the way, and not answered yet
     unsigned configured_;
     std::uint32_t round_number_ = 0;
     std::uint64_t hint_ = 0, number_ = 0;
     duration ttl_, period_;
     time_point sent_{}, deadline_{}, renewal_{};
+    time_point asked_{}; ///< when what is awaited was asked for
+    round_trips const* usual_ = nullptr;
     time_point limit_ = time_point::max();
     duration margin_;
     phase phase_ = phase::acquiring;
     bool watched_;
     bool fenced_ = false;
     bool raising_ = false;
+    bool contending_ = false;
     bool extending_ = false;
     bool extension_won_ = false;
     bool lost_ = false;

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -43,6 +44,8 @@ public:
     virtual void on_unavailable(unsigned instance) = 0;
     /// It is up, and what was kept for it has been submitted; or its quarantine is over.
     virtual void on_available(unsigned instance) = 0;
+    /// It took that long to answer a batch of commands.
+    virtual void on_round_trip(unsigned /*instance*/, lease_clock::duration) {}
     /// 64 random bits, for pauses.
     virtual std::uint64_t random_bits() = 0;
     /// It has nothing more to send or to hear, or cannot be asked any more.
@@ -95,6 +98,8 @@ public:
     /// Why it cannot be asked, or may not grant; errc{} if neither.
     virtual errc reason() const = 0;
     virtual std::string reason_message() const = 0;
+    /// When the oldest question was sent that has no answer yet, of an instance that is available.
+    virtual std::optional<lease_clock::time_point> waits_since() const = 0;
     /// Nothing is under way that could still be answered.
     virtual bool settled() const = 0;
 

@@ -93,6 +93,7 @@ void instance_connection::on_connected() {
     time_asked_ = owner_.time();
     asking_time_ = options_.watch_clocks;
     live_.probing(owner_.time());
+    questions->sent = owner_.time();
     session_->write(pipeline_.send_first(std::move(questions)));
     if (live_.needs_earlier_look()) arm_watch();
 }
@@ -229,7 +230,8 @@ bool instance_connection::flush() noexcept {
         while (live_.now_in() == protocol::liveness::state::up && pipeline_.has_room() &&
                !pipeline_.empty()) {
             auto& b = pipeline_.send(wording_);
-            live_.sent(owner_.time());
+            b.sent = owner_.time();
+            live_.sent(b.sent);
             counts_.commands.fetch_add(b.commands.size(), std::memory_order_relaxed);
             counts_.batches.fetch_add(1, std::memory_order_relaxed);
             session_->write(b);
@@ -286,6 +288,11 @@ errc instance_connection::reason() const {
 
 std::string instance_connection::reason_message() const {
     return reason_ == errc{} && quarantined() ? guard_.reason() : reason_message_;
+}
+
+std::optional<lease_clock::time_point> instance_connection::waits_since() const {
+    if (!available() || !connected() || pipeline_.idle()) return std::nullopt;
+    return pipeline_.front().sent;
 }
 
 bool instance_connection::settled() const {

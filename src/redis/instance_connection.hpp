@@ -30,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -65,6 +66,7 @@ public:
     bool connected() const override { return live_.is_probed(); }
     errc reason() const override;
     std::string reason_message() const override;
+    std::optional<lease_clock::time_point> waits_since() const override;
     bool settled() const override;
 
     std::string_view run_id() const override { return run_id_; }

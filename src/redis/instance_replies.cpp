@@ -44,6 +44,10 @@ void instance_connection::on_part(pending_command& c, element const& e) {
 
 void instance_connection::on_reply(pending_command c) {
     auto const now = owner_.time();
+    // The whole of it: a command may be its last.
+    if (auto const& front = pipeline_.front(); front.answered()) {
+        owner_.on_round_trip(number_, now - front.sent);
+    }
     if (live_.answered(now)) came_back();
     switch (c.why) {
     case pending_command::purpose::lock:

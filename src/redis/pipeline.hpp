@@ -52,6 +52,7 @@ struct batch {
     std::size_t written = 0;
     std::vector<pending_command> commands;
     std::size_t next = 0; ///< the command whose reply comes next
+    lease_clock::time_point sent{};
 };
 
 /// Strong guarantee.
@@ -84,6 +85,8 @@ public:
 
     bool has_room() const { return in_flight_.size() < max_in_flight; }
     bool idle() const { return in_flight_.empty(); }
+    /// The batch whose replies come now. Not for an idle pipeline.
+    batch const& front() const { return *in_flight_.front(); }
     /// Takes the next batch, filled up from the lanes.
     batch& send(wording);
     /// Sends a probe, which has no other before it.

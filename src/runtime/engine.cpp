@@ -117,6 +117,7 @@ void holding::on_time(lease_clock::time_point now) {
 }
 
 void holding::recycle() noexcept {
+    engine_.deadlines_.cancel(*this);
     lock.reset();
     owed.releases = 0;
     engine_.holdings_.give_back(*this);
@@ -209,6 +210,7 @@ void engine::in_a_turn(Work&& work) {
     } catch (...) {
         keep_exception();
     }
+    attempt([&] { look_for_late_instances(); });
     leave_turn();
     if (turn_lost_.load(std::memory_order_relaxed) && turn_lost_.exchange(false)) ask_for_turn();
     auto const last = finish_shutdown_if_done();
@@ -659,7 +661,7 @@ bool engine::is_new_server(unsigned instance, std::string_view run_id) {
 void engine::on_answer(holding& h, unsigned instance, protocol::command c, std::uint32_t round,
                        redis::answer const& a) {
     using protocol::command;
-    if (c == command::inspect) return on_inspected(h, instance, a);
+    if (c == command::inspect) return on_inspection(h, instance, a);
     auto const asks = c == command::acquire || c == command::contend || c == command::raise;
     if (asks && h.queue != nullptr && h.queue->machine.trying()) {
         return on_try_answer(h, instance, c, round, a);
@@ -669,7 +671,9 @@ void engine::on_answer(holding& h, unsigned instance, protocol::command c, std::
     if (c == command::release && a.verdict == protocol::verdict::yes && !waiting_.empty()) {
         wake(instance, h.lock->key);
     }
-    if (step.what == protocol::event::none && step.heal.empty() && step.release.empty()) return;
+    if (step.what == protocol::event::none && step.heal.empty() && step.release.empty()) {
+        return schedule_if_late(h);
+    }
     apply(h, step);
 }
 
@@ -690,6 +694,7 @@ void engine::apply(holding& h, protocol::step const& s) {
     if (!s.extend.empty()) send(h, command::extend, s.extend, h.machine.round_number());
     if (!s.heal.empty()) send(h, command::heal, s.heal, 0);
     if (!s.release.empty()) send(h, command::release, s.release, 0);
+    if (!s.inspect.empty()) send(h, command::inspect, s.inspect, 0);
     switch (s.what) {
     case event::none:
     case event::renewal_due:
@@ -707,6 +712,9 @@ void engine::apply(holding& h, protocol::step const& s) {
     case event::arbiter_won:
     case event::arbiter_refused:
         break; // seen to by who caused it
+    case event::inspected:
+        if (h.queue != nullptr) on_inspected(*h.queue);
+        break;
     case event::extended:
         h.lease->deadline.store(h.machine.deadline(), std::memory_order_release);
         counters_.renewals.fetch_add(1, std::memory_order_relaxed);

@@ -18,6 +18,7 @@
 #include <holdfast/stats.hpp>
 
 #include "protocol/instance_set.hpp"
+#include "protocol/round_trips.hpp"
 #include "protocol/tenure.hpp"
 #include "redis/instance.hpp"
 #include "redis/lock_command.hpp"
@@ -89,6 +90,9 @@ private:
     void on_push_for_all(unsigned instance) override;
     void on_unavailable(unsigned instance) override;
     void on_available(unsigned instance) override;
+    void on_round_trip(unsigned instance, lease_clock::duration took) override {
+        round_trips_[instance].heard(took);
+    }
     std::uint64_t random_bits() override { return pause_bits(); }
     void on_change() override;
     void begin_turn() noexcept;
@@ -138,11 +142,13 @@ private:
     void on_won(holding&);
     void on_try_failed(holding&, protocol::event);
     void on_arbiter_refused(key_queue&, redis::answer const&);
-    void on_inspected(holding&, unsigned instance, redis::answer const&);
-    void on_all_inspected(key_queue&);
+    void on_inspection(holding&, unsigned instance, redis::answer const&);
+    void on_inspected(key_queue&);
     lease_state* new_lease() noexcept;
     void grant(operation&, holding&, lease_state&);
     bool wake(unsigned instance, std::string_view key);
+    void look_for_late_instances();
+    protocol::instance_set punctual(protocol::instance_set) const;
     bool has_quorum() const;
     void count_as_waiting(operation&);
     void leave(operation&, errc);
@@ -178,6 +184,7 @@ private:
     static bool is_wanted(lease_state&);
     void keep_counters(holding&);
     void schedule(holding&);
+    void schedule_if_late(holding&);
     void close(lease_state&, lease_state::end);
 
     void complete(operation&, error, detail::lease_ref = {});
@@ -238,6 +245,7 @@ private:
     deadline_queue deadlines_;
     token_source random_;
     redis::encoder encoder_;
+    protocol::round_trips round_trips_;
     std::vector<std::shared_ptr<redis::instance>> instances_;
     mutable protocol::instance_set reachable_, voters_; ///< of this turn
     mutable bool instances_seen_ = false;

@@ -198,6 +198,7 @@ void engine::begin_try(key_queue& q, bool at_arbiter) {
     auto& h = *made;
     h.machine = protocol::tenure(static_cast<unsigned>(instances_.size()), options.ttl, options.watchdog,
                                  protocol::spread_renewal_period(options.ttl, spread));
+    h.machine.heed(round_trips_);
     if (options.fencing) h.machine.number_from(fence_hint());
     h.counted = now;
     h.token = token;
@@ -212,7 +213,7 @@ void engine::begin_try(key_queue& q, bool at_arbiter) {
         q.machine.begun(now);
         return apply(h, h.machine.acquire(now, voters()));
     }
-    auto const arbiter = protocol::arbiter(common_hash(q.key()), q.machine.candidates(voters()),
+    auto const arbiter = protocol::arbiter(common_hash(q.key()), punctual(q.machine.candidates(voters())),
                                            [this](unsigned i) { return instances_[i]->identity(); });
     q.machine.begun(now, arbiter);
     apply(h, h.machine.contend(now, arbiter));
@@ -231,7 +232,7 @@ void engine::on_try_answer(holding& h, unsigned instance, protocol::command c, s
     if (a.verdict != protocol::verdict::yes) note(q, instance, a);
     auto const step = h.machine.answer(
         c, round, instance, a.verdict, [this] { return time(); }, a.number);
-    if (step.what == protocol::event::none && step.raise.empty()) return;
+    if (step.what == protocol::event::none && step.raise.empty()) return schedule_if_late(h);
     holding_ptr const alive(&h);
     apply(h, step);
     if (step.what == protocol::event::arbiter_refused) {
@@ -328,14 +329,11 @@ void engine::on_try_failed(holding& h, protocol::event why) {
 // Asks those that refused what is in the way: for how long, and whether it is a lock at all.
 void engine::begin_inspection(key_queue& q) {
     auto& f = q.found;
-    auto const whom = f.votes.no() & reachable();
-    f.inspections = whom.size();
     f.wrong_types = 0;
-    if (whom.empty()) return on_all_inspected(q);
-    send(*q.tenure, protocol::command::inspect, whom, 0);
+    apply(*q.tenure, q.tenure->machine.inspect(time(), f.votes.no() & reachable()));
 }
 
-void engine::on_inspected(holding& h, unsigned instance, redis::answer const& a) {
+void engine::on_inspection(holding& h, unsigned instance, redis::answer const& a) {
     if (h.queue == nullptr) return;
     auto& q = *h.queue;
     auto& f = q.found;
@@ -351,19 +349,20 @@ void engine::on_inspected(holding& h, unsigned instance, redis::answer const& a)
             attempt([&] { one->message = a.message; });
         }
     }
-    if (--f.inspections == 0) {
-        on_all_inspected(q);
-        settle(q, time());
-    }
+    auto const step = h.machine.answer(protocol::command::inspect, 0, instance, a.verdict, time());
+    if (step.what != protocol::event::none) apply(h, step);
 }
 
-void engine::on_all_inspected(key_queue& q) {
+// Those that are late leave a report with less in it.
+void engine::on_inspected(key_queue& q) {
     detach(q);
     q.machine.asked();
     auto const& f = q.found;
-    if (f.wrong_types <= instances_.size() - f.votes.quorum()) return;
-    // Nobody's lock, and so it is for all who wait.
-    while (!q.machine.empty()) leave(front(q), errc::wrong_type);
+    if (f.wrong_types > instances_.size() - f.votes.quorum()) {
+        // Nobody's lock, and so it is for all who wait.
+        while (!q.machine.empty()) leave(front(q), errc::wrong_type);
+    }
+    settle(q, time());
 }
 
 //

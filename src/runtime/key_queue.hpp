@@ -44,7 +44,6 @@ public:
         };
         protocol::tally votes;      ///< of the last round
         std::vector<one> instances; ///< made when the first of them does not grant
-        unsigned inspections = 0;   ///< answers that are awaited
         unsigned wrong_types = 0;
 
         one const& noted(unsigned instance) const {

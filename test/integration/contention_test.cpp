@@ -1294,6 +1294,7 @@ BOOST_AUTO_TEST_CASE(instances_that_were_not_asked_are_not_called_unreachable) {
 BOOST_AUTO_TEST_CASE(a_total_cancellation_does_not_wait_for_another_arbiter) {
     fleet servers(3);
     wires ways(servers);
+    for (auto& one : ways.all) one.delay_replies(120ms); // so that an answer is not late too soon
     party p(ways.addresses());
     foreigner f(servers);
     f.hold("k");

@@ -23,6 +23,14 @@ auto under(contest_tally& seen, std::optional<contest_shape> shape = std::nullop
     return [&seen, shape](std::uint64_t seed) { return contest<Rules, Driver>(seed, seen, shape).run(); };
 }
 
+/// The same, where a minority falls silent and is not suspected.
+template <class Driver = faithful_driver>
+auto beside_a_silent_minority(contest_tally& seen) {
+    return [&seen](std::uint64_t seed) {
+        return contest<protocol::waiting_rules, Driver>(seed, seen, std::nullopt, true).run();
+    };
+}
+
 template <class Rules, class Driver = faithful_driver>
 void refute(std::string_view property) {
     contest_tally seen;
@@ -75,6 +83,10 @@ struct forgets_to_start_again : faithful_driver {
 
 struct loses_the_turn : faithful_driver {
     static constexpr bool keeps_the_turn = false;
+};
+
+struct waits_for_everybody : faithful_driver {
+    static constexpr bool knows_who_is_late = false;
 };
 
 } // namespace
@@ -136,6 +148,28 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                          seen.overslept}) {
         BOOST_TEST(n > 0U);
     }
+}
+
+BOOST_AUTO_TEST_CASE(a_silent_minority_delays_nobody) {
+    contest_tally seen;
+    auto const found = search(schedules_to_try() / 10, beside_a_silent_minority(seen));
+    BOOST_TEST(!found.has_value(),
+               "seed " << (found ? found->seed : 0) << ": " << (found ? found->violation : std::string()));
+    BOOST_TEST_MESSAGE("silences " << seen.silences << ", tenures " << seen.tenures << ", late tries "
+                                   << seen.late_tries << ", late arbiters " << seen.late_arbiters
+                                   << ", late releases " << seen.late_releases << ", late inspections "
+                                   << seen.late_inspections << ", moved " << seen.moved << ", longest try "
+                                   << seen.longest_try << " of its bound, longest wait "
+                                   << seen.longest_wait);
+    for (auto const n : {seen.silences, seen.tenures, seen.late_tries, seen.late_arbiters, seen.late_releases,
+                         seen.late_inspections, seen.moved}) {
+        BOOST_TEST(n > 0U);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(waiting_for_silent_instances_is_refuted) {
+    contest_tally seen;
+    test::refute(beside_a_silent_minority<waits_for_everybody>(seen), "L5");
 }
 
 BOOST_AUTO_TEST_CASE(no_timer_at_the_expiry_is_refuted) {

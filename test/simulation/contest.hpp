@@ -7,9 +7,9 @@
 // schedule is `forgetful`, and then S1 is not looked at.
 //
 // Properties: S1 no two valid leases, S3 nobody's key is deleted while its holder holds, S4 no key left behind,
-// L no wake-up is lost (a key that is free, and wanted, is had within a bound), L3 every call settles, FIFO
-// within a process, cost the commands of an acquisition, fairness between processes, forget that an empty queue
-// goes.
+// L no wake-up is lost (a key that is free, and wanted, is had within a bound), L3 every call settles, L5 a minority
+// that is silent, and never suspected, holds up no try and no release, FIFO within a process, cost the commands of an
+// acquisition, fairness between processes, forget that an empty queue goes.
 #ifndef HOLDFAST_TEST_SIMULATION_CONTEST_HPP
 #define HOLDFAST_TEST_SIMULATION_CONTEST_HPP
 
@@ -40,6 +40,7 @@ using protocol::command;
 using protocol::duration;
 using protocol::event;
 using protocol::instance_set;
+using protocol::round_trip;
 using protocol::time_point;
 using protocol::verdict;
 
@@ -50,7 +51,9 @@ struct contest_tally {
                   timed_out = 0, refused = 0, given_up = 0, no_quorum = 0, lost = 0, deaths = 0,
                   disconnects = 0, suspects = 0, expiries = 0, flushes = 0, resent = 0, kept = 0,
                   late_ttls = 0, foreign = 0, forgotten = 0, outages = 0, measured = 0, stops = 0,
-                  overslept = 0;
+                  overslept = 0, silences = 0, late_tries = 0, late_arbiters = 0, late_releases = 0,
+                  late_inspections = 0, moved = 0;
+    double longest_try = 0;      ///< or release, beside a silent minority, as a part of its bound
     double most_tries = 0;       ///< of a process while one holder has the key, as a part of what is allowed
     double longest_wait = 0;     ///< of a free and wanted key, as a part of its bound
     double highest_cost = 0;     ///< commands of an acquisition, as a part of what is allowed
@@ -64,6 +67,7 @@ struct faithful_driver {
     static constexpr bool hears_pushes = true;
     static constexpr bool starts_again = true;   ///< asks for what is next after it has given a try up
     static constexpr bool keeps_the_turn = true; ///< releases what a waiter got that was just cancelled
+    static constexpr bool knows_who_is_late = true;
 };
 
 /// A schedule for the measurements: calm, and everybody always wants the key.
@@ -76,18 +80,21 @@ struct contest_shape {
 template <class Rules, class Driver = faithful_driver>
 class contest {
 public:
-    contest(std::uint64_t seed, contest_tally& seen, std::optional<contest_shape> shape = std::nullopt)
+    /// `silent`: nothing happens but that a minority does not answer any more.
+    contest(std::uint64_t seed, contest_tally& seen, std::optional<contest_shape> shape = std::nullopt,
+            bool silent = false)
         : random_(seed)
-        , seen_(seen) {
-        calm_ = shape || one_in(3);
+        , seen_(seen)
+        , silent_(silent) {
+        calm_ = !silent && (shape || one_in(3));
         eager_ = shape || (calm_ && one_in(2));
         steady_ = shape && shape->steady;
-        forgetful_ = !calm_ && one_in(8);
+        forgetful_ = !calm_ && !silent && one_in(8);
         static constexpr std::array sizes{1U, 3U, 3U, 3U, 5U, 5U, 7U};
         instances_.resize(shape ? shape->instances : sizes[below(sizes.size())]);
         static constexpr std::array crowds{2U, 2U, 2U, 3U, 3U, 4U, 5U, 8U};
         auto const how_many = one_in(300) ? 64U : one_in(50) ? 16U : crowds[below(crowds.size())];
-        processes_.resize(shape ? shape->processes : how_many);
+        processes_.resize(shape ? shape->processes : silent && one_in(4) ? 1 : how_many);
         static constexpr std::array<std::int64_t, 4> delays_us{20, 100, 500, 2'000};
         delay_ = std::chrono::microseconds(delays_us[below(shape ? 3 : delays_us.size())]);
         static constexpr std::array<std::int64_t, 3> ttls_ms{200, 1'000, 10'000};
@@ -130,7 +137,13 @@ public:
         }
         horizon_ = (hold_ + 10 * delay_).count() * turns_wanted_ / 2 + 1;
         stop_at_ = calm_ ? std::numeric_limits<true_time>::max() : horizon_ * 4 + ttl_.count();
-        if (!calm_) {
+        if (silent) {
+            auto const most = instances_.size() - quorum();
+            for (unsigned n = 0; n < most && (n == 0 || one_in(2)); ++n) {
+                ++seen_.silences;
+                after(some_of(horizon_ / 2), kind::freeze, n, 0, static_cast<std::uint64_t>(stop_at_ * 2));
+            }
+        } else if (!calm_) {
             auto const faults = 1 + below(3 + 2 * instances_.size());
             for (unsigned n = 0; n < faults; ++n) plan_fault();
         } else if (!eager_ && one_in(2)) {
@@ -147,6 +160,9 @@ public:
         if (freezes_)
             bound_ += ping_interval + (2 * static_cast<std::int64_t>(instances_.size()) + 2) * timeout_;
         if (untracked_) bound_ += 2 * retry_;
+        // Who waits idly for the push of one that is silent finds that out when it looks around.
+        if (silent) bound_ += Rules::first_look + round_trip::soonest_late;
+        decided_within_ = 12 * max_travel() + 2 * round_trip::first_patience;
         after(bound_.count() / 8, kind::tick);
     }
 
@@ -243,10 +259,10 @@ private:
     struct tenure_state {
         unsigned process;
         protocol::tenure machine;
+        time_point asked{};   ///< when what is under way began: a try, an inspection, a release
         bool over = false;    ///< released, lost, given up or never won
         bool dead = false;    ///< its process was killed
         unsigned pending = 0; ///< commands that an instance may still carry out, and kept releases
-        unsigned inspections = 0;
         actor* lease = nullptr;
         actor* releaser = nullptr; ///< who waits for the end of the release
         std::uint64_t timer = 0;
@@ -268,6 +284,7 @@ private:
         bool answered = false;
         bool whole = false; ///< carries its script
         std::uint64_t serial = 0;
+        time_point sent{};
     };
 
     struct request {
@@ -311,6 +328,7 @@ private:
         std::uint64_t timer = 0;
         std::optional<time_point> armed;
         std::vector<link> links;
+        protocol::round_trips usual;
         std::uint64_t tries = 0, head = 0, period = 0; ///< refusals of the head since the holder last changed
         std::uint64_t leases = 0, turns = 0, leases_before = 0, turns_before = 0;
     };
@@ -501,6 +519,13 @@ private:
         instances_[i].frozen_until = std::max(instances_[i].frozen_until, now_ + span);
         // An idle link finds that out by its next ping.
         for (unsigned p = 0; p < processes_.size(); ++p) after(some(ping_interval), kind::ping, p, i);
+        if (!silent_) return;
+        // The answers of the others give it the turns in which it looks.
+        for (unsigned p = 0; p < processes_.size(); ++p) {
+            for (unsigned other = 0; other < instances_.size(); ++other) {
+                for (int n = 0; n < 2; ++n) after(some(ping_interval), kind::ping, p, other);
+            }
+        }
     }
 
     // What has not arrived never will; the instance forgets whom it was to tell.
@@ -642,6 +667,7 @@ private:
     void send(unsigned p, unsigned i, sent_command s) {
         auto& l = processes_[p].links[i];
         s.serial = ++l.serial;
+        s.sent = local();
         if (!s.ping) {
             commands_ += s.what == command::contend   ? (instances_[i].tracks ? 3 : 2)
                          : s.what == command::inspect ? 3
@@ -659,7 +685,7 @@ private:
         }
         l.to_server.push_back({s, false});
         after(l.last_arrival - now_, kind::arrive, p, i, l.epoch);
-        if (!calm_) after(timeout_.count(), kind::overdue, p, i, s.serial);
+        if (!calm_ && !silent_) after(timeout_.count(), kind::overdue, p, i, s.serial);
     }
 
     void on_ping(unsigned p, unsigned i) {
@@ -738,6 +764,8 @@ private:
         }
         auto const s = l.in_flight.front();
         l.in_flight.pop_front();
+        processes_[p].usual[i].heard(local() - s.sent);
+        look_for_late(p);
         if (std::exchange(l.suspect, false)) {
             progress();
             send_kept(p, i, false);
@@ -752,6 +780,26 @@ private:
         }
         if (!s.answered) tell(s, i, r.what);
         finished(s.tenure);
+    }
+
+    void look_for_late(unsigned p) {
+        auto& me = processes_[p];
+        for (unsigned i = 0; i < instances_.size(); ++i) {
+            auto const& l = me.links[i];
+            if (!Driver::knows_who_is_late || !l.available() || l.in_flight.empty()) continue;
+            if (!me.usual[i].look(local(), l.in_flight.front().sent) || !me.queue) continue;
+            if (me.queue->waits_at(i)) ++seen_.moved;
+            me.queue->disconnected(local(), i, random_());
+            settle(p);
+        }
+    }
+
+    instance_set punctual(unsigned p, instance_set of) const {
+        auto rest = of;
+        of.for_each([&](unsigned i) {
+            if (processes_[p].usual[i].late()) rest.erase(i);
+        });
+        return rest.empty() ? of : rest;
     }
 
     // A command is no longer under way anywhere.
@@ -914,12 +962,14 @@ private:
                             {static_cast<unsigned>(instances_.size()), a.ttl, a.watched,
                              protocol::spread_renewal_period(a.ttl, random_())}});
         auto& h = tenures_.back();
+        if (Driver::knows_who_is_late) h.machine.heed(me.usual);
+        h.asked = local();
         me.tenure = static_cast<int>(t);
         if (!at_arbiter) {
             me.queue->begun(local());
             return apply(t, h.machine.acquire(local(), reachable(p)));
         }
-        auto const arbiter = protocol::arbiter(key_, me.queue->candidates(reachable(p)),
+        auto const arbiter = protocol::arbiter(key_, punctual(p, me.queue->candidates(reachable(p))),
                                                [this](unsigned i) { return instances_[i].identity; });
         me.queue->begun(local(), arbiter);
         apply(t, h.machine.contend(local(), arbiter));
@@ -934,15 +984,17 @@ private:
     void begin_inspection(unsigned p) {
         auto const t = static_cast<unsigned>(processes_[p].tenure);
         auto& h = tenures_[t];
-        auto const whom = h.machine.votes().no() & reachable(p);
-        h.inspections = whom.size();
-        if (whom.empty()) return on_all_inspected(p);
-        whom.for_each([&](unsigned i) { submit(t, i, command::inspect, 0); });
+        h.asked = local();
+        apply(t, h.machine.inspect(local(), h.machine.votes().no() & reachable(p)));
     }
 
-    void on_all_inspected(unsigned p) {
+    void on_inspected(unsigned t) {
+        if (!is_queues(t)) return;
+        check_decided(t, "an inspection");
+        auto const p = tenures_[t].process;
         detach(p);
         processes_[p].queue->asked();
+        settle(p);
     }
 
     void tell(sent_command const& s, unsigned i, answer const& a) {
@@ -951,11 +1003,6 @@ private:
         auto const p = h.process;
         auto& me = processes_[p];
         if (!me.alive) return;
-        if (s.what == command::inspect) {
-            if (!is_queues(t) || --h.inspections > 0) return;
-            on_all_inspected(p);
-            return settle(p);
-        }
         auto const asks = s.what == command::acquire || s.what == command::contend;
         if (asks && is_queues(t) && me.queue->trying()) return on_try_answer(t, s.what, i, a);
         auto const step = h.machine.answer(s.what, s.round, i, a.said, local());
@@ -969,12 +1016,14 @@ private:
         auto& h = tenures_[t];
         auto const p = h.process;
         auto const step = h.machine.answer(what, 0, i, a.said, local());
-        if (step.what == event::none) return;
+        if (step.what == event::none) return arm_tenure(t);
         apply(t, step);
         if (step.what == event::arbiter_refused) {
+            check_decided(t, "a try");
             detach(p);
             on_arbiter_refused(p, a);
         } else if (step.what == event::arbiter_won) {
+            h.asked = local();
             apply(t, h.machine.ask_rest(local(), reachable(p)));
         }
     }
@@ -1070,7 +1119,11 @@ private:
         all(s.extend, command::extend, h.machine.round_number());
         all(s.heal, command::heal, 0);
         all(s.release, command::release, 0);
+        all(s.inspect, command::inspect, 0);
         switch (s.what) {
+        case event::inspected:
+            on_inspected(t);
+            break;
         case event::none:
         case event::renewal_due:
         case event::arbiter_won: // seen to by who caused it
@@ -1089,6 +1142,7 @@ private:
         case event::expired:
         case event::arbiter_failed:
             over(t);
+            check_decided(t, "a try");
             on_try_failed(t, s.what);
             break;
         case event::ended:
@@ -1105,11 +1159,17 @@ private:
             [[fallthrough]];
         case event::released:
         case event::release_unconfirmed:
+            if (releasing_.erase(t) > 0) check_release(t, s.what);
             if (h.lease != nullptr) on_lost(t);
             if (auto* const a = std::exchange(h.releaser, nullptr)) rest(*a);
             over(t);
             break;
         }
+        arm_tenure(t);
+    }
+
+    void arm_tenure(unsigned t) {
+        auto& h = tenures_[t];
         auto const wake = h.machine.wake();
         if (!wake) {
             ++h.timer;
@@ -1128,6 +1188,22 @@ private:
         auto& h = tenures_[t];
         if (h.dead) return;
         auto step = h.machine.time(local());
+        switch (step.what) {
+        case event::contended:
+            ++seen_.late_tries;
+            break;
+        case event::arbiter_failed:
+            ++seen_.late_arbiters;
+            break;
+        case event::released:
+            ++seen_.late_releases;
+            break;
+        case event::inspected:
+            ++seen_.late_inspections;
+            break;
+        default:
+            break;
+        }
         if (step.what == event::renewal_due) step = h.machine.extend(local(), reachable(h.process));
         h.armed = {};
         apply(t, step);
@@ -1140,6 +1216,7 @@ private:
     }
 
     void on_won(unsigned t) {
+        check_decided(t, "a try");
         auto& h = tenures_[t];
         auto& me = processes_[h.process];
         if (local() >= h.machine.deadline()) fail("S1", "a lease was given out that has run out");
@@ -1325,6 +1402,8 @@ private:
             return apply(t, {});
         }
         detach(p);
+        h.asked = local();
+        releasing_.insert(t);
         h.over = true;
         end_hold(a);
         // Some drop their lease, and do not wait for the end of the release.
@@ -1353,11 +1432,25 @@ private:
         backoffs_ = now_ < last_backoff_ + retry_.count() ? 1 : 0; // one may still be in its pause
     }
 
+    // Whatever is asked of all is decided in a few round trips of those that answer.
+    void check_decided(unsigned t, std::string const& what) {
+        if (!silent_) return;
+        auto const part = static_cast<double>((local() - tenures_[t].asked).count()) /
+                          static_cast<double>(decided_within_.count());
+        seen_.longest_try = std::max(seen_.longest_try, part);
+        if (part > 1) fail("L5", what + " waits for those that are silent");
+    }
+    void check_release(unsigned t, event how) {
+        check_decided(t, "a release");
+        if (silent_ && how == event::release_unconfirmed) fail("L5", "a majority answers a release, in vain");
+    }
+
     // A key that is in nobody's way, and wanted by somebody who can reach a quorum.
     bool should_be_had() const {
         if (queued_ == 0 || held_ > 0) return false;
         for (unsigned i = 0; i < instances_.size(); ++i) {
             auto const& at = instances_[i];
+            if (silent_ && now_ < at.frozen_until) continue;
             if (at.holder == nobody || (at.holder >= 0 && now_ >= at.expires)) continue;
             if (at.holder == stranger) return false;
             auto const& t = tenures_[static_cast<std::size_t>(at.holder)];
@@ -1517,6 +1610,9 @@ private:
     contest_tally& seen_;
     bool calm_ = false, eager_ = false, forgetful_ = false, steady_ = false, freezes_ = false,
          untracked_ = false;
+    bool const silent_;
+    std::set<unsigned> releasing_; ///< tenures whose release has not ended
+    duration decided_within_{};
     duration ttl_{}, timeout_{}, delay_{}, retry_{}, handoff_time_{}, hold_{}, bound_{};
     unsigned handoff_limit_ = 1;
     std::uint64_t key_ = 0;

@@ -968,6 +968,7 @@ private:
         switch (s.what) {
         case event::none:
         case event::renewal_due:
+        case event::inspected: // nobody asks
         case event::extension_failed:
         case event::released:
         case event::release_unconfirmed:

@@ -875,6 +875,7 @@ private:
             break;
         case event::none:
         case event::renewal_due:
+        case event::inspected: // nobody asks
         case event::arbiter_won:
         case event::arbiter_refused:
         case event::arbiter_failed:

@@ -431,6 +431,7 @@ private:
         switch (s.what) {
         case event::none:
         case event::renewal_due:
+        case event::inspected:   // nobody asks
         case event::arbiter_won: // this world has no arbiters
         case event::arbiter_refused:
         case event::arbiter_failed:

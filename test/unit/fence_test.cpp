@@ -58,6 +58,7 @@ std::string text(step const& s) {
                                "arbiter_won",
                                "arbiter_refused",
                                "arbiter_failed",
+                               "inspected",
                                "renewal_due",
                                "extended",
                                "extension_failed",

@@ -32,10 +32,10 @@ using phase = machine::phase;
 namespace holdfast::protocol {
 
 std::ostream& operator<<(std::ostream& out, event e) {
-    constexpr std::array names{"none",       "won",         "contended",   "no_quorum",
-                               "expired",    "cancelled",   "arbiter_won", "arbiter_refused",
-                               "arb_failed", "renewal_due", "extended",    "ext_fail",
-                               "lost",       "ended",       "released",    "unconfirmed"};
+    constexpr std::array names{"none",        "won",         "contended",       "no_quorum",  "expired",
+                               "cancelled",   "arbiter_won", "arbiter_refused", "arb_failed", "inspected",
+                               "renewal_due", "extended",    "ext_fail",        "lost",       "ended",
+                               "released",    "unconfirmed"};
     static_assert(names.size() == static_cast<std::size_t>(event::release_unconfirmed) + 1);
     return out << names[static_cast<std::size_t>(e)];
 }
@@ -139,6 +139,9 @@ std::string text(step const& s) {
         break;
     case event::arbiter_failed:
         add("arbiter_failed");
+        break;
+    case event::inspected:
+        add("inspected");
         break;
     case event::renewal_due:
         add("renewal_due");
@@ -354,9 +357,10 @@ BOOST_AUTO_TEST_CASE(an_answer_to_a_release_decides_while_releasing) {
     constexpr auto c = command::release;
     check(releasing(), std::array<cell, 5>{{{c, yes, "released", phase::over, ""},
                                             {c, no, "lost", phase::over, ""},
-                                            {c, unsent, "release_unconfirmed", phase::over, "2"},
-                                            {c, unknown, "release_unconfirmed", phase::over, "2"},
-                                            {c, refused, "release_unconfirmed", phase::over, "2"}}});
+                                            // 0 and 1 do not have it any more.
+                                            {c, unsent, "released", phase::over, "2"},
+                                            {c, unknown, "released", phase::over, "2"},
+                                            {c, refused, "released", phase::over, "2"}}});
 }
 
 BOOST_AUTO_TEST_CASE(late_answers_to_older_commands_do_not_count_for_a_release) {
@@ -1259,7 +1263,11 @@ BOOST_AUTO_TEST_CASE(a_release_is_not_called_a_loss_while_a_quorum_may_have_had_
     auto m = held();
     m.release(at(1s), of("012"));
     BOOST_TEST(answer(m, command::release, 0, no) == "nothing");
-    BOOST_TEST(answer(m, command::release, 1, unknown) == "release_unconfirmed");
+    BOOST_TEST(answer(m, command::release, 1, unknown) == "nothing");
+    auto silent = m;
+    BOOST_TEST(answer(silent, command::release, 2, unknown) == "release_unconfirmed");
+    // If so, a majority is free now.
+    BOOST_TEST(answer(m, command::release, 2, yes) == "released");
 
     // Two of three had it, and the connection to one broke.
     machine down(3, ttl, true);
@@ -1267,14 +1275,16 @@ BOOST_AUTO_TEST_CASE(a_release_is_not_called_a_loss_while_a_quorum_may_have_had_
     answer(down, command::acquire, 0, yes);
     BOOST_TEST(answer(down, command::acquire, 1, yes) == "won");
     BOOST_TEST(text(down.release(at(1s), of("01"))) == "release 01");
-    BOOST_TEST(answer(down, command::release, 0, unknown) == "release_unconfirmed");
+    BOOST_TEST(answer(down, command::release, 0, unknown) == "nothing");
+    BOOST_TEST(answer(down, command::release, 1, yes) == "released"); // 2 never had it
 
     // The same, when it was known at the time of the release.
     machine known(3, ttl, true);
     known.acquire(at(0s), of("01"));
     answer(known, command::acquire, 0, yes);
     answer(known, command::acquire, 1, yes);
-    BOOST_TEST(text(known.release(at(1s), of("0"))) == "release 01 release_unconfirmed");
+    BOOST_TEST(text(known.release(at(1s), of("0"))) == "release 01");
+    BOOST_TEST(answer(known, command::release, 0, unknown) == "release_unconfirmed");
 }
 
 BOOST_AUTO_TEST_CASE(every_schedule_of_answers_settles_a_release_once_and_rightly) {
@@ -1293,13 +1303,17 @@ BOOST_AUTO_TEST_CASE(every_schedule_of_answers_settles_a_release_once_and_rightl
                 if (said[i] == 'y' || said[i] == 'n') maybe.erase(i);
                 std::string expected = "nothing";
                 if (!settled && c.yes >= quorum) {
-                    settled = true;
                     expected = "released";
-                } else if (!settled && c.yes + c.pending < quorum) {
-                    settled = true;
+                } else if (!settled && c.no > n - quorum) {
                     // Lost is what is certain: a majority did not have it.
-                    expected = c.no > n - quorum ? "lost" : "release_unconfirmed";
+                    expected = "lost";
+                } else if (!settled && c.pending == 0 && c.yes + c.no >= quorum) {
+                    // A majority does not have it any more, whoever had it.
+                    expected = "released";
+                } else if (!settled && c.failed > n - quorum) {
+                    expected = "release_unconfirmed";
                 }
+                settled = settled || expected != "nothing";
                 auto const got = answer(m, command::release, i, verdict_of(said[i]));
                 BOOST_REQUIRE_MESSAGE(got == expected, in_words(said, order) << ", at " << i << ": " << got
                                                                              << " and not " << expected);

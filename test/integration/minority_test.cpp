@@ -1,0 +1,152 @@
+// A minority freezes, and nobody waits until it is suspected: not who contends, not who releases, not who waits for a
+// push. No timeout has a part in it: it is longer than the tests wait.
+#include <holdfast/client.hpp>
+
+#include "integration/party.hpp"
+#include "support/fleet.hpp"
+#include "support/redis_cli.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+client_options unsuspecting() {
+    auto options = patient();
+    options.instance_timeout = 60s;
+    return options;
+}
+
+/// Five servers and a client that knows how long they usually take.
+struct fixture {
+    fixture() {
+        BOOST_REQUIRE(p.all_up());
+        for (int i = 0; i < 20; ++i) {
+            auto l = p.hold("warm");
+            BOOST_REQUIRE(p.releases(l));
+        }
+        BOOST_REQUIRE(p.sees(servers, "warm", false));
+    }
+
+    void set(std::initializer_list<std::size_t> where, std::string const& key) {
+        for (auto const i : where) redis_cli(servers[i]).set(key, "foreign");
+    }
+    void del(std::initializer_list<std::size_t> where, std::string const& key) {
+        for (auto const i : where) redis_cli(servers[i]).del(key);
+    }
+    bool trusts(std::size_t i) { return p.status(i).state == instance_state::up; }
+
+    fleet servers{5};
+    party p{servers, unsuspecting()};
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(minority, fixture)
+
+BOOST_AUTO_TEST_CASE(a_split_vote_does_not_wait_for_a_frozen_instance) {
+    set({3, 4}, "k");
+    servers.freeze(1);
+    auto const [e, l] = p.try_acquire("k");
+    BOOST_TEST((e == errc::contended), e.what());
+    BOOST_TEST(trusts(0));
+    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_keys(servers[i]));
+    servers.thaw_all();
+    BOOST_TEST(p.sees_no_keys(servers[0])); // it was owed a release
+}
+
+BOOST_AUTO_TEST_CASE(a_release_does_not_wait_for_a_frozen_instance) {
+    set({3, 4}, "k");
+    auto l = p.hold("k");
+    servers.freeze(1);
+    auto const how = p.release(l);
+    BOOST_TEST(static_cast<bool>(how), how.code().message());
+    BOOST_TEST(trusts(0));
+    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_keys(servers[i]));
+    servers.thaw_all();
+    BOOST_TEST(p.sees_no_keys(servers[0]));
+}
+
+BOOST_AUTO_TEST_CASE(a_release_is_confirmed_when_an_instance_that_had_the_key_is_dead) {
+    set({3, 4}, "k");
+    auto l = p.hold("k");
+    servers.kill(1);
+    auto const how = p.release(l);
+    BOOST_TEST(static_cast<bool>(how), how.code().message());
+    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_keys(servers[i]));
+}
+
+BOOST_AUTO_TEST_CASE(who_is_refused_hears_of_it_beside_a_frozen_instance) {
+    set({0, 1, 2, 3, 4}, "k");
+    servers.freeze(2);
+    for (int i = 0; i < 3; ++i) {
+        auto const [e, l] = p.try_acquire("k");
+        BOOST_TEST((e == errc::contended), e.what());
+        BOOST_REQUIRE(e.report() != nullptr);
+    }
+    BOOST_TEST((trusts(0) && trusts(1)));
+}
+
+namespace {
+
+/// All keys are wanted, each has its arbiter, and some of these freeze.
+struct crowd {
+    explicit crowd(party& p)
+        : p_(p) {}
+
+    void start(std::size_t keys) {
+        for (std::size_t i = 0; i < keys; ++i) {
+            p_.locks.make_lock(key(i), long_lived).acquire([this](error e, lease l) {
+                BOOST_TEST(!e, e.what());
+                held.push_back(std::move(l));
+            });
+        }
+    }
+    static std::string key(std::size_t i) { return "k" + std::to_string(i); }
+
+    std::vector<lease> held;
+
+private:
+    party& p_;
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(a_frozen_arbiter_is_passed_over) {
+    constexpr std::size_t keys = 20;
+    for (std::size_t i = 0; i < keys; ++i) set({0, 1, 2, 3, 4}, crowd::key(i));
+    servers.freeze(2);
+    crowd all(p);
+    all.start(keys);
+    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == keys; }));
+    for (std::size_t i = 0; i < keys; ++i) del({2, 3, 4}, crowd::key(i));
+    BOOST_TEST(p.until([&] { return all.held.size() == keys; }));
+    BOOST_TEST((trusts(0) && trusts(1)));
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_for_the_push_of_an_instance_that_freezes_looks_elsewhere) {
+    constexpr std::size_t keys = 20;
+    for (std::size_t i = 0; i < keys; ++i) set({0, 1, 2, 3, 4}, crowd::key(i));
+    crowd all(p);
+    all.start(keys);
+    // All of them wait for their arbiter's push.
+    auto const tries = [&] { return p.locks.stats().rounds; };
+    BOOST_REQUIRE(p.until([&] { return tries() >= 20U + 2 * keys; }));
+    servers.freeze(2);
+    auto other = p.hold("other"); // a question that is not answered
+    for (std::size_t i = 0; i < keys; ++i) del({2, 3, 4}, crowd::key(i));
+    BOOST_TEST(p.until([&] { return all.held.size() == keys; }));
+    BOOST_TEST((trusts(0) && trusts(1)));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,222 @@
+// A tenure among instances of which a minority does not answer, and is not suspected yet.
+#include "protocol/tenure.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <initializer_list>
+#include <string_view>
+
+using namespace holdfast::protocol;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr duration ttl = 10s;
+
+time_point at(duration d) {
+    return time_point(1h + d);
+}
+
+instance_set of(std::string_view digits) {
+    instance_set s;
+    for (char const c : digits) s.insert(static_cast<unsigned>(c - '0'));
+    return s;
+}
+
+/// Five instances, whose answers take 1 ms; but 100 ms those of number 4.
+struct fixture {
+    fixture() {
+        for (int n = 0; n < 50; ++n) {
+            for (unsigned i = 0; i < 4; ++i) usual[i].heard(1ms);
+            usual[4].heard(100ms);
+        }
+        m.heed(usual);
+        BOOST_REQUIRE((usual[0].patience() == soon));
+    }
+
+    step say(command c, std::string_view who, verdict v, duration now = 1ms, std::uint64_t number = 0) {
+        step s;
+        for (char const digit : who) {
+            s = m.answer(c, m.round_number(), static_cast<unsigned>(digit - '0'), v, at(now), number);
+        }
+        return s;
+    }
+    void acquires(std::string_view yes, std::string_view no, duration now = 1ms) {
+        m.acquire(at(0ms), of("01234"));
+        BOOST_TEST((say(command::acquire, yes, verdict::yes, now).what == event::none));
+        BOOST_TEST((say(command::acquire, no, verdict::no, now).what == event::none));
+    }
+    void holds(std::string_view where, std::string_view no) {
+        m.acquire(at(0ms), of("01234"));
+        say(command::acquire, no, verdict::no);
+        say(command::acquire, where, verdict::yes);
+        BOOST_REQUIRE((m.where() == tenure::phase::held));
+    }
+    /// It ends then, and not a moment before.
+    step ends(duration when, event how) {
+        BOOST_REQUIRE(m.depends_on_late_answers());
+        BOOST_TEST((m.wake() == at(when)));
+        BOOST_TEST((m.time(at(when - 1ns)).what == event::none));
+        auto const s = m.time(at(when));
+        BOOST_TEST((s.what == how));
+        BOOST_TEST((m.where() == tenure::phase::over));
+        BOOST_TEST((m.wake() == std::nullopt));
+        return s;
+    }
+
+    static constexpr duration soon = round_trip::shortest_patience;
+    round_trips usual;
+    tenure m{5, ttl, true};
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(late_answers, fixture)
+
+BOOST_AUTO_TEST_CASE(two_sides_give_their_votes_back_when_the_last_instance_is_late) {
+    acquires("01", "23");
+    auto const s = ends(usual[4].patience(), event::contended);
+    BOOST_TEST((s.release == of("014"))); // it may grant when it goes on
+}
+
+BOOST_AUTO_TEST_CASE(as_long_as_it_is_not_late_the_last_instance_may_decide) {
+    acquires("01", "23");
+    BOOST_TEST((m.time(at(90ms)).what == event::none));
+    BOOST_TEST((say(command::acquire, "4", verdict::yes, 91ms).what == event::won));
+}
+
+BOOST_AUTO_TEST_CASE(the_patience_is_that_of_those_who_are_awaited) {
+    acquires("01", "24");
+    ends(soon, event::contended);
+}
+
+BOOST_AUTO_TEST_CASE(of_two_that_are_awaited_the_slower_one_is_waited_for_if_one_is_enough) {
+    acquires("01", "2");
+    ends(usual[4].patience(), event::contended);
+}
+
+BOOST_AUTO_TEST_CASE(of_two_that_are_awaited_the_faster_one_decides_if_both_are_needed) {
+    acquires("0", "12");
+    ends(soon, event::contended);
+}
+
+BOOST_AUTO_TEST_CASE(an_instance_that_is_late_already_is_not_waited_for_again) {
+    BOOST_REQUIRE(!usual[4].look(at(-1s), at(-2s)));
+    BOOST_REQUIRE(usual[4].look(at(-500ms), at(-2s)));
+    acquires("01", "23", 1ms);
+    BOOST_TEST((m.time(at(1ms)).what == event::contended));
+}
+
+BOOST_AUTO_TEST_CASE(where_nobody_else_has_a_vote_nothing_is_given_up) {
+    acquires("01", "");
+    BOOST_TEST(!m.depends_on_late_answers());
+    BOOST_TEST((m.time(at(5s)).what == event::none));
+    BOOST_TEST((say(command::acquire, "2", verdict::yes, 5s).what == event::won));
+}
+
+BOOST_AUTO_TEST_CASE(a_round_that_no_quorum_has_answered_is_an_outage_and_no_contention) {
+    acquires("0", "1");
+    BOOST_TEST(!m.depends_on_late_answers());
+    BOOST_TEST((m.time(at(5s)).what == event::none));
+}
+
+BOOST_AUTO_TEST_CASE(without_an_idea_of_what_is_usual_nothing_is_late) {
+    m = tenure(5, ttl, true);
+    acquires("01", "23");
+    BOOST_TEST(!m.depends_on_late_answers());
+}
+
+BOOST_AUTO_TEST_CASE(a_late_arbiter_is_given_up) {
+    m.contend(at(0ms), 2);
+    auto const s = ends(soon, event::arbiter_failed);
+    BOOST_TEST((s.release == of("2")));
+}
+
+BOOST_AUTO_TEST_CASE(the_patience_for_the_others_begins_when_they_are_asked) {
+    m.contend(at(0ms), 2);
+    BOOST_REQUIRE((say(command::contend, "2", verdict::yes, 1500us).what == event::arbiter_won));
+    m.ask_rest(at(1500us), of("01234"));
+    say(command::acquire, "0", verdict::yes);
+    say(command::acquire, "14", verdict::no);
+    ends(1500us + soon, event::contended);
+}
+
+BOOST_AUTO_TEST_CASE(an_arbiter_without_which_there_is_no_quorum_is_waited_for) {
+    for (auto const configured : {1U, 2U}) {
+        m = tenure(configured, ttl, true);
+        m.heed(usual);
+        m.contend(at(0ms), 0);
+        BOOST_TEST(!m.depends_on_late_answers());
+        BOOST_TEST((m.wake() == m.deadline()));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_raise_that_only_a_late_instance_can_save_is_given_up) {
+    m.number_from(1);
+    m.acquire(at(0ms), of("01234"));
+    say(command::acquire, "01", verdict::yes, 1ms, 7);
+    say(command::acquire, "23", verdict::no);
+    auto const s = say(command::acquire, "4", verdict::yes, 90ms, 5);
+    BOOST_REQUIRE((s.raise == of("4")));
+    ends(90ms + usual[4].patience(), event::contended);
+}
+
+BOOST_AUTO_TEST_CASE(a_release_is_confirmed_by_those_that_never_had_the_key) {
+    holds("014", "23");
+    BOOST_TEST((m.release(at(1s), of("01234")).release == of("014")));
+    say(command::release, "01", verdict::yes, 1001ms);
+    // It may still say that the lease was lost; but not for long.
+    ends(1s + usual[4].patience(), event::released);
+    BOOST_TEST((m.maybe_held() == of("4")));
+}
+
+BOOST_AUTO_TEST_CASE(a_release_is_confirmed_when_an_instance_that_held_the_key_is_gone) {
+    for (auto const how : {verdict::unknown, verdict::unsent, verdict::refused}) {
+        m = tenure(5, ttl, true);
+        m.heed(usual);
+        holds("014", "23");
+        m.release(at(1s), of("01234"));
+        BOOST_TEST((say(command::release, "4", how, 1001ms).what == event::none));
+        BOOST_TEST((say(command::release, "0", verdict::yes, 1001ms).what == event::none));
+        BOOST_TEST((say(command::release, "1", verdict::yes, 1001ms).what == event::released));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_release_that_a_majority_has_not_confirmed_waits_for_the_late) {
+    holds("01234", "");
+    m.release(at(1s), of("01234"));
+    say(command::release, "01", verdict::yes, 1001ms);
+    BOOST_TEST(!m.depends_on_late_answers());
+    BOOST_TEST((m.time(at(3s)).what == event::none));
+    BOOST_TEST((say(command::release, "23", verdict::unknown, 3s).what == event::none));
+    BOOST_TEST((say(command::release, "4", verdict::unknown, 3s).what == event::release_unconfirmed));
+}
+
+BOOST_AUTO_TEST_CASE(a_late_release_is_a_loss_after_the_deadline) {
+    holds("014", "23");
+    m.release(at(ttl), of("01234"));
+    say(command::release, "01", verdict::yes, ttl);
+    ends(ttl + usual[4].patience(), event::lost);
+}
+
+BOOST_AUTO_TEST_CASE(an_inspection_does_not_wait_for_the_late) {
+    acquires("", "01");
+    BOOST_REQUIRE((say(command::acquire, "4", verdict::no).what == event::contended));
+    BOOST_TEST((m.inspect(at(2ms), of("014")).inspect == of("014")));
+    BOOST_TEST((say(command::inspect, "01", verdict::yes, 3ms).what == event::none));
+    ends(2ms + usual[4].patience(), event::inspected);
+    BOOST_TEST((say(command::inspect, "4", verdict::yes, 1s).what == event::none));
+}
+
+BOOST_AUTO_TEST_CASE(an_inspection_ends_with_its_last_answer) {
+    acquires("", "01");
+    say(command::acquire, "4", verdict::no);
+    m.inspect(at(2ms), of("01"));
+    BOOST_TEST((say(command::inspect, "0", verdict::yes, 3ms).what == event::none));
+    BOOST_TEST((say(command::inspect, "1", verdict::unknown, 3ms).what == event::inspected));
+    BOOST_TEST(!m.depends_on_late_answers());
+    BOOST_TEST((m.inspect(at(4ms), {}).what == event::inspected));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
