@@ -280,7 +280,8 @@ void engine::on_try_failed(holding& h, protocol::event why) {
     auto const before = q.machine.splits();
     q.found.votes = h.machine.votes();
     auto const by_time = why == protocol::event::expired || why == protocol::event::arbiter_failed;
-    if (by_time && !op.cancel_requested && q.machine.overslept(now, h.machine.deadline())) {
+    if (by_time && q.machine.overslept(now, h.machine.deadline())) {
+        if (op.cancel_requested) leave(op, errc::cancelled);
         detach(q);
         return settle(q, now);
     }

@@ -1052,8 +1052,9 @@ private:
         auto const before = q.splits();
         auto const deadline = tenures_[t].machine.deadline();
         auto const by_time = why == event::expired || why == event::arbiter_failed;
-        if (by_time && !head.cancel_requested && q.overslept(local(), deadline)) {
+        if (by_time && q.overslept(local(), deadline)) {
             ++seen_.overslept;
+            if (head.cancel_requested) cancelled(head);
             detach(p);
             return settle(p);
         }
