@@ -55,6 +55,12 @@ struct waiting_rules {
     static constexpr bool stands_back() { return true; }
     /// Whether a try goes on for whoever is first when the one that it was made for has left.
     static constexpr bool inherits() { return true; }
+    /// Whether a deadline that is seen so late says nothing of the servers, as this process did not
+    /// run when it came. A process that is late by little each time must not hide slow servers: it
+    /// is excused once in a row.
+    static constexpr bool excuses(duration late, duration ttl, bool again) {
+        return late >= ttl / 8 || (late > std::chrono::milliseconds(2) && !again);
+    }
 
     static constexpr duration max_wake_delay = std::chrono::milliseconds(10);
     /// When who waits at the arbiter looks at all instances again, and how the pauses between such looks grow:
@@ -72,6 +78,7 @@ struct waiter : waiter_hook {
     bool watched = true; ///< whether its lease will be extended
     bool fenced = false; ///< whether its lease is to have a fence
     bool waits = true;   ///< if not, it wants to know at once
+    bool again = false;  ///< does not wait, and has had another try after a pause of this process
 };
 
 /// What the driver does now.
@@ -179,7 +186,7 @@ public:
         since_ = now;
         leases_ = 1;
         missed_ = failures_ = 0;
-        woken_ = cut_off_ = gone_ = false;
+        woken_ = cut_off_ = gone_ = overslept_ = false;
         look_ = time_point::max();
         unfit_ = where_ = {};
         contested_ = std::exchange(met_others_, false);
@@ -189,6 +196,7 @@ public:
     /// Too many instances refused.
     void contended(time_point now, tally const& votes, duration longest_pause, std::uint64_t random) {
         met_others_ = seen_ = true;
+        overslept_ = false;
         // A quorum that refuses has a holder, it seems; else contenders kept each other from it.
         auto const a_holder = votes.no().size() >= votes.quorum();
         if (!a_holder) ++splits_;
@@ -221,7 +229,7 @@ public:
         }
         phase_ = phase::refused;
         told_ = told;
-        cut_off_ = false;
+        cut_off_ = overslept_ = false;
         if (look_ == time_point::max()) {
             between_looks_ = Rules::first_look;
             look_ = now + between_looks_;
@@ -250,6 +258,16 @@ public:
     void failed() {
         phase_ = phase::ready;
         cut_off_ = false;
+    }
+
+    /// The deadline of the try has passed. True: this process did not run when it came, which is not
+    /// the servers' fault, and another try follows. False: front() is told.
+    [[nodiscard]] bool overslept(time_point now, time_point deadline) {
+        if (!Rules::excuses(now - deadline, ttl_, overslept_)) return false;
+        if (!front().waits && std::exchange(front().again, true)) return false;
+        overslept_ = true;
+        phase_ = phase::ready;
+        return true;
     }
 
     /// It is known what is in the way.
@@ -415,10 +433,11 @@ private:
     bool met_others_ = false; ///< the same, since the last tenure
     bool seen_ = false;       ///< the same, ever
     bool asked_ = false;
-    bool told_ = false;    ///< a push will come
-    bool woken_ = false;   ///< one has come
-    bool cut_off_ = false; ///< too few instances are there
-    bool gone_ = false;    ///< the key went while it was looked at
+    bool told_ = false;      ///< a push will come
+    bool woken_ = false;     ///< one has come
+    bool cut_off_ = false;   ///< too few instances are there
+    bool gone_ = false;      ///< the key went while it was looked at
+    bool overslept_ = false; ///< the last try ended with a deadline that was seen late
 };
 
 using wait_queue = basic_wait_queue<waiting_rules>;

@@ -71,6 +71,7 @@ void engine::start_acquire(operation& op) {
     op.watched = options.watchdog;
     op.fenced = options.fencing;
     op.waits = op.limit.what != detail::wait_limit::kind::none;
+    op.again = false;
     auto* const found = queue_for(op.lock);
     if (found == nullptr) return fail_acquire(op, errc::out_of_memory);
     auto& q = *found;
@@ -277,6 +278,12 @@ void engine::on_try_failed(holding& h, protocol::event why) {
     auto const now = time();
     auto const before = q.machine.splits();
     q.found.votes = h.machine.votes();
+    auto const by_time = why == protocol::event::expired || why == protocol::event::arbiter_failed;
+    if (by_time && q.machine.overslept(now, h.machine.deadline())) {
+        if (op.cancel_requested) leave(op, errc::cancelled);
+        detach(q);
+        return settle(q, now);
+    }
     switch (why) {
     case protocol::event::contended:
         count_as_waiting(op);

@@ -28,6 +28,7 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -1146,6 +1147,57 @@ BOOST_AUTO_TEST_CASE(silent_servers_are_told_to_the_whole_queue_at_once) {
     BOOST_TEST(p.until(
         [&] { return std::all_of(queue.begin(), queue.end(), [](waiting const& w) { return w.done; }); }));
     for (auto const& w : queue) BOOST_TEST((w.how == condition::unavailable), w.how.what());
+}
+
+// The process is stopped while a try is under way. Nobody is to blame the servers for that.
+BOOST_AUTO_TEST_CASE(a_pause_of_the_process_longer_than_the_ttl_fails_nobody) {
+    static constexpr auto ttl = 300ms;
+    static constexpr lock_options options{.ttl = ttl};
+    with_each_fleet([](fleet& servers) {
+        wires ways(servers);
+        party p(ways.addresses());
+        BOOST_REQUIRE(p.all_up());
+        // The answers have not been read when the process stops.
+        auto const stop_in_mid_try = [&](auto start) {
+            ways.hold_replies();
+            start();
+            p.context.restart();
+            p.context.poll();
+            std::this_thread::sleep_for(ttl + ttl / 2);
+            ways.resume();
+        };
+        std::array<waiting, 30> queue;
+        stop_in_mid_try([&] {
+            for (auto& w : queue) w.start(p.locks.make_lock("k", options));
+        });
+        for (auto& w : queue) check_gets(p, w);
+
+        waiting once;
+        stop_in_mid_try([&] { once.start_try(p.locks.make_lock("k", options)); });
+        check_gets(p, once);
+
+        waiting limited;
+        stop_in_mid_try([&] { limited.start_for(p.locks.make_lock("k", options), ttl); });
+        BOOST_REQUIRE(p.until([&] { return limited.done; }));
+        BOOST_TEST((!limited.how || limited.how == errc::timeout || limited.how == errc::no_quorum),
+                   limited.how.what());
+        limited.held = {};
+        check_nothing_left(p, servers);
+    });
+}
+
+BOOST_AUTO_TEST_CASE(servers_that_are_slower_than_the_lease_is_long_are_told_to_the_queue) {
+    server one;
+    proxy wire(one);
+    party p({address(wire.address())});
+    BOOST_REQUIRE(p.all_up());
+    wire.hold_replies();
+    std::array<waiting, 6> queue;
+    for (auto& w : queue) w.start(p.locks.make_lock("k", {.ttl = 200ms}));
+    BOOST_TEST(p.until(
+        [&] { return std::all_of(queue.begin(), queue.end(), [](waiting const& w) { return w.done; }); }));
+    for (auto const& w : queue) BOOST_TEST((w.how == errc::expired), w.how.what());
+    wire.resume();
 }
 
 // The last of its work is done when it is shut down, also where a queue was about to go on.

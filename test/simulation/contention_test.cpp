@@ -57,6 +57,10 @@ struct anything_suffices : protocol::waiting_rules {
     static constexpr bool suffices(duration, duration, bool) { return true; }
 };
 
+struct blames_the_servers : protocol::waiting_rules {
+    static constexpr bool excuses(duration, duration, bool) { return false; }
+};
+
 struct deaf_to_own_releases : faithful_driver {
     static constexpr bool hears_own_release = false;
 };
@@ -94,7 +98,7 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                   << seen.expiries << ", flushes " << seen.flushes << ", resent " << seen.resent << ", kept "
                   << seen.kept << ", late ttls " << seen.late_ttls << ", foreign " << seen.foreign
                   << ", forgotten " << seen.forgotten << ", measured " << seen.measured << ", outages "
-                  << seen.outages);
+                  << seen.outages << ", stops " << seen.stops << ", overslept " << seen.overslept);
     BOOST_TEST_MESSAGE("longest wait " << seen.longest_wait << " of its bound, highest cost "
                                        << seen.highest_cost << " of what is allowed, most tries "
                                        << seen.most_tries << " of what is allowed, smallest share "
@@ -127,7 +131,9 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                          seen.foreign,
                          seen.forgotten,
                          seen.measured,
-                         seen.outages}) {
+                         seen.outages,
+                         seen.stops,
+                         seen.overslept}) {
         BOOST_TEST(n > 0U);
     }
 }
@@ -159,6 +165,10 @@ BOOST_AUTO_TEST_CASE(handing_over_without_end_is_refuted) {
 
 BOOST_AUTO_TEST_CASE(handing_over_what_is_left_is_refuted) {
     refute<anything_suffices>("validity");
+}
+
+BOOST_AUTO_TEST_CASE(blaming_the_servers_for_a_stopped_process_is_refuted) {
+    refute<blames_the_servers>("W");
 }
 
 BOOST_AUTO_TEST_CASE(an_own_release_that_wakes_nobody_is_refuted) {

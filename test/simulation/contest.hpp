@@ -49,7 +49,8 @@ struct contest_tally {
                   own_releases = 0, cancelled = 0, heads_cancelled = 0, cancelled_when_granted = 0,
                   timed_out = 0, refused = 0, given_up = 0, no_quorum = 0, lost = 0, deaths = 0,
                   disconnects = 0, suspects = 0, expiries = 0, flushes = 0, resent = 0, kept = 0,
-                  late_ttls = 0, foreign = 0, forgotten = 0, outages = 0, measured = 0;
+                  late_ttls = 0, foreign = 0, forgotten = 0, outages = 0, measured = 0, stops = 0,
+                  overslept = 0;
     double most_tries = 0;       ///< of a process while one holder has the key, as a part of what is allowed
     double longest_wait = 0;     ///< of a free and wanted key, as a part of its bound
     double highest_cost = 0;     ///< commands of an acquisition, as a part of what is allowed
@@ -201,6 +202,7 @@ private:
         crash,
         cut,
         kill,
+        stop,  ///< a process does not run for a while
         take,  ///< a stranger takes the key, without a ttl
         leave, ///< and deletes it
         flush_all,
@@ -302,6 +304,7 @@ private:
 
     struct process {
         bool alive = true;
+        true_time stopped_until = 0;
         std::optional<queue_machine> queue;
         int tenure = nobody; ///< of the queue: its try, or what it has
         bool settling = false;
@@ -363,7 +366,33 @@ private:
         }
     }
 
+    /// The process that has to run for it.
+    int runs(happening const& h) const {
+        switch (h.what) {
+        case kind::want:
+        case kind::done:
+        case kind::time_out:
+        case kind::cancel:
+            return static_cast<int>(actors_[h.a].process);
+        case kind::deliver:
+        case kind::wake:
+        case kind::overdue:
+        case kind::give_up:
+        case kind::reconnect:
+        case kind::ping:
+            return static_cast<int>(h.a);
+        case kind::tenure:
+            return static_cast<int>(tenures_[h.a].process);
+        default:
+            return nobody;
+        }
+    }
+
     void happen(happening const& h) {
+        if (auto const p = runs(h); p != nobody) {
+            auto const until = processes_[static_cast<std::size_t>(p)].stopped_until;
+            if (now_ < until) return after(until - now_, h.what, h.a, h.b, h.c);
+        }
         switch (h.what) {
         case kind::want:
             return on_want(actors_[h.a]);
@@ -409,6 +438,8 @@ private:
             return cut(h.b, h.a, static_cast<true_time>(h.c));
         case kind::kill:
             return kill(h.b);
+        case kind::stop:
+            return stop(h.b, static_cast<true_time>(h.c));
         case kind::take:
             return take();
         case kind::leave:
@@ -442,7 +473,7 @@ private:
     void plan_fault() {
         auto const when = some_of(horizon_);
         auto const span = 1 + (one_in(4) ? some(2 * ttl_) : some(100 * delay_));
-        switch (below(forgetful_ ? 8 : 7)) {
+        switch (below(forgetful_ ? 9 : 8)) {
         case 0:
         case 1:
             return plan(when, kind::cut, span);
@@ -459,6 +490,8 @@ private:
             return plan(when + span, kind::leave);
         case 6:
             return plan(when, kind::flush_scripts);
+        case 7:
+            return plan(when, kind::stop, some(2 * ttl_));
         default:
             return plan(when, kind::flush_all);
         }
@@ -545,6 +578,16 @@ private:
             l = link{.connected = false, .epoch = l.epoch};
             instances_[i].told.erase(p);
         }
+    }
+
+    // What comes for it waits until it runs again.
+    void stop(unsigned p, true_time span) {
+        // One with a try under way, if there is one.
+        for (unsigned other = 0; other < processes_.size(); ++other) {
+            if (processes_[other].queue && processes_[other].queue->trying()) p = other;
+        }
+        ++seen_.stops;
+        processes_[p].stopped_until = std::max(processes_[p].stopped_until, now_ + span);
     }
 
     void take() {
@@ -958,6 +1001,17 @@ private:
         auto& q = *processes_[p].queue;
         auto& head = front(p);
         auto const before = q.splits();
+        auto const deadline = tenures_[t].machine.deadline();
+        auto const by_time = why == event::expired || why == event::arbiter_failed;
+        if (by_time && q.overslept(local(), deadline)) {
+            ++seen_.overslept;
+            if (head.cancel_requested) cancelled(head);
+            detach(p);
+            return settle(p);
+        }
+        if (why == event::expired && head.waits && local() - deadline >= head.ttl / 4) {
+            fail("W", "a waiter is told that the servers are slow, as its own process did not run");
+        }
         switch (why) {
         case event::contended:
             backs_off();
@@ -1210,6 +1264,7 @@ private:
         a.ttl = !eager_ && one_in(16) ? 2 * ttl_ : ttl_;
         a.watched = !one_in(3);
         a.waits = eager_ || !one_in(8);
+        a.again = false;
         a.total_cancel = one_in(4);
         a.cancel_requested = false;
         a.cancelled_when_granted = !eager_ && one_in(12);
@@ -1310,9 +1365,11 @@ private:
             // Unless its owner will take it away, or makes use of it, or has promised not to before its deadline.
             if (t.machine.where() == tenure_phase::ending) return false;
             if (t.dead || !processes_[t.process].links[i].available() || now_ < at.frozen_until) return false;
+            if (now_ < processes_[t.process].stopped_until) return false;
         }
         return std::any_of(actors_.begin(), actors_.end(), [this](actor const& a) {
             if (a.is != actor::state::queued) return false;
+            if (now_ < processes_[a.process].stopped_until) return false;
             unsigned well = 0;
             for (unsigned i = 0; i < instances_.size(); ++i) {
                 if (processes_[a.process].links[i].available() && now_ >= instances_[i].frozen_until) ++well;

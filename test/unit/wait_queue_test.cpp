@@ -369,6 +369,55 @@ BOOST_AUTO_TEST_CASE(a_lost_tenure_is_followed_by_a_try_at_the_arbiter) {
     BOOST_TEST((next(5ms) == action::contend));
 }
 
+// A try with a ttl of 10 s, whose deadline is at 9.898 s.
+BOOST_AUTO_TEST_CASE(a_deadline_that_is_seen_late_ends_the_try_and_not_the_wait) {
+    trying();
+    for (auto const now : {20s, 40s, 60s}) {
+        BOOST_TEST(q.overslept(at(now), at(now - 10s)));
+        BOOST_TEST((next(now) == action::round));
+        q.begun(at(now));
+    }
+    BOOST_TEST(&q.won(at(60s + round_trip)) == &a);
+}
+
+BOOST_AUTO_TEST_CASE(a_deadline_that_is_seen_in_time_is_the_servers_fault) {
+    trying();
+    BOOST_TEST(!q.overslept(at(9898ms), at(9898ms)));
+    BOOST_TEST(!q.overslept(at(9897ms), at(9898ms))); // what falls due together is looked at early
+    BOOST_TEST(!q.overslept(at(9899ms), at(9898ms)));
+}
+
+// A machine that is a little late every time must not hide servers that are slow every time.
+BOOST_AUTO_TEST_CASE(a_deadline_that_is_seen_a_little_late_is_excused_once) {
+    trying();
+    BOOST_TEST(q.overslept(at(9998ms), at(9898ms)));
+    BOOST_TEST((next(9998ms) == action::round));
+    q.begun(at(9998ms));
+    BOOST_TEST(!q.overslept(at(19'996ms), at(19'896ms)));
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_between_two_deadlines_that_were_seen_a_little_late_excuses_both) {
+    contending();
+    BOOST_TEST(q.overslept(at(9998ms), at(9898ms)));
+    BOOST_TEST((next(9998ms) == action::contend));
+    BOOST_TEST((q.candidates(all) == all)); // its arbiter is as good as before
+    q.begun(at(9998ms), 1);
+    q.refused(at(10s), 5s, true, retry, 0);
+    BOOST_REQUIRE(q.push(at(11s), 1, 0));
+    BOOST_REQUIRE(next(11'900ms) == action::contend);
+    q.begun(at(11'900ms), 1);
+    BOOST_TEST(q.overslept(at(21'898ms), at(21'798ms)));
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_wait_gets_one_more_try_after_a_deadline_that_was_seen_late) {
+    a.waits = false;
+    trying();
+    BOOST_TEST(q.overslept(at(20s), at(9898ms)));
+    BOOST_TEST((next(20s) == action::round));
+    q.begun(at(20s));
+    BOOST_TEST(!q.overslept(at(40s), at(29'898ms)));
+}
+
 BOOST_AUTO_TEST_CASE(all_are_let_go_without_a_word) {
     trying();
     BOOST_REQUIRE(q.join(b));
