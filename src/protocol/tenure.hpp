@@ -153,6 +153,7 @@ public:
         case command::release:
             return release_answer(instance, v);
         case command::inspect:
+        case command::watch:
             break;
         }
         return {};
