@@ -12,6 +12,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/fence_gate_test.cpp
     unit/fence_test.cpp
     unit/instance_set_test.cpp
+    unit/key_watch_test.cpp
     unit/lanes_test.cpp
     unit/late_answers_test.cpp
     unit/liveness_test.cpp

@@ -34,6 +34,7 @@ constexpr lane lane_of(command c) {
     case command::acquire:
     case command::contend:
     case command::inspect:
+    case command::watch:
         return lane::take;
     case command::release:
         break;

@@ -15,9 +15,10 @@ enum class command : std::uint8_t {
     contend, ///< as acquire, and if that is refused: how long for, and tell us when the key changes
     raise,   ///< let the fence's counter be at least ours, if the key still holds our token
     inspect, ///< the key's time to live, type and holder, to tell a waiter what it waits for
+    watch,   ///< the key's time to live, and tell us when the key changes
 };
 
-inline constexpr std::size_t commands = 7;
+inline constexpr std::size_t commands = 8;
 
 enum class verdict : std::uint8_t {
     yes,     ///< done: created, extended, deleted

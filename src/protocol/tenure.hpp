@@ -170,6 +170,8 @@ public:
             return release_answer(instance, v);
         case command::inspect:
             return inspect_answer(instance);
+        case command::watch:
+            break;
         }
         return {};
     }

@@ -11,9 +11,11 @@
 
 #include "protocol/backoff.hpp"
 #include "protocol/instance_set.hpp"
+#include "protocol/key_watch.hpp"
 #include "protocol/rules.hpp"
 #include "protocol/tally.hpp"
 #include "protocol/time.hpp"
+#include "protocol/waiting_rules.hpp"
 
 #include <boost/intrusive/list.hpp>
 
@@ -23,52 +25,6 @@
 #include <utility>
 
 namespace holdfast::protocol {
-
-/// The decisions of waiting, as pure functions.
-struct waiting_rules {
-    /// The pause between a wake-up and the try that follows it. It is random, so that it is not always the one
-    /// whom the server tells first that wins; and the shorter, the more turns of others were missed since the
-    /// last own one, so that nobody waits for ever.
-    static constexpr duration wake_delay(duration round_trip, unsigned missed, std::uint64_t random) {
-        return full_jitter(3 * round_trip / (1 + missed), max_wake_delay, 0, random);
-    }
-    /// How long a process that gave the key up stays away from it: until the push has reached the others
-    /// (half a round trip), their pauses are over (three, or less), and the first of their tries has arrived.
-    static constexpr duration stand_back(duration round_trip) {
-        return std::min<duration>(5 * round_trip, 2 * max_wake_delay);
-    }
-    /// Whether a tenure that has served so many leases for so long may serve another.
-    static constexpr bool may_hand_over(unsigned leases, unsigned limit, duration age, duration longest) {
-        return leases < limit && age < longest;
-    }
-    /// Whether what is left of a tenure is what a waiter would get from the instances: nearly all of its ttl,
-    /// or enough for the watchdog to see to that.
-    static constexpr bool suffices(duration left, duration ttl, bool watched) {
-        return watched ? left >= ttl / 2 : left >= (ttl - redlock_rules::drift(ttl)) / 10 * 9;
-    }
-    /// Whether a waiter trusts the clock beside the push: what nobody deletes expires, and servers tell of
-    /// that late.
-    static constexpr bool wakes_at_expiry() { return true; }
-    /// Whether a try follows when the connection that a push would have come through is lost.
-    static constexpr bool wakes_at_disconnect() { return true; }
-    /// Whether a process that gave the key up leaves the others their turn.
-    static constexpr bool stands_back() { return true; }
-    /// Whether a try goes on for whoever is first when the one that it was made for has left.
-    static constexpr bool inherits() { return true; }
-    /// Whether a deadline that is seen so late says nothing of the servers, as this process did not
-    /// run when it came. A process that is late by little each time must not hide slow servers: it
-    /// is excused once in a row.
-    static constexpr bool excuses(duration late, duration ttl, bool again) {
-        return late >= ttl / 8 || (late > std::chrono::milliseconds(2) && !again);
-    }
-
-    static constexpr duration max_wake_delay = std::chrono::milliseconds(10);
-    /// When who waits at the arbiter looks at all instances again, and how the pauses between such looks grow:
-    /// a holder that could not reach the arbiter has left its key there, and a majority is free all the same.
-    static constexpr duration first_look = std::chrono::seconds(2);
-    static constexpr duration longest_between_looks = std::chrono::seconds(30);
-    static constexpr duration first_backoff = std::chrono::milliseconds(2);
-};
 
 using waiter_hook = boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_wait_queue>>;
 
@@ -87,6 +43,7 @@ enum class action : std::uint8_t {
     round,   ///< begin a tenure for front() at all instances at once; then tell begun()
     contend, ///< begin a tenure for front() at the arbiter among candidates(); then tell begun()
     ask,     ///< find out what is in the way; then tell asked()
+    watch,   ///< ask to_watch() for the key, and to push when it changes; then tell watched()
     refuse,  ///< front() does not wait: tell it that the key is held, and leave() it
     give_up, ///< take back the tenure that was begun
     forget,  ///< nobody is left: destroy the queue
@@ -99,7 +56,8 @@ public:
                                         boost::intrusive::constant_time_size<false>>;
 
     explicit basic_wait_queue(unsigned configured = 1)
-        : configured_(configured) {}
+        : watch_(configured)
+        , configured_(configured) {}
 
     //
     // Waiters
@@ -131,6 +89,7 @@ public:
                 if (!waiters_.empty() && serves(front()) && (Rules::inherits() || &front() == for_whom_))
                     return action::none;
                 phase_ = phase::ready;
+                watch_.forget();
                 return action::give_up;
             case phase::to_ask:
                 if (!waiters_.empty()) {
@@ -144,7 +103,12 @@ public:
                 return action::none;
             case phase::refused:
                 if (!waiters_.empty() && !front().waits) return action::refuse;
-                if (now < wake_ && !waiters_.empty()) return action::none;
+                if (now < wake_ && !waiters_.empty()) {
+                    auto const todo = told_ ? watch_.next(now, reachable) : watch_action::none;
+                    if (todo == watch_action::ask) return action::watch;
+                    if (todo == watch_action::none) return action::none;
+                    look_ = now;
+                }
                 phase_ = phase::ready;
                 break;
             case phase::standing_back:
@@ -158,7 +122,8 @@ public:
     /// When next() has something to say, if nothing else happens.
     std::optional<time_point> wake() const {
         if (phase_ != phase::refused && phase_ != phase::standing_back) return std::nullopt;
-        return wake_ == time_point::max() ? std::nullopt : std::optional(wake_);
+        auto const first = phase_ == phase::refused && told_ ? std::min(wake_, watch_.wake()) : wake_;
+        return first == time_point::max() ? std::nullopt : std::optional(first);
     }
 
     //
@@ -188,6 +153,8 @@ public:
         missed_ = failures_ = 0;
         woken_ = cut_off_ = gone_ = overslept_ = false;
         look_ = time_point::max();
+        polls_ = 0;
+        watch_.forget();
         unfit_ = where_ = {};
         contested_ = std::exchange(met_others_, false);
         return pop();
@@ -197,6 +164,7 @@ public:
     void contended(time_point now, tally const& votes, duration longest_pause, std::uint64_t random) {
         met_others_ = seen_ = true;
         overslept_ = false;
+        watch_.forget();
         // A quorum that refuses has a holder, it seems; else contenders kept each other from it.
         auto const a_holder = votes.no().size() >= votes.quorum();
         if (!a_holder) ++splits_;
@@ -234,6 +202,11 @@ public:
             between_looks_ = Rules::first_look;
             look_ = now + between_looks_;
         }
+        if (told) {
+            watch_.waits(now, arbiter_);
+        } else if (++polls_ % Rules::polls_between_looks == 0) {
+            look_ = now;
+        }
         auto const gone = left && *left < duration::zero();
         if (gone) {
             // Between the two commands of one pipeline; if it goes on like that, not so fast.
@@ -251,12 +224,14 @@ public:
     /// The arbiter could not be asked: the next one is.
     void arbiter_failed() {
         unfit_.insert(arbiter_);
+        watch_.forget();
         phase_ = phase::ready;
     }
 
     /// The try came to nothing, and front() is told so: it must leave().
     void failed() {
         phase_ = phase::ready;
+        watch_.forget();
         cut_off_ = false;
     }
 
@@ -266,6 +241,7 @@ public:
         if (!Rules::excuses(now - deadline, ttl_, overslept_)) return false;
         if (!front().waits && std::exchange(front().again, true)) return false;
         overslept_ = true;
+        watch_.forget();
         phase_ = phase::ready;
         return true;
     }
@@ -276,13 +252,22 @@ public:
         phase_ = phase::refused;
     }
 
+    /// Whom action::watch is about; the number goes with the questions.
+    instance_set to_watch() const { return watch_.to_ask(); }
+    std::uint32_t watch_round() const { return watch_.round(); }
+    /// The answer of one of them.
+    void watched(time_point now, unsigned instance, std::uint32_t round, sighting const& seen,
+                 std::uint64_t random) {
+        watch_.answered(now, instance, round, seen, random);
+    }
+
     //
     // What wakes
     //
 
     /// `instance` says that the key has changed. False: it does not matter now.
     bool push(time_point now, unsigned instance, std::uint64_t random) {
-        if (!waits_at(instance)) return false;
+        if (!waits_at(instance)) return watch_.push(now, instance, random);
         told_ = false;
         woken_ = true;
         wake_ = now + pause(random);
@@ -291,6 +276,7 @@ public:
 
     /// A push from `instance` will not come any more.
     void disconnected(time_point now, unsigned instance, std::uint64_t random) {
+        watch_.lost(instance);
         if (!Rules::wakes_at_disconnect() || !waits_at(instance)) return;
         told_ = false;
         wake_ = now + pause(random);
@@ -298,7 +284,7 @@ public:
 
     /// Too few instances are left for anyone: whoever waits is told so, unless they are back by `until`.
     void outage(time_point until) {
-        if (!awaits_instances()) return;
+        if (phase_ != phase::refused) return;
         told_ = false;
         // Until then there is nothing to try.
         if (!std::exchange(cut_off_, true)) wake_ = until;
@@ -314,6 +300,7 @@ public:
     }
     /// Enough are there again.
     void restored(time_point now, std::uint64_t random) {
+        watch_.check_soon(now, random);
         if (phase_ != phase::refused || !std::exchange(cut_off_, false)) return;
         wake_ = now + pause(random);
     }
@@ -322,7 +309,7 @@ public:
         return phase_ == phase::refused && told_ && arbiter_ == instance;
     }
     /// Whether it matters to it when an instance comes or goes.
-    bool awaits_instances() const { return phase_ == phase::refused; }
+    bool awaits_instances() const { return phase_ == phase::refused || !watch_.idle(); }
 
     //
     // The tenure
@@ -392,6 +379,7 @@ private:
         full_ = !contested_ || !front().waits || looks || candidates(reachable).empty() ||
                 reachable.size() < redlock_rules::quorum(configured_, reachable.size());
         if (!full_) return action::contend;
+        watch_.forget();
         unfit_ = where_ = {};
         return action::round;
     }
@@ -413,6 +401,7 @@ private:
     }
 
     list waiters_;
+    basic_key_watch<Rules> watch_;
     waiter const* for_whom_ = nullptr; ///< only compared
     duration ttl_{};                   ///< of the try, or of the tenure
     duration round_trip_{}, between_looks_{};
@@ -423,6 +412,7 @@ private:
     unsigned leases_ = 0;
     unsigned tries_ = 0, tenures_ = 0;
     unsigned failures_ = 0; ///< in a row, of what backs off
+    unsigned polls_ = 0;    ///< tries at an arbiter that does not push
     unsigned missed_ = 0;   ///< turns of others since our last
     unsigned wasted_ = 0, splits_ = 0;
     instance_set unfit_, where_;

@@ -201,7 +201,7 @@ void instance_connection::submit(encoder& encoded, exchange_ptr const& who, std:
         ask_time();
     }
     auto w = wording_;
-    w.tracked = w.tracked && what == protocol::command::contend;
+    w.tracked = w.tracked && may_be_tracked(what);
     pipeline_.add(encoded,
                   {.owner = who,
                    .round = round,

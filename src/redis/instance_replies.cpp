@@ -105,7 +105,7 @@ void instance_connection::send_whole_script(pending_command c) {
         return fail(std::move(c), protocol::verdict::unsent, errc{});
     }
     c.whole_script = true;
-    c.tracked = wording_.tracked && c.what == protocol::command::contend;
+    c.tracked = wording_.tracked && may_be_tracked(c.what);
     c.replies = replies_to(c.what, c.tracked);
     auto w = wording_;
     w.tracked = c.tracked;

@@ -91,6 +91,10 @@ void encode(codec::request& to, protocol::command c, wording w, subject const& s
         if (w.tracked) to.push("CLIENT", "CACHING", "YES");
         to.push("PTTL", s.key);
         break;
+    case command::watch:
+        if (w.tracked) to.push("CLIENT", "CACHING", "YES");
+        to.push("PTTL", s.key);
+        break;
     case command::acquire:
     case command::heal:
         encode_acquire(to, s, w.whole_script);
@@ -137,6 +141,7 @@ void lock_reply::take(command const& c, unsigned left, element const& e) {
         ends_session_ = {};
     }
     if (c.what == protocol::command::inspect) return take_inspection(c, left, e);
+    if (c.what == protocol::command::watch) return take_watch(c, left, e);
     if (left + 1U == all) return take_change(c, e);
     if (left != 0) {
         tracked_ = !is_error(e.type);
@@ -193,6 +198,22 @@ void lock_reply::take_ttl(element const& e) {
     auto const left = e.type == reply_type::number ? std::min(to_number(e.value), longest_ttl) : -2;
     answer_.ttl_known = left >= -1;
     if (left >= 0) answer_.ttl_left = std::chrono::milliseconds(left);
+}
+
+void lock_reply::take_watch(command const& c, unsigned left, element const& e) {
+    using protocol::verdict;
+    if (left != 0) {
+        tracked_ = !is_error(e.type);
+        return;
+    }
+    if (is_error(e.type)) {
+        message_ = presentable(presentable(e.value, c.secret), c.about.about(c.what).token);
+        answer_ = {.verdict = verdict::refused, .why = classify(e.value), .message = message_};
+        return;
+    }
+    take_ttl(e);
+    answer_.verdict = verdict::yes;
+    answer_.told = tracked_;
 }
 
 void lock_reply::take_inspection(command const& c, unsigned left, element const& e) {

@@ -32,9 +32,15 @@ inline constexpr std::size_t dialects = 4;
 /// How a command is written for one instance.
 struct wording {
     redis::dialect dialect = dialect::scripts;
-    bool tracked = false; ///< contend: the server is to push when the key changes (CLIENT TRACKING OPTIN)
+    bool tracked =
+        false; ///< contend, watch: the server is to push when the key changes (CLIENT TRACKING OPTIN)
     bool whole_script = false; ///< EVAL in the place of EVALSHA, for a server that has forgotten the script
 };
+
+/// Whether a command may ask the server to push.
+constexpr bool may_be_tracked(protocol::command c) {
+    return c == protocol::command::contend || c == protocol::command::watch;
+}
 
 /// How many replies a command has.
 constexpr std::uint8_t replies_to(protocol::command c, bool tracked) {
@@ -43,6 +49,8 @@ constexpr std::uint8_t replies_to(protocol::command c, bool tracked) {
         return tracked ? 3 : 2;
     case protocol::command::inspect:
         return 3;
+    case protocol::command::watch:
+        return tracked ? 2 : 1;
     default:
         return 1;
     }
@@ -107,6 +115,7 @@ public:
     std::string const& message() const { return message_; }
 
 private:
+    void take_watch(command const&, unsigned left, element const&);
     void take_change(command const&, element const&);
     void take_ttl(element const&);
     void take_inspection(command const&, unsigned left, element const&);

@@ -96,6 +96,7 @@ bool holding::still_wants(protocol::command c) const noexcept {
     case command::acquire:
     case command::contend:
     case command::inspect:
+    case command::watch:
         break;
     }
     // Once it is won, what is asked later (an extension, a healing) must not be overtaken.
@@ -169,6 +170,7 @@ engine::~engine() {
     queues_.for_each([](key_queue& q) {
         q.machine.abandon();
         q.tenure.detach();
+        q.watch.detach();
     });
     leases_.for_each([](lease_state& l) {
         l.waiters.clear();
@@ -662,6 +664,7 @@ void engine::on_answer(holding& h, unsigned instance, protocol::command c, std::
                        redis::answer const& a) {
     using protocol::command;
     if (c == command::inspect) return on_inspection(h, instance, a);
+    if (c == command::watch) return on_watched(h, instance, round, a);
     auto const asks = c == command::acquire || c == command::contend || c == command::raise;
     if (asks && h.queue != nullptr && h.queue->machine.trying()) {
         return on_try_answer(h, instance, c, round, a);
@@ -792,7 +795,8 @@ void engine::send(holding& h, protocol::command c, protocol::instance_set to, st
     to.for_each([&](unsigned i) {
         if (attempt([&] { instances_[i]->submit(encoder_, who, round); })) return;
         h.owed.out_of_memory[static_cast<std::size_t>(c)].insert(i);
-        if (c == protocol::command::extend) h.owed.round = round;
+        using protocol::command;
+        if (c == command::extend || c == command::watch) h.owed.round = round;
         owe(h);
     });
 }

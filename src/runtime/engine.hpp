@@ -134,6 +134,8 @@ private:
     void schedule(key_queue&);
     void begin_try(key_queue&, bool at_arbiter);
     void begin_inspection(key_queue&);
+    void begin_watch(key_queue&);
+    void on_watched(holding&, unsigned instance, std::uint32_t round, redis::answer const&);
     void give_up_try(key_queue&);
     void forget(key_queue&);
     void detach(key_queue&);

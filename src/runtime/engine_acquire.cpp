@@ -126,6 +126,9 @@ void engine::settle(key_queue& q, lease_clock::time_point now) {
         case protocol::action::ask:
             begin_inspection(q);
             break;
+        case protocol::action::watch:
+            begin_watch(q);
+            break;
         case protocol::action::refuse:
             leave(front(q), errc::contended);
             break;
@@ -161,6 +164,7 @@ void engine::forget(key_queue& q) {
     deadlines_.cancel(q);
     q.waiting_hook::unlink();
     detach(q);
+    if (auto const w = std::exchange(q.watch, nullptr)) w->queue = nullptr;
     keys_.erase(q);
     q.lock.reset();
     q.found = {};
@@ -398,11 +402,8 @@ void engine::on_unavailable(unsigned instance) {
     auto const outage = !has_quorum();
     for (auto it = waiting_.begin(); it != waiting_.end();) {
         auto& q = *it++;
-        if (outage) {
-            q.machine.outage(now + instance_timeout_);
-        } else {
-            q.machine.disconnected(now, instance, pause_bits());
-        }
+        q.machine.disconnected(now, instance, pause_bits());
+        if (outage) q.machine.outage(now + instance_timeout_);
         settle(q, now);
     }
 }

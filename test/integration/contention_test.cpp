@@ -498,6 +498,132 @@ BOOST_AUTO_TEST_CASE(a_key_that_is_left_on_one_instance_keeps_nobody_waiting) {
     }
 }
 
+namespace {
+
+// The looks at all instances begin later than this.
+constexpr auto before_any_look = 5s;
+
+// Somebody waits for a key that a foreigner holds on five instances, and has waited for long enough to watch it
+// beside its arbiter. Then a majority becomes free, and two instances keep the key: each of the five is one of
+// those in one of the rounds.
+template <class Free>
+void check_noticed_without(Free free, bool expires = false) {
+    fleet servers(5);
+    for (std::size_t kept = 0; kept < servers.size(); ++kept) {
+        BOOST_TEST_CONTEXT("kept by instance " << kept << " and the next") {
+            foreigner f(servers);
+            f.hold("k");
+            party p(servers, trusting(patient()));
+            waiting w;
+            w.start(p.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(waits(p));
+            BOOST_REQUIRE(p.until([&] { return f.tracked() >= 3; }));
+            BOOST_TEST(!w.done);
+            for (std::size_t n = 2; n < servers.size(); ++n) {
+                auto const i = (kept + n) % servers.size();
+                free(f.clis[i], n);
+                // One after the other: what was found free at first is not the end of it.
+                if (!expires) p.pass(lease_clock::now() + 20ms);
+            }
+            auto const freed = wall_clock::now();
+            BOOST_TEST(run_until(
+                p.context, [&] { return w.done; }, before_any_look));
+            BOOST_TEST(w.won(), w.how.what());
+            BOOST_TEST_MESSAGE(
+                "noticed after "
+                << std::chrono::duration_cast<std::chrono::milliseconds>(w.when - freed).count() << " ms");
+            if (w.held) BOOST_TEST(p.releases(w.held));
+            f.flush();
+            w.held = {};
+            check_nothing_left(p, servers);
+        }
+    }
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(a_majority_that_is_deleted_wakes_whichever_instances_keep_the_key) {
+    check_noticed_without([](redis_cli& cli, std::size_t) { BOOST_TEST(cli.del("k")); });
+}
+
+BOOST_AUTO_TEST_CASE(a_majority_that_is_flushed_wakes_whichever_instances_keep_the_key) {
+    check_noticed_without([](redis_cli& cli, std::size_t) { cli.flush(); });
+}
+
+// As votes of failed tries do that nobody takes back.
+BOOST_AUTO_TEST_CASE(a_majority_that_expires_wakes_whichever_instances_keep_the_key) {
+    check_noticed_without(
+        [](redis_cli& cli, std::size_t n) {
+            auto const left = std::to_string(150 * n);
+            BOOST_TEST(cli.command({"PEXPIRE", "k", left}).integer() == 1);
+        },
+        true);
+}
+
+// Two instances are free, two keep the key, and one that is frozen would complete the quorum.
+BOOST_AUTO_TEST_CASE(an_instance_that_thaws_and_completes_a_quorum_wakes_the_waiter) {
+    fleet servers(5);
+    auto soon = hasty();
+    for (std::size_t frozen = 0; frozen < servers.size(); ++frozen) {
+        BOOST_TEST_CONTEXT("frozen: instance " << frozen) {
+            foreigner f(servers);
+            f.hold("k");
+            party p(servers, soon);
+            BOOST_REQUIRE(p.all_up());
+            waiting w;
+            w.start(p.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(waits(p));
+            BOOST_REQUIRE(p.until([&] { return f.tracked() >= 3; }));
+            BOOST_TEST(f.clis[frozen].del("k"));
+            servers[frozen].freeze();
+            BOOST_REQUIRE(p.becomes(frozen, instance_state::suspect));
+            for (std::size_t n = 1; n < 3; ++n) {
+                BOOST_TEST(f.clis[(frozen + n) % servers.size()].del("k"));
+            }
+            p.pass(lease_clock::now() + 300ms);
+            BOOST_TEST(!w.done, w.how.what());
+            servers[frozen].thaw();
+            BOOST_TEST(run_until(
+                p.context, [&] { return w.done; }, before_any_look));
+            BOOST_TEST(w.won(), w.how.what());
+            if (w.held) BOOST_TEST(p.releases(w.held));
+            f.flush();
+            w.held = {};
+            check_nothing_left(p, servers);
+        }
+    }
+}
+
+// Whichever instance the waiter has as its arbiter, it is one of them. It is frozen for less than
+// instance_timeout, so that nobody finds that out.
+BOOST_AUTO_TEST_CASE(a_release_while_the_arbiter_is_frozen_wakes_the_waiter) {
+    fleet servers(5);
+    for (std::size_t frozen = 0; frozen < servers.size(); ++frozen) {
+        BOOST_TEST_CONTEXT("frozen: instance " << frozen) {
+            foreigner f(servers);
+            f.hold("k");
+            party p(servers);
+            BOOST_REQUIRE(p.all_up());
+            waiting w;
+            w.start(p.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(waits(p));
+            BOOST_REQUIRE(p.until([&] { return f.tracked() >= 3; }));
+            servers[frozen].freeze();
+            for (std::size_t n = 1; n < servers.size(); ++n) {
+                BOOST_TEST(f.clis[(frozen + n) % servers.size()].del("k"));
+            }
+            BOOST_TEST(run_until(
+                p.context, [&] { return w.done; }, before_any_look));
+            BOOST_TEST(w.won(), w.how.what());
+            servers[frozen].thaw();
+            if (w.held) BOOST_TEST(p.releases(w.held));
+            f.flush();
+            w.held = {};
+            check_nothing_left(p, servers);
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(flushall_wakes_the_waiter) {
     with_each_fleet([](fleet& servers) {
         foreigner f(servers);

@@ -69,6 +69,14 @@ struct blames_the_servers : protocol::waiting_rules {
     static constexpr bool excuses(duration, duration, bool) { return false; }
 };
 
+struct at_the_arbiter_alone : protocol::waiting_rules {
+    static constexpr unsigned watched(unsigned, unsigned) { return 1; }
+};
+
+struct at_one_too_few : protocol::waiting_rules {
+    static constexpr unsigned watched(unsigned reachable, unsigned quorum) { return reachable - quorum; }
+};
+
 struct deaf_to_own_releases : faithful_driver {
     static constexpr bool hears_own_release = false;
 };
@@ -110,12 +118,14 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                   << seen.expiries << ", flushes " << seen.flushes << ", resent " << seen.resent << ", kept "
                   << seen.kept << ", late ttls " << seen.late_ttls << ", foreign " << seen.foreign
                   << ", forgotten " << seen.forgotten << ", measured " << seen.measured << ", outages "
-                  << seen.outages << ", stops " << seen.stops << ", overslept " << seen.overslept);
-    BOOST_TEST_MESSAGE("longest wait " << seen.longest_wait << " of its bound, highest cost "
-                                       << seen.highest_cost << " of what is allowed, most tries "
-                                       << seen.most_tries << " of what is allowed, smallest share "
-                                       << seen.smallest_share << " of the fair one (" << seen.smallest_turns
-                                       << " of the turns)");
+                  << seen.outages << ", stops " << seen.stops << ", overslept " << seen.overslept
+                  << ", watches " << seen.watches << ", remnants " << seen.remnants << ", rescued "
+                  << seen.rescued);
+    BOOST_TEST_MESSAGE("longest wait " << seen.longest_wait << " of its bound, for a quorum "
+                                       << seen.longest_quorum_wait << ", highest cost " << seen.highest_cost
+                                       << " of what is allowed, most tries " << seen.most_tries
+                                       << " of what is allowed, smallest share " << seen.smallest_share
+                                       << " of the fair one (" << seen.smallest_turns << " of the turns)");
     for (auto const n : {seen.leases,
                          seen.tenures,
                          seen.handoffs,
@@ -145,7 +155,10 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                          seen.measured,
                          seen.outages,
                          seen.stops,
-                         seen.overslept}) {
+                         seen.overslept,
+                         seen.watches,
+                         seen.remnants,
+                         seen.rescued}) {
         BOOST_TEST(n > 0U);
     }
 }
@@ -199,6 +212,14 @@ BOOST_AUTO_TEST_CASE(handing_over_without_end_is_refuted) {
 
 BOOST_AUTO_TEST_CASE(handing_over_what_is_left_is_refuted) {
     refute<anything_suffices>("validity");
+}
+
+BOOST_AUTO_TEST_CASE(waiting_at_the_arbiter_alone_is_refuted) {
+    refute<at_the_arbiter_alone>("Q");
+}
+
+BOOST_AUTO_TEST_CASE(watching_one_instance_less_is_refuted) {
+    refute<at_one_too_few>("Q");
 }
 
 BOOST_AUTO_TEST_CASE(blaming_the_servers_for_a_stopped_process_is_refuted) {

@@ -52,13 +52,14 @@ struct contest_tally {
                   disconnects = 0, suspects = 0, expiries = 0, flushes = 0, resent = 0, kept = 0,
                   late_ttls = 0, foreign = 0, forgotten = 0, outages = 0, measured = 0, stops = 0,
                   overslept = 0, silences = 0, late_tries = 0, late_arbiters = 0, late_releases = 0,
-                  late_inspections = 0, moved = 0;
-    double longest_try = 0;      ///< or release, beside a silent minority, as a part of its bound
-    double most_tries = 0;       ///< of a process while one holder has the key, as a part of what is allowed
-    double longest_wait = 0;     ///< of a free and wanted key, as a part of its bound
-    double highest_cost = 0;     ///< commands of an acquisition, as a part of what is allowed
-    double smallest_share = 1e9; ///< of the leases, as a part of the fair share; of long runs only
-    double smallest_turns = 1e9; ///< the same, of the tenures
+                  late_inspections = 0, moved = 0, watches = 0, remnants = 0, rescued = 0;
+    double longest_try = 0;  ///< or release, beside a silent minority, as a part of its bound
+    double most_tries = 0;   ///< of a process while one holder has the key, as a part of what is allowed
+    double longest_wait = 0; ///< of a free and wanted key, as a part of its bound
+    double longest_quorum_wait = 0; ///< the same, where a minority keeps the key
+    double highest_cost = 0;        ///< commands of an acquisition, as a part of what is allowed
+    double smallest_share = 1e9;    ///< of the leases, as a part of the fair share; of long runs only
+    double smallest_turns = 1e9;    ///< the same, of the tenures
 };
 
 /// What a driver owes the machines. Broken ones leave something out.
@@ -156,6 +157,7 @@ public:
         auto const trips = 2 * static_cast<std::int64_t>(processes_.size()) + 8;
         auto const pauses =
             calm_ ? std::min<duration>(trips * 2 * max_travel(), longest_pause) : longest_pause;
+        // For a key that a minority keeps, the pauses of key_watch, and a silent instance among those it asks.
         bound_ = 16 * max_travel() + 2ms + 2 * pauses + ttl_ / 200;
         if (freezes_)
             bound_ += ping_interval + (2 * static_cast<std::int64_t>(instances_.size()) + 2) * timeout_;
@@ -263,6 +265,7 @@ private:
         bool over = false;    ///< released, lost, given up or never won
         bool dead = false;    ///< its process was killed
         unsigned pending = 0; ///< commands that an instance may still carry out, and kept releases
+        bool watches = false;
         actor* lease = nullptr;
         actor* releaser = nullptr; ///< who waits for the end of the release
         std::uint64_t timer = 0;
@@ -324,6 +327,7 @@ private:
         true_time stopped_until = 0;
         std::optional<queue_machine> queue;
         int tenure = nobody; ///< of the queue: its try, or what it has
+        int watcher = nobody;
         bool settling = false;
         std::uint64_t timer = 0;
         std::optional<time_point> armed;
@@ -459,9 +463,9 @@ private:
         case kind::stop:
             return stop(h.b, static_cast<true_time>(h.c));
         case kind::take:
-            return take();
+            return take(h.a);
         case kind::leave:
-            return take_back();
+            return take_back(h.a);
         case kind::flush_all:
             return flush_all(h.a);
         case kind::flush_scripts:
@@ -503,9 +507,14 @@ private:
             return plan(when, kind::crash, span);
         case 4:
             return plan(when, kind::kill);
-        case 5:
-            plan(when, kind::take);
-            return plan(when + span, kind::leave);
+        case 5: {
+            // All of it at once, or at first a majority's.
+            auto const everywhere = (1U << instances_.size()) - 1;
+            after(when, kind::take, everywhere);
+            if (one_in(2)) after(when + span, kind::leave, majority());
+            auto const later = one_in(2) ? 0 : (bound_to_notice() * 3).count();
+            return after(when + span + later, kind::leave, everywhere);
+        }
         case 6:
             return plan(when, kind::flush_scripts);
         case 7:
@@ -585,7 +594,7 @@ private:
         me.alive = false;
         if (me.queue) me.queue->abandon();
         me.queue.reset();
-        me.tenure = nobody;
+        me.tenure = me.watcher = nobody;
         ++me.timer;
         for (auto& a : actors_) {
             if (a.process != p) continue;
@@ -615,8 +624,20 @@ private:
         processes_[p].stopped_until = std::max(processes_[p].stopped_until, now_ + span);
     }
 
-    void take() {
+    /// Instances that are a quorum and no more, as bits.
+    unsigned majority() {
+        unsigned bits = 0;
+        for (unsigned n = 0; n < quorum();) {
+            auto const i = 1U << below(instances_.size());
+            if ((bits & i) == 0) ++n;
+            bits |= i;
+        }
+        return bits;
+    }
+
+    void take(unsigned where) {
         for (unsigned i = 0; i < instances_.size(); ++i) {
+            if ((where >> i & 1U) == 0) continue;
             look(i);
             if (instances_[i].holder != nobody) continue;
             ++seen_.foreign;
@@ -625,10 +646,11 @@ private:
         }
     }
 
-    void take_back() {
+    void take_back(unsigned where) {
         progress();
+        if ((where >> instances_.size()) == 0 && where + 1 != 1U << instances_.size()) ++seen_.remnants;
         for (unsigned i = 0; i < instances_.size(); ++i) {
-            if (instances_[i].holder != stranger) continue;
+            if (instances_[i].holder != stranger || (where >> i & 1U) == 0) continue;
             instances_[i].holder = nobody;
             written(i, nobody);
         }
@@ -671,6 +693,7 @@ private:
         if (!s.ping) {
             commands_ += s.what == command::contend   ? (instances_[i].tracks ? 3 : 2)
                          : s.what == command::inspect ? 3
+                         : s.what == command::watch   ? (instances_[i].tracks ? 2 : 1)
                                                       : 1;
         }
         l.in_flight.push_back(s);
@@ -736,6 +759,8 @@ private:
             l.set = execute(p, i, r.sent.tenure, command::acquire);
         } else if (r.sent.what == command::contend) {
             reply(p, i, {response::type::reply, read(p, i, l.set)});
+        } else if (r.sent.what == command::watch) {
+            reply(p, i, {response::type::reply, read(p, i, verdict::yes)});
         } else if (r.sent.what == command::inspect) {
             look(i);
             reply(p, i, {response::type::reply, {.said = verdict::yes}});
@@ -882,6 +907,7 @@ private:
         case command::contend:
         case command::raise: // no fences here
         case command::inspect:
+        case command::watch:
             break;
         }
         return verdict::refused;
@@ -916,6 +942,9 @@ private:
             case action::ask:
                 begin_inspection(p);
                 break;
+            case action::watch:
+                begin_watch(p);
+                break;
             case action::refuse:
                 ++seen_.refused;
                 leave(front(p));
@@ -933,6 +962,7 @@ private:
                 me.settling = false;
                 if (!me.queue->empty()) fail("forget", "a queue is forgotten that is not empty");
                 detach(p);
+                me.watcher = nobody;
                 me.queue.reset();
                 return arm(p);
             case action::none:
@@ -988,6 +1018,32 @@ private:
         apply(t, h.machine.inspect(local(), h.machine.votes().no() & reachable(p)));
     }
 
+    // By a tenure that never asks for the key.
+    void begin_watch(unsigned p) {
+        auto& me = processes_[p];
+        auto const& q = *me.queue;
+        if (me.watcher == nobody) {
+            me.watcher = static_cast<int>(tenures_.size());
+            tenures_.push_back({p, {static_cast<unsigned>(instances_.size()), ttl_, false}, true});
+            tenures_.back().watches = true;
+        }
+        q.to_watch().for_each([&](unsigned i) {
+            ++seen_.watches;
+            submit(static_cast<unsigned>(me.watcher), i, command::watch, q.watch_round());
+        });
+    }
+
+    void on_watched(unsigned p, unsigned i, std::uint32_t round, answer const& a) {
+        protocol::sighting seen;
+        using state = protocol::sighting::state;
+        if (a.said == verdict::yes) {
+            seen = {.is = *a.pttl == -2 ? state::gone : state::held, .told = a.told};
+            if (*a.pttl >= 0) seen.left = std::chrono::milliseconds(*a.pttl);
+        }
+        processes_[p].queue->watched(local(), i, round, seen, random_());
+        settle(p);
+    }
+
     void on_inspected(unsigned t) {
         if (!is_queues(t)) return;
         check_decided(t, "an inspection");
@@ -1003,6 +1059,10 @@ private:
         auto const p = h.process;
         auto& me = processes_[p];
         if (!me.alive) return;
+        if (s.what == command::watch) {
+            if (me.watcher == static_cast<int>(t)) on_watched(p, i, s.round, a);
+            return;
+        }
         auto const asks = s.what == command::acquire || s.what == command::contend;
         if (asks && is_queues(t) && me.queue->trying()) return on_try_answer(t, s.what, i, a);
         auto const step = h.machine.answer(s.what, s.round, i, a.said, local());
@@ -1094,11 +1154,10 @@ private:
     void on_unavailable(unsigned p, unsigned i) {
         auto& me = processes_[p];
         if (!me.queue || !me.queue->awaits_instances()) return;
+        me.queue->disconnected(local(), i, random_());
         if (reachable(p).size() < quorum()) {
             ++seen_.outages;
             me.queue->outage(local() + timeout_);
-        } else {
-            me.queue->disconnected(local(), i, random_());
         }
         settle(p);
     }
@@ -1263,6 +1322,10 @@ private:
         progress();
         holder_changed();
         ++seen_.leases;
+        if (std::any_of(instances_.begin(), instances_.end(),
+                        [](auto const& i) { return i.holder == stranger; })) {
+            ++seen_.rescued;
+        }
         ++processes_[a.process].leases;
         ++leases_;
         --queued_;
@@ -1471,6 +1534,28 @@ private:
         });
     }
 
+    /// How much longer it may take where a minority keeps the key: the pauses of the watch, and an instance
+    /// that is silent.
+    duration bound_to_notice() const {
+        return 150ms + (2 * static_cast<std::int64_t>(instances_.size()) + 2) * timeout_;
+    }
+
+    // A quorum of those that somebody who wants the key can ask is in nobody's way.
+    bool could_be_had() const {
+        if (queued_ == 0 || held_ > 0) return false;
+        return std::any_of(actors_.begin(), actors_.end(), [this](actor const& a) {
+            auto const& me = processes_[a.process];
+            if (a.is != actor::state::queued || now_ < me.stopped_until) return false;
+            unsigned free = 0;
+            for (unsigned i = 0; i < instances_.size(); ++i) {
+                auto const& at = instances_[i];
+                auto const is_free = at.holder == nobody || (at.holder >= 0 && now_ >= at.expires);
+                if (is_free && me.links[i].available() && now_ >= at.frozen_until) ++free;
+            }
+            return free >= quorum();
+        });
+    }
+
     // While one and the same holds the key, the others try now and then at most.
     void check_calm(process& me, actor const& head) {
         auto const same = std::exchange(me.period, period_) == period_ && me.head == head.arrived;
@@ -1494,17 +1579,33 @@ private:
     }
 
     void on_tick() {
-        if (!should_be_had()) {
-            progress();
+        auto const could = could_be_had(), should = should_be_had();
+        if (!could && !should) progress();
+        if (!could) {
+            free_since_ = now_;
+        } else {
+            auto const pauses = static_cast<std::int64_t>(std::min(backoffs_, 20U));
+            auto const bound = bound_ + bound_to_notice() + pauses * (retry_ + 4 * max_travel());
+            auto const part = static_cast<double>(now_ - std::max(since_, free_since_)) /
+                              static_cast<double>(bound.count());
+            seen_.longest_quorum_wait = std::max(seen_.longest_quorum_wait, part);
+            if (part > 1) {
+                fail("Q", "a quorum is free and wanted, and nobody gets it, since " +
+                              std::to_string(std::max(since_, free_since_) / 1'000) + " us");
+            }
+        }
+        if (!should) {
+            full_since_ = now_;
         } else {
             // Each pause after a split vote takes its time; but not for ever.
             auto const pauses = static_cast<std::int64_t>(std::min(backoffs_, 20U));
             auto const bound = bound_ + pauses * (retry_ + 4 * max_travel());
-            auto const part = static_cast<double>(now_ - since_) / static_cast<double>(bound.count());
+            auto const since = std::max(since_, full_since_);
+            auto const part = static_cast<double>(now_ - since) / static_cast<double>(bound.count());
             seen_.longest_wait = std::max(seen_.longest_wait, part);
             if (part > 1) {
                 fail("L", "the key is free and wanted, and nobody gets it, since " +
-                              std::to_string(since_ / 1'000) + " us");
+                              std::to_string(since / 1'000) + " us");
             }
         }
         after(bound_.count() / 8, kind::tick);
@@ -1623,7 +1724,7 @@ private:
     std::deque<tenure_state> tenures_;
     std::priority_queue<happening> events_;
     true_time now_ = 0, last_backoff_ = std::numeric_limits<true_time>::min() / 2, busy_until_ = 0,
-              period_since_ = 0, horizon_ = 0, stop_at_ = 0, since_ = 0;
+              period_since_ = 0, horizon_ = 0, stop_at_ = 0, since_ = 0, full_since_ = 0, free_since_ = 0;
     std::uint64_t order_ = 0, period_ = 0, essential_ = 0, happened_ = 0, arrivals_ = 0;
     unsigned queued_ = 0, held_ = 0, backoffs_ = 0, turns_wanted_ = 0;
     std::uint64_t commands_ = 0, leases_ = 0, turns_ = 0;

@@ -795,6 +795,7 @@ private:
             return;
         case command::extend:
         case command::inspect:
+        case command::watch:
             return;
         }
     }

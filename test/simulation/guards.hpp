@@ -757,6 +757,7 @@ private:
         case command::contend:
         case command::raise:
         case command::inspect:
+        case command::watch:
             break;
         }
         m.said = verdict::refused;

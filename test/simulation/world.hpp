@@ -365,6 +365,7 @@ private:
         case command::contend:
         case command::raise: // no fences here
         case command::inspect:
+        case command::watch:
             break;
         }
         return verdict::refused;

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::array every_dialect{dialect::scripts, dialect::set_ifeq, dialect::delifeq, dialect::delex};
 constexpr std::array every_command{command::acquire, command::extend,  command::release, command::heal,
-                                   command::contend, command::inspect, command::raise};
+                                   command::contend, command::inspect, command::raise,   command::watch};
 static_assert(every_dialect.size() == dialects);
 
 /// A command as it is to be on the wire.
@@ -209,6 +209,15 @@ BOOST_AUTO_TEST_CASE(a_contender_tries_and_then_reads_what_is_left) {
         BOOST_TEST(r.payload() == resp({"SET", key, own_token, "NX", "PX", "10000"}) +
                                       (tracked ? resp({"CLIENT", "CACHING", "YES"}) : std::string()) +
                                       resp({"PTTL", key}));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_watch_reads_what_is_left_and_changes_nothing) {
+    for (auto const tracked : {false, true}) {
+        codec::request r;
+        encode(r, command::watch, {.tracked = tracked}, seat);
+        BOOST_TEST(r.payload() ==
+                   (tracked ? resp({"CLIENT", "CACHING", "YES"}) : std::string()) + resp({"PTTL", key}));
     }
 }
 
@@ -610,6 +619,31 @@ BOOST_AUTO_TEST_CASE(a_contender_hears_for_how_long_the_key_is_held) {
     BOOST_TEST((left(number("3000000000000"))->ttl_left == 3'000'000'000'000ms));
     BOOST_TEST((left(number("3000000000001"))->ttl_left == 3'000'000'000'000ms));
     BOOST_TEST((left(number("9223372036854775807"))->ttl_left == 3'000'000'000'000ms));
+}
+
+BOOST_AUTO_TEST_CASE(a_watch_tells_whether_the_key_is_there_and_whether_a_change_will_be_told) {
+    replies const held(command::watch, {ok, number("1500")}, false, true);
+    BOOST_TEST((held->verdict == verdict::yes));
+    BOOST_TEST(held->ttl_known);
+    BOOST_TEST((held->ttl_left == 1'500ms));
+    BOOST_TEST(held->told);
+    replies const gone(command::watch, {ok, number("-2")}, false, true);
+    BOOST_TEST((gone->verdict == verdict::yes));
+    BOOST_TEST(!gone->ttl_known);
+    replies const for_ever(command::watch, {error("ERR no"), number("-1")}, false, true);
+    BOOST_TEST((for_ever->verdict == verdict::yes));
+    BOOST_TEST(for_ever->ttl_known);
+    BOOST_TEST(!for_ever->ttl_left.has_value());
+    BOOST_TEST(!for_ever->told);
+    BOOST_TEST(!replies(command::watch, {number("5")})->told);
+}
+
+// Or a user who may not ask would take every key to be free.
+BOOST_AUTO_TEST_CASE(a_watch_that_is_refused_does_not_say_that_the_key_has_gone) {
+    replies const r(command::watch, {ok, error("NOPERM no")}, false, true);
+    BOOST_TEST((r->verdict == verdict::refused));
+    BOOST_TEST((r->why == errc::access_denied));
+    BOOST_TEST(!r->told);
 }
 
 BOOST_AUTO_TEST_CASE(a_contender_is_told_of_a_change_only_if_the_server_agreed_and_could_read) {

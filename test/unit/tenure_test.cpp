@@ -1469,6 +1469,7 @@ private:
         case command::contend:
         case command::raise:
         case command::inspect:
+        case command::watch:
             break;
         }
         take(machine_.answer(one.c, one.extension, i, v, at(now_)));

@@ -37,7 +37,17 @@ struct fixture {
     }
     ~fixture() { q.abandon(); }
 
-    action next(duration now = 0ms, instance_set reachable = all) { return q.next(at(now), reachable); }
+    // Whoever is asked to watch the key has it.
+    action next(time_point now, instance_set reachable = all) {
+        for (;;) {
+            auto const todo = q.next(now, reachable);
+            if (todo != action::watch) return todo;
+            q.to_watch().for_each([&](unsigned i) {
+                q.watched(now, i, q.watch_round(), {.is = sighting::state::held, .told = true}, 0);
+            });
+        }
+    }
+    action next(duration now = 0ms, instance_set reachable = all) { return next(at(now), reachable); }
 
     void trying() {
         BOOST_REQUIRE(q.join(a));
@@ -64,6 +74,7 @@ struct fixture {
         contending();
         q.refused(at(2 * round_trip), left, told, retry, 0);
         BOOST_REQUIRE(next(2 * round_trip) == action::none);
+        if (told) BOOST_REQUIRE(next(2 * round_trip + waiting_rules::settled_after) == action::none);
     }
     void standing_back() {
         waiting();
@@ -186,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_push_wakes_from_the_instance_that_was_asked_only) {
     BOOST_TEST((*q.wake() > at(1s) && *q.wake() <= at(1s) + waiting_rules::max_wake_delay));
     BOOST_TEST((next(1s) == action::none));
     BOOST_TEST(!q.push(at(1s), 1, 7)); // it was the one that was to come
-    BOOST_TEST((q.next(*q.wake(), all) == action::contend));
+    BOOST_TEST((next(*q.wake()) == action::contend));
 }
 
 BOOST_AUTO_TEST_CASE(a_push_matters_in_no_other_phase) {
@@ -214,14 +225,57 @@ BOOST_AUTO_TEST_CASE(the_clock_wakes_when_the_key_expires) {
     BOOST_REQUIRE(q.wake().has_value());
     BOOST_TEST((*q.wake() > at(2 * round_trip + 500ms)));
     BOOST_TEST((*q.wake() <= at(2 * round_trip + 501ms) + waiting_rules::max_wake_delay));
-    BOOST_TEST((q.next(*q.wake(), all) == action::contend));
+    BOOST_TEST((next(*q.wake()) == action::contend));
 }
 
 BOOST_AUTO_TEST_CASE(all_are_looked_at_now_and_then) {
     waiting(std::nullopt);
     BOOST_REQUIRE(q.wake().has_value());
     BOOST_TEST((*q.wake() <= at(2 * round_trip) + waiting_rules::first_look));
-    BOOST_TEST((q.next(*q.wake(), all) == action::round));
+    BOOST_TEST((next(*q.wake()) == action::round));
+}
+
+// The watch finds a quorum free: instances 0 and 2. The arbiter, 1, has the key.
+BOOST_AUTO_TEST_CASE(a_quorum_that_is_free_without_the_arbiter_is_tried_for) {
+    contending();
+    q.refused(at(2ms), std::nullopt, true, retry, 0);
+    BOOST_REQUIRE(q.wake().has_value());
+    BOOST_TEST((*q.wake() == at(2ms) + waiting_rules::settled_after));
+    auto const gone = [&](time_point now, unsigned i) {
+        q.watched(now, i, q.watch_round(), {.is = sighting::state::gone}, 0);
+    };
+    auto const now = *q.wake();
+    BOOST_TEST((q.next(now, all) == action::watch));
+    BOOST_TEST((q.to_watch() == instance_set::only(2)));
+    BOOST_TEST(q.awaits_instances());
+    gone(now, 2);
+    BOOST_TEST((q.next(now, all) == action::watch));
+    BOOST_TEST((q.to_watch() == instance_set::only(0)));
+    gone(now, 0);
+    BOOST_TEST((q.next(now, all) == action::round));
+    q.begun(now);
+    BOOST_TEST(&q.won(now + round_trip) == &a);
+}
+
+BOOST_AUTO_TEST_CASE(an_instance_that_comes_back_is_looked_at) {
+    waiting(std::nullopt);
+    q.disconnected(at(1s), 0, 7);
+    BOOST_TEST((next(1s) == action::none));
+    q.restored(at(2s), 7);
+    BOOST_REQUIRE(q.wake().has_value());
+    BOOST_TEST((*q.wake() <= at(2s) + 2 * waiting_rules::least_pause));
+}
+
+BOOST_AUTO_TEST_CASE(a_waiter_that_polls_asks_all_now_and_then) {
+    contending();
+    duration now = 2ms;
+    for (unsigned n = 1; n < waiting_rules::polls_between_looks; ++n, now += retry) {
+        q.refused(at(now), 5s, false, retry, 0);
+        BOOST_REQUIRE(next(now + retry) == action::contend);
+        q.begun(at(now + retry), 1);
+    }
+    q.refused(at(now), 5s, false, retry, 0);
+    BOOST_TEST((next(now + retry) == action::round));
 }
 
 BOOST_AUTO_TEST_CASE(without_pushes_it_polls) {
@@ -353,13 +407,13 @@ BOOST_AUTO_TEST_CASE(who_met_others_stands_back_before_it_tries_again) {
     BOOST_TEST((*q.wake() > at(1200ms) && *q.wake() <= at(1200ms) + 2 * waiting_rules::max_wake_delay));
     BOOST_REQUIRE(q.join(b));
     BOOST_TEST((next(1200ms) == action::none));
-    BOOST_TEST((q.next(*q.wake(), all) == action::contend));
+    BOOST_TEST((next(*q.wake()) == action::contend));
 }
 
 BOOST_AUTO_TEST_CASE(an_empty_queue_that_stands_back_is_forgotten_after_that) {
     standing_back();
     BOOST_TEST((next(1200ms) == action::none));
-    BOOST_TEST((q.next(*q.wake(), all) == action::forget));
+    BOOST_TEST((next(*q.wake()) == action::forget));
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_tenure_is_followed_by_a_try_at_the_arbiter) {

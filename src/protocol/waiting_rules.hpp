@@ -1,0 +1,66 @@
+// The decisions of waiting, apart from the machine that makes them.
+#ifndef HOLDFAST_PROTOCOL_WAITING_RULES_HPP
+#define HOLDFAST_PROTOCOL_WAITING_RULES_HPP
+
+#include "protocol/backoff.hpp"
+#include "protocol/key_watch.hpp"
+#include "protocol/rules.hpp"
+#include "protocol/time.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+namespace holdfast::protocol {
+
+/// The decisions of waiting, as pure functions.
+struct waiting_rules : watching_rules {
+    /// The pause between a wake-up and the try that follows it. It is random, so that it is not always the one
+    /// whom the server tells first that wins; and the shorter, the more turns of others were missed since the
+    /// last own one, so that nobody waits for ever.
+    static constexpr duration wake_delay(duration round_trip, unsigned missed, std::uint64_t random) {
+        return full_jitter(3 * round_trip / (1 + missed), max_wake_delay, 0, random);
+    }
+    /// How long a process that gave the key up stays away from it: until the push has reached the others
+    /// (half a round trip), their pauses are over (three, or less), and the first of their tries has arrived.
+    static constexpr duration stand_back(duration round_trip) {
+        return std::min<duration>(5 * round_trip, 2 * max_wake_delay);
+    }
+    /// Whether a tenure that has served so many leases for so long may serve another.
+    static constexpr bool may_hand_over(unsigned leases, unsigned limit, duration age, duration longest) {
+        return leases < limit && age < longest;
+    }
+    /// Whether what is left of a tenure is what a waiter would get from the instances: nearly all of its ttl,
+    /// or enough for the watchdog to see to that.
+    static constexpr bool suffices(duration left, duration ttl, bool watched) {
+        return watched ? left >= ttl / 2 : left >= (ttl - redlock_rules::drift(ttl)) / 10 * 9;
+    }
+    /// Whether a waiter trusts the clock beside the push: what nobody deletes expires, and servers tell of
+    /// that late.
+    static constexpr bool wakes_at_expiry() { return true; }
+    /// Whether a try follows when the connection that a push would have come through is lost.
+    static constexpr bool wakes_at_disconnect() { return true; }
+    /// Whether a process that gave the key up leaves the others their turn.
+    static constexpr bool stands_back() { return true; }
+    /// Whether a try goes on for whoever is first when the one that it was made for has left.
+    static constexpr bool inherits() { return true; }
+    /// Whether a deadline that is seen so late says nothing of the servers, as this process did not
+    /// run when it came. A process that is late by little each time must not hide slow servers: it
+    /// is excused once in a row.
+    static constexpr bool excuses(duration late, duration ttl, bool again) {
+        return late >= ttl / 8 || (late > std::chrono::milliseconds(2) && !again);
+    }
+
+    static constexpr duration max_wake_delay = std::chrono::milliseconds(10);
+    /// When who waits at the arbiter looks at all instances again, and how the pauses between such looks grow:
+    /// a holder that could not reach the arbiter has left its key there, and a majority is free all the same.
+    static constexpr duration first_look = std::chrono::seconds(10);
+    static constexpr duration longest_between_looks = std::chrono::seconds(30);
+    /// Where no push is to be had, every so many tries ask all instances.
+    static constexpr unsigned polls_between_looks = 4;
+    static constexpr duration first_backoff = std::chrono::milliseconds(2);
+};
+
+} // namespace holdfast::protocol
+
+#endif
