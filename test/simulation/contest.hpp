@@ -1024,7 +1024,7 @@ private:
         auto const& q = *me.queue;
         if (me.watcher == nobody) {
             me.watcher = static_cast<int>(tenures_.size());
-            tenures_.push_back({p, {static_cast<unsigned>(instances_.size()), ttl_, false}, true});
+            tenures_.push_back({p, {static_cast<unsigned>(instances_.size()), ttl_, false}, {}, true});
             tenures_.back().watches = true;
         }
         q.to_watch().for_each([&](unsigned i) {
