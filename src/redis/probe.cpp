@@ -110,6 +110,24 @@ void probe::take_part(pending_command const& c, element const& e) {
     }
 }
 
+void later_look::ask(pipeline& to) {
+    pending_command const c{.why = pending_command::purpose::look};
+    if (asks_for_all_) return to.add(c, "INFO");
+    to.add(c, "INFO", "server", "replication", "memory", "persistence");
+}
+
+void later_look::take_part(element const& e) noexcept try {
+    info_.reset();
+    if (e.depth > 0) return;
+    // Before Redis 7 it takes one section, or none for all of them.
+    if (is_error(e.type))
+        asks_for_all_ = true;
+    else
+        info_ = parse_info(e.value);
+} catch (...) { // no memory: the next look tells
+    info_.reset();
+}
+
 void time_reply::take_part(element const& e) {
     constexpr std::int64_t most_seconds = 3'000'000'000;
     if (e.depth == 0) {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace holdfast::redis {
 
@@ -31,7 +32,8 @@ public:
     std::optional<server_info> const& info() const { return info_; }
     /// The server pushes when a key changes that was asked about.
     bool tracking() const { return tracking_; }
-    /// Each write is on disk before it is answered.
+    /// Each write is on disk before it is answered, if appendonly is on.
+    bool logs_each_write() const { return logs_each_write_; }
     bool durable() const { return info_ && info_->logs_writes && logs_each_write_; }
 
 private:
@@ -52,6 +54,19 @@ private:
     bool tracking_ = false;
     bool logs_each_write_ = false;
     bool is_fsync_ = false; ///< the part that was read last is the setting's name
+};
+
+/// Asks again, on a connection that was probed, for what may have changed since.
+class later_look {
+public:
+    void ask(pipeline&);
+    void take_part(element const&) noexcept;
+    /// Nothing: the server has not told. Then the next reply may come.
+    std::optional<server_info> take_reply() { return std::exchange(info_, std::nullopt); }
+
+private:
+    std::optional<server_info> info_;
+    bool asks_for_all_ = false;
 };
 
 /// Reads what TIME says.

@@ -57,6 +57,8 @@ std::optional<server_info> parse_info(std::string_view info) {
         result.version = field(info, "redis_version");
     }
     result.replica = field(info, "role") == "slave";
+    result.replication_id = field(info, "master_replid");
+    result.promoted = field(info, "master_replid2").find_first_not_of('0') != std::string_view::npos;
     result.logs_writes = field(info, "aof_enabled") == "1";
     auto const uptime = field(info, "uptime_in_seconds");
     std::from_chars(uptime.data(), uptime.data() + uptime.size(), result.uptime);

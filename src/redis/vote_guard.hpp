@@ -28,15 +28,17 @@ public:
     /// Why there is a quarantine; empty if there is none, or no memory for the words.
     std::string const& reason() const { return reason_; }
 
-    /// The probe was answered by this server process. True: a quarantine has begun.
-    bool connected(std::uint64_t run, bool durable, std::int64_t uptime, protocol::time_point now) noexcept {
-        if (!restarts_.connected(run, durable)) return false;
-        begin(now, [&] {
-            return "up for " + std::to_string(uptime) +
-                   " s, without each write on disk: it may have forgotten locks (on_restart)";
-        });
-        return true;
+    /// The probe was answered by this server. True: a quarantine has begun.
+    bool connected(protocol::data_origin const& server, std::int64_t uptime,
+                   protocol::time_point now) noexcept {
+        return heed(restarts_.connected(server), uptime, now);
     }
+    /// The server was looked at again. True: as above.
+    bool looked(protocol::data_origin const& server, bool announced, protocol::time_point now) noexcept {
+        return heed(restarts_.looked(server, announced), 0, now);
+    }
+    /// It has turned out to be a replica.
+    void is_replica() noexcept { restarts_.is_replica(); }
 
     /// The server announces that all its keys are gone. True: a quarantine has begun.
     bool emptied(protocol::time_point now) noexcept {
@@ -70,6 +72,26 @@ public:
     }
 
 private:
+    bool heed(protocol::forgetting what, std::int64_t uptime, protocol::time_point now) noexcept {
+        switch (what) {
+        case protocol::forgetting::none:
+            return false;
+        case protocol::forgetting::restart:
+            begin(now, [&] {
+                return "up for " + std::to_string(uptime) +
+                       " s, without each write on disk: it may have forgotten locks (on_restart)";
+            });
+            break;
+        case protocol::forgetting::replacement:
+            begin(now, [] {
+                return std::string("it has been a replica, so its data may have been replaced: it may have "
+                                   "forgotten locks (on_restart)");
+            });
+            break;
+        }
+        return true;
+    }
+
     /// The guards tell it once. So it begins, also if there is no memory for the words.
     template <class Words>
     void begin(protocol::time_point now, Words&& words) noexcept {

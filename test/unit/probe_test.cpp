@@ -191,6 +191,67 @@ BOOST_AUTO_TEST_CASE(info_says_whether_it_is_a_server_and_a_primary) {
     refuses({.info = blob(replica)}, errc::read_only, "the instance is a replica");
 }
 
+namespace {
+
+/// The sections that it asks for, and what it makes of that reply.
+struct looked {
+    std::string asked;
+    std::optional<server_info> info;
+};
+
+looked look(later_look& l, std::string const& reply) {
+    pipeline wire;
+    l.ask(wire);
+    auto& b = wire.send({});
+    b.written = b.bytes.size();
+    struct {
+        later_look& l;
+        void on_part(pending_command& c, element const& e) {
+            BOOST_TEST((c.why == pending_command::purpose::look));
+            l.take_part(e);
+        }
+        void on_reply(pending_command) {}
+        void on_batch_answered() {}
+        void on_push(element const&) {}
+        bool ends() const { return false; }
+    } user{l};
+    auto const asked = b.bytes;
+    std::string_view bytes = reply;
+    BOOST_TEST(wire.read(bytes, user), wire.problem());
+    return {asked, l.take_reply()};
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(a_later_look_asks_for_what_may_have_changed) {
+    later_look l;
+    auto const found = look(l, blob(info_text + "aof_enabled:1\r\n"));
+    BOOST_TEST(found.asked == resp({"INFO", "server", "replication", "memory", "persistence"}));
+    BOOST_REQUIRE(found.info.has_value());
+    BOOST_TEST(found.info->logs_writes);
+    BOOST_TEST(!found.info->replica);
+    BOOST_TEST(!l.take_reply().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_takes_no_list_of_sections_is_asked_for_all) {
+    later_look l;
+    BOOST_TEST(!look(l, "-ERR syntax error\r\n").info.has_value());
+    for (auto n = 0; n < 2; ++n) {
+        auto const found = look(l, blob(info_text));
+        BOOST_TEST(found.asked == resp({"INFO"}));
+        BOOST_TEST(found.info.has_value());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_look_that_shows_nothing_is_ignored) {
+    later_look l;
+    for (auto const* const nothing : {"_\r\n", ":1\r\n", "*1\r\n:1\r\n", "+OK\r\n", "%0\r\n"}) {
+        BOOST_TEST(!look(l, nothing).info.has_value(), nothing);
+    }
+    BOOST_TEST(!look(l, blob("redis_version:7.0.15\r\n")).info.has_value());
+    BOOST_TEST(look(l, blob(info_text)).info.has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_time_that_makes_no_sense_is_ignored) {
     for (auto const* const time :
          {"-NOPERM no\r\n", "*0\r\n", "*1\r\n$1\r\n1\r\n", "*3\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n",
