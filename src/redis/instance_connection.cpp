@@ -158,6 +158,7 @@ void instance_connection::on_probed() {
     status_.count_connection(info.product + ' ' + info.version);
     auto const now = owner_.time();
     if (guard_.connected(origin_of(info), info.uptime, now)) on_quarantine();
+    mind_eviction(info);
     live_.probed(now);
     live_.none_queued();
     tell_state(errc{}, {});
@@ -319,10 +320,30 @@ protocol::data_origin instance_connection::origin_of(server_info const& info) co
 }
 
 void instance_connection::on_quarantine() {
-    status_.set_quarantine(guard_.until(), guard_.reason());
+    show_quarantine();
     if (connected()) owner_.on_unavailable(number_);
-    live_.look_by(guard_.until() + lease_clock::duration(1));
+}
+
+void instance_connection::show_quarantine() {
+    status_.set_quarantine(guard_.until(), guard_.reason());
+    look_at_end_of_quarantine();
     arm_watch();
+}
+
+void instance_connection::look_at_end_of_quarantine() {
+    constexpr lease_clock::duration tick(1);
+    live_.look_by(std::min(guard_.until(), lease_clock::time_point::max() - tick) + tick);
+}
+
+// Each look says the same again: waiters are told once.
+void instance_connection::mind_eviction(server_info const& info) {
+    auto const before = quarantined();
+    if (!guard_.evicts(info.eviction, owner_.time())) return;
+    if (before) {
+        show_quarantine();
+    } else {
+        on_quarantine();
+    }
 }
 
 } // namespace holdfast::redis

@@ -116,6 +116,9 @@ private:
 
     bool quarantined() const { return guard_.quarantined(owner_.time()); }
     void on_quarantine();
+    void show_quarantine();
+    void mind_eviction(server_info const&);
+    void look_at_end_of_quarantine();
     protocol::data_origin origin_of(server_info const&) const;
     void tell_state(errc why, std::string_view message) noexcept;
 

@@ -82,6 +82,7 @@ void instance_connection::on_looked() {
     if (info->run_id != run_id_) return refuse(errc::unreachable, "another server answers on the connection");
     if (info->replica) return refuse(errc::read_only, "the instance is a replica");
     if (guard_.looked(origin_of(*info), wording_.tracked, owner_.time())) on_quarantine();
+    mind_eviction(*info);
 }
 
 void instance_connection::on_batch_answered() {

@@ -35,7 +35,7 @@ void instance_connection::on_watch() {
         if (found == protocol::liveness::action::give_up) on_session_end(errc::timed_out, {});
         if (found == protocol::liveness::action::fail_waiting) fail_unsent(errc::timed_out);
     }
-    if (quarantined()) live_.look_by(guard_.until() + lease_clock::duration(1));
+    if (quarantined()) look_at_end_of_quarantine();
     arm_watch();
 }
 

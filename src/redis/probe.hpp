@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace holdfast::redis {
@@ -33,8 +34,8 @@ public:
     /// The server pushes when a key changes that was asked about.
     bool tracking() const { return tracking_; }
     /// Each write is on disk before it is answered, if appendonly is on.
-    bool logs_each_write() const { return logs_each_write_; }
-    bool durable() const { return info_ && info_->logs_writes && logs_each_write_; }
+    bool logs_each_write() const { return fsync_always_ && !relaxed_by_rewrite_; }
+    bool durable() const { return info_ && info_->logs_writes && logs_each_write(); }
 
 private:
     enum class step : std::uint8_t {
@@ -52,8 +53,17 @@ private:
     std::string message_;
     std::optional<server_info> info_;
     bool tracking_ = false;
-    bool logs_each_write_ = false;
-    bool is_fsync_ = false; ///< the part that was read last is the setting's name
+    enum class setting : std::uint8_t {
+        other,
+        fsync,
+        relaxed_by_rewrite,
+    };
+    void take_setting(std::string_view part);
+
+    bool fsync_always_ = false;
+    bool relaxed_by_rewrite_ = false; ///< no-appendfsync-on-rewrite
+    setting setting_{};               ///< whose value is read
+    bool is_value_ = false;
 };
 
 /// Asks again, on a connection that was probed, for what may have changed since.

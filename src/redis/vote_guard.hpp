@@ -13,6 +13,8 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace holdfast::redis {
 
@@ -20,11 +22,15 @@ class vote_guard {
 public:
     vote_guard(restart_guard on_restart, std::chrono::milliseconds max_ttl)
         : max_ttl_(max_ttl)
+        , minds_forgetting_(on_restart != restart_guard::off)
         , restarts_(on_restart != restart_guard::off, on_restart == restart_guard::strict)
         , clock_(max_ttl) {}
 
-    bool quarantined(protocol::time_point now) const { return quarantine_.active(now); }
-    protocol::time_point until() const { return quarantine_.until(); }
+    bool quarantined(protocol::time_point now) const { return evicting_ || quarantine_.active(now); }
+    /// The greatest time there is for as long as it may evict keys.
+    protocol::time_point until() const {
+        return evicting_ ? protocol::time_point::max() : quarantine_.until();
+    }
     /// Why there is a quarantine; empty if there is none, or no memory for the words.
     std::string const& reason() const { return reason_; }
 
@@ -46,6 +52,20 @@ public:
         begin(now, [] {
             return std::string("all its keys were flushed, or replaced by a full resync: it may have "
                                "forgotten locks (on_restart)");
+        });
+        return true;
+    }
+
+    /// The server may delete keys that expire, by this policy; empty: it deletes none. True: it is in quarantine
+    /// for that, or the end of that quarantine is now known.
+    bool evicts(std::string_view policy, protocol::time_point now) noexcept {
+        if (!minds_forgetting_) return false;
+        auto const did = std::exchange(evicting_, !policy.empty());
+        if (!did && !evicting_) return false;
+        begin(now, [&] {
+            return evicting_ ? "maxmemory-policy " + std::string(policy) +
+                                   " may evict locks: set noeviction (on_restart)"
+                             : "it may have evicted locks (on_restart)";
         });
         return true;
     }
@@ -100,12 +120,15 @@ private:
         try {
             reason_ =
                 words() + "; its votes do not count for max_ttl, " + std::to_string(max_ttl_.count()) + " ms";
+            if (evicting_) reason_ += " after that";
         } catch (...) {
             reason_.clear();
         }
     }
 
     std::chrono::milliseconds max_ttl_;
+    bool minds_forgetting_;
+    bool evicting_ = false;
     protocol::restart_guard restarts_;
     protocol::clock_guard clock_;
     protocol::quarantine quarantine_;

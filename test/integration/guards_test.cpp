@@ -127,6 +127,7 @@ void check_report(error const& e, std::size_t count, std::string_view why) {
 
 constexpr std::string_view restarted = "may have forgotten locks";
 constexpr std::string_view replaced = "its data may have been replaced";
+constexpr std::string_view evicting = "may evict locks: set noeviction";
 constexpr std::string_view flushed = "all its keys were flushed";
 constexpr std::string_view jumped = "its clock has jumped ahead";
 
@@ -1150,6 +1151,91 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_flushed_from_a_majority_is_lost) {
     auto const e = p.extend(l);
     BOOST_TEST((e == errc::lease_lost), e.what());
     BOOST_TEST(!l.held());
+}
+
+/// Until it has evicted that key.
+void evict(server& one, std::string const& key, std::string const& policy) {
+    redis_cli cli(one);
+    cli.config("maxmemory-policy", policy);
+    cli.config("maxmemory", "1");
+    BOOST_REQUIRE(wait_until([&] {
+        cli.command({"SET", "other", "x"});
+        return !cli.exists(key);
+    }));
+    cli.config("maxmemory", "1gb");
+}
+
+BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_evicts_makes_a_second_holder) {
+    fleet servers(3);
+    auto const options = guarded(restart_guard::off, 60s);
+    party a(servers, options), b(servers, options);
+    BOOST_REQUIRE(b.all_up());
+    auto first = a.hold("k", unwatched(60s));
+    BOOST_REQUIRE(a.sees(servers, "k", true));
+    for (std::size_t i = 0; i < 2; ++i) evict(servers[i], "k", "volatile-lru");
+    auto [e, second] = b.try_acquire("k", unwatched(60s));
+    BOOST_TEST(!e, e.what());
+    BOOST_TEST((second.held() && first.held())); // the violation
+}
+
+// The policy changes while all are connected; those who are idle notice it, too.
+BOOST_AUTO_TEST_CASE(a_majority_that_may_evict_makes_no_second_holder) {
+    for (std::string const policy : {"volatile-lru", "allkeys-random"}) {
+        with_fleets_of({1, 3}, [&](fleet& servers) {
+            auto const options = guarded(restart_guard::observed, 2s);
+            party a(servers, options), b(servers, options);
+            BOOST_REQUIRE(b.all_up());
+            auto first = a.hold("k", unwatched(2s));
+            BOOST_REQUIRE(a.sees(servers, "k", true));
+            for (auto const i : the_first(servers.quorum())) evict(servers[i], "k", policy);
+            BOOST_REQUIRE(b.until([&] { return are_quarantined(b, servers.quorum()); }));
+            auto const [e, none] = b.try_acquire("k", unwatched(2s));
+            check_report(e, servers.quorum(), evicting);
+            check_report(e, servers.quorum(), policy);
+            // For longer than max_ttl, as long as it is so.
+            b.pass(lease_clock::now() + 3s);
+            BOOST_TEST(are_quarantined(b, servers.quorum()));
+            auto const before = lease_clock::now();
+            for (server& one : servers) redis_cli(one).config("maxmemory-policy", "noeviction");
+            BOOST_REQUIRE(b.until([&] { return all_trusted(b); }));
+            BOOST_TEST((lease_clock::now() >= before + 2s));
+            auto second = b.hold("k", unwatched(2s));
+            BOOST_TEST(b.releases(second));
+        });
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_may_evict_does_not_vote_from_the_first_connection_on) {
+    server evicts({.arguments = {"--maxmemory", "1gb", "--maxmemory-policy", "volatile-ttl"}});
+    server limited({.arguments = {"--maxmemory", "1gb", "--maxmemory-policy", "noeviction"}});
+    server unlimited({.arguments = {"--maxmemory-policy", "allkeys-lru"}});
+    std::vector<address> const all{evicts.address(), limited.address(), unlimited.address()};
+    {
+        party p(all, guarded(restart_guard::observed, 60s));
+        BOOST_TEST(p.becomes(0, instance_state::quarantined));
+        check_quarantined(p, 0, evicting);
+        check_quarantined(p, 0, "volatile-ttl");
+        auto l = p.hold("k", unwatched(60s)); // of the others
+        BOOST_TEST(is_trusted(p, 1));
+        BOOST_TEST(is_trusted(p, 2));
+        BOOST_TEST(p.releases(l));
+    }
+    party alone({all[0]}, guarded(restart_guard::observed, 60s));
+    auto const [e, none] = alone.acquire("k", unwatched(60s));
+    check_report(e, 1, evicting);
+    party unguarded(all, guarded(restart_guard::off, 60s));
+    BOOST_REQUIRE(unguarded.all_up());
+}
+
+// A rewrite of the log would let writes wait in memory.
+BOOST_AUTO_TEST_CASE(a_server_whose_log_waits_for_rewrites_is_not_trusted_after_a_restart) {
+    auto relaxed = always;
+    relaxed.insert(relaxed.end(), {"--no-appendfsync-on-rewrite", "yes"});
+    server one({.arguments = relaxed});
+    party p({one.address()}, guarded(restart_guard::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    crash(one, p);
+    check_quarantined(p, 0, restarted);
 }
 
 //

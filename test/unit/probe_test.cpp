@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(it_says_who_asks_and_asks_what_the_server_is) {
                               resp({"SCRIPT", "LOAD", std::string(fenced_acquire_script)}) +
                               resp({"SCRIPT", "LOAD", std::string(raise_script)});
     auto const tracking = resp({"CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"});
-    auto const fsync = resp({"CONFIG", "GET", "appendfsync"});
+    auto const fsync = resp({"CONFIG", "GET", "*appendfsync*"});
     prober p;
     BOOST_TEST(p.questions(address("redis://h"), "me", false)->bytes ==
                resp({"HELLO", "3", "SETNAME", "me"}) + tracking + loads + fsync + resp({"INFO"}));
@@ -170,15 +170,22 @@ BOOST_AUTO_TEST_CASE(a_server_is_durable_only_if_it_says_so_twice) {
     server const good;
     BOOST_TEST(durable(good.fsync, "aof_enabled:1\r\n"));
     BOOST_TEST(durable("*2\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n", "aof_enabled:1\r\n"));
+    std::string const more = "$25\r\nno-appendfsync-on-rewrite\r\n";
+    std::string const fsync = "$11\r\nappendfsync\r\n$6\r\nalways\r\n";
+    BOOST_TEST(durable("%2\r\n" + fsync + more + "$2\r\nno\r\n", "aof_enabled:1\r\n"));
+    BOOST_TEST(durable("%2\r\n" + more + "$2\r\nno\r\n" + fsync, "aof_enabled:1\r\n"));
+    // A rewrite of the log would let writes wait in memory.
+    BOOST_TEST(!durable("%2\r\n" + fsync + more + "$3\r\nyes\r\n", "aof_enabled:1\r\n"));
+    BOOST_TEST(!durable("%2\r\n" + more + "$3\r\nyes\r\n" + fsync, "aof_enabled:1\r\n"));
     BOOST_TEST(!durable(good.fsync, "aof_enabled:0\r\n"));
     BOOST_TEST(!durable(good.fsync, ""));
-    for (auto const* const fsync :
+    for (auto const* const said :
          {"%1\r\n$11\r\nappendfsync\r\n$8\r\neverysec\r\n", "-NOPERM no\r\n", "%0\r\n", "*0\r\n", "_\r\n",
           "%1\r\n$6\r\nalways\r\n$11\r\nappendfsync\r\n", "%1\r\n$5\r\nother\r\n$6\r\nalways\r\n",
           "$6\r\nalways\r\n"}) {
-        server const s{.fsync = fsync};
+        server const s{.fsync = said};
         accepts(s);
-        BOOST_TEST(!asked(s).durable(), fsync);
+        BOOST_TEST(!asked(s).durable(), said);
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 using namespace holdfast::redis;
 using namespace std::chrono_literals;
@@ -98,6 +99,35 @@ BOOST_AUTO_TEST_CASE(a_time_as_a_replica_begins_a_quarantine_however_it_is_notic
         BOOST_TEST(g.reason() ==
                    "it has been a replica, so its data may have been replaced: it may have forgotten locks "
                    "(on_restart); its votes do not count for max_ttl, 60000 ms");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_may_evict_is_quarantined_until_max_ttl_after_that) {
+    holdfast::redis::vote_guard off(on_restart::off, max_ttl);
+    BOOST_TEST(!off.evicts("allkeys-lru", t0));
+    BOOST_TEST(!off.quarantined(t0));
+    for (auto const how : {on_restart::observed, on_restart::strict}) {
+        holdfast::redis::vote_guard g(how, max_ttl);
+        BOOST_TEST(!g.evicts("", t0));
+        BOOST_TEST(!g.quarantined(t0));
+        for (auto const& policy : {"allkeys-lru", "volatile-ttl"}) {
+            BOOST_TEST(g.evicts(policy, t0));
+            BOOST_TEST((g.until() == time_point::max()));
+            BOOST_TEST(g.reason() == std::string("maxmemory-policy ") + policy +
+                                         " may evict locks: set noeviction (on_restart); its votes do not "
+                                         "count for max_ttl, 60000 ms after that");
+        }
+        // However long nobody looks.
+        BOOST_TEST(g.quarantined(t0 + 1000 * max_ttl));
+        BOOST_TEST(!g.ends(t0 + 1000 * max_ttl));
+        BOOST_TEST(g.evicts("", t0 + 5s));
+        BOOST_TEST((g.until() == t0 + 5s + max_ttl));
+        BOOST_TEST(g.reason() ==
+                   "it may have evicted locks (on_restart); its votes do not count for max_ttl, "
+                   "60000 ms");
+        BOOST_TEST(!g.evicts("", t0 + 6s));
+        BOOST_TEST((g.until() == t0 + 5s + max_ttl));
+        BOOST_TEST(g.ends(t0 + 5s + max_ttl));
     }
 }
 
