@@ -1,4 +1,5 @@
-// Tells from what a server says of itself when it connects whether it may have forgotten keys that it granted.
+// Tells from what a server says of itself whether it may have forgotten keys that it granted: when it connects,
+// and when it is looked at again later.
 //
 // Redlock assumes that an instance keeps a key for its ttl. One that restarts has forgotten what was not on
 // its disk, and a second client could then be granted what a first one holds; "delayed restarts" on
@@ -8,8 +9,23 @@
 #define HOLDFAST_PROTOCOL_RESTART_GUARD_HPP
 
 #include <cstdint>
+#include <utility>
 
 namespace holdfast::protocol {
+
+/// Where a server's data comes from.
+struct data_origin {
+    std::uint64_t run = 0;     ///< the server process
+    std::uint64_t history = 0; ///< its replication id: it gets a new one when it stops being a replica
+    bool promoted = false;     ///< it remembers the history of a former time as a replica
+    bool durable = false;      ///< it loses nothing in a crash
+};
+
+enum class forgetting : std::uint8_t {
+    none,
+    restart,     ///< a new process, and not each write was on disk
+    replacement, ///< it has been a replica, so another server's data may have replaced its own
+};
 
 class restart_guard {
 public:
@@ -19,28 +35,46 @@ public:
         : observed_(observed)
         , strict_(strict) {}
 
-    /// It is the server process `run`, and loses nothing in a crash if it is `durable`. True: its grants must
-    /// not count for as long as the longest lease may last that was granted before.
-    bool connected(std::uint64_t run, bool durable) {
+    /// It has answered on a new connection. Not `none`: its grants must not count for as long as the longest
+    /// lease may last that was granted before.
+    forgetting connected(data_origin const& now) {
         auto const first = !known_;
-        auto const restarted = known_ && run != run_;
+        auto const restarted = known_ && now.run != last_.run;
+        auto const was_replica = std::exchange(replica_, false);
+        auto const new_history = known_ && now.history != last_.history;
         // Only who was so before it went down can have come back with all it had.
-        auto const forgets = !durable || (restarted && !durable_);
+        auto const loses = !now.durable || (restarted && !last_.durable);
         known_ = true;
-        run_ = run;
-        durable_ = durable;
-        return forgets && ((restarted && observed_) || (first && strict_));
+        last_ = now;
+        if (was_replica && observed_) return forgetting::replacement;
+        if (first ? !strict_ : !observed_) return forgetting::none;
+        if (!first && !restarted) return new_history ? forgetting::replacement : forgetting::none;
+        if (loses) return forgetting::restart;
+        // Each process has a history of its own. So this says only what it was since its start.
+        return now.promoted ? forgetting::replacement : forgetting::none;
     }
+
+    /// It was asked again on the same connection. `announced`: it would have told of replaced data (see
+    /// emptied()). Then a new history alone means nothing: a server takes one also when its first replica comes,
+    /// and when its last one has been gone for long.
+    forgetting looked(data_origin const& now, bool announced) {
+        auto const new_history = std::exchange(last_, now).history != now.history;
+        auto const replaced = new_history && (now.promoted || !announced);
+        return replaced && observed_ ? forgetting::replacement : forgetting::none;
+    }
+
+    /// It is a replica now. Counts when it connects as a primary.
+    void is_replica() { replica_ = true; }
 
     /// All its keys are gone, and perhaps others came in their place. True: as above. It may have kept the
     /// locks: it does not say which of its databases was flushed.
     bool emptied() const { return observed_; }
 
 private:
-    std::uint64_t run_ = 0;
+    data_origin last_;
     bool observed_, strict_;
     bool known_ = false;
-    bool durable_ = false;
+    bool replica_ = false;
 };
 
 } // namespace holdfast::protocol

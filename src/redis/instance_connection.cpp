@@ -10,6 +10,13 @@ namespace holdfast::redis {
 namespace {
 
 constexpr std::chrono::seconds clock_interval{1};
+constexpr std::chrono::seconds look_interval{1};
+
+std::uint64_t hash_of(std::string_view text) {
+    boost::hash2::fnv1a_64 hash;
+    hash.update(text.data(), text.size());
+    return hash.result();
+}
 
 instance_state state_of(protocol::liveness const& l) {
     switch (l.now_in()) {
@@ -92,6 +99,7 @@ void instance_connection::on_connected() {
     auto questions = probe_.questions(options_.address, options_.name, options_.watch_clocks);
     time_asked_ = owner_.time();
     asking_time_ = options_.watch_clocks;
+    looked_at_ = owner_.time();
     live_.probing(owner_.time());
     questions->sent = owner_.time();
     session_->write(pipeline_.send_first(std::move(questions)));
@@ -112,7 +120,7 @@ void instance_connection::end_session(errc why, std::string_view message) {
     if (connected()) kept_.session_ended(now);
     live_.lost();
     live_.none_queued();
-    asking_time_ = false;
+    asking_time_ = looking_ = false;
     tell_state(why, message);
     // What was sent may have been carried out.
     pipeline_.take_sent([&](pending_command c) {
@@ -146,13 +154,12 @@ void instance_connection::on_probed() {
         return refuse(errc::duplicate_instance, "another configured address leads to the same server");
     }
     run_id_ = info.run_id;
-    boost::hash2::fnv1a_64 hash;
-    hash.update(run_id_.data(), run_id_.size());
-    identity_ = hash.result();
+    identity_ = hash_of(run_id_);
     wording_ = {.dialect = info.speaks(), .tracked = probe_.tracking()};
     status_.count_connection(info.product + ' ' + info.version);
     auto const now = owner_.time();
-    if (guard_.connected(identity_, probe_.durable(), info.uptime, now)) on_quarantine();
+    if (guard_.connected(origin_of(info), info.uptime, now)) on_quarantine();
+    mind_eviction(info);
     live_.probed(now);
     live_.none_queued();
     tell_state(errc{}, {});
@@ -200,6 +207,8 @@ void instance_connection::submit(encoder& encoded, exchange_ptr const& who, std:
         now - time_asked_ >= clock_interval) {
         ask_time();
     }
+    // The same: a grant counts only if the server was looked at shortly before.
+    if (watches_data() && connected() && !looking_ && now - looked_at_ >= look_interval) look_again();
     auto w = wording_;
     w.tracked = w.tracked && may_be_tracked(what);
     pipeline_.add(encoded,
@@ -219,6 +228,12 @@ void instance_connection::ask_time() {
     // Before it is sent, so that the interval in which the server read its clock is not taken too small.
     time_asked_ = owner_.time();
     asking_time_ = true;
+}
+
+void instance_connection::look_again() {
+    look_.ask(pipeline_);
+    looked_at_ = owner_.time();
+    looking_ = true;
 }
 
 bool instance_connection::flush() noexcept {
@@ -271,6 +286,7 @@ void instance_connection::fail(pending_command c, protocol::verdict v, errc why)
 void instance_connection::fail_unsent(errc why) {
     pipeline_.take_unsent([&](pending_command c) {
         if (c.why == pending_command::purpose::time) asking_time_ = false;
+        if (c.why == pending_command::purpose::look) looking_ = false;
         auto const who = c.owner;
         auto const releases = who && c.what == protocol::command::release;
         fail(std::move(c), protocol::verdict::unsent, why);
@@ -303,11 +319,38 @@ instance_status instance_connection::status() const {
     return status_.status();
 }
 
+protocol::data_origin instance_connection::origin_of(server_info const& info) const {
+    return {.run = hash_of(info.run_id),
+            .history = hash_of(info.replication_id),
+            .promoted = info.promoted,
+            .durable = info.logs_writes && probe_.logs_each_write()};
+}
+
 void instance_connection::on_quarantine() {
-    status_.set_quarantine(guard_.until(), guard_.reason());
+    show_quarantine();
     if (connected()) owner_.on_unavailable(number_);
-    live_.look_by(guard_.until() + lease_clock::duration(1));
+}
+
+void instance_connection::show_quarantine() {
+    status_.set_quarantine(guard_.until(), guard_.reason());
+    look_at_end_of_quarantine();
     arm_watch();
+}
+
+void instance_connection::look_at_end_of_quarantine() {
+    constexpr lease_clock::duration tick(1);
+    live_.look_by(std::min(guard_.until(), lease_clock::time_point::max() - tick) + tick);
+}
+
+// Each look says the same again: waiters are told once.
+void instance_connection::mind_eviction(server_info const& info) {
+    auto const before = quarantined();
+    if (!guard_.evicts(info.eviction, owner_.time())) return;
+    if (before) {
+        show_quarantine();
+    } else {
+        on_quarantine();
+    }
 }
 
 } // namespace holdfast::redis

@@ -97,11 +97,14 @@ private:
     bool ends() const { return refused_ != errc{} || stopped_; }
     void on_lock_reply(pending_command);
     void on_probed();
+    void on_looked();
     void refuse(errc why, std::string_view message);
     void send_whole_script(pending_command);
 
     // commands
     void ask_time();
+    void look_again();
+    bool watches_data() const { return options_.on_restart != restart_guard::off; }
     void send_kept() noexcept;
     void keep(exchange_ptr);
     void fail(pending_command, protocol::verdict, errc why);
@@ -115,6 +118,10 @@ private:
 
     bool quarantined() const { return guard_.quarantined(owner_.time()); }
     void on_quarantine();
+    void show_quarantine();
+    void mind_eviction(server_info const&);
+    void look_at_end_of_quarantine();
+    protocol::data_origin origin_of(server_info const&) const;
     void tell_state(errc why, std::string_view message) noexcept;
 
     asio::any_io_executor executor_;
@@ -148,6 +155,9 @@ private:
     bool invalidation_ = false; ///< the push is one
     lease_clock::time_point time_asked_{};
     bool asking_time_ = false;
+    later_look look_;
+    lease_clock::time_point looked_at_{};
+    bool looking_ = false;
 
     errc reason_ = errc::unreachable;
     std::string reason_message_;

@@ -15,6 +15,7 @@ void instance_connection::on_bytes(std::string_view& bytes) {
 
 // Ends the session, but not while its bytes are being read.
 void instance_connection::refuse(errc why, std::string_view message) {
+    if (why == errc::read_only) guard_.is_replica();
     if (refused_ != errc{}) return;
     refused_ = why;
     refused_message_ = message;
@@ -35,6 +36,9 @@ void instance_connection::on_part(pending_command& c, element const& e) {
         break;
     case pending_command::purpose::time:
         time_.take_part(e);
+        break;
+    case pending_command::purpose::look:
+        look_.take_part(e);
         break;
     case pending_command::purpose::probe:
         probe_.take_part(c, e);
@@ -61,6 +65,9 @@ void instance_connection::on_reply(pending_command c) {
             on_quarantine();
         }
         break;
+    case pending_command::purpose::look:
+        on_looked();
+        break;
     case pending_command::purpose::probe:
         if (probe_.refused() != errc{}) {
             refuse(probe_.refused(), probe_.message());
@@ -69,6 +76,17 @@ void instance_connection::on_reply(pending_command c) {
         }
         break;
     }
+}
+
+void instance_connection::on_looked() {
+    looking_ = false;
+    auto const info = look_.take_reply();
+    if (!info) return;
+    // Something between us and the servers has changed them.
+    if (info->run_id != run_id_) return refuse(errc::unreachable, "another server answers on the connection");
+    if (info->replica) return refuse(errc::read_only, "the instance is a replica");
+    if (guard_.looked(origin_of(*info), wording_.tracked, owner_.time())) on_quarantine();
+    mind_eviction(*info);
 }
 
 void instance_connection::on_batch_answered() {

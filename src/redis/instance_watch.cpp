@@ -35,7 +35,7 @@ void instance_connection::on_watch() {
         if (found == protocol::liveness::action::give_up) on_session_end(errc::timed_out, {});
         if (found == protocol::liveness::action::fail_waiting) fail_unsent(errc::timed_out);
     }
-    if (quarantined()) live_.look_by(guard_.until() + lease_clock::duration(1));
+    if (quarantined()) look_at_end_of_quarantine();
     arm_watch();
 }
 
@@ -45,10 +45,11 @@ void instance_connection::act_on(protocol::liveness::action found) {
     case action::none:
         break;
     case action::ask:
-        if (!options_.watch_clocks) {
+        // Either is as good as a ping.
+        if (options_.watch_clocks && !asking_time_) ask_time();
+        if (watches_data() && !looking_) look_again();
+        if (!options_.watch_clocks && !watches_data()) {
             pipeline_.add({.why = pending_command::purpose::ping}, "PING");
-        } else if (!asking_time_) {
-            ask_time(); // as good as a ping
         }
         break;
     case action::fail_waiting:

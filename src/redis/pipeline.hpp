@@ -31,6 +31,7 @@ struct pending_command {
         lock, ///< `what`, and its answer is owed to `owner`
         ping,
         time,
+        look,  ///< see redis/probe.hpp, too
         probe, ///< see redis/probe.hpp; `round` is the step
     };
 

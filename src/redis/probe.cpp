@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <string_view>
+#include <utility>
 
 namespace holdfast::redis {
 
@@ -47,7 +48,7 @@ std::unique_ptr<batch> probe::questions(address const& a, std::string const& con
     for (auto const script : {release_script, extend_script, fenced_acquire_script, raise_script}) {
         ask(step::load, "SCRIPT", "LOAD", script);
     }
-    ask(step::fsync, "CONFIG", "GET", "appendfsync");
+    ask(step::fsync, "CONFIG", "GET", "*appendfsync*"); // and no-appendfsync-on-rewrite
     if (asks_time) {
         words.clear();
         words.push("TIME");
@@ -66,10 +67,7 @@ void probe::refuse(errc why, std::string_view message) {
 void probe::take_part(pending_command const& c, element const& e) {
     auto const s = static_cast<step>(c.round);
     if (e.depth > 0) {
-        if (s == step::fsync && e.depth == 1) {
-            if (is_fsync_) logs_each_write_ = e.value == "always";
-            is_fsync_ = e.value == "appendfsync";
-        }
+        if (s == step::fsync && e.depth == 1) take_setting(e.value);
         return;
     }
     auto const failed = is_error(e.type);
@@ -96,7 +94,7 @@ void probe::take_part(pending_command const& c, element const& e) {
         break;
     case step::fsync:
         // If the ACL forbids CONFIG GET, the server is treated as not durable.
-        logs_each_write_ = is_fsync_ = false;
+        fsync_always_ = relaxed_by_rewrite_ = is_value_ = false;
         break;
     case step::info:
         if (failed) {
@@ -108,6 +106,35 @@ void probe::take_part(pending_command const& c, element const& e) {
         }
         break;
     }
+}
+
+void probe::take_setting(std::string_view part) {
+    if (std::exchange(is_value_, !is_value_)) {
+        if (setting_ == setting::fsync) fsync_always_ = part == "always";
+        if (setting_ == setting::relaxed_by_rewrite) relaxed_by_rewrite_ = part != "no";
+        return;
+    }
+    setting_ = part == "appendfsync"                 ? setting::fsync
+               : part == "no-appendfsync-on-rewrite" ? setting::relaxed_by_rewrite
+                                                     : setting::other;
+}
+
+void later_look::ask(pipeline& to) {
+    pending_command const c{.why = pending_command::purpose::look};
+    if (asks_for_all_) return to.add(c, "INFO");
+    to.add(c, "INFO", "server", "replication", "memory", "persistence");
+}
+
+void later_look::take_part(element const& e) noexcept try {
+    info_.reset();
+    if (e.depth > 0) return;
+    // Before Redis 7 it takes one section, or none for all of them.
+    if (is_error(e.type))
+        asks_for_all_ = true;
+    else
+        info_ = parse_info(e.value);
+} catch (...) { // no memory: the next look tells
+    info_.reset();
 }
 
 void time_reply::take_part(element const& e) {

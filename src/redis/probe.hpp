@@ -14,6 +14,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace holdfast::redis {
 
@@ -31,8 +33,9 @@ public:
     std::optional<server_info> const& info() const { return info_; }
     /// The server pushes when a key changes that was asked about.
     bool tracking() const { return tracking_; }
-    /// Each write is on disk before it is answered.
-    bool durable() const { return info_ && info_->logs_writes && logs_each_write_; }
+    /// Each write is on disk before it is answered, if appendonly is on.
+    bool logs_each_write() const { return fsync_always_ && !relaxed_by_rewrite_; }
+    bool durable() const { return info_ && info_->logs_writes && logs_each_write(); }
 
 private:
     enum class step : std::uint8_t {
@@ -50,8 +53,30 @@ private:
     std::string message_;
     std::optional<server_info> info_;
     bool tracking_ = false;
-    bool logs_each_write_ = false;
-    bool is_fsync_ = false; ///< the part that was read last is the setting's name
+    enum class setting : std::uint8_t {
+        other,
+        fsync,
+        relaxed_by_rewrite,
+    };
+    void take_setting(std::string_view part);
+
+    bool fsync_always_ = false;
+    bool relaxed_by_rewrite_ = false; ///< no-appendfsync-on-rewrite
+    setting setting_{};               ///< whose value is read
+    bool is_value_ = false;
+};
+
+/// Asks again, on a connection that was probed, for what may have changed since.
+class later_look {
+public:
+    void ask(pipeline&);
+    void take_part(element const&) noexcept;
+    /// Nothing: the server has not told. Then the next reply may come.
+    std::optional<server_info> take_reply() { return std::exchange(info_, std::nullopt); }
+
+private:
+    std::optional<server_info> info_;
+    bool asks_for_all_ = false;
 };
 
 /// Reads what TIME says.

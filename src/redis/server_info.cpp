@@ -32,6 +32,13 @@ bool at_least(std::string_view version, unsigned major, unsigned minor) {
     return have_major > major || (have_major == major && have_minor >= minor);
 }
 
+/// All policies but one choose among keys that expire, or among all.
+std::string_view eviction_policy(std::string_view info) {
+    auto const policy = field(info, "maxmemory_policy");
+    auto const limited = field(info, "maxmemory").find_first_not_of('0') != std::string_view::npos;
+    return limited && policy != "noeviction" ? policy : std::string_view();
+}
+
 } // namespace
 
 dialect server_info::speaks() const {
@@ -57,6 +64,9 @@ std::optional<server_info> parse_info(std::string_view info) {
         result.version = field(info, "redis_version");
     }
     result.replica = field(info, "role") == "slave";
+    result.replication_id = field(info, "master_replid");
+    result.promoted = field(info, "master_replid2").find_first_not_of('0') != std::string_view::npos;
+    result.eviction = eviction_policy(info);
     result.logs_writes = field(info, "aof_enabled") == "1";
     auto const uptime = field(info, "uptime_in_seconds");
     std::from_chars(uptime.data(), uptime.data() + uptime.size(), result.uptime);

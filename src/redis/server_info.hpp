@@ -18,6 +18,9 @@ struct server_info {
     std::string version;
     std::string run_id; ///< new with every start of the server
     bool replica = false;
+    std::string replication_id{}; ///< a new one after each time as a replica
+    bool promoted = false;        ///< it has not forgotten yet that it was a replica
+    std::string eviction{};   ///< the policy by which it may delete keys that expire; empty: it deletes none
     bool logs_writes = false; ///< appendonly is on; whether each is on disk before it is answered is not told
     std::int64_t uptime = 0;  ///< in seconds, by the wall clock
 

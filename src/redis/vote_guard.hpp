@@ -13,6 +13,8 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace holdfast::redis {
 
@@ -20,23 +22,29 @@ class vote_guard {
 public:
     vote_guard(restart_guard on_restart, std::chrono::milliseconds max_ttl)
         : max_ttl_(max_ttl)
+        , minds_forgetting_(on_restart != restart_guard::off)
         , restarts_(on_restart != restart_guard::off, on_restart == restart_guard::strict)
         , clock_(max_ttl) {}
 
-    bool quarantined(protocol::time_point now) const { return quarantine_.active(now); }
-    protocol::time_point until() const { return quarantine_.until(); }
+    bool quarantined(protocol::time_point now) const { return evicting_ || quarantine_.active(now); }
+    /// The greatest time there is for as long as it may evict keys.
+    protocol::time_point until() const {
+        return evicting_ ? protocol::time_point::max() : quarantine_.until();
+    }
     /// Why there is a quarantine; empty if there is none, or no memory for the words.
     std::string const& reason() const { return reason_; }
 
-    /// The probe was answered by this server process. True: a quarantine has begun.
-    bool connected(std::uint64_t run, bool durable, std::int64_t uptime, protocol::time_point now) noexcept {
-        if (!restarts_.connected(run, durable)) return false;
-        begin(now, [&] {
-            return "up for " + std::to_string(uptime) +
-                   " s, without each write on disk: it may have forgotten locks (on_restart)";
-        });
-        return true;
+    /// The probe was answered by this server. True: a quarantine has begun.
+    bool connected(protocol::data_origin const& server, std::int64_t uptime,
+                   protocol::time_point now) noexcept {
+        return heed(restarts_.connected(server), uptime, now);
     }
+    /// The server was looked at again. True: as above.
+    bool looked(protocol::data_origin const& server, bool announced, protocol::time_point now) noexcept {
+        return heed(restarts_.looked(server, announced), 0, now);
+    }
+    /// It has turned out to be a replica.
+    void is_replica() noexcept { restarts_.is_replica(); }
 
     /// The server announces that all its keys are gone. True: a quarantine has begun.
     bool emptied(protocol::time_point now) noexcept {
@@ -44,6 +52,20 @@ public:
         begin(now, [] {
             return std::string("all its keys were flushed, or replaced by a full resync: it may have "
                                "forgotten locks (on_restart)");
+        });
+        return true;
+    }
+
+    /// The server may delete keys that expire, by this policy; empty: it deletes none. True: it is in quarantine
+    /// for that, or the end of that quarantine is now known.
+    bool evicts(std::string_view policy, protocol::time_point now) noexcept {
+        if (!minds_forgetting_) return false;
+        auto const did = std::exchange(evicting_, !policy.empty());
+        if (!did && !evicting_) return false;
+        begin(now, [&] {
+            return evicting_ ? "maxmemory-policy " + std::string(policy) +
+                                   " may evict locks: set noeviction (on_restart)"
+                             : "it may have evicted locks (on_restart)";
         });
         return true;
     }
@@ -70,6 +92,26 @@ public:
     }
 
 private:
+    bool heed(protocol::forgetting what, std::int64_t uptime, protocol::time_point now) noexcept {
+        switch (what) {
+        case protocol::forgetting::none:
+            return false;
+        case protocol::forgetting::restart:
+            begin(now, [&] {
+                return "up for " + std::to_string(uptime) +
+                       " s, without each write on disk: it may have forgotten locks (on_restart)";
+            });
+            break;
+        case protocol::forgetting::replacement:
+            begin(now, [] {
+                return std::string("it has been a replica, so its data may have been replaced: it may have "
+                                   "forgotten locks (on_restart)");
+            });
+            break;
+        }
+        return true;
+    }
+
     /// The guards tell it once. So it begins, also if there is no memory for the words.
     template <class Words>
     void begin(protocol::time_point now, Words&& words) noexcept {
@@ -78,12 +120,15 @@ private:
         try {
             reason_ =
                 words() + "; its votes do not count for max_ttl, " + std::to_string(max_ttl_.count()) + " ms";
+            if (evicting_) reason_ += " after that";
         } catch (...) {
             reason_.clear();
         }
     }
 
     std::chrono::milliseconds max_ttl_;
+    bool minds_forgetting_;
+    bool evicting_ = false;
     protocol::restart_guard restarts_;
     protocol::clock_guard clock_;
     protocol::quarantine quarantine_;

@@ -455,7 +455,7 @@ BOOST_AUTO_TEST_CASE(a_primary_that_becomes_a_replica_is_read_only_until_it_is_o
     server primary;
     server redis;
     redis_cli cli(redis);
-    party p({redis.address()});
+    party p({redis.address()}, trusting(patient()));
     auto [before, first] = p.acquire("a");
     BOOST_TEST(!before, before.what());
     cli.command({"REPLICAOF", "127.0.0.1", std::to_string(primary.port())});

@@ -428,6 +428,7 @@ void sweep(std::size_t size, bool thread_safe, may_fail when) {
     auto options = patient();
     options.thread_safe = thread_safe;
     options.watch_clocks = false;
+    options.on_restart = restart_guard::off; // no questions in between
     std::uint64_t failed = 0, spared = 0, beyond = 0;
     std::map<std::string, std::size_t> findings;
     // How many there are differs from life to life.
@@ -666,7 +667,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_that_is_asked_for_twice_is_the_sum_of_both) 
          {std::pair(type::total, type::terminal), std::pair(type::partial, type::total)}) {
         fleet servers(1);
         wires ways(servers);
-        party p(ways.addresses(), without_clock_guard());
+        party p(ways.addresses(), without_questions());
         BOOST_REQUIRE(p.all_up());
         ways.hold_replies();
         asio::cancellation_signal signal;
@@ -731,7 +732,8 @@ BOOST_AUTO_TEST_CASE(silence_is_noticed_whichever_allocation_fails) {
     auto options = patient();
     options.instance_timeout = 50ms;
     options.watch_clocks = false;
-    options.thread_safe = false; // a strand that gets no memory itself loses what it was given
+    options.on_restart = restart_guard::off; // no questions in between
+    options.thread_safe = false;             // a strand that gets no memory itself loses what it was given
     // The one allocation that fails may be the handler's own, or that of the question.
     auto const until = [](asio::io_context& context, auto happened) {
         auto const limit = std::chrono::steady_clock::now() + 10s;
@@ -773,7 +775,7 @@ BOOST_AUTO_TEST_CASE(silence_is_noticed_whichever_allocation_fails) {
 
 BOOST_AUTO_TEST_CASE(a_burst_of_drops_holds_up_nobody) {
     fleet servers(1);
-    party p(servers, without_clock_guard());
+    party p(servers, without_questions());
     auto leases = hold_many(p, many);
     auto const before = p.locks.stats().commands;
     auto const all_sent = [&] { return p.locks.stats().commands - before >= many; };
@@ -803,7 +805,7 @@ BOOST_AUTO_TEST_CASE(a_burst_of_drops_holds_up_nobody) {
 
 BOOST_AUTO_TEST_CASE(a_burst_of_calls_holds_up_nobody) {
     fleet servers(1);
-    party p(servers, without_clock_guard());
+    party p(servers, without_questions());
     BOOST_REQUIRE(p.all_up());
     auto const before = p.locks.stats().commands;
     auto const all_sent = [&] { return p.locks.stats().commands - before >= 1'000; };

@@ -952,6 +952,7 @@ struct divided {
     static client_options options() {
         client_options all{.instance_timeout = 4s, .connect_timeout = 4s, .reconnect_delay = 50ms};
         all.watch_clocks = false;
+        all.on_restart = restart_guard::off; // no questions in between
         return all;
     }
     // Until the first has granted, and nothing else is known.

@@ -126,6 +126,8 @@ void check_report(error const& e, std::size_t count, std::string_view why) {
 }
 
 constexpr std::string_view restarted = "may have forgotten locks";
+constexpr std::string_view replaced = "its data may have been replaced";
+constexpr std::string_view evicting = "may evict locks: set noeviction";
 constexpr std::string_view flushed = "all its keys were flushed";
 constexpr std::string_view jumped = "its clock has jumped ahead";
 
@@ -205,10 +207,27 @@ std::size_t tracked_keys(fleet& servers) {
     return all;
 }
 
-/// It asks the time of each of its instances, `times` times from now on.
+/// It asks each of its instances, `times` times from now on, for its time and where its data comes from.
 [[nodiscard]] bool asks_the_time(party& p, unsigned times) {
-    auto const enough = p.locks.stats().commands + times * p.locks.instances().size();
+    auto const enough = p.locks.stats().commands + 2 * times * p.locks.instances().size();
     return p.until([&] { return p.locks.stats().commands >= enough; });
+}
+
+/// Makes these replicas of `primary` until their data is that one's, and then primaries again.
+void replace_data(fleet& servers, indexes const& which, server& primary) {
+    for (auto const i : which) {
+        redis_cli(servers[i]).command({"REPLICAOF", "127.0.0.1", std::to_string(primary.port())});
+    }
+    for (auto const i : which) {
+        redis_cli cli(servers[i]);
+        BOOST_REQUIRE(wait_until([&] { return cli.info("master_link_status") == "up"; }, 20s));
+        cli.command({"REPLICAOF", "NO", "ONE"});
+    }
+}
+
+/// A primary that begins a full resync at once.
+server_options quick_primary() {
+    return {.arguments = {"--repl-diskless-sync-delay", "0"}};
 }
 
 //
@@ -890,6 +909,156 @@ BOOST_AUTO_TEST_CASE(who_may_not_ask_how_a_server_writes_takes_it_to_forget) {
 // Other ways to forget
 //
 
+// While it is a replica it takes no lock, and when it is none any more it has another server's data.
+BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_was_a_replica_makes_a_second_holder) {
+    server primary(quick_primary());
+    with_fleets_of({1, 3}, [&](fleet& servers) {
+        auto const options = guarded(restart_guard::off, 60s);
+        party a(servers, options), b(servers, options);
+        BOOST_REQUIRE(b.all_up());
+        auto first = a.hold("k", unwatched(60s));
+        BOOST_REQUIRE(a.sees(servers, "k", true));
+        replace_data(servers, the_first(servers.quorum()), primary);
+        auto [e, second] = b.try_acquire("k", unwatched(60s));
+        BOOST_TEST(!e, e.what());
+        BOOST_TEST((second.held() && first.held())); // the violation
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_majority_that_was_a_replica_makes_no_second_holder) {
+    constexpr auto longest = 3s;
+    server primary(quick_primary());
+    for (auto const& disk : {nothing, always}) {
+        with_fleets_of({1, 3}, {.arguments = disk}, [&](fleet& servers) {
+            auto const options = guarded(restart_guard::observed, longest);
+            party a(servers, options), b(servers, options);
+            BOOST_REQUIRE(b.all_up());
+            auto first = a.hold("k", unwatched(longest));
+            BOOST_REQUIRE(a.sees(servers, "k", true));
+            auto const before = lease_clock::now();
+            replace_data(servers, the_first(servers.quorum()), primary);
+            {
+                auto const [e, none] = b.try_acquire("k", unwatched(longest));
+                BOOST_TEST((e == errc::quarantined || e == errc::contended), e.what());
+                BOOST_TEST(!none);
+            }
+            BOOST_REQUIRE(b.until([&] { return are_quarantined(b, servers.quorum()); }));
+            for (auto const i : the_first(servers.quorum())) {
+                check_quarantined(b, i, restarted);
+                BOOST_TEST((b.status(i).quarantined_until >= before + longest));
+            }
+            BOOST_REQUIRE(b.until([&] { return all_trusted(b); }));
+            BOOST_TEST(!first.held());
+            auto second = b.hold("k", unwatched(longest));
+            BOOST_TEST(b.releases(second));
+        });
+    }
+}
+
+// Told by nothing but the next look.
+BOOST_AUTO_TEST_CASE(a_role_that_changes_is_noticed_where_nothing_is_announced) {
+    server primary(quick_primary());
+    for (auto const watches : {true, false}) {
+        fleet servers(1);
+        redis_cli cli(servers[0]);
+        cli.command({"ACL", "SETUSER", "guest", "on", ">pw", "~*", "&*", "+@all", "-client|tracking"});
+        auto options = guarded(restart_guard::observed, 60s);
+        options.watch_clocks = watches;
+        party p({"redis://guest:pw@" + servers[0].address()}, options);
+        BOOST_REQUIRE(p.all_up());
+        replace_data(servers, {0}, primary);
+        BOOST_TEST(p.becomes(0, instance_state::quarantined));
+        check_quarantined(p, 0, replaced);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_role_that_changed_while_nobody_was_connected_is_noticed_afterwards) {
+    server primary(quick_primary());
+    fleet servers(1);
+    wires way(servers);
+    party p(way.addresses(), guarded(restart_guard::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    auto const before = connections_of(p);
+    way[0].down();
+    BOOST_REQUIRE(p.becomes(0, instance_state::down));
+    replace_data(servers, {0}, primary);
+    way[0].up();
+    BOOST_REQUIRE(is_back(p, before, {0}));
+    check_quarantined(p, 0, replaced);
+}
+
+BOOST_AUTO_TEST_CASE(who_meets_it_as_a_replica_does_not_trust_it_as_a_primary) {
+    server primary(quick_primary());
+    for (auto const how : {restart_guard::off, restart_guard::observed}) {
+        server one({.arguments = {"--replicaof", "127.0.0.1", std::to_string(primary.port())}});
+        party p({one.address()}, guarded(how, 60s));
+        BOOST_REQUIRE(p.goes_down(0, errc::read_only));
+        redis_cli(one).command({"REPLICAOF", "NO", "ONE"});
+        if (how == restart_guard::off) {
+            BOOST_TEST(p.all_up());
+        } else {
+            BOOST_TEST(p.becomes(0, instance_state::quarantined));
+            check_quarantined(p, 0, replaced);
+        }
+    }
+}
+
+// It never had another's data, but it stopped taking locks.
+BOOST_AUTO_TEST_CASE(a_replica_of_nobody_that_can_be_reached_counts_too) {
+    net::reserved_port const nobody;
+    server one({.arguments = always});
+    redis_cli cli(one);
+    party p({one.address()}, guarded(restart_guard::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    cli.command({"REPLICAOF", "127.0.0.1", std::to_string(nobody.number())});
+    cli.command({"REPLICAOF", "NO", "ONE"});
+    BOOST_TEST(p.becomes(0, instance_state::quarantined));
+    check_quarantined(p, 0, replaced);
+}
+
+// A first replica, or a tool that makes a backup as one, changes the replication id and nothing else.
+BOOST_AUTO_TEST_CASE(a_replica_that_comes_is_no_reason_to_doubt_its_primary) {
+    server one(quick_primary());
+    redis_cli cli(one);
+    party p({one.address()}, guarded(restart_guard::observed, 60s, brisk()));
+    BOOST_REQUIRE(p.all_up());
+    auto const before = cli.info("master_replid");
+    server replica({.arguments = {"--replicaof", "127.0.0.1", std::to_string(one.port())}});
+    BOOST_REQUIRE(wait_until([&] { return cli.info("master_replid") != before; }, 20s));
+    BOOST_TEST(asks_the_time(p, 2));
+    BOOST_TEST(were_always_trusted(p.locks));
+}
+
+// With `save ""` it has the snapshot of its last full resync on its disk, and comes back with that.
+BOOST_AUTO_TEST_CASE(a_restart_counts_also_if_the_server_comes_back_with_keys) {
+    server primary(quick_primary());
+    redis_cli(primary).set("k", "of long ago");
+    fleet servers(1);
+    replace_data(servers, {0}, primary);
+    redis_cli(servers[0]).del("k");
+    party p(servers, guarded(restart_guard::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    auto l = p.hold("new", unwatched(60s));
+    crash(servers, {0}, {&p});
+    check_quarantined(p, 0, restarted);
+    BOOST_TEST(!redis_cli(servers[0]).exists("new"));
+}
+
+// It is asked again while it is connected.
+BOOST_AUTO_TEST_CASE(a_server_that_stops_writing_to_disk_is_not_trusted_after_a_restart) {
+    server one({.arguments = always});
+    redis_cli cli(one);
+    party p({one.address()}, guarded(restart_guard::observed, 60s, brisk()));
+    BOOST_REQUIRE(p.all_up());
+    crash(one, p);
+    BOOST_TEST(were_always_trusted(p.locks));
+    cli.config("appendonly", "no");
+    BOOST_TEST(asks_the_time(p, 2));
+    BOOST_TEST(were_always_trusted(p.locks));
+    crash(one, p); // it starts with appendonly on
+    check_quarantined(p, 0, restarted);
+}
+
 BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_is_flushed_makes_a_second_holder) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
         auto const options = guarded(restart_guard::off, 60s);
@@ -982,6 +1151,91 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_flushed_from_a_majority_is_lost) {
     auto const e = p.extend(l);
     BOOST_TEST((e == errc::lease_lost), e.what());
     BOOST_TEST(!l.held());
+}
+
+/// Until it has evicted that key.
+void evict(server& one, std::string const& key, std::string const& policy) {
+    redis_cli cli(one);
+    cli.config("maxmemory-policy", policy);
+    cli.config("maxmemory", "1");
+    BOOST_REQUIRE(wait_until([&] {
+        cli.command({"SET", "other", "x"});
+        return !cli.exists(key);
+    }));
+    cli.config("maxmemory", "1gb");
+}
+
+BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_evicts_makes_a_second_holder) {
+    fleet servers(3);
+    auto const options = guarded(restart_guard::off, 60s);
+    party a(servers, options), b(servers, options);
+    BOOST_REQUIRE(b.all_up());
+    auto first = a.hold("k", unwatched(60s));
+    BOOST_REQUIRE(a.sees(servers, "k", true));
+    for (std::size_t i = 0; i < 2; ++i) evict(servers[i], "k", "volatile-lru");
+    auto [e, second] = b.try_acquire("k", unwatched(60s));
+    BOOST_TEST(!e, e.what());
+    BOOST_TEST((second.held() && first.held())); // the violation
+}
+
+// The policy changes while all are connected; those who are idle notice it, too.
+BOOST_AUTO_TEST_CASE(a_majority_that_may_evict_makes_no_second_holder) {
+    for (std::string const policy : {"volatile-lru", "allkeys-random"}) {
+        with_fleets_of({1, 3}, [&](fleet& servers) {
+            auto const options = guarded(restart_guard::observed, 2s);
+            party a(servers, options), b(servers, options);
+            BOOST_REQUIRE(b.all_up());
+            auto first = a.hold("k", unwatched(2s));
+            BOOST_REQUIRE(a.sees(servers, "k", true));
+            for (auto const i : the_first(servers.quorum())) evict(servers[i], "k", policy);
+            BOOST_REQUIRE(b.until([&] { return are_quarantined(b, servers.quorum()); }));
+            auto const [e, none] = b.try_acquire("k", unwatched(2s));
+            check_report(e, servers.quorum(), evicting);
+            check_report(e, servers.quorum(), policy);
+            // For longer than max_ttl, as long as it is so.
+            b.pass(lease_clock::now() + 3s);
+            BOOST_TEST(are_quarantined(b, servers.quorum()));
+            auto const before = lease_clock::now();
+            for (server& one : servers) redis_cli(one).config("maxmemory-policy", "noeviction");
+            BOOST_REQUIRE(b.until([&] { return all_trusted(b); }));
+            BOOST_TEST((lease_clock::now() >= before + 2s));
+            auto second = b.hold("k", unwatched(2s));
+            BOOST_TEST(b.releases(second));
+        });
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_may_evict_does_not_vote_from_the_first_connection_on) {
+    server evicts({.arguments = {"--maxmemory", "1gb", "--maxmemory-policy", "volatile-ttl"}});
+    server limited({.arguments = {"--maxmemory", "1gb", "--maxmemory-policy", "noeviction"}});
+    server unlimited({.arguments = {"--maxmemory-policy", "allkeys-lru"}});
+    std::vector<address> const all{evicts.address(), limited.address(), unlimited.address()};
+    {
+        party p(all, guarded(restart_guard::observed, 60s));
+        BOOST_TEST(p.becomes(0, instance_state::quarantined));
+        check_quarantined(p, 0, evicting);
+        check_quarantined(p, 0, "volatile-ttl");
+        auto l = p.hold("k", unwatched(60s)); // of the others
+        BOOST_TEST(is_trusted(p, 1));
+        BOOST_TEST(is_trusted(p, 2));
+        BOOST_TEST(p.releases(l));
+    }
+    party alone({all[0]}, guarded(restart_guard::observed, 60s));
+    auto const [e, none] = alone.acquire("k", unwatched(60s));
+    check_report(e, 1, evicting);
+    party unguarded(all, guarded(restart_guard::off, 60s));
+    BOOST_REQUIRE(unguarded.all_up());
+}
+
+// A rewrite of the log would let writes wait in memory.
+BOOST_AUTO_TEST_CASE(a_server_whose_log_waits_for_rewrites_is_not_trusted_after_a_restart) {
+    auto relaxed = always;
+    relaxed.insert(relaxed.end(), {"--no-appendfsync-on-rewrite", "yes"});
+    server one({.arguments = relaxed});
+    party p({one.address()}, guarded(restart_guard::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    crash(one, p);
+    check_quarantined(p, 0, restarted);
 }
 
 //
@@ -1079,7 +1333,7 @@ BOOST_AUTO_TEST_CASE(a_jump_is_seen_by_those_who_look_for_it_alone) {
     BOOST_REQUIRE(watcher.until([&] { return is_quarantined(watcher, 0); }));
     // As often as it takes to ask the time twice, or to try to.
     auto const enough = [](party& p) {
-        return [&p, n = p.locks.stats().commands + 2] { return p.locks.stats().commands >= n; };
+        return [&p, n = p.locks.stats().commands + 4] { return p.locks.stats().commands >= n; };
     };
     BOOST_TEST(watcher.until(
         [a = enough(watcher), b = enough(denied), c = enough(careless)] { return a() && b() && c(); }));
@@ -1129,7 +1383,8 @@ BOOST_AUTO_TEST_CASE(an_idle_client_sends_less_than_a_command_a_second_to_each_i
     BOOST_REQUIRE(p.until([&] { return p.locks.stats().commands > sent; }));
     auto const first = p.locks.stats().commands;
     auto const since = lease_clock::now();
-    BOOST_REQUIRE(p.until([&] { return p.locks.stats().commands >= first + 2; }));
+    // Two questions at a time.
+    BOOST_REQUIRE(p.until([&] { return p.locks.stats().commands >= first + 4; }));
     auto const took = std::chrono::duration_cast<milliseconds>(lease_clock::now() - since);
     BOOST_TEST(took.count() >= 2 * (1'000 + 1'250) - 100, took.count() << " ms");
 }

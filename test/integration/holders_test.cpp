@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_SUITE(holders)
 
 BOOST_AUTO_TEST_CASE(a_shared_lease_lasts_until_the_last_of_it_is_given_up) {
     fleet servers(3);
-    party p(servers, without_clock_guard());
+    party p(servers, without_questions());
     BOOST_REQUIRE(p.all_up());
     std::array<std::size_t, 3> order{0, 1, 2};
     do {
@@ -919,7 +919,7 @@ BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_not
         BOOST_TEST_CONTEXT("watchdog " << watchdog) {
             fleet servers(3);
             wires ways(servers);
-            party p(ways.addresses(), without_clock_guard());
+            party p(ways.addresses(), without_questions());
             BOOST_REQUIRE(p.all_up());
             auto held = p.hold("k", {.ttl = 1500ms, .watchdog = watchdog});
             BOOST_REQUIRE(p.sees(servers, "k", true));

@@ -802,7 +802,7 @@ BOOST_AUTO_TEST_CASE(an_answer_that_nobody_asked_for_is_no_vote) {
     for (auto const* const bytes : {"+OK\r\n", ":1\r\n", "_\r\n", "+OK\r\n+OK\r\n"}) {
         BOOST_TEST_CONTEXT(bytes) {
             hostile_server fake(point::ping, none);
-            party p({address(fake.address())}, without_clock_guard());
+            party p({address(fake.address())}, without_questions());
             BOOST_REQUIRE(p.all_up());
             fake.give_to_another("k");
             fake.push(bytes);

@@ -42,8 +42,8 @@ inline client_options trusting(client_options options) {
 }
 
 /// No question of the client's own comes between the calls.
-inline client_options without_clock_guard() {
-    auto options = patient();
+inline client_options without_questions() {
+    auto options = trusting(patient());
     options.watch_clocks = false;
     return options;
 }

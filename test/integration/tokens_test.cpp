@@ -59,7 +59,7 @@ struct guarded_party {
 
     fleet servers{3};
     wires ways{servers};
-    party p{ways.addresses(), without_clock_guard()};
+    party p{ways.addresses(), without_questions()};
 };
 
 // An acquire that can be cancelled, and how it ended.

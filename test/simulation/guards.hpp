@@ -61,7 +61,7 @@ struct guards_tally {
 struct guards_as_they_are {
     /// Whether an instance is to be doubted that says this of itself.
     static bool doubts(protocol::restart_guard& guard, std::uint64_t run, bool durable) {
-        return guard.connected(run, durable);
+        return guard.connected({.run = run, .durable = durable}) != protocol::forgetting::none;
     }
     /// For how long, when the server says that it has been up for so long.
     static duration doubted_for(duration max_ttl, duration /*uptime*/) { return max_ttl; }

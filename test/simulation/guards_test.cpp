@@ -71,7 +71,7 @@ guards_setup jumps() {
 
 struct trusts_who_is_durable_now : guards_as_they_are {
     static bool doubts(protocol::restart_guard& guard, std::uint64_t run, bool durable) {
-        return guard.connected(run, durable) && !durable;
+        return guards_as_they_are::doubts(guard, run, durable) && !durable;
     }
 };
 
@@ -79,8 +79,8 @@ struct trusts_who_was_durable : guards_as_they_are {
     static bool doubts(protocol::restart_guard& guard, std::uint64_t run, bool durable) {
         auto was = guard;
         // As if it still were: what it asks then is whether it was before.
-        auto const doubted = was.connected(run, true);
-        guard.connected(run, durable);
+        auto const doubted = guards_as_they_are::doubts(was, run, true);
+        guards_as_they_are::doubts(guard, run, durable);
         return doubted;
     }
 };

@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(it_says_who_asks_and_asks_what_the_server_is) {
                               resp({"SCRIPT", "LOAD", std::string(fenced_acquire_script)}) +
                               resp({"SCRIPT", "LOAD", std::string(raise_script)});
     auto const tracking = resp({"CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"});
-    auto const fsync = resp({"CONFIG", "GET", "appendfsync"});
+    auto const fsync = resp({"CONFIG", "GET", "*appendfsync*"});
     prober p;
     BOOST_TEST(p.questions(address("redis://h"), "me", false)->bytes ==
                resp({"HELLO", "3", "SETNAME", "me"}) + tracking + loads + fsync + resp({"INFO"}));
@@ -170,15 +170,22 @@ BOOST_AUTO_TEST_CASE(a_server_is_durable_only_if_it_says_so_twice) {
     server const good;
     BOOST_TEST(durable(good.fsync, "aof_enabled:1\r\n"));
     BOOST_TEST(durable("*2\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n", "aof_enabled:1\r\n"));
+    std::string const more = "$25\r\nno-appendfsync-on-rewrite\r\n";
+    std::string const fsync = "$11\r\nappendfsync\r\n$6\r\nalways\r\n";
+    BOOST_TEST(durable("%2\r\n" + fsync + more + "$2\r\nno\r\n", "aof_enabled:1\r\n"));
+    BOOST_TEST(durable("%2\r\n" + more + "$2\r\nno\r\n" + fsync, "aof_enabled:1\r\n"));
+    // A rewrite of the log would let writes wait in memory.
+    BOOST_TEST(!durable("%2\r\n" + fsync + more + "$3\r\nyes\r\n", "aof_enabled:1\r\n"));
+    BOOST_TEST(!durable("%2\r\n" + more + "$3\r\nyes\r\n" + fsync, "aof_enabled:1\r\n"));
     BOOST_TEST(!durable(good.fsync, "aof_enabled:0\r\n"));
     BOOST_TEST(!durable(good.fsync, ""));
-    for (auto const* const fsync :
+    for (auto const* const said :
          {"%1\r\n$11\r\nappendfsync\r\n$8\r\neverysec\r\n", "-NOPERM no\r\n", "%0\r\n", "*0\r\n", "_\r\n",
           "%1\r\n$6\r\nalways\r\n$11\r\nappendfsync\r\n", "%1\r\n$5\r\nother\r\n$6\r\nalways\r\n",
           "$6\r\nalways\r\n"}) {
-        server const s{.fsync = fsync};
+        server const s{.fsync = said};
         accepts(s);
-        BOOST_TEST(!asked(s).durable(), fsync);
+        BOOST_TEST(!asked(s).durable(), said);
     }
 }
 
@@ -189,6 +196,67 @@ BOOST_AUTO_TEST_CASE(info_says_whether_it_is_a_server_and_a_primary) {
     auto replica = info_text;
     replica.replace(replica.find("master"), 6, "slave");
     refuses({.info = blob(replica)}, errc::read_only, "the instance is a replica");
+}
+
+namespace {
+
+/// The sections that it asks for, and what it makes of that reply.
+struct looked {
+    std::string asked;
+    std::optional<server_info> info;
+};
+
+looked look(later_look& l, std::string const& reply) {
+    pipeline wire;
+    l.ask(wire);
+    auto& b = wire.send({});
+    b.written = b.bytes.size();
+    struct {
+        later_look& l;
+        void on_part(pending_command& c, element const& e) {
+            BOOST_TEST((c.why == pending_command::purpose::look));
+            l.take_part(e);
+        }
+        void on_reply(pending_command) {}
+        void on_batch_answered() {}
+        void on_push(element const&) {}
+        bool ends() const { return false; }
+    } user{l};
+    auto const asked = b.bytes;
+    std::string_view bytes = reply;
+    BOOST_TEST(wire.read(bytes, user), wire.problem());
+    return {asked, l.take_reply()};
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(a_later_look_asks_for_what_may_have_changed) {
+    later_look l;
+    auto const found = look(l, blob(info_text + "aof_enabled:1\r\n"));
+    BOOST_TEST(found.asked == resp({"INFO", "server", "replication", "memory", "persistence"}));
+    BOOST_REQUIRE(found.info.has_value());
+    BOOST_TEST(found.info->logs_writes);
+    BOOST_TEST(!found.info->replica);
+    BOOST_TEST(!l.take_reply().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_takes_no_list_of_sections_is_asked_for_all) {
+    later_look l;
+    BOOST_TEST(!look(l, "-ERR syntax error\r\n").info.has_value());
+    for (auto n = 0; n < 2; ++n) {
+        auto const found = look(l, blob(info_text));
+        BOOST_TEST(found.asked == resp({"INFO"}));
+        BOOST_TEST(found.info.has_value());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_look_that_shows_nothing_is_ignored) {
+    later_look l;
+    for (auto const* const nothing : {"_\r\n", ":1\r\n", "*1\r\n:1\r\n", "+OK\r\n", "%0\r\n"}) {
+        BOOST_TEST(!look(l, nothing).info.has_value(), nothing);
+    }
+    BOOST_TEST(!look(l, blob("redis_version:7.0.15\r\n")).info.has_value());
+    BOOST_TEST(look(l, blob(info_text)).info.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_time_that_makes_no_sense_is_ignored) {

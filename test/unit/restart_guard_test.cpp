@@ -19,6 +19,25 @@ struct mode {
 constexpr mode off{"off", false, false}, observed{"observed", true, false}, strict{"strict", true, true};
 constexpr std::array modes{off, observed, strict};
 
+using protocol::forgetting;
+
+/// A new process has a new history.
+protocol::data_origin server(std::uint64_t run, bool durable) {
+    return {.run = run, .history = ~run, .durable = durable};
+}
+protocol::data_origin with_history(protocol::data_origin o, std::uint64_t history, bool promoted) {
+    o.history = history;
+    o.promoted = promoted;
+    return o;
+}
+
+/// Whether it doubts.
+bool meets(protocol::restart_guard& guard, std::uint64_t run, bool durable) {
+    auto const said = guard.connected(server(run, durable));
+    BOOST_TEST((said == forgetting::none || said == forgetting::restart));
+    return said != forgetting::none;
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(restart_guard)
@@ -33,7 +52,8 @@ BOOST_AUTO_TEST_CASE(at_first_sight_only_strict_doubts_and_only_who_can_forget) 
     };
     for (auto const& row : table) {
         BOOST_TEST_CONTEXT(row.how.name << ", durable " << row.durable) {
-            BOOST_TEST(row.how.guard().connected(7, row.durable) == row.doubted);
+            auto guard = row.how.guard();
+            BOOST_TEST(meets(guard, 7, row.durable) == row.doubted);
         }
     }
 }
@@ -51,8 +71,8 @@ BOOST_AUTO_TEST_CASE(a_restarted_server_is_trusted_only_if_it_was_durable_before
     for (auto const& row : table) {
         BOOST_TEST_CONTEXT(row.how.name << ", durable before " << row.before << ", now " << row.now) {
             auto guard = row.how.guard();
-            guard.connected(7, row.before);
-            BOOST_TEST(guard.connected(8, row.now) == row.doubted);
+            meets(guard, 7, row.before);
+            BOOST_TEST(meets(guard, 8, row.now) == row.doubted);
         }
     }
 }
@@ -63,8 +83,8 @@ BOOST_AUTO_TEST_CASE(a_connection_to_the_same_process_is_no_restart) {
             for (auto const now : {false, true}) {
                 BOOST_TEST_CONTEXT(how.name << ", durable before " << before << ", now " << now) {
                     auto guard = how.guard();
-                    guard.connected(7, before);
-                    for (auto n = 0; n < 3; ++n) BOOST_TEST(!guard.connected(7, now));
+                    meets(guard, 7, before);
+                    for (auto n = 0; n < 3; ++n) BOOST_TEST(!meets(guard, 7, now));
                 }
             }
         }
@@ -75,10 +95,10 @@ BOOST_AUTO_TEST_CASE(each_restart_counts_and_each_only_once) {
     for (auto const& how : {observed, strict}) {
         BOOST_TEST_CONTEXT(how.name) {
             auto guard = how.guard();
-            guard.connected(1, false);
+            meets(guard, 1, false);
             for (std::uint64_t run = 2; run < 6; ++run) {
-                BOOST_TEST(guard.connected(run, false));
-                BOOST_TEST(!guard.connected(run, false));
+                BOOST_TEST(meets(guard, run, false));
+                BOOST_TEST(!meets(guard, run, false));
             }
         }
     }
@@ -98,29 +118,120 @@ BOOST_AUTO_TEST_CASE(what_counts_as_before_is_what_the_server_said_last) {
     for (auto const& row : table) {
         BOOST_TEST_CONTEXT("durable " << row.first << ", then " << row.last << ", now " << row.now) {
             auto guard = observed.guard();
-            guard.connected(7, row.first);
-            guard.connected(7, row.last);
-            BOOST_TEST(guard.connected(8, row.now) == row.doubted);
+            meets(guard, 7, row.first);
+            meets(guard, 7, row.last);
+            BOOST_TEST(meets(guard, 8, row.now) == row.doubted);
         }
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_server_is_durable_before_only_since_the_last_restart) {
     auto guard = observed.guard();
-    BOOST_TEST(!guard.connected(1, true));
-    BOOST_TEST(guard.connected(2, false)); // lost something
-    BOOST_TEST(guard.connected(3, true));  // of what came after, too
-    BOOST_TEST(!guard.connected(4, true));
+    BOOST_TEST(!meets(guard, 1, true));
+    BOOST_TEST(meets(guard, 2, false)); // lost something
+    BOOST_TEST(meets(guard, 3, true));  // of what came after, too
+    BOOST_TEST(!meets(guard, 4, true));
 }
 
 BOOST_AUTO_TEST_CASE(any_other_run_id_is_a_restart) {
     for (std::uint64_t const first : {std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0}}) {
         for (std::uint64_t const second : {std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0}}) {
             auto guard = observed.guard();
-            BOOST_TEST(!guard.connected(first, false));
-            BOOST_TEST(guard.connected(second, false) == (first != second));
+            BOOST_TEST(!meets(guard, first, false));
+            BOOST_TEST(meets(guard, second, false) == (first != second));
         }
     }
+}
+
+//
+// Having been a replica
+//
+
+BOOST_AUTO_TEST_CASE(a_new_history_of_the_same_process_is_another_servers_data) {
+    for (auto const& how : modes) {
+        for (auto const durable : {false, true}) {
+            for (auto const promoted : {false, true}) {
+                BOOST_TEST_CONTEXT(how.name << ", durable " << durable << ", promoted " << promoted) {
+                    auto guard = how.guard();
+                    guard.connected(server(7, durable));
+                    auto const after = with_history(server(7, durable), 99, promoted);
+                    BOOST_TEST((guard.connected(after) ==
+                                (how.observed ? forgetting::replacement : forgetting::none)));
+                    BOOST_TEST((guard.connected(after) == forgetting::none)); // once
+                }
+            }
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(on_a_connection_that_tells_of_replaced_data_only_a_promotion_counts) {
+    struct {
+        bool promoted, announced, doubted;
+    } constexpr table[] = {
+        {false, false, true}, {true, false, true}, {false, true, false}, {true, true, true}};
+    for (auto const& how : modes) {
+        for (auto const& row : table) {
+            BOOST_TEST_CONTEXT(how.name << ", promoted " << row.promoted << ", announced " << row.announced) {
+                auto guard = how.guard();
+                guard.connected(server(7, true));
+                BOOST_TEST((guard.looked(server(7, true), row.announced) == forgetting::none));
+                auto const after = with_history(server(7, true), 99, row.promoted);
+                BOOST_TEST((guard.looked(after, row.announced) != forgetting::none) ==
+                           (row.doubted && how.observed));
+                BOOST_TEST((guard.looked(after, row.announced) == forgetting::none));
+                BOOST_TEST((guard.connected(after) == forgetting::none));
+            }
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_was_seen_as_a_replica_is_doubted_when_it_is_a_primary) {
+    for (auto const& how : modes) {
+        for (auto const known : {false, true}) {
+            BOOST_TEST_CONTEXT(how.name << ", known before " << known) {
+                auto guard = how.guard();
+                if (known) guard.connected(server(7, true));
+                guard.is_replica();
+                guard.is_replica();
+                // Whatever it says of itself: also if it is a new process that writes all to disk.
+                auto const doubted = how.observed ? forgetting::replacement : forgetting::none;
+                BOOST_TEST((guard.connected(server(8, true)) == doubted));
+                BOOST_TEST((guard.connected(server(8, true)) == forgetting::none));
+            }
+        }
+    }
+}
+
+// It was a replica since its start, when nobody looked.
+BOOST_AUTO_TEST_CASE(a_durable_server_that_was_promoted_is_not_trusted_after_a_restart) {
+    auto const promoted = with_history(server(8, true), 99, true);
+    auto guard = observed.guard();
+    guard.connected(server(7, true));
+    BOOST_TEST((guard.connected(promoted) == forgetting::replacement));
+    auto unmet = observed.guard();
+    BOOST_TEST((unmet.connected(promoted) == forgetting::none));
+    auto wary = strict.guard();
+    BOOST_TEST((wary.connected(promoted) == forgetting::replacement));
+}
+
+BOOST_AUTO_TEST_CASE(who_was_a_replica_long_ago_and_is_durable_is_trusted_after_a_restart) {
+    auto guard = observed.guard();
+    guard.connected(with_history(server(7, true), 99, true));
+    BOOST_TEST((guard.connected(server(8, true)) == forgetting::none));
+}
+
+BOOST_AUTO_TEST_CASE(a_setting_that_changes_while_it_is_connected_is_what_counts_as_before) {
+    auto guard = observed.guard();
+    guard.connected(server(7, true));
+    BOOST_TEST((guard.looked(server(7, false), true) == forgetting::none));
+    BOOST_TEST((guard.connected(server(8, true)) == forgetting::restart));
+    BOOST_TEST((guard.looked(server(8, false), true) == forgetting::none));
+    BOOST_TEST((guard.looked(server(8, true), true) == forgetting::none));
+    BOOST_TEST((guard.connected(server(9, true)) == forgetting::none));
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_are_gone_are_minded_unless_the_guard_is_off) {
+    for (auto const& how : modes) BOOST_TEST(how.guard().emptied() == how.observed);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

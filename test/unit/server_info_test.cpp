@@ -51,6 +51,40 @@ BOOST_AUTO_TEST_CASE(redis_6_is_recognised) {
     BOOST_TEST((i->speaks() == dialect::scripts));
 }
 
+BOOST_AUTO_TEST_CASE(the_replication_ids_tell_of_a_time_as_a_replica) {
+    auto const never = parse_info(info("redis_version:7.0.15\r\nmaster_replid:4246270569463dc1\r\n"
+                                       "master_replid2:0000000000000000000000000000000000000000\r\n"));
+    BOOST_REQUIRE(never.has_value());
+    BOOST_TEST(never->replication_id == "4246270569463dc1");
+    BOOST_TEST(!never->promoted);
+    auto const once = parse_info(info("redis_version:7.0.15\r\nmaster_replid:4246270569463dc1\r\n"
+                                      "master_replid2:0000000000000000000000000000000000000100\r\n"));
+    BOOST_REQUIRE(once.has_value());
+    BOOST_TEST(once->promoted);
+    auto const silent = parse_info(info("redis_version:7.0.15\r\n"));
+    BOOST_REQUIRE(silent.has_value());
+    BOOST_TEST(silent->replication_id.empty());
+    BOOST_TEST(!silent->promoted);
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_may_evict_names_its_policy) {
+    auto const eviction = [](std::string const& lines) {
+        auto const i = parse_info(info("redis_version:7.0.15\r\n" + lines));
+        BOOST_REQUIRE(i.has_value());
+        return i->eviction;
+    };
+    for (std::string const policy : {"allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru",
+                                     "volatile-lfu", "volatile-random", "volatile-ttl", "of-the-future"}) {
+        BOOST_TEST(eviction("maxmemory:100\r\nmaxmemory_human:100B\r\nmaxmemory_policy:" + policy + "\r\n") ==
+                   policy);
+        BOOST_TEST(eviction("maxmemory:0\r\nmaxmemory_policy:" + policy + "\r\n").empty());
+    }
+    BOOST_TEST(eviction("maxmemory:100\r\nmaxmemory_policy:noeviction\r\n").empty());
+    BOOST_TEST(eviction("maxmemory:100\r\n").empty());
+    BOOST_TEST(eviction("maxmemory_policy:allkeys-lru\r\n").empty());
+    BOOST_TEST(eviction("").empty());
+}
+
 BOOST_AUTO_TEST_CASE(redis_7_and_8_are_recognised) {
     constexpr std::array<std::pair<std::string_view, dialect>, 5> table{{{"7.0.15", dialect::scripts},
                                                                          {"7.4.1", dialect::scripts},

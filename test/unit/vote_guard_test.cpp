@@ -4,6 +4,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
+#include <cstdint>
+#include <string>
 
 using namespace holdfast::redis;
 using namespace std::chrono_literals;
@@ -17,6 +19,10 @@ time_point const t0{1h};
 constexpr duration tick{1};
 constexpr auto max_ttl = 60'000ms;
 
+holdfast::protocol::data_origin server(std::uint64_t run, bool durable) {
+    return {.run = run, .history = ~run, .durable = durable};
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(vote_guard)
@@ -26,14 +32,14 @@ BOOST_AUTO_TEST_CASE(at_first_its_votes_count) {
     BOOST_TEST(!g.quarantined(t0));
     BOOST_TEST(g.reason().empty());
     BOOST_TEST(!g.ends(t0));
-    BOOST_TEST(!g.connected(1, false, 5, t0));
+    BOOST_TEST(!g.connected(server(1, false), 5, t0));
     BOOST_TEST(!g.quarantined(t0));
 }
 
 BOOST_AUTO_TEST_CASE(a_restart_that_may_have_forgotten_begins_a_quarantine_of_max_ttl) {
     holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
-    g.connected(1, false, 5, t0);
-    BOOST_TEST(g.connected(2, false, 7, t0));
+    g.connected(server(1, false), 5, t0);
+    BOOST_TEST(g.connected(server(2, false), 7, t0));
     BOOST_TEST((g.until() == t0 + max_ttl));
     BOOST_TEST(g.reason() ==
                "up for 7 s, without each write on disk: it may have forgotten locks (on_restart); "
@@ -48,34 +54,92 @@ BOOST_AUTO_TEST_CASE(a_restart_that_may_have_forgotten_begins_a_quarantine_of_ma
 
 BOOST_AUTO_TEST_CASE(on_restart_says_what_counts_as_one) {
     holdfast::redis::vote_guard off(on_restart::off, max_ttl);
-    BOOST_TEST(!off.connected(1, false, 5, t0));
-    BOOST_TEST(!off.connected(2, false, 5, t0));
+    BOOST_TEST(!off.connected(server(1, false), 5, t0));
+    BOOST_TEST(!off.connected(server(2, false), 5, t0));
     holdfast::redis::vote_guard strict(on_restart::strict, max_ttl);
-    BOOST_TEST(strict.connected(1, false, 5, t0));
+    BOOST_TEST(strict.connected(server(1, false), 5, t0));
     holdfast::redis::vote_guard durable(on_restart::strict, max_ttl);
-    BOOST_TEST(!durable.connected(1, true, 5, t0));
-    BOOST_TEST(!durable.connected(2, true, 5, t0));
+    BOOST_TEST(!durable.connected(server(1, true), 5, t0));
+    BOOST_TEST(!durable.connected(server(2, true), 5, t0));
 }
 
 BOOST_AUTO_TEST_CASE(a_second_restart_prolongs_the_quarantine) {
     holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
-    g.connected(1, false, 5, t0);
-    g.connected(2, false, 5, t0);
-    BOOST_TEST(g.connected(3, false, 5, t0 + 1s));
+    g.connected(server(1, false), 5, t0);
+    g.connected(server(2, false), 5, t0);
+    BOOST_TEST(g.connected(server(3, false), 5, t0 + 1s));
     BOOST_TEST(!g.ends(t0 + max_ttl));
     BOOST_TEST(g.quarantined(t0 + max_ttl));
     BOOST_TEST(g.ends(t0 + 1s + max_ttl));
 }
 
+BOOST_AUTO_TEST_CASE(a_time_as_a_replica_begins_a_quarantine_however_it_is_noticed) {
+    auto const all = {
+        +[](holdfast::redis::vote_guard& g) {
+            g.is_replica();
+            return g.connected(server(1, true), 5, t0);
+        },
+        +[](holdfast::redis::vote_guard& g) {
+            return g.looked({.run = 1, .history = 99, .promoted = true, .durable = true}, true, t0);
+        },
+        +[](holdfast::redis::vote_guard& g) {
+            return g.connected({.run = 1, .history = 99, .durable = true}, 5, t0);
+        },
+    };
+    for (auto const notices : all) {
+        holdfast::redis::vote_guard off(on_restart::off, max_ttl);
+        off.connected(server(1, true), 5, t0);
+        BOOST_TEST(!notices(off));
+        BOOST_TEST(!off.quarantined(t0));
+        holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
+        g.connected(server(1, true), 5, t0);
+        BOOST_TEST(!g.looked(server(1, true), false, t0));
+        BOOST_TEST(notices(g));
+        BOOST_TEST((g.until() == t0 + max_ttl));
+        BOOST_TEST(g.reason() ==
+                   "it has been a replica, so its data may have been replaced: it may have forgotten locks "
+                   "(on_restart); its votes do not count for max_ttl, 60000 ms");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_may_evict_is_quarantined_until_max_ttl_after_that) {
+    holdfast::redis::vote_guard off(on_restart::off, max_ttl);
+    BOOST_TEST(!off.evicts("allkeys-lru", t0));
+    BOOST_TEST(!off.quarantined(t0));
+    for (auto const how : {on_restart::observed, on_restart::strict}) {
+        holdfast::redis::vote_guard g(how, max_ttl);
+        BOOST_TEST(!g.evicts("", t0));
+        BOOST_TEST(!g.quarantined(t0));
+        for (auto const& policy : {"allkeys-lru", "volatile-ttl"}) {
+            BOOST_TEST(g.evicts(policy, t0));
+            BOOST_TEST((g.until() == time_point::max()));
+            BOOST_TEST(g.reason() == std::string("maxmemory-policy ") + policy +
+                                         " may evict locks: set noeviction (on_restart); its votes do not "
+                                         "count for max_ttl, 60000 ms after that");
+        }
+        // However long nobody looks.
+        BOOST_TEST(g.quarantined(t0 + 1000 * max_ttl));
+        BOOST_TEST(!g.ends(t0 + 1000 * max_ttl));
+        BOOST_TEST(g.evicts("", t0 + 5s));
+        BOOST_TEST((g.until() == t0 + 5s + max_ttl));
+        BOOST_TEST(g.reason() ==
+                   "it may have evicted locks (on_restart); its votes do not count for max_ttl, "
+                   "60000 ms");
+        BOOST_TEST(!g.evicts("", t0 + 6s));
+        BOOST_TEST((g.until() == t0 + 5s + max_ttl));
+        BOOST_TEST(g.ends(t0 + 5s + max_ttl));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_server_that_was_emptied_is_quarantined_unless_the_guard_is_off) {
     holdfast::redis::vote_guard off(on_restart::off, max_ttl);
-    off.connected(1, true, 5, t0);
+    off.connected(server(1, true), 5, t0);
     BOOST_TEST(!off.emptied(t0));
     BOOST_TEST(!off.quarantined(t0));
     for (auto const how : {on_restart::observed, on_restart::strict}) {
         // Nor does it help that each write is on disk.
         holdfast::redis::vote_guard g(how, max_ttl);
-        g.connected(1, true, 5, t0);
+        g.connected(server(1, true), 5, t0);
         BOOST_TEST(g.emptied(t0));
         BOOST_TEST((g.until() == t0 + max_ttl));
         BOOST_TEST(g.reason() ==
@@ -84,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_was_emptied_is_quarantined_unless_the_guard_i
         // Each time.
         BOOST_TEST(g.emptied(t0 + 1s));
         BOOST_TEST((g.until() == t0 + 1s + max_ttl));
-        BOOST_TEST(!g.connected(1, true, 5, t0 + 2s));
+        BOOST_TEST(!g.connected(server(1, true), 5, t0 + 2s));
     }
 }
 
