@@ -7,8 +7,10 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -77,6 +79,54 @@ BOOST_AUTO_TEST_CASE(who_waits_already_hears_of_an_outage_at_its_next_try) {
     for (server& one : servers) redis_cli(one).command({"FLUSHALL"});
     BOOST_REQUIRE(p.until([&] { return done; }));
     check_outage(how);
+}
+
+BOOST_AUTO_TEST_CASE(a_release_that_is_refused_is_repeated) {
+    auto l = p.hold("k");
+    BOOST_REQUIRE(p.sees(servers, "k", true));
+    for (server& one : servers) refuse_writes(one);
+    BOOST_TEST((p.release(l) == errc::no_quorum));
+    auto const kept = [&] {
+        std::uint64_t n = 0;
+        for (auto const& one : p.locks.instances()) n += one.kept_releases;
+        return n;
+    };
+    BOOST_TEST(p.until([&] { return kept() > 0; }));
+    BOOST_TEST(copies(servers, "k") == servers.size());
+    for (server& one : servers) refuse_writes(one, false);
+    BOOST_TEST(p.sees_no_keys(servers));
+    BOOST_TEST(p.until([&] { return kept() == 0; }));
+    auto again = p.hold("k");
+    BOOST_TEST(p.releases(again));
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_release_is_repeated_while_the_key_can_be_there) {
+    auto l = p.hold("k", {.ttl = 500ms});
+    for (server& one : servers) refuse_writes(one);
+    BOOST_TEST((p.release(l) == errc::no_quorum));
+    auto const began = lease_clock::now();
+    // Each is refused over and over, and given up in the end.
+    BOOST_TEST(p.until([&] {
+        auto const all = p.locks.instances();
+        return lease_clock::now() - began > 600ms &&
+               std::all_of(all.begin(), all.end(), [](auto const& i) { return i.kept_releases == 0; });
+    }));
+    p.pass(lease_clock::now() + 1100ms);
+    auto const before = p.locks.stats().commands;
+    p.pass(lease_clock::now() + 1100ms);
+    BOOST_TEST(p.locks.stats().commands - before <= 3 * servers.size()); // TIME, and nothing else
+}
+
+BOOST_AUTO_TEST_CASE(one_that_refuses_does_not_keep_a_release_from_being_one) {
+    auto l = p.hold("k");
+    BOOST_REQUIRE(p.sees(servers, "k", true));
+    refuse_writes(servers[0]);
+    refuse_writes(servers[1]);
+    BOOST_TEST(p.releases(l));
+    BOOST_TEST(p.until([&] { return p.status(0).kept_releases > 0; }));
+    refuse_writes(servers[0], false);
+    refuse_writes(servers[1], false);
+    BOOST_TEST(p.sees_no_keys(servers));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
