@@ -57,6 +57,7 @@ holdfast_test(integration LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/lifetimes_test.cpp
     integration/minority_test.cpp
     integration/names_test.cpp
+    integration/refusals_test.cpp
     integration/section_test.cpp
     integration/support_test.cpp
     integration/threads_test.cpp

@@ -5,6 +5,7 @@
 #include "protocol/time.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 
 namespace holdfast::protocol {
@@ -17,6 +18,13 @@ constexpr duration full_jitter(duration base, duration cap, unsigned attempt, st
     for (; attempt > 0 && limit < cap; --attempt) limit *= 2;
     limit = std::max(std::min(limit, cap), duration(1));
     return duration(1 + static_cast<duration::rep>(random % static_cast<std::uint64_t>(limit.count())));
+}
+
+/// The pause before releases that a server refused are tried again: 10 ms, and twice as long after each refusal
+/// in a row, up to a second.
+constexpr duration refused_release_pause(unsigned refusals) {
+    duration const first = std::chrono::milliseconds(10);
+    return std::min<duration>(first * (1 << std::min(refusals, 7U)), std::chrono::seconds(1));
 }
 
 } // namespace holdfast::protocol

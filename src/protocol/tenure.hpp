@@ -22,8 +22,8 @@ namespace holdfast::protocol {
 enum class event : std::uint8_t {
     none,
     won,                 ///< acquired: valid until deadline()
-    contended,           ///< not acquired: a quorum answered, and too many of it said no
-    no_quorum,           ///< not acquired: too few instances answered
+    contended,           ///< not acquired: a quorum voted, and too many of it said no
+    no_quorum,           ///< not acquired: too few instances voted
     expired,             ///< not acquired: validity ran out before a quorum had granted
     cancelled,           ///< not acquired: the caller gave up
     arbiter_won,         ///< the arbiter has granted: call ask_rest() now
@@ -280,14 +280,17 @@ private:
         if (phase_ != phase::acquiring || !round_.count(instance, v)) return {};
         if (v != verdict::yes) return judge_acquire();
         auto const lifted = fenced_ && count(instance, number);
-        if (!round_.won() && !raising_) return {};
+        if (!round_.won() && !raising_) return judge_acquire();
         if (!fenced_ || !Rules::levels()) return win(read(now));
         return level(lifted, instance, now);
     }
 
+    // Contended is what a quorum says. If too many refuse to vote or are gone, that is no contention: who waits would
+    // wait for the end of an outage. Where neither is certain yet, the answers that are to come tell.
     step judge_acquire() {
         if (!round_.impossible()) return {};
-        return fail_acquire(round_.too_few_answered() ? event::no_quorum : event::contended);
+        if (round_.has_verdict()) return fail_acquire(event::contended);
+        return round_.too_few_answered() ? fail_acquire(event::no_quorum) : step{};
     }
 
     /// Takes an instance's number. True: ours is greater than before.
@@ -308,6 +311,7 @@ private:
     template <class Now>
     step level(bool lifted, unsigned instance, Now now) {
         if (level_.size() >= round_.quorum()) return win(read(now));
+        if (round_.impossible()) return judge_acquire(); // some have lost the key since they granted it
         auto behind = instance_set::only(instance);
         if (!std::exchange(raising_, true) || lifted) {
             behind = round_.yes();

@@ -376,7 +376,9 @@ private:
             between_looks_ = std::min<duration>(2 * between_looks_, Rules::longest_between_looks);
             look_ = now + between_looks_;
         }
-        full_ = !contested_ || !front().waits || looks || candidates(reachable).empty() ||
+        // So many failed as arbiters that there may be no quorum: all are asked, to know.
+        auto const outage = configured_ - unfit_.size() < redlock_rules::quorum(configured_, configured_);
+        full_ = !contested_ || !front().waits || looks || outage || candidates(reachable).empty() ||
                 reachable.size() < redlock_rules::quorum(configured_, reachable.size());
         if (!full_) return action::contend;
         watch_.forget();

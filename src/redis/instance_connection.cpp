@@ -239,7 +239,10 @@ void instance_connection::look_again() {
 bool instance_connection::flush() noexcept {
     if (stopped_) return true;
     if (needs_reconnect_) connect_later();
-    if (kept_.size() > 0 && available() && connected()) send_kept();
+    if (kept_.size() > 0 && available() && connected() && owner_.time() >= retry_at_) {
+        kept_.drop_expired(owner_.time());
+        send_kept();
+    }
     auto complete = true;
     try {
         while (live_.now_in() == protocol::liveness::state::up && pipeline_.has_room() &&
@@ -258,19 +261,31 @@ bool instance_connection::flush() noexcept {
     return complete && !needs_watch_ && !needs_reconnect_;
 }
 
-void instance_connection::keep(exchange_ptr who) {
+void instance_connection::keep(exchange_ptr who, lease_clock::time_point since) {
     if (stopped_) return;
-    if (!kept_.keep(std::move(who), owner_.time())) {
+    if (!kept_.keep(std::move(who), since)) {
         counts_.releases_dropped.fetch_add(1, std::memory_order_relaxed);
     }
     status_.set_kept_releases(kept_.size());
 }
 
+// The server may take it a moment later: while it waits for a replica, has no memory, or loads its data.
+void instance_connection::keep_refused(pending_command const& c) {
+    auto const now = owner_.time();
+    keep(c.owner, c.answered ? time_of(c.round, now) : now);
+    if (retry_at_ > now) return;
+    retry_at_ = now + protocol::refused_release_pause(refusals_++);
+    needs_watch_ = true;
+}
+
 // If memory runs out, the next turn goes on.
 void instance_connection::send_kept() noexcept try {
-    kept_.take([&](exchange_ptr who) {
+    kept_.take([&](exchange_ptr who, lease_clock::time_point since) {
         // Its round was answered when it was kept.
-        pipeline_.add_late({.owner = std::move(who), .what = protocol::command::release, .answered = true});
+        pipeline_.add_late({.owner = std::move(who),
+                            .round = short_time(since),
+                            .what = protocol::command::release,
+                            .answered = true});
     });
     status_.set_kept_releases(0);
 } catch (...) {

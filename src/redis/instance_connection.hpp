@@ -33,6 +33,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace holdfast::redis {
 
@@ -106,7 +107,9 @@ private:
     void look_again();
     bool watches_data() const { return options_.on_restart != restart_guard::off; }
     void send_kept() noexcept;
-    void keep(exchange_ptr);
+    void keep(exchange_ptr who) { keep(std::move(who), owner_.time()); }
+    void keep(exchange_ptr, lease_clock::time_point since);
+    void keep_refused(pending_command const&);
     void fail(pending_command, protocol::verdict, errc why);
     void fail_unsent(errc why);
     void fail_sent_to_suspect();
@@ -133,6 +136,9 @@ private:
     std::shared_ptr<session> session_;
     pipeline pipeline_;
     pending_releases kept_;
+    /// When those that the server refused are tried again, and how often in a row it has refused some.
+    lease_clock::time_point retry_at_{};
+    unsigned refusals_ = 0;
     protocol::liveness live_;
     protocol::reconnect_policy policy_;
     vote_guard guard_;

@@ -101,6 +101,13 @@ void instance_connection::on_lock_reply(pending_command c) {
     if (reply_.unknown_script() && !c.whole_script) return send_whole_script(std::move(c));
     if (reply_.ends_session() != errc{}) refuse(reply_.ends_session(), reply_.message());
     auto const& a = reply_.result();
+    if (c.what == command::release) {
+        if (a.verdict == verdict::refused) {
+            keep_refused(c);
+        } else {
+            refusals_ = 0;
+        }
+    }
     if (c.answered) {
         // A release that came late may have ended what we had asked to be told of.
         auto const deleted = c.what == command::release && a.verdict == verdict::yes;

@@ -8,6 +8,7 @@ namespace holdfast::redis {
 
 void instance_connection::arm_watch() noexcept {
     if (stopped_) return;
+    if (retry_at_ > owner_.time()) live_.look_by(retry_at_);
     try {
         watch_timer_.expires_after(
             std::max(live_.next_look() - owner_.time(), lease_clock::duration::zero()));
@@ -76,7 +77,11 @@ void instance_connection::fail_sent_to_suspect() {
         if (!c.owner) return;
         auto copy = c;
         c.answered = true;
-        if (c.what != protocol::command::release) c.owner.reset();
+        if (c.what == protocol::command::release) {
+            c.round = short_time(owner_.time()); // in case that it is refused
+        } else {
+            c.owner.reset();
+        }
         fail(std::move(copy), protocol::verdict::unknown, errc::timed_out);
     });
 }

@@ -1,4 +1,5 @@
-// Releases for an instance that cannot be reached: kept until they can be sent, or until their key has expired.
+// Releases for an instance that cannot be reached, or refused them: kept until they can be sent, or until their key has
+// expired.
 #ifndef HOLDFAST_REDIS_PENDING_RELEASES_HPP
 #define HOLDFAST_REDIS_PENDING_RELEASES_HPP
 
@@ -8,11 +9,22 @@
 #include "redis/exchange.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <utility>
 
 namespace holdfast::redis {
+
+/// A time of the last seven weeks in 32 bits, for a release that nobody waits for: it has no round to be known by.
+inline std::uint32_t short_time(lease_clock::time_point t) {
+    return static_cast<std::uint32_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(t.time_since_epoch()).count());
+}
+inline lease_clock::time_point time_of(std::uint32_t t, lease_clock::time_point now) {
+    return now - std::chrono::milliseconds(short_time(now) - t);
+}
 
 class pending_releases {
 public:
@@ -22,11 +34,12 @@ public:
     std::size_t size() const { return all_.size(); }
 
     /// False: the oldest had to go for it, or for want of memory this one.
-    bool keep(exchange_ptr who, lease_clock::time_point now) noexcept {
+    /// `since`: the key got its ttl before that.
+    bool keep(exchange_ptr who, lease_clock::time_point since) noexcept {
         auto const full = all_.size() >= most_;
         if (full) all_.pop_front();
         try {
-            all_.push_back({std::move(who), now});
+            all_.push_back({std::move(who), since});
         } catch (...) {
             return false;
         }
@@ -41,11 +54,11 @@ public:
         std::erase_if(all_, [&](release const& r) { return gone_by(r) <= now; });
     }
 
-    /// Takes out all of them; `send(exchange_ptr)` is called for each, in the order in which they came.
+    /// Takes out all of them; `send(exchange_ptr, since)` is called for each, in the order in which they came.
     template <class Send>
     void take(Send&& send) {
         while (!all_.empty()) {
-            send(all_.front().who);
+            send(all_.front().who, all_.front().since);
             all_.pop_front();
         }
     }

@@ -79,4 +79,12 @@ BOOST_AUTO_TEST_CASE(a_cap_of_a_minute_does_not_overflow) {
     BOOST_TEST((longest(20ms, 60s, 1'000) == 60s));
 }
 
+BOOST_AUTO_TEST_CASE(refused_releases_are_tried_again_less_and_less_often) {
+    BOOST_TEST((refused_release_pause(0) == std::chrono::milliseconds(10)));
+    BOOST_TEST((refused_release_pause(3) == std::chrono::milliseconds(80)));
+    for (auto const n : {7U, 8U, 1'000'000U}) {
+        BOOST_TEST((refused_release_pause(n) == std::chrono::seconds(1)));
+    }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

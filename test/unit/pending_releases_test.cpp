@@ -39,7 +39,7 @@ auto const life = ttl + holdfast::protocol::redlock_rules::drift(ttl);
 
 std::string taken(kept_releases& k) {
     std::string names;
-    k.take([&](exchange_ptr who) { names += who->about(command::release).key; });
+    k.take([&](exchange_ptr who, lease_clock::time_point) { names += who->about(command::release).key; });
     BOOST_TEST(k.size() == 0U);
     return names;
 }
@@ -101,13 +101,25 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_sent_stays) {
     kept_releases k(3);
     for (auto* l : {&a, &b, &c}) k.keep(l, t0);
     std::string sent;
-    auto const send = [&](exchange_ptr who) {
+    auto const send = [&](exchange_ptr who, lease_clock::time_point) {
         if (who.get() == &b) throw 1;
         sent += who->about(command::release).key;
     };
     BOOST_CHECK_THROW(k.take(send), int);
     BOOST_TEST(sent == "a");
     BOOST_TEST(taken(k) == "bc");
+}
+
+BOOST_AUTO_TEST_CASE(since_when_it_is_kept_travels_with_it) {
+    lock a('a', ttl);
+    kept_releases k(1);
+    k.keep(&a, t0 + 7s);
+    k.take([&](exchange_ptr, lease_clock::time_point since) { BOOST_TEST((since == t0 + 7s)); });
+    for (auto const passed : {0ms, 1ms, 3'600'000ms}) {
+        for (auto const from : {t0, t0 + 24h * 49, t0 + 24h * 50}) {
+            BOOST_TEST((time_of(short_time(from), from + passed) == from));
+        }
+    }
 }
 
 BOOST_AUTO_TEST_CASE(they_can_be_let_go_without_a_word) {

@@ -551,7 +551,8 @@ BOOST_AUTO_TEST_CASE(the_quorumth_yes_wins_and_no_earlier_one) {
 
 BOOST_AUTO_TEST_CASE(the_first_answer_that_rules_out_a_quorum_defeats) {
     for (unsigned n = 1; n <= 7; ++n) {
-        auto const needed = n - majority[n] + 1;
+        // Of an even number a half already rules it out, but only a quorum says that it is contended.
+        auto const needed = majority[n];
         machine m(n, ttl, true);
         m.acquire(at(0s), instance_set::first(n));
         for (unsigned i = 0; i + 1 < needed; ++i) BOOST_TEST(answer(m, command::acquire, i, no) == "nothing");
@@ -562,6 +563,35 @@ BOOST_AUTO_TEST_CASE(the_first_answer_that_rules_out_a_quorum_defeats) {
         BOOST_TEST(m.where() == phase::over);
         for (unsigned i = needed; i < n; ++i) BOOST_TEST(answer(m, command::acquire, i, yes) == "nothing");
     }
+}
+
+BOOST_AUTO_TEST_CASE(one_holder_and_too_many_that_refuse_are_no_contention) {
+    for (unsigned holder = 0; holder < 5; ++holder) {
+        for (auto const how : {refused, unknown, unsent}) {
+            machine m(5, ttl, true);
+            m.acquire(at(0s), of("01234"));
+            auto failed = 0;
+            for (unsigned i = 0; i < 5 && m.where() == phase::acquiring; ++i) {
+                auto const s = m.answer(command::acquire, 0, i, i == holder ? no : how, at(1s));
+                failed += i != holder ? 1 : 0;
+                BOOST_TEST(s.what == (failed == 3 ? event::no_quorum : event::none));
+            }
+            BOOST_TEST(m.where() == phase::over);
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_vote_that_completes_a_quorum_of_votes_decides_though_it_is_a_yes) {
+    machine m(5, ttl, true);
+    m.acquire(at(0s), of("01234"));
+    BOOST_TEST(answer(m, command::acquire, 0, no) == "nothing");
+    BOOST_TEST(answer(m, command::acquire, 1, no) == "nothing");
+    BOOST_TEST(answer(m, command::acquire, 2, refused) ==
+               "nothing"); // no quorum any more, and why is not known
+    auto enough = m;
+    BOOST_TEST(answer(enough, command::acquire, 3, yes) == "release 34 contended");
+    BOOST_TEST(answer(m, command::acquire, 3, refused) == "nothing");
+    BOOST_TEST(answer(m, command::acquire, 4, refused) == "no_quorum");
 }
 
 /// Asks instance 1 alone.
@@ -849,7 +879,8 @@ BOOST_AUTO_TEST_CASE(every_schedule_of_answers_settles_an_acquire_once_and_right
                 if (!settled && c.yes >= quorum) {
                     settled = true;
                     expected = "won";
-                } else if (!settled && c.yes + c.pending < quorum) {
+                } else if (!settled && c.yes + c.pending < quorum &&
+                           (c.yes + c.no >= quorum || c.failed > n - quorum)) {
                     settled = true;
                     expected = c.failed > n - quorum ? "no_quorum" : "contended";
                     if (!maybe.empty()) expected = "release " + text(maybe) + ' ' + expected;

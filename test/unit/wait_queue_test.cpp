@@ -340,10 +340,8 @@ BOOST_AUTO_TEST_CASE(an_arbiter_that_fails_is_no_candidate_until_the_next_round)
     BOOST_TEST((next(2ms) == action::contend));
     q.begun(at(2ms), 0);
     q.arbiter_failed();
-    BOOST_TEST((next(3ms) == action::contend));
-    q.begun(at(3ms), 2);
-    q.arbiter_failed();
-    BOOST_TEST((next(4ms) == action::round));
+    // There may be no quorum any more: only a round to all can tell.
+    BOOST_TEST((next(3ms) == action::round));
     BOOST_TEST((q.candidates(all) == all));
 }
 
