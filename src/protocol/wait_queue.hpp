@@ -44,6 +44,7 @@ enum class action : std::uint8_t {
     contend, ///< begin a tenure for front() at the arbiter among candidates(); then tell begun()
     ask,     ///< find out what is in the way; then tell asked()
     watch,   ///< ask to_watch() for the key, and to push when it changes; then tell watched()
+    listen,  ///< ask the arbiter among candidates() to push when the key changes; then tell listening()
     refuse,  ///< front() does not wait: tell it that the key is held, and leave() it
     give_up, ///< take back the tenure that was begun
     forget,  ///< nobody is left: destroy the queue
@@ -112,7 +113,11 @@ public:
                 phase_ = phase::ready;
                 break;
             case phase::standing_back:
-                if (now < wake_ && (waiters_.empty() || front().waits)) return action::none;
+                if (now < wake_ && (waiters_.empty() || front().waits)) {
+                    return std::exchange(to_listen_, false) ? action::listen : action::none;
+                }
+                silent_ = std::exchange(hears_, false) ? silent_ + 1 : 0;
+                stood_back_ = now;
                 phase_ = phase::ready;
                 break;
             }
@@ -255,9 +260,17 @@ public:
     /// Whom action::watch is about; the number goes with the questions.
     instance_set to_watch() const { return watch_.to_ask(); }
     std::uint32_t watch_round() const { return watch_.round(); }
+    /// The question of action::listen has been put to `arbiter`, with watch_round().
+    void listening(unsigned arbiter) { arbiter_ = arbiter; }
     /// The answer of one of them.
     void watched(time_point now, unsigned instance, std::uint32_t round, sighting const& seen,
                  std::uint64_t random) {
+        if (phase_ == phase::standing_back) {
+            if (instance != arbiter_ || round != watch_.round()) return;
+            hears_ = seen.is == sighting::state::gone && seen.told;
+            met_others_ = met_others_ || seen.is == sighting::state::held;
+            return;
+        }
         watch_.answered(now, instance, round, seen, random);
     }
 
@@ -267,6 +280,10 @@ public:
 
     /// `instance` says that the key has changed. False: it does not matter now.
     bool push(time_point now, unsigned instance, std::uint64_t random) {
+        if (phase_ == phase::standing_back && hears_ && instance == arbiter_) {
+            hears_ = false;
+            met_others_ = seen_ = true;
+        }
         if (!waits_at(instance)) return watch_.push(now, instance, random);
         told_ = false;
         woken_ = true;
@@ -332,7 +349,11 @@ public:
     void released(time_point now) {
         phase_ = phase::ready;
         if (!Rules::stands_back() || (waiters_.empty() && !contested_)) return;
+        if (!contested_ && Rules::is_alone(silent_, now - stood_back_)) return;
         phase_ = phase::standing_back;
+        // Two can take turns without ever meeting: whoever has met nobody listens.
+        to_listen_ = !contested_;
+        hears_ = false;
         wake_ = now + Rules::stand_back(round_trip_);
     }
     /// The tenure is lost.
@@ -407,13 +428,14 @@ private:
     waiter const* for_whom_ = nullptr; ///< only compared
     duration ttl_{};                   ///< of the try, or of the tenure
     duration round_trip_{}, between_looks_{};
-    time_point begun_{}, since_{}, wake_{};
+    time_point begun_{}, since_{}, wake_{}, stood_back_{};
     time_point look_ = time_point::max(); ///< at all instances, while it waits at one
     unsigned configured_;
     unsigned arbiter_ = 0;
     unsigned leases_ = 0;
     unsigned tries_ = 0, tenures_ = 0;
     unsigned failures_ = 0; ///< in a row, of what backs off
+    unsigned silent_ = 0;   ///< stand-backs in a row in which nobody took the key
     unsigned polls_ = 0;    ///< tries at an arbiter that does not push
     unsigned missed_ = 0;   ///< turns of others since our last
     unsigned wasted_ = 0, splits_ = 0;
@@ -425,11 +447,12 @@ private:
     bool met_others_ = false; ///< the same, since the last tenure
     bool seen_ = false;       ///< the same, ever
     bool asked_ = false;
-    bool told_ = false;      ///< a push will come
-    bool woken_ = false;     ///< one has come
-    bool cut_off_ = false;   ///< too few instances are there
-    bool gone_ = false;      ///< the key went while it was looked at
-    bool overslept_ = false; ///< the last try ended with a deadline that was seen late
+    bool to_listen_ = false, hears_ = false; ///< while it stands back
+    bool told_ = false;                      ///< a push will come
+    bool woken_ = false;                     ///< one has come
+    bool cut_off_ = false;                   ///< too few instances are there
+    bool gone_ = false;                      ///< the key went while it was looked at
+    bool overslept_ = false;                 ///< the last try ended with a deadline that was seen late
 };
 
 using wait_queue = basic_wait_queue<waiting_rules>;

@@ -26,6 +26,12 @@ struct waiting_rules : watching_rules {
     static constexpr duration stand_back(duration round_trip) {
         return std::min<duration>(5 * round_trip, 2 * max_wake_delay);
     }
+    /// Whether a process that gave the key up may try again at once, as it is alone. `silent`: the times in a
+    /// row that it stood back and listened, and nobody took the key; `since`: the last of them ended. Who
+    /// comes to wait is not seen until it stands back again, so that must not be long.
+    static constexpr bool is_alone(unsigned silent, duration since) {
+        return silent >= 16 && since < std::chrono::milliseconds(5);
+    }
     /// Whether a tenure that has served so many leases for so long may serve another.
     static constexpr bool may_hand_over(unsigned leases, unsigned limit, duration age, duration longest) {
         return leases < limit && age < longest;

@@ -134,7 +134,9 @@ private:
     void schedule(key_queue&);
     void begin_try(key_queue&, bool at_arbiter);
     void begin_inspection(key_queue&);
-    void begin_watch(key_queue&);
+    unsigned arbiter_of(key_queue const&) const;
+    void listen(key_queue&);
+    void ask_to_push(key_queue&, protocol::instance_set);
     void on_watched(holding&, unsigned instance, std::uint32_t round, redis::answer const&);
     void give_up_try(key_queue&);
     void forget(key_queue&);

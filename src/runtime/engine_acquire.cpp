@@ -127,7 +127,10 @@ void engine::settle(key_queue& q, lease_clock::time_point now) {
             begin_inspection(q);
             break;
         case protocol::action::watch:
-            begin_watch(q);
+            ask_to_push(q, q.machine.to_watch());
+            break;
+        case protocol::action::listen:
+            listen(q);
             break;
         case protocol::action::refuse:
             leave(front(q), errc::contended);
@@ -217,10 +220,14 @@ void engine::begin_try(key_queue& q, bool at_arbiter) {
         q.machine.begun(now);
         return apply(h, h.machine.acquire(now, voters()));
     }
-    auto const arbiter = protocol::arbiter(common_hash(q.key()), punctual(q.machine.candidates(voters())),
-                                           [this](unsigned i) { return instances_[i]->identity(); });
+    auto const arbiter = arbiter_of(q);
     q.machine.begun(now, arbiter);
     apply(h, h.machine.contend(now, arbiter));
+}
+
+unsigned engine::arbiter_of(key_queue const& q) const {
+    return protocol::arbiter(common_hash(q.key()), punctual(q.machine.candidates(voters())),
+                             [this](unsigned i) { return instances_[i]->identity(); });
 }
 
 void engine::give_up_try(key_queue& q) {

@@ -1,13 +1,20 @@
-// What is asked of the instances beside the arbiter while somebody waits, so that a majority that becomes free
-// without the arbiter is noticed.
+// What is asked of the instances without wanting the key: beside the arbiter while somebody waits, so that a
+// majority that becomes free without the arbiter is noticed; and of the arbiter while we stand back.
 #include "runtime/engine.hpp"
 
 #include <optional>
 
 namespace holdfast::runtime {
 
-void engine::begin_watch(key_queue& q) {
-    auto const whom = q.machine.to_watch();
+// While we stand back from a key that nobody else seems to want.
+void engine::listen(key_queue& q) {
+    if (q.machine.candidates(voters()).empty()) return;
+    auto const arbiter = arbiter_of(q);
+    q.machine.listening(arbiter);
+    ask_to_push(q, protocol::instance_set::only(arbiter));
+}
+
+void engine::ask_to_push(key_queue& q, protocol::instance_set whom) {
     auto const round = q.machine.watch_round();
     auto const ready = q.watch || attempt([&] {
                            auto& h = holdings_.take(*this);

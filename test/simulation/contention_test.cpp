@@ -119,8 +119,8 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                   << seen.kept << ", late ttls " << seen.late_ttls << ", foreign " << seen.foreign
                   << ", forgotten " << seen.forgotten << ", measured " << seen.measured << ", outages "
                   << seen.outages << ", stops " << seen.stops << ", overslept " << seen.overslept
-                  << ", watches " << seen.watches << ", remnants " << seen.remnants << ", rescued "
-                  << seen.rescued);
+                  << ", watches " << seen.watches << ", listens " << seen.listens << ", stays " << seen.stays
+                  << ", remnants " << seen.remnants << ", rescued " << seen.rescued);
     BOOST_TEST_MESSAGE("longest wait " << seen.longest_wait << " of its bound, for a quorum "
                                        << seen.longest_quorum_wait << ", highest cost " << seen.highest_cost
                                        << " of what is allowed, most tries " << seen.most_tries
@@ -157,6 +157,8 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                          seen.stops,
                          seen.overslept,
                          seen.watches,
+                         seen.listens,
+                         seen.stays,
                          seen.remnants,
                          seen.rescued}) {
         BOOST_TEST(n > 0U);
@@ -201,7 +203,7 @@ BOOST_AUTO_TEST_CASE(no_stand_back_is_refuted) {
 BOOST_AUTO_TEST_CASE(tries_in_the_order_of_the_pushes_are_refuted) {
     contest_tally seen;
     auto const found =
-        search(3, under<in_the_order_of_pushes>(seen, contest_shape{16, 2, 3, 50, true}), "fairness");
+        search(3, under<in_the_order_of_pushes>(seen, contest_shape{16, 2, 3, 50, 0, true}), "fairness");
     BOOST_REQUIRE(found.has_value());
     BOOST_TEST_MESSAGE("seed " << found->seed << ": " << found->violation);
 }
@@ -251,11 +253,42 @@ BOOST_AUTO_TEST_CASE(tries_that_nobody_inherits_are_safe) {
     BOOST_TEST(seen.given_up > 0U);
 }
 
+namespace {
+
+struct always_stands_back : protocol::waiting_rules {
+    static constexpr bool is_alone(unsigned, duration) { return false; }
+};
+
+template <class Rules>
+void measure_without_handoff(char const* which) {
+    for (auto const processes : {1U, 2U, 4U, 16U}) {
+        for (auto const steady : {false, true}) {
+            contest_tally seen;
+            contest<Rules> all(7, seen, contest_shape{processes, 4, 3, 500, 1, steady});
+            BOOST_TEST(all.run() == "");
+            BOOST_TEST_MESSAGE(which << ", " << processes << (steady ? " steady" : "") << " processes: "
+                                     << static_cast<double>(all.leases()) / all.busy_seconds()
+                                     << " leases/s, smallest share " << all.share() << ", longest wait "
+                                     << all.longest_gap_ms() << " ms, " << all.cost() << " commands, "
+                                     << seen.stand_backs << " stand-backs, " << seen.stays << " stays; "
+                                     << all.describe());
+        }
+    }
+}
+
+} // namespace
+
+// Each lease has a tenure of its own. Alone it is quick; with others each has its turn.
+BOOST_AUTO_TEST_CASE(tenures_of_one_lease_are_shared) {
+    measure_without_handoff<always_stands_back>("always stands back");
+    measure_without_handoff<protocol::waiting_rules>("listens");
+}
+
 BOOST_AUTO_TEST_CASE(crowds_share_the_key) {
     for (auto const& [processes, steady] :
          {std::pair(4U, false), std::pair(16U, false), std::pair(64U, false), std::pair(16U, true)}) {
         contest_tally seen;
-        contest<protocol::waiting_rules> all(7, seen, contest_shape{processes, 2, 3, 200, steady});
+        contest<protocol::waiting_rules> all(7, seen, contest_shape{processes, 2, 3, 200, 0, steady});
         BOOST_TEST(all.run() == "");
         BOOST_TEST_MESSAGE(processes << " processes: " << all.cost() << " commands for a lease, "
                                      << static_cast<double>(all.leases()) / all.busy_seconds()

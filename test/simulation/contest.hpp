@@ -52,7 +52,8 @@ struct contest_tally {
                   disconnects = 0, suspects = 0, expiries = 0, flushes = 0, resent = 0, kept = 0,
                   late_ttls = 0, foreign = 0, forgotten = 0, outages = 0, measured = 0, stops = 0,
                   overslept = 0, silences = 0, late_tries = 0, late_arbiters = 0, late_releases = 0,
-                  late_inspections = 0, moved = 0, watches = 0, remnants = 0, rescued = 0;
+                  late_inspections = 0, moved = 0, watches = 0, listens = 0, stays = 0, remnants = 0,
+                  rescued = 0;
     double longest_try = 0;  ///< or release, beside a silent minority, as a part of its bound
     double most_tries = 0;   ///< of a process while one holder has the key, as a part of what is allowed
     double longest_wait = 0; ///< of a free and wanted key, as a part of its bound
@@ -74,8 +75,9 @@ struct faithful_driver {
 /// A schedule for the measurements: calm, and everybody always wants the key.
 struct contest_shape {
     unsigned processes, waiters, instances;
-    unsigned turns;      ///< tenures for each process
-    bool steady = false; ///< messages take equally long, so that who is told first hears first
+    unsigned turns;             ///< tenures for each process
+    unsigned handoff_limit = 0; ///< none: chance decides
+    bool steady = false;        ///< messages take equally long, so that who is told first hears first
 };
 
 template <class Rules, class Driver = faithful_driver>
@@ -106,6 +108,7 @@ public:
         retry_ = std::chrono::milliseconds(retries_ms[below(retries_ms.size())]);
         static constexpr std::array limits{1U, 4U, 64U};
         handoff_limit_ = limits[below(limits.size())];
+        if (shape && shape->handoff_limit > 0) handoff_limit_ = shape->handoff_limit;
         static constexpr std::array<std::int64_t, 3> handoffs_ms{0, 5, 50};
         handoff_time_ = std::chrono::milliseconds(handoffs_ms[below(handoffs_ms.size())]);
         hold_ = one_in(2) ? duration(1us) : 4 * delay_;
@@ -334,6 +337,7 @@ private:
         std::vector<link> links;
         protocol::round_trips usual;
         std::uint64_t tries = 0, head = 0, period = 0; ///< refusals of the head since the holder last changed
+        true_time last_turn = 0;
         std::uint64_t leases = 0, turns = 0, leases_before = 0, turns_before = 0;
     };
 
@@ -943,7 +947,11 @@ private:
                 begin_inspection(p);
                 break;
             case action::watch:
-                begin_watch(p);
+                begin_watch(p, me.queue->to_watch());
+                break;
+            case action::listen:
+                ++seen_.listens;
+                listen(p);
                 break;
             case action::refuse:
                 ++seen_.refused;
@@ -999,10 +1007,22 @@ private:
             me.queue->begun(local());
             return apply(t, h.machine.acquire(local(), reachable(p)));
         }
-        auto const arbiter = protocol::arbiter(key_, punctual(p, me.queue->candidates(reachable(p))),
-                                               [this](unsigned i) { return instances_[i].identity; });
+        auto const arbiter = arbiter_of(p);
         me.queue->begun(local(), arbiter);
         apply(t, h.machine.contend(local(), arbiter));
+    }
+
+    unsigned arbiter_of(unsigned p) const {
+        return protocol::arbiter(key_, punctual(p, processes_[p].queue->candidates(reachable(p))),
+                                 [this](unsigned i) { return instances_[i].identity; });
+    }
+
+    void listen(unsigned p) {
+        auto& q = *processes_[p].queue;
+        if (q.candidates(reachable(p)).empty()) return;
+        auto const arbiter = arbiter_of(p);
+        q.listening(arbiter);
+        begin_watch(p, instance_set::only(arbiter));
     }
 
     void give_up_try(unsigned p) {
@@ -1019,7 +1039,7 @@ private:
     }
 
     // By a tenure that never asks for the key.
-    void begin_watch(unsigned p) {
+    void begin_watch(unsigned p, instance_set whom) {
         auto& me = processes_[p];
         auto const& q = *me.queue;
         if (me.watcher == nobody) {
@@ -1027,7 +1047,7 @@ private:
             tenures_.push_back({p, {static_cast<unsigned>(instances_.size()), ttl_, false}, {}, true});
             tenures_.back().watches = true;
         }
-        q.to_watch().for_each([&](unsigned i) {
+        whom.for_each([&](unsigned i) {
             ++seen_.watches;
             submit(static_cast<unsigned>(me.watcher), i, command::watch, q.watch_round());
         });
@@ -1288,6 +1308,8 @@ private:
             }
         }
         ++seen_.tenures;
+        if (me.turns > 0 && wants_more()) longest_gap_ = std::max(longest_gap_, now_ - me.last_turn);
+        me.last_turn = now_;
         ++me.turns;
         ++turns_;
         grant(static_cast<actor&>(me.queue->won(local())), t);
@@ -1478,7 +1500,11 @@ private:
         }
         apply(t, h.machine.release(local(), reachable(p)));
         q.released(local());
-        if (q.wake()) ++seen_.stand_backs;
+        if (q.wake()) {
+            ++seen_.stand_backs;
+        } else if (!q.empty()) {
+            ++seen_.stays;
+        }
         settle(p);
     }
 
@@ -1701,6 +1727,8 @@ public:
     double cost() const { return cost_; }
     double share() const { return share_; }
     double turn_share() const { return turn_share_; }
+    /// Between two turns of a process.
+    double longest_gap_ms() const { return static_cast<double>(longest_gap_) * 1e-6; }
     /// Until everybody has had as many turns as were wanted.
     double busy_seconds() const { return static_cast<double>(busy_until_) * 1e-9; }
     double seconds() const { return static_cast<double>(now_) * 1e-9; }
@@ -1724,7 +1752,8 @@ private:
     std::deque<tenure_state> tenures_;
     std::priority_queue<happening> events_;
     true_time now_ = 0, last_backoff_ = std::numeric_limits<true_time>::min() / 2, busy_until_ = 0,
-              period_since_ = 0, horizon_ = 0, stop_at_ = 0, since_ = 0, full_since_ = 0, free_since_ = 0;
+              period_since_ = 0, horizon_ = 0, stop_at_ = 0, since_ = 0, full_since_ = 0, free_since_ = 0,
+              longest_gap_ = 0;
     std::uint64_t order_ = 0, period_ = 0, essential_ = 0, happened_ = 0, arrivals_ = 0;
     unsigned queued_ = 0, held_ = 0, backoffs_ = 0, turns_wanted_ = 0;
     std::uint64_t commands_ = 0, leases_ = 0, turns_ = 0;

@@ -408,6 +408,93 @@ BOOST_AUTO_TEST_CASE(who_met_others_stands_back_before_it_tries_again) {
     BOOST_TEST((next(*q.wake()) == action::contend));
 }
 
+// One after the other has the key, and each release leaves it alone for a while. `what` is done with the answer
+// to the question that is put to instance 2 meanwhile. How often it was left alone.
+template <class Answer>
+unsigned stand_backs(fixture& f, unsigned releases, Answer what) {
+    unsigned count = 0;
+    auto now = at(0ms);
+    BOOST_REQUIRE(f.q.join(f.a));
+    for (unsigned n = 0; n < releases; ++n) {
+        BOOST_REQUIRE(f.next(now) == action::round);
+        f.q.begun(now);
+        auto& winner = f.q.won(now += round_trip);
+        BOOST_REQUIRE(f.q.join(winner));
+        f.q.released(now);
+        if (!f.q.wake()) continue;
+        ++count;
+        auto const end = *f.q.wake();
+        BOOST_TEST((f.next(now) == action::listen));
+        f.q.listening(2);
+        BOOST_TEST((f.next(now) == action::none));
+        what(now + round_trip);
+        now = end;
+    }
+    return count;
+}
+
+BOOST_AUTO_TEST_CASE(who_listens_and_hears_nobody_is_alone_and_stands_back_now_and_then) {
+    auto const silence = [&](time_point now) {
+        q.watched(now, 2, q.watch_round(), {.is = sighting::state::gone, .told = true}, 0);
+    };
+    // A tenure takes a round trip of 1 ms, and being alone is believed for less than 5 ms.
+    BOOST_TEST(stand_backs(*this, 16 + 60, silence) == 16U + 12U);
+}
+
+BOOST_AUTO_TEST_CASE(who_hears_of_another_one_stands_back_each_time) {
+    unsigned times = 0;
+    auto const taken = [&](time_point now) {
+        q.watched(now, 2, q.watch_round(), {.is = sighting::state::gone, .told = true}, 0);
+        if (++times % 16 == 0) q.push(now, 2, 0);
+    };
+    unsigned count = 0;
+    auto now = at(0ms);
+    BOOST_REQUIRE(q.join(a));
+    for (unsigned n = 0; n < 100; ++n) {
+        auto const todo = next(now);
+        // A push makes it go to the arbiter the next time.
+        BOOST_REQUIRE((todo == action::round || todo == action::contend));
+        q.begun(now, 2);
+        BOOST_REQUIRE(q.join(q.won(now += round_trip)));
+        q.released(now);
+        if (!q.wake()) continue;
+        ++count;
+        auto const end = *q.wake();
+        if (next(now) == action::listen) {
+            q.listening(2);
+            taken(now + round_trip);
+        }
+        now = end;
+    }
+    BOOST_TEST(count == 100U);
+}
+
+BOOST_AUTO_TEST_CASE(who_cannot_listen_is_never_alone) {
+    BOOST_TEST(stand_backs(*this, 50, [](time_point) {}) == 50U);
+}
+
+BOOST_AUTO_TEST_CASE(who_finds_the_key_taken_when_it_listens_is_not_alone) {
+    auto const held_by_another = [&](time_point now) {
+        q.watched(now, 2, q.watch_round(), {.is = sighting::state::held, .told = true}, 0);
+    };
+    trying();
+    q.won(at(1ms));
+    BOOST_REQUIRE(q.join(b));
+    q.released(at(1ms));
+    BOOST_REQUIRE((next(1ms) == action::listen));
+    q.listening(2);
+    held_by_another(at(2ms));
+    BOOST_REQUIRE(q.wake().has_value());
+    auto const end = *q.wake();
+    BOOST_TEST((next(end) == action::round));
+    q.begun(end);
+    BOOST_TEST(&q.won(end) == &b);
+    BOOST_REQUIRE(q.join(c));
+    q.released(end); // others want it: no need to listen
+    BOOST_TEST((next(end) == action::none));
+    BOOST_TEST(q.wake().has_value());
+}
+
 BOOST_AUTO_TEST_CASE(an_empty_queue_that_stands_back_is_forgotten_after_that) {
     standing_back();
     BOOST_TEST((next(1200ms) == action::none));
