@@ -165,7 +165,7 @@ public:
         case command::extend:
             return round == round_number_ ? extend_answer(instance, v, now) : step{};
         case command::heal:
-            return heal_answer(instance, v);
+            return {}; // see heal()
         case command::release:
             return release_answer(instance, v);
         case command::inspect:
@@ -276,7 +276,7 @@ private:
     step acquire_answer(unsigned instance, verdict v, Now now, std::uint64_t number) {
         // A grant stays owed a release until that is confirmed; an unknown outcome counts as a possible
         // grant.
-        if (v == verdict::no || v == verdict::unsent || v == verdict::refused) maybe_held_.erase(instance);
+        if (v == verdict::no || v == verdict::unsent || v == verdict::refused) gone_from(instance);
         if (phase_ != phase::acquiring || !round_.count(instance, v)) return {};
         if (v != verdict::yes) return judge_acquire();
         auto const lifted = fenced_ && count(instance, number);
@@ -323,7 +323,7 @@ private:
 
     template <class Now>
     step raise_answer(std::uint32_t round, unsigned instance, verdict v, Now now) {
-        if (v == verdict::no) maybe_held_.erase(instance);
+        if (v == verdict::no) gone_from(instance);
         if (phase_ != phase::acquiring || !round_.yes().contains(instance)) return {};
         if (v == verdict::yes) {
             if (round == round_number_) level_.insert(instance);
@@ -368,7 +368,7 @@ private:
     template <class Now>
     step extend_answer(unsigned instance, verdict v, Now now) {
         if (phase_ != phase::held) return {};
-        if (v == verdict::no) maybe_held_.erase(instance);
+        if (v == verdict::no) gone_from(instance);
         step s;
         // Also when the round has been decided: who has lost the key is given it back.
         if (v == verdict::no && Rules::may_heal(extension_won_)) s.heal = heal(instance_set::only(instance));
@@ -390,11 +390,6 @@ private:
             s.what = end_extension(decided_at);
         }
         return s;
-    }
-
-    step heal_answer(unsigned instance, verdict v) {
-        if (v != verdict::yes && v != verdict::unknown) maybe_held_.erase(instance);
-        return {};
     }
 
     step release_answer(unsigned instance, verdict v) {
@@ -429,9 +424,15 @@ private:
     /// Where our key is known not to be.
     instance_set without_key() const { return instance_set::first(configured_) - maybe_held_; }
 
+    // Who is healed may have the key from then on, until it answers a release. No other answer says that it has not:
+    // that may be about the time before the healing, or be no to a second one because the first has succeeded.
     instance_set heal(instance_set who) {
         maybe_held_ = maybe_held_ | who;
+        healed_ = healed_ | who;
         return who;
+    }
+    void gone_from(unsigned instance) {
+        if (!healed_.contains(instance)) maybe_held_.erase(instance);
     }
 
     // Late answers
@@ -514,6 +515,7 @@ private:
 
     tally round_;
     instance_set maybe_held_, arbiter_;
+    instance_set healed_;     ///< where the key may be again, whatever older commands find
     instance_set level_;      ///< where our number, or more, is known to be held
     instance_set inspecting_; ///< asked what is in the way, and not answered yet
     unsigned configured_;

@@ -1671,4 +1671,29 @@ BOOST_AUTO_TEST_CASE(an_uncontended_fenced_acquire_takes_one_round_trip) {
     });
 }
 
+// An instance that had lost the key is healed, and answers a raise that was sent before that.
+BOOST_AUTO_TEST_CASE(a_release_leaves_no_key_where_the_lease_was_healed) {
+    fleet servers(3);
+    wires ways(servers);
+    auto options = patient();
+    options.max_ttl = 8s;
+    options.fence_ttl = 8s; // counters are written again after a quarter of it
+    party p(ways.addresses(), options);
+    BOOST_REQUIRE(p.all_up());
+    auto l = p.hold("k", {.ttl = 8s, .watchdog = false, .fencing = true});
+    BOOST_REQUIRE(p.sees(servers, "k", true));
+    p.pass(lease_clock::now() + 2100ms);
+    redis_cli last(servers[2]);
+    last.del("k");
+    ways[2].hold_replies();
+    BOOST_TEST(!p.extend(l));
+    BOOST_REQUIRE(p.until([&] { return ways[2].replies_held() >= 2; }));
+    ways[2].resume();
+    BOOST_REQUIRE(p.until([&] { return last.exists("k"); }));
+    BOOST_TEST(p.releases(l));
+    // Long before its ttl is over.
+    BOOST_TEST(run_until(
+        p.context, [&] { return !last.exists("k"); }, 4s));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

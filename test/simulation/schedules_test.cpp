@@ -74,16 +74,16 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
     auto const found = search(schedules_to_try(), under<protocol::redlock_rules>(seen));
     BOOST_TEST(!found.has_value(),
                "seed " << (found ? found->seed : 0) << ": " << (found ? found->violation : std::string()));
-    BOOST_TEST_MESSAGE("won " << seen.won << ", contended " << seen.contended << ", no quorum "
-                              << seen.no_quorum << ", expired " << seen.expired << ", cancelled "
-                              << seen.cancelled << ", extended " << seen.extended << ", not extended "
-                              << seen.extension_failed << ", lost " << seen.lost << ", released "
-                              << seen.released << ", unconfirmed " << seen.unconfirmed << ", healed "
-                              << seen.healed << ", late grants " << seen.late_grants
-                              << ", releases kept and sent " << seen.resent << ", pauses " << seen.pauses);
+    BOOST_TEST_MESSAGE(
+        "won " << seen.won << ", contended " << seen.contended << ", no quorum " << seen.no_quorum
+               << ", expired " << seen.expired << ", cancelled " << seen.cancelled << ", extended "
+               << seen.extended << ", not extended " << seen.extension_failed << ", lost " << seen.lost
+               << ", released " << seen.released << ", unconfirmed " << seen.unconfirmed << ", healed "
+               << seen.healed << ", late grants " << seen.late_grants << ", releases kept and sent "
+               << seen.resent << ", pauses " << seen.pauses << ", raised " << seen.raised);
     for (auto const n : {seen.won, seen.contended, seen.no_quorum, seen.expired, seen.cancelled,
                          seen.extended, seen.extension_failed, seen.lost, seen.released, seen.unconfirmed,
-                         seen.healed, seen.late_grants, seen.resent, seen.pauses}) {
+                         seen.healed, seen.late_grants, seen.resent, seen.pauses, seen.raised}) {
         BOOST_TEST(n > 0U);
     }
 }

@@ -39,7 +39,7 @@ using protocol::verdict;
 struct tally_of_events {
     std::uint64_t won = 0, contended = 0, no_quorum = 0, expired = 0, cancelled = 0, extended = 0,
                   extension_failed = 0, lost = 0, released = 0, unconfirmed = 0, healed = 0, late_grants = 0,
-                  resent = 0, pauses = 0;
+                  resent = 0, pauses = 0, raised = 0;
 };
 
 template <class Rules>
@@ -362,8 +362,9 @@ private:
             if (held(tenures_[s.tenure])) fail("S3", "the key of a lease that is held was deleted");
             at.holder = -1;
             return verdict::yes;
+        case command::raise: // sets no key; its counters are no matter here
+            return ours ? verdict::yes : verdict::no;
         case command::contend:
-        case command::raise: // no fences here
         case command::inspect:
         case command::watch:
             break;
@@ -460,6 +461,13 @@ private:
             ++seen_.extended;
             if (local(c) >= state.old_deadline) fail("S1", "a lease that had run out was brought back");
             extension_ended(t);
+            // As for a lease with a fence, whose counters are to last.
+            if (one_in(3)) {
+                ++seen_.raised;
+                (state.machine.maybe_held() & reachable(c)).for_each([&](unsigned i) {
+                    submit(t, i, command::raise, 0);
+                });
+            }
             break;
         case event::extension_failed:
             ++seen_.extension_failed;
