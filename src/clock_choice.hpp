@@ -9,10 +9,11 @@
 
 namespace holdfast {
 
-/// A sandbox may refuse a clock (seccomp, where the vdso does not answer), from the start or later. A clock that
-/// stands still is worse than none: each lease would seem to be held for ever. So another clock takes over, which
-/// does not count suspends, and goes on from where the first one was. If every clock is refused, each reading is
-/// a day later than the one before: all leases are over.
+/// A sandbox may refuse a clock (seccomp, where the vdso does not answer), from the start or later.
+/// A clock that stands still is worse than none: each lease would seem to be held for ever. So
+/// another clock takes over, which does not count suspends, and goes on from where the first one
+/// was. If every clock is refused, each reading is a day later than the one before: all leases are
+/// over.
 ///
 /// `Read` is as ::clock_gettime.
 ///
@@ -52,7 +53,8 @@ public:
     static constexpr clockid_t second_id = CLOCK_MONOTONIC;
 
 private:
-    /// Later than any clock that counts from a boot, and far from the end of time: a ttl can be added.
+    /// Later than any clock that counts from a boot, and far from the end of time: a ttl can be
+    /// added.
     static constexpr nanoseconds no_clock = std::chrono::hours(24 * 365 * 50);
     static constexpr std::int64_t most = 30'000; // days
 

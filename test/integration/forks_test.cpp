@@ -1,4 +1,5 @@
-// A process that forks while its client works: the locks stay the parent's, and the child's client is over.
+// A process that forks while its client works: the locks stay the parent's, and the child's client
+// is over.
 #include <holdfast/client.hpp>
 
 #include "integration/party.hpp"
@@ -35,7 +36,8 @@ namespace {
 
 using fork_event = asio::execution_context::fork_event;
 
-/// Says which of its expectations was not met. For a child, which must leave the test program alone.
+/// Says which of its expectations was not met. For a child, which must leave the test program
+/// alone.
 class checklist {
 public:
     void expect(bool met, char const* what) {
@@ -252,7 +254,8 @@ BOOST_AUTO_TEST_CASE(a_program_that_is_started_has_none_of_the_connections) {
     BOOST_TEST(connections == servers.size());
 }
 
-// What a child does without a word to Asio is beyond our reach. If it ends by itself, nothing is sent.
+// What a child does without a word to Asio is beyond our reach. If it ends by itself, nothing is
+// sent.
 BOOST_AUTO_TEST_CASE(a_child_that_only_ends_harms_nobody) {
     fleet servers(3);
     party p(servers);
