@@ -16,6 +16,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/lock_command_test.cpp
     unit/pending_releases_test.cpp
     unit/pipeline_test.cpp
+    unit/pool_test.cpp
     unit/probe_test.cpp
     unit/quarantine_test.cpp
     unit/reconnect_test.cpp

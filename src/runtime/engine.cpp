@@ -42,7 +42,7 @@ struct canceller {
         , op(&o)
         , generation(o.generation) {}
     void operator()(asio::cancellation_type_t type) const {
-        if (auto const e = weak.lock()) e->cancel(*op, generation, type);
+        if (auto const e = weak.lock()) e->cancel(op, generation, type);
     }
     std::weak_ptr<engine> weak;
     operation* op;
@@ -56,7 +56,8 @@ struct canceller {
 //
 
 operation::operation(engine& e)
-    : engine_(e) {}
+    : engine_(e)
+    , generation(e.first_generation_) {}
 
 operation::~operation() = default;
 
@@ -209,6 +210,7 @@ void engine::in_a_turn(Work&& work) {
     } catch (...) {
         keep_exception();
     }
+    if (turn_began_ >= looks_at_memory_) give_back_memory();
     leave_turn();
     if (turn_lost_.load(std::memory_order_relaxed) && turn_lost_.exchange(false)) ask_for_turn();
     auto const last = finish_shutdown_if_done();
@@ -284,10 +286,11 @@ void engine::submit(operation::kind what, detail::lock_state_ptr lock, detail::w
 }
 
 // Recorded in the operation itself; what was asked for more than once counts as the sum of it.
-void engine::cancel(operation& op, std::uint32_t generation, asio::cancellation_type_t type) noexcept {
+void engine::cancel(operation* which, std::uint32_t generation, asio::cancellation_type_t type) noexcept {
     {
         auto const guard = lock_inbox();
-        if (dead_) return;
+        if (dead_ || !operations_.owns(which)) return;
+        auto& op = *which;
         if (!op.cancel_hook::is_linked()) {
             op.cancellation = type;
             op.cancelled_generation = generation;

@@ -55,7 +55,7 @@ public:
     // From any thread.
     void submit(operation::kind, detail::lock_state_ptr, detail::wait_limit, detail::lease_ref,
                 operation::any_handler&&, wish_ptr = nullptr);
-    void cancel(operation&, std::uint32_t generation, asio::cancellation_type_t) noexcept;
+    void cancel(operation*, std::uint32_t generation, asio::cancellation_type_t) noexcept;
     void give_up(detail::lease_core&) noexcept;
     void drop(detail::lease_core&) noexcept;
     void renew_while(detail::lease_ref, std::function<bool()>);
@@ -187,6 +187,8 @@ private:
     void begin_shutdown();
     std::shared_ptr<engine> finish_shutdown_if_done() noexcept;
 
+    void give_back_memory() noexcept;
+
     std::uint64_t pause_bits() noexcept;
     protocol::instance_set reachable() const;
     void look_at_instances() const;
@@ -204,6 +206,7 @@ private:
     // From any thread, under the mutex.
     mutable std::mutex mutex_;
     pool<operation> operations_;
+    std::uint32_t first_generation_ = 0; ///< of an operation that is made now: none before it had it
     operation_list starts_;
     cancel_list cancellations_;
     drop_list drops_;
@@ -221,6 +224,7 @@ private:
     bool look_again_ = false;   ///< a turn is wanted after this one
     std::exception_ptr thrown_; ///< leaves when the turn is over
     lease_clock::time_point turn_began_{};
+    lease_clock::time_point period_ends_{}, looks_at_memory_{}; ///< of the pools
     bool stopping_ = false;
     bool stopped_ = false;
     owed_list owed_;            ///< who is answered in the next turn
