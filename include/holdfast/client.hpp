@@ -90,7 +90,8 @@ public:
     /// what is around it), or give the lambda a name first, and pass it as it is (it is copied) or as
     /// `std::ref(body)`.
     ///
-    /// @par Handler signature  `void(std::exception_ptr, T)`, as of asio::co_spawn: co_await throws.
+    /// @par Handler signature  `void(std::exception_ptr, T)`, as of asio::co_spawn: co_await
+    ///     throws, and asio::redirect_error does not redirect it.
     /// @par Errors  The first of these that there is:
     ///   - what lock::acquire fails with; `body` is then not called;
     ///   - what `body` throws, except for a cancellation after the lease was lost;

@@ -3,7 +3,10 @@
 
 #include <holdfast/report.hpp>
 
+#include <boost/asio/async_result.hpp>
 #include <boost/asio/disposition.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/redirect_error.hpp>
 #include <boost/system/error_category.hpp>
 #include <boost/system/error_code.hpp>
 #include <boost/system/system_error.hpp>
@@ -82,8 +85,8 @@ namespace holdfast {
 /// It is the first argument of every handler of this library. It converts to `error_code`, so that a handler
 /// may take that instead. Asio treats it as it treats an error code (a *disposition*): co_await and futures
 /// throw it as `boost::system::system_error` whose what() has the report, `as_tuple` returns it,
-/// `wait_for_one_error` looks at it. `asio::redirect_error` knows error codes alone; its twin for this type
-/// is `asio::redirect_disposition`.
+/// `wait_for_one_error` looks at it. `asio::redirect_error` stores the code alone, and
+/// `asio::redirect_disposition` all of it.
 ///
 /// @par Thread safety  Distinct objects: safe. The report is immutable and shared.
 class error {
@@ -121,8 +124,38 @@ private:
 [[noreturn]] void throw_error(error const& e);
 
 namespace detail {
+
 /// What throw_error() throws; null where there is no error.
 std::exception_ptr to_exception_ptr(error const& e) noexcept;
+
+/// A handler that takes an error code, called with an error.
+template <class Handler>
+struct code_handler {
+    template <class... Args>
+    void operator()(error const& e, Args&&... args) {
+        std::move(handler)(e.code(), std::forward<Args>(args)...);
+    }
+    Handler handler;
+};
+
+/// Starts what ends with an error for a handler that takes an error code.
+template <class Initiation>
+struct code_initiation : Initiation {
+    explicit code_initiation(Initiation i)
+        : Initiation(std::move(i)) {}
+
+    template <class Handler, class... Args>
+    void operator()(Handler&& handler, Args&&... args) && {
+        static_cast<Initiation&&> (*this)(code_handler<std::decay_t<Handler>>{std::forward<Handler>(handler)},
+                                          std::forward<Args>(args)...);
+    }
+    template <class Handler, class... Args>
+    void operator()(Handler&& handler, Args&&... args) const& {
+        static_cast<Initiation const&> (*this)(
+            code_handler<std::decay_t<Handler>>{std::forward<Handler>(handler)}, std::forward<Args>(args)...);
+    }
+};
+
 } // namespace detail
 
 } // namespace holdfast
@@ -133,6 +166,30 @@ struct boost::asio::disposition_traits<holdfast::error> {
     static void throw_exception(holdfast::error e) { holdfast::throw_error(e); }
     static std::exception_ptr to_exception_ptr(holdfast::error const& e) noexcept {
         return holdfast::detail::to_exception_ptr(e);
+    }
+};
+
+template <template <class, class> class Associator, class Handler, class DefaultCandidate>
+struct boost::asio::associator<Associator, holdfast::detail::code_handler<Handler>, DefaultCandidate>
+    : Associator<Handler, DefaultCandidate> {
+    static auto get(holdfast::detail::code_handler<Handler> const& h) noexcept {
+        return Associator<Handler, DefaultCandidate>::get(h.handler);
+    }
+    static auto get(holdfast::detail::code_handler<Handler> const& h, DefaultCandidate const& c) noexcept {
+        return Associator<Handler, DefaultCandidate>::get(h.handler, c);
+    }
+};
+
+/// Asio's own redirects error codes alone, and would hand our errors on as results.
+template <class Token, class R, class... Args>
+struct boost::asio::async_result<boost::asio::redirect_error_t<Token>, R(holdfast::error, Args...)>
+    : async_result<redirect_error_t<Token>, R(holdfast::error_code, Args...)> {
+    template <class Initiation, class RawToken, class... InitArgs>
+    static auto initiate(Initiation&& initiation, RawToken&& token, InitArgs&&... args) {
+        using of_codes = async_result<redirect_error_t<Token>, R(holdfast::error_code, Args...)>;
+        return of_codes::initiate(
+            holdfast::detail::code_initiation<std::decay_t<Initiation>>(std::forward<Initiation>(initiation)),
+            std::forward<RawToken>(token), std::forward<InitArgs>(args)...);
     }
 };
 

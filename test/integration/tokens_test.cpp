@@ -18,7 +18,9 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/inline_executor.hpp>
 #include <boost/asio/redirect_disposition.hpp>
+#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/system_executor.hpp>
@@ -297,6 +299,45 @@ BOOST_AUTO_TEST_CASE(a_disposition_may_be_redirected) {
     });
 }
 
+BOOST_AUTO_TEST_CASE(an_error_may_be_redirected) {
+    fleet servers(3);
+    asio::io_context context;
+    client locks(context.get_executor(), addresses_of(servers), patient());
+    auto const key = locks.make_lock("k", long_lived);
+    run(context, [&]() -> asio::awaitable<void> {
+        error_code ec = errc::rejected;
+        auto held = co_await key.acquire(asio::redirect_error(ec));
+        BOOST_TEST(!ec, ec.message());
+        BOOST_TEST(held.held());
+        auto const none = co_await key.try_acquire(asio::redirect_error(ec));
+        BOOST_TEST((ec == errc::contended), ec.message());
+        BOOST_TEST(!none);
+        auto const late = co_await key.try_acquire_for(1ms, asio::redirect_error(asio::deferred, ec));
+        BOOST_TEST((ec == errc::timeout), ec.message());
+        BOOST_TEST(!late);
+        auto const limited = asio::cancel_after(5ms, asio::redirect_error(ec));
+        auto const cut = co_await key.acquire(limited);
+        BOOST_TEST((ec == errc::cancelled), ec.message());
+        BOOST_TEST(!cut);
+        auto const turned = asio::redirect_error(asio::cancel_after(5ms, asio::deferred), ec);
+        auto const cut_too = co_await key.acquire(turned);
+        BOOST_TEST((ec == errc::cancelled), ec.message());
+        BOOST_TEST(!cut_too);
+        co_await held.extend(asio::redirect_error(asio::use_awaitable, ec));
+        BOOST_TEST(!ec, ec.message());
+        // Its result is no error.
+        BOOST_TEST(static_cast<bool>(co_await held.release(asio::redirect_error(ec))));
+        co_await held.lost(asio::redirect_error(ec));
+        BOOST_TEST((ec == errc::lease_released), ec.message());
+        ec = errc::rejected;
+        co_await locks.shutdown(asio::redirect_error(ec));
+        BOOST_TEST(!ec, ec.message());
+        auto const never = co_await key.acquire(asio::redirect_error(ec));
+        BOOST_TEST((ec == errc::shut_down), ec.message());
+        BOOST_TEST(!never);
+    });
+}
+
 BOOST_AUTO_TEST_CASE(callbacks_may_take_error_codes_and_own_what_cannot_be_copied) {
     fleet servers(1);
     party p(servers);
@@ -450,6 +491,36 @@ BOOST_AUTO_TEST_CASE(an_immediate_executor_makes_no_difference_to_that) {
     running = true;
     key.try_acquire_for(1s, check);
     p.locks.shutdown(check);
+    running = false;
+    BOOST_REQUIRE(p.until([&] { return done == 7; }));
+    BOOST_TEST(inside == 0);
+}
+
+// It runs what it is given where it is given it: on the client's executor, and not inside the call.
+BOOST_AUTO_TEST_CASE(a_handler_may_have_an_inline_executor) {
+    fleet servers(1);
+    party p(servers);
+    auto const key = p.locks.make_lock("k", long_lived);
+    auto held = p.hold("k");
+    BOOST_TEST(p.releases(held));
+    auto inside = 0, done = 0;
+    auto running = true;
+    auto const check = asio::bind_executor(asio::inline_executor(), [&](auto&&...) {
+        if (running) ++inside;
+        if (!p.context.get_executor().running_in_this_thread()) ++inside;
+        ++done;
+    });
+    held.release(check);
+    held.extend(check);
+    held.lost(check);
+    auto const body = [](lease&) -> asio::awaitable<void> { co_return; };
+    p.locks.run("section", long_lived, body, check);
+    key.acquire(check);
+    running = false;
+    BOOST_REQUIRE(p.until([&] { return done == 5; }));
+    running = true;
+    p.locks.shutdown(check);
+    key.try_acquire_for(1s, check);
     running = false;
     BOOST_REQUIRE(p.until([&] { return done == 7; }));
     BOOST_TEST(inside == 0);
