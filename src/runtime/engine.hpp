@@ -152,6 +152,7 @@ private:
     errc reason_of(unsigned instance) const;
     errc common_cause(key_queue const&) const;
     std::shared_ptr<report const> make_report(operation const&) const;
+    outcome outcome_without_vote(key_queue const&, unsigned instance, instance_state) const;
     static operation& front(key_queue&);
 
     // Tenures and leases

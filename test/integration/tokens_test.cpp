@@ -29,6 +29,7 @@
 #include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -653,6 +654,39 @@ BOOST_AUTO_TEST_CASE(a_time_limit_of_asio_cancels) {
         BOOST_TEST(static_cast<bool>(co_await held.release()));
     });
     BOOST_TEST(redis_cli(servers[0]).dbsize() == 0);
+}
+
+// With three of five dead the other two have failed nobody.
+BOOST_AUTO_TEST_CASE(a_report_says_who_is_up) {
+    fleet servers(5);
+    party p(servers, hasty());
+    BOOST_REQUIRE(p.all_up());
+    servers.kill(3);
+    for (std::size_t i = 0; i < 3; ++i) BOOST_REQUIRE(p.goes_down(i, errc::unreachable));
+    auto const e = p.acquire("k").first;
+    BOOST_TEST((e == condition::unavailable), e.what());
+    BOOST_REQUIRE(e.report() != nullptr);
+    auto const& why = *e.report();
+    BOOST_TEST(why.up == 2U);
+    BOOST_TEST(e.what().starts_with("lock \"k\": 2 of 5 up, quorum 3"), e.what());
+    for (std::size_t i = 0; i < 5; ++i) {
+        BOOST_TEST((why.instances.at(i).what == (i < 3 ? outcome::unreachable : outcome::not_needed)),
+                   e.what());
+    }
+}
+
+// Silence is none of these: it was waited for.
+BOOST_AUTO_TEST_CASE(an_instance_that_was_asked_and_is_silent_is_unanswered) {
+    guarded_party g;
+    g.ways.hold_replies();
+    cancellable c;
+    c.start_for(g.p.locks.make_lock("k", long_lived), 30ms);
+    BOOST_REQUIRE(g.p.until([&] { return c.done; }));
+    BOOST_REQUIRE(c.how.report() != nullptr);
+    for (auto const& i : c.how.report()->instances) {
+        BOOST_TEST((i.what == outcome::unanswered), c.how.what());
+    }
+    g.ways.resume();
 }
 
 //
