@@ -98,6 +98,8 @@ public:
     ///   - errc::lease_lost: `body` was cancelled because the lease could not be kept, and has ended with that or
     ///     with a value; or the lease was found to be lost when it was released. What `body` has done was perhaps
     ///     not done alone.
+    ///   A time limit (asio::cancel_after) that comes while it acquires, and one that ends `body`,
+    ///   have one code: errc::cancelled, which is asio::error::operation_aborted.
     ///   A release that a quorum has not confirmed is no error: the key goes with its ttl.
     /// @par Cancellation  total, partial, terminal while it acquires, by the table of `lock`. After that partial
     ///     and terminal: `body` is cancelled (terminal), run() waits for it, releases, and ends as `body` did. The

@@ -9,6 +9,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/system/error_category.hpp>
 #include <boost/system/error_code.hpp>
+#include <boost/system/error_condition.hpp>
 #include <boost/system/system_error.hpp>
 
 #include <exception>
@@ -28,7 +29,7 @@ enum class errc {
     contended = 1,  ///< the key is held: enough instances took part, and too many of them refused it
     no_quorum,      ///< too few instances answered; the report says which, and why
     timeout,        ///< the time given to try_acquire_for ran out while the key was held
-    cancelled,      ///< the caller cancelled
+    cancelled,      ///< the caller cancelled; as a code it is asio::error::operation_aborted
     expired,        ///< a quorum did not grant within the ttl: the servers are slower than the lease is long
     lease_lost,     ///< the lease ended without having been released: expired, deleted or taken
     lease_released, ///< the lease was released, so there is nothing to extend or to lose
@@ -64,7 +65,11 @@ enum class condition {
 boost::system::error_category const& error_category() noexcept;
 boost::system::error_category const& condition_category() noexcept;
 
+/// A cancellation has the code that it has everywhere in Asio: a caller, or a section, that awaits
+/// several things sees one code for it, and `ec == asio::error::operation_aborted` holds. All
+/// others are of error_category().
 inline error_code make_error_code(errc e) noexcept {
+    if (e == errc::cancelled) return boost::asio::error::operation_aborted;
     return {static_cast<int>(e), error_category()};
 }
 inline boost::system::error_condition make_error_condition(condition c) noexcept {
@@ -113,6 +118,10 @@ public:
     friend bool operator==(error const& a, errc b) noexcept { return a.code_ == make_error_code(b); }
     friend bool operator==(error const& a, condition b) noexcept {
         return a.code_ == make_error_condition(b);
+    }
+    friend bool operator==(error const& a, error_code const& b) noexcept { return a.code_ == b; }
+    friend bool operator==(error const& a, boost::system::error_condition const& b) noexcept {
+        return a.code_ == b;
     }
 
 private:

@@ -65,7 +65,8 @@ public:
     ///     instances answered. Told within twice client_options::instance_timeout for each round.
     ///   - errc::wrong_type: on a quorum the key holds something that is no lock.
     ///   - errc::expired: the servers take longer than the ttl.
-    ///   - errc::cancelled, errc::shut_down, errc::out_of_memory.
+    ///   - errc::cancelled, with the report of what it has waited for, errc::shut_down,
+    ///     errc::out_of_memory.
     /// @par Cancellation  total, partial, terminal: by the table of the class.
     template <asio::completion_token_for<void(error, lease)> Token = asio::deferred_t>
     [[nodiscard]] auto acquire(Token&& token = {}) const {

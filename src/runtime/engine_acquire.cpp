@@ -486,7 +486,7 @@ void engine::give_up_acquire(operation& op, errc why) {
 
 void engine::fail_acquire(operation& op, errc why) {
     counters_.acquire_failed.fetch_add(1, std::memory_order_relaxed);
-    auto const of_interest = why != errc::cancelled && why != errc::shut_down && why != errc::out_of_memory;
+    auto const of_interest = op.queue != nullptr && why != errc::shut_down && why != errc::out_of_memory;
     std::shared_ptr<report const> findings;
     if (of_interest) attempt([&] { findings = make_report(op); }); // without it the code is told all the same
     complete(op, error(why, std::move(findings)));

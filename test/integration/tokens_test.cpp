@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(an_error_may_be_redirected) {
         BOOST_TEST(!cut);
         auto const turned = asio::redirect_error(asio::cancel_after(5ms, asio::deferred), ec);
         auto const cut_too = co_await key.acquire(turned);
-        BOOST_TEST((ec == errc::cancelled), ec.message());
+        BOOST_TEST((ec == asio::error::operation_aborted), ec.message());
         BOOST_TEST(!cut_too);
         co_await held.extend(asio::redirect_error(asio::use_awaitable, ec));
         BOOST_TEST(!ec, ec.message());
@@ -642,6 +642,7 @@ BOOST_AUTO_TEST_CASE(a_time_limit_of_asio_cancels) {
         auto refused = co_await key.acquire(soon);
         auto& [e, none] = refused;
         BOOST_TEST((e == errc::cancelled), e.what());
+        BOOST_TEST((e == asio::error::operation_aborted), e.what());
         BOOST_TEST(!none);
         auto const at_once =
             asio::cancel_at(std::chrono::steady_clock::now(), asio::as_tuple(asio::deferred));
@@ -654,6 +655,43 @@ BOOST_AUTO_TEST_CASE(a_time_limit_of_asio_cancels) {
         BOOST_TEST(static_cast<bool>(co_await held.release()));
     });
     BOOST_TEST(redis_cli(servers[0]).dbsize() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_wait_says_what_it_has_waited_for) {
+    fleet servers(5);
+    party p(servers);
+    party other(servers);
+    BOOST_REQUIRE(p.all_up());
+    auto held = other.hold("k");
+    cancellable c;
+    c.start(p.locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
+    c.signal.emit(asio::cancellation_type::terminal);
+    BOOST_REQUIRE(p.until([&] { return c.done; }));
+    BOOST_TEST((c.how == errc::cancelled), c.how.what());
+    auto const* const why = c.how.report();
+    BOOST_REQUIRE(why != nullptr);
+    BOOST_TEST(why->key == "k");
+    BOOST_TEST(why->attempts >= 1U);
+    BOOST_TEST(why->up == 5U);
+    auto const seen_held = std::count_if(why->instances.begin(), why->instances.end(),
+                                         [](auto const& i) { return i.what == outcome::held; });
+    BOOST_TEST(seen_held >= 3);
+    for (auto const& i : why->instances) {
+        BOOST_TEST((i.what == outcome::held || i.what == outcome::not_needed), c.how.what());
+    }
+    BOOST_TEST(c.how.what().find("5 of 5 up, quorum 3") != std::string::npos, c.how.what());
+    // Behind a holder of the same client.
+    auto own = p.hold("own");
+    cancellable behind;
+    behind.start(p.locks.make_lock("own", long_lived));
+    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
+    behind.signal.emit(asio::cancellation_type::terminal);
+    BOOST_REQUIRE(p.until([&] { return behind.done; }));
+    BOOST_REQUIRE(behind.how.report() != nullptr);
+    BOOST_TEST(behind.how.report()->holder == "this client");
+    BOOST_TEST(p.releases(own));
+    BOOST_TEST(other.releases(held));
 }
 
 // With three of five dead the other two have failed nobody.
