@@ -407,8 +407,9 @@ void engine::abandon() noexcept {
     }
     taken_.clear();
     for (auto const& i : instances_) i->abandon();
-    deadlines_.stop();
-    deadlines_.clear();
+    instances_.clear();
+    deadlines_.abandon();
+    turns_.abandon();
     operations_.for_each([&](operation& op) {
         auto const handler = std::exchange(op.handler, {});
         auto const wanted = std::move(op.wanted);
@@ -418,11 +419,15 @@ void engine::abandon() noexcept {
     holdings_.for_each([&](holding& h) { detail::lock_state_ptr const lock = std::move(h.lock); });
     queues_.for_each([&](key_queue& q) { detail::lock_state_ptr const lock = std::move(q.lock); });
     leases_.for_each([&](lease_state& l) {
+        l.over.store(true, std::memory_order_release);
+        if (l.counted.exchange(false)) counters_.held.fetch_sub(1, std::memory_order_relaxed);
         auto const wanted = std::move(l.wanted);
         detail::lock_state_ptr lock;
         if (l.handles.load() == 0) lock = std::move(l.lock);
     });
     while (retired_) retired_ = std::move(retired_->next);
+    executor_ = nullptr;
+    user_executor_ = nullptr;
 }
 
 //

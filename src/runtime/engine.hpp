@@ -62,10 +62,12 @@ public:
     void shut_down_in_background() noexcept;
     std::vector<instance_status> instances() const;
     holdfast::stats statistics() const;
+    asio::any_io_executor const& executor() const { return user_executor_; }
     std::string const& key_prefix() const { return key_prefix_; }
     std::chrono::milliseconds max_ttl() const { return max_ttl_; }
 
-    /// The context is going: lets go of every handler, without calling it.
+    /// The context is going: lets go of every handler, without calling it, and of all that is of
+    /// the context. What the user still has keeps the rest, and finds it dead.
     void abandon() noexcept;
 
 private:
@@ -195,8 +197,7 @@ private:
     void look_at_instances() const;
     protocol::instance_set voters() const;
 
-    asio::any_io_executor const user_executor_;
-    asio::any_io_executor const executor_;
+    asio::any_io_executor user_executor_, executor_; ///< empty when the context has been destroyed
     bool const thread_safe_;
     std::string const key_prefix_;
     std::chrono::milliseconds const max_ttl_;

@@ -58,6 +58,7 @@ struct initiate_acquire {
 
     template <class Handler>
     void operator()(Handler&& handler, wait_limit limit) const {
+        require_context(lock->executor);
         async_acquire(lock, limit,
                       defer_to_own_executor<error, lease>(std::forward<Handler>(handler), lock->executor));
     }
@@ -75,6 +76,7 @@ struct initiate_release : initiate_on_lease {
 
     template <class Handler>
     void operator()(Handler&& handler) const {
+        require_context(lease->lock->executor);
         async_release(
             lease, share,
             defer_to_own_executor<release_result>(std::forward<Handler>(handler), lease->lock->executor));
@@ -84,6 +86,7 @@ struct initiate_release : initiate_on_lease {
 struct initiate_extend : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler) const {
+        require_context(lease->lock->executor);
         async_extend(lease,
                      defer_to_own_executor<error>(std::forward<Handler>(handler), lease->lock->executor));
     }
@@ -92,20 +95,24 @@ struct initiate_extend : initiate_on_lease {
 struct initiate_lost : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler, std::chrono::nanoseconds ahead) const {
+        require_context(lease->lock->executor);
         async_lost(lease, ahead,
                    defer_to_own_executor<error>(std::forward<Handler>(handler), lease->lock->executor));
     }
 };
 
-struct initiate_shutdown {
+struct initiate_on_client {
     std::shared_ptr<runtime::engine> engine;
-    asio::any_io_executor executor;
+    asio::any_io_executor const& executor; ///< the engine's
 
     using executor_type = asio::any_io_executor;
     executor_type get_executor() const noexcept { return executor; }
+};
 
+struct initiate_shutdown : initiate_on_client {
     template <class Handler>
     void operator()(Handler&& handler) const {
+        require_context(executor);
         async_shutdown(engine, defer_to_own_executor<error>(std::forward<Handler>(handler), executor));
     }
 };

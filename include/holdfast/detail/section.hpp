@@ -205,6 +205,7 @@ struct initiate_run {
     void operator()(Handler&& handler, lock on, Body&& body) const {
         using traits = section_traits<Body>;
         using spawned_on = typename traits::executor;
+        require_context(on.get_executor());
         auto const executor = one_at_a_time<spawned_on>(section_executor<spawned_on>(handler, fallback));
         auto stop = std::make_shared<section_stop>(executor);
         auto slot = asio::get_associated_cancellation_slot(handler);
