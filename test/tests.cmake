@@ -43,6 +43,7 @@ holdfast_test(integration LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/bad_input_test.cpp
     integration/contention_test.cpp
     integration/crowd_test.cpp
+    integration/drain_test.cpp
     integration/examples_test.cpp
     integration/faults_test.cpp
     integration/fences_test.cpp

@@ -15,6 +15,7 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 
+#include <chrono>
 #include <memory>
 #include <string_view>
 #include <type_traits>
@@ -143,6 +144,33 @@ public:
         auto const& executor = checked_executor();
         return asio::async_initiate<Token, void(error)>(detail::initiate_shutdown{{engine_, executor}},
                                                         token);
+    }
+
+    /// Ends the client when those who hold a lease have finished, for example on SIGTERM. New and
+    /// waiting acquires complete with errc::shut_down at once. Leases that are held go on as
+    /// before: they are extended, until their holders release or destroy them, and sections run to
+    /// their ends. When the last lease has gone, or after `limit`, the rest is as shutdown(): a
+    /// lease that is left is told that it is lost.
+    ///
+    /// Where several drains are under way the earliest limit counts. shutdown(), close() and the
+    /// destructor end a drain at once.
+    ///
+    /// @param limit  Zero or less: as shutdown().
+    /// @par Handler signature  `void(error)`; no error means that every holder has finished.
+    /// @par Errors
+    ///   - errc::timeout: after `limit` there were leases left, and they were told that they are
+    ///     lost.
+    ///   - errc::shut_down: the same, because a shutdown came before that.
+    ///   - errc::cancelled. It is told within `limit` and twice client_options::instance_timeout in
+    ///     any case.
+    /// @par Cancellation  total, partial, terminal: the wait ends; the client goes on as it was
+    ///     told to.
+    /// @throws system_error  As shutdown().
+    template <asio::completion_token_for<void(error)> Token = asio::deferred_t>
+    [[nodiscard]] auto drain(std::chrono::nanoseconds limit, Token&& token = {}) {
+        auto const& executor = checked_executor();
+        return asio::async_initiate<Token, void(error)>(detail::initiate_drain{{engine_, executor}}, token,
+                                                        limit);
     }
 
     /// Begins a shutdown() and returns at once. Nothing for a client that is closed, or was moved

@@ -233,6 +233,11 @@ void async_shutdown(std::shared_ptr<runtime::engine> engine, error_handler handl
     engine->submit(operation::kind::shutdown, {}, {}, {}, std::move(handler));
 }
 
+void async_drain(std::shared_ptr<runtime::engine> engine, std::chrono::nanoseconds limit,
+                 error_handler handler, configuration) {
+    engine->submit(operation::kind::drain, {}, {wait_limit::kind::until, limit}, {}, std::move(handler));
+}
+
 bool is_cancellation(std::exception_ptr const& e) noexcept {
     try {
         std::rethrow_exception(e);

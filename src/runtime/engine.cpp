@@ -207,6 +207,7 @@ void engine::in_a_turn(Work&& work) {
     answer_what_is_owed();
     try {
         work();
+        end_drain_if_done();
     } catch (...) {
         keep_exception();
     }
@@ -557,7 +558,8 @@ bool engine::carry_out_if_let_go(lease_state& l) {
 }
 
 void engine::on_start(operation& op) {
-    auto const waits = op.what == operation::kind::extend || op.what == operation::kind::lost;
+    auto const waits = op.what == operation::kind::extend || op.what == operation::kind::lost ||
+                       op.what == operation::kind::drain;
     if (waits && op.cancel_requested) return complete(op, errc::cancelled);
     switch (op.what) {
     case operation::kind::acquire:
@@ -581,6 +583,9 @@ void engine::on_start(operation& op) {
             shutdowns_.push_back(op);
         }
         begin_shutdown();
+        break;
+    case operation::kind::drain:
+        start_drain(op);
         break;
     }
 }
@@ -606,6 +611,7 @@ void engine::on_cancel(operation& op, asio::cancellation_type_t type) {
     }
     case operation::kind::extend:
     case operation::kind::lost:
+    case operation::kind::drain:
         complete(op, errc::cancelled);
         break;
     case operation::kind::release:
@@ -1049,18 +1055,24 @@ void engine::finish(operation& op) {
 // Shutdown
 //
 
-void engine::begin_shutdown() {
+void engine::begin_shutdown(errc why) {
     if (std::exchange(stopping_, true)) return;
+    refuse_all_who_wait();
+    deadlines_.cancel(drain_);
+    drain_.result = held_.empty() ? errc{} : why;
+    while (!held_.empty()) end_lease(held_.front(), nullptr, lease_state::end::lost);
+    for_each_queue([this](key_queue& q) {
+        if (q.machine.held()) end_tenure(q, time()); // told of its loss, and not at its deadline yet
+    });
+}
+
+void engine::refuse_all_who_wait() {
     // All leave before any queue is settled, so that no try is made for those who are about to go.
     while (!acquiring_.empty()) leave(acquiring_.front(), errc::shut_down);
     // What nobody has any more is given back, and not lost.
     while (look_at_drops()) {
     }
     for_each_queue([this](key_queue& q) { settle(q, time()); });
-    while (!held_.empty()) end_lease(held_.front(), nullptr, lease_state::end::lost);
-    for_each_queue([this](key_queue& q) {
-        if (q.machine.held()) end_tenure(q, time()); // told of its loss, and not at its deadline yet
-    });
 }
 
 template <class Visit>
@@ -1084,6 +1096,7 @@ std::shared_ptr<engine> engine::finish_shutdown_if_done() noexcept {
         for (auto const& i : instances_) attempt([&] { i->stop(); });
     }
     while (!shutdowns_.empty()) complete(shutdowns_.front(), error{});
+    while (!drains_.empty()) complete(drains_.front(), drain_.result);
     return std::move(running_);
 }
 

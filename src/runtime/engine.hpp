@@ -22,6 +22,7 @@
 #include "redis/instance.hpp"
 #include "redis/lock_command.hpp"
 #include "runtime/deadline_queue.hpp"
+#include "runtime/draining.hpp"
 #include "runtime/holding.hpp"
 #include "runtime/key_queue.hpp"
 #include "runtime/lease_state.hpp"
@@ -74,6 +75,7 @@ private:
     friend class operation;
     friend class holding;
     friend class key_queue;
+    friend class draining;
 
     struct counters {
         std::atomic<std::uint64_t> acquired{0}, acquire_failed{0}, rounds{0}, released{0}, renewals{0},
@@ -187,7 +189,11 @@ private:
 
     template <class Visit>
     void for_each_queue(Visit);
-    void begin_shutdown();
+    /// `why`: what a drain is told if there are leases left.
+    void begin_shutdown(errc why = errc::shut_down);
+    void refuse_all_who_wait();
+    void start_drain(operation&);
+    void end_drain_if_done();
     std::shared_ptr<engine> finish_shutdown_if_done() noexcept;
 
     void give_back_memory() noexcept;
@@ -229,6 +235,7 @@ private:
     lease_clock::time_point period_ends_{}, looks_at_memory_{}; ///< of the pools
     bool stopping_ = false;
     bool stopped_ = false;
+    draining drain_{*this};
     owed_list owed_;            ///< who is answered in the next turn
     wish_ptr retired_;          ///< to be destroyed in the next turn
     std::size_t releasing_ = 0; ///< leases whose release is under way
@@ -238,7 +245,7 @@ private:
     key_queue_set keys_;
     waiting_list waiting_; ///< queues to which an instance is to push
     operation_list acquiring_;
-    operation_list shutdowns_;
+    operation_list shutdowns_, drains_;
     deadline_queue deadlines_;
     token_source random_;
     redis::encoder encoder_;

@@ -69,7 +69,7 @@ void engine::start_acquire(operation& op) {
     op.behind = false;
     acquiring_.push_back(op);
     counters_.pending.fetch_add(1, std::memory_order_relaxed);
-    if (stopping_) return fail_acquire(op, errc::shut_down);
+    if (stopping_ || drain_.begun) return fail_acquire(op, errc::shut_down);
     if (op.cancel_requested) return fail_acquire(op, errc::cancelled);
     if (op.limit.what == detail::wait_limit::kind::until) {
         if (op.limit.time > std::chrono::nanoseconds::zero()) {

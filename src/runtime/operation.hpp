@@ -45,7 +45,8 @@ public:
         extend,
         lost,
         renew, ///< which completes nobody
-        shutdown
+        shutdown,
+        drain
     };
     enum class stage : std::uint8_t {
         starting, ///< handed in, not yet looked at

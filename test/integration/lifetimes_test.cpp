@@ -393,6 +393,7 @@ BOOST_AUTO_TEST_CASE(what_was_moved_from_says_so) {
     BOOST_CHECK_EXCEPTION((void)old.make_lock("k"), system_error, is_shut_down);
     BOOST_CHECK_EXCEPTION((void)old.run("k", {}, body), system_error, is_shut_down);
     BOOST_CHECK_EXCEPTION((void)old.shutdown(), system_error, is_shut_down);
+    BOOST_CHECK_EXCEPTION((void)old.drain(1s), system_error, is_shut_down);
     BOOST_CHECK_EXCEPTION((void)old.instances(), system_error, is_shut_down);
     BOOST_CHECK_EXCEPTION((void)old.stats(), system_error, is_shut_down);
     old.close();
@@ -439,6 +440,7 @@ void check_dead(left_over& all) {
     auto const body = [](lease&) -> asio::awaitable<void> { co_return; };
     BOOST_CHECK_EXCEPTION((void)all.locks->run("k", {}, body), system_error, is_shut_down);
     BOOST_CHECK_EXCEPTION((void)all.locks->shutdown(), system_error, is_shut_down);
+    BOOST_CHECK_EXCEPTION((void)all.locks->drain(1s), system_error, is_shut_down);
     all.locks->close();
 }
 
@@ -461,6 +463,7 @@ void outlive(left_over& all, fleet const& servers, client_options const& options
     if (waits) {
         all.held.lost([](error) {});
         all.key->acquire([](error, lease) {});
+        all.locks->drain(1h, [](error) {});
         context->restart();
         context->poll_one();
     }

@@ -44,6 +44,8 @@ void async_release(lease_ref, share_ref, release_handler, configuration = {});
 void async_extend(lease_ref, error_handler, configuration = {});
 void async_lost(lease_ref, std::chrono::nanoseconds ahead, error_handler, configuration = {});
 void async_shutdown(std::shared_ptr<runtime::engine>, error_handler, configuration = {});
+void async_drain(std::shared_ptr<runtime::engine>, std::chrono::nanoseconds limit, error_handler,
+                 configuration = {});
 
 template <class... Args, class Handler>
 auto defer_to_own_executor(Handler&& handler, asio::any_io_executor const& fallback) {
@@ -114,6 +116,14 @@ struct initiate_shutdown : initiate_on_client {
     void operator()(Handler&& handler) const {
         require_context(executor);
         async_shutdown(engine, defer_to_own_executor<error>(std::forward<Handler>(handler), executor));
+    }
+};
+
+struct initiate_drain : initiate_on_client {
+    template <class Handler>
+    void operator()(Handler&& handler, std::chrono::nanoseconds limit) const {
+        require_context(executor);
+        async_drain(engine, limit, defer_to_own_executor<error>(std::forward<Handler>(handler), executor));
     }
 };
 
