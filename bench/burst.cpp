@@ -78,6 +78,7 @@ json::object burst_scenario(burst_settings const& s) {
     for (unsigned round = 0; round < s.rounds; ++round) {
         asio::io_context context{1};
         client_options options;
+        options.max_ttl = 120s;
         options.thread_safe = !s.single_threaded;
         std::vector<address> addresses;
         for (auto const& a : servers.addresses()) addresses.emplace_back(a);

@@ -62,6 +62,8 @@ char const* to_string(outcome o) noexcept {
         return "rejected";
     case outcome::quarantined:
         return "quarantined";
+    case outcome::not_needed:
+        return "up, not needed";
     }
     return "?";
 }
@@ -69,10 +71,10 @@ char const* to_string(outcome o) noexcept {
 std::string report::to_string() const {
     auto const granted = std::count_if(instances.begin(), instances.end(),
                                        [](instance_report const& i) { return i.what == outcome::granted; });
-    auto text = "lock " + quoted(key) + ": " + std::to_string(granted) + " of " +
-                std::to_string(instances.size()) + " instances granted, " + std::to_string(quorum) +
-                " needed, after " + std::to_string(attempts) + (attempts == 1 ? " try" : " tries") + " in " +
-                milliseconds(waited);
+    auto text = "lock " + quoted(key) + ": " + std::to_string(up) + " of " +
+                std::to_string(instances.size()) + " up, quorum " + std::to_string(quorum) + ", " +
+                std::to_string(granted) + " granted, after " + std::to_string(attempts) +
+                (attempts == 1 ? " try" : " tries") + " in " + milliseconds(waited);
     char const* separator = "; ";
     for (auto const& i : instances) text += separator + describe(i);
     return text;

@@ -19,6 +19,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/lock_command_test.cpp
     unit/pending_releases_test.cpp
     unit/pipeline_test.cpp
+    unit/pool_test.cpp
     unit/probe_test.cpp
     unit/quarantine_test.cpp
     unit/reconnect_test.cpp
@@ -47,6 +48,7 @@ holdfast_test(integration LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/bad_input_test.cpp
     integration/contention_test.cpp
     integration/crowd_test.cpp
+    integration/drain_test.cpp
     integration/examples_test.cpp
     integration/faults_test.cpp
     integration/fences_test.cpp

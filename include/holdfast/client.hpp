@@ -15,6 +15,7 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 
+#include <chrono>
 #include <memory>
 #include <string_view>
 #include <type_traits>
@@ -33,9 +34,15 @@ namespace holdfast {
 /// Connections are made from the start and renewed for as long as the client lives; no call waits for more
 /// than the first of them.
 ///
-/// @par Lifetimes  The executor's context must outlive the client, its locks and its leases. When the context
-///     is destroyed, operations under way are dropped: no handler is called, nothing is sent, and keys go
-///     with their ttl.
+/// @par The context's work  A client has connections and timers, so `run()` of its context does not
+///     return by itself while the client lives. It returns once shutdown(), drain() or close(), or
+///     the destructor, has ended the client. A thread that runs the context must not be joined
+///     before that: see close_at_exit.
+/// @par Lifetimes  The client, its locks and its leases may outlive the executor's context. When
+///     the context is destroyed, operations under way are dropped: no handler is called, nothing is
+///     sent, and keys go with their ttl. From then on no lease is held, asynchronous functions
+///     throw errc::shut_down from the call, and destructors do nothing. No call may be made while
+///     another thread destroys the context.
 /// @par Forks  A process that forks calls `notify_fork` of the context before and after it, as Asio asks. The locks
 ///     stay the parent's, and nothing changes there. In the child the client is over: its copies of the
 ///     connections are closed, the instances are sent nothing, leases are told that they are lost, and calls
@@ -59,19 +66,21 @@ public:
            client_options const& options)
         : client(detail::configuration(), std::move(executor), instances, options) {}
 
-    /// A client that was moved from can only be destroyed or assigned to.
+    /// A client that was moved from is as one that is closed: its functions throw errc::shut_down.
     client(client&&) noexcept = default;
     client& operator=(client&&) noexcept;
-    /// As shutdown(), in the background.
+    /// As close().
     ~client();
 
-    asio::any_io_executor get_executor() const noexcept { return executor_; }
+    /// Empty when the context has been destroyed, and for a client that was moved from.
+    asio::any_io_executor get_executor() const noexcept;
 
     /// A lock on `key`. No I/O.
     ///
     /// The key is used as it is (any bytes), behind client_options::key_prefix, so that every Redlock on the
     /// same key of the same instances excludes ours and is excluded.
     /// @throws system_error  errc::invalid_key, errc::invalid_options; what() names the value.
+    ///     errc::shut_down for a client that was moved from.
     lock make_lock(std::string_view key) const;
     lock make_lock(std::string_view key, lock_options const& options) const;
 
@@ -96,13 +105,16 @@ public:
     /// what is around it), or give the lambda a name first, and pass it as it is (it is copied) or as
     /// `std::ref(body)`.
     ///
-    /// @par Handler signature  `void(std::exception_ptr, T)`, as of asio::co_spawn: co_await throws.
+    /// @par Handler signature  `void(std::exception_ptr, T)`, as of asio::co_spawn: co_await
+    ///     throws, and asio::redirect_error does not redirect it.
     /// @par Errors  The first of these that there is:
     ///   - what lock::acquire fails with; `body` is then not called;
     ///   - what `body` throws, except for a cancellation after the lease was lost;
     ///   - errc::lease_lost: `body` was cancelled because the lease could not be kept, and has ended with that or
     ///     with a value; or the lease was found to be lost when it was released. What `body` has done was perhaps
     ///     not done alone.
+    ///   A time limit (asio::cancel_after) that comes while it acquires, and one that ends `body`,
+    ///   have one code: errc::cancelled, which is asio::error::operation_aborted.
     ///   A release that a quorum has not confirmed is no error: the key goes with its ttl.
     /// @par Cancellation  total, partial, terminal while it acquires, by the table of `lock`. After that partial
     ///     and terminal: `body` is cancelled (terminal), run() waits for it, releases, and ends as `body` did. The
@@ -120,8 +132,9 @@ public:
         static_assert(std::is_lvalue_reference_v<Body> || std::is_trivially_destructible_v<Body>,
                       "g++ 12 would destroy this body twice: give it a name first, and pass that");
 #endif
+        auto on = make_lock(key, options);
         return asio::async_initiate<Token, typename detail::section_traits<Body>::signature>(
-            detail::initiate_run{executor_}, token, make_lock(key, options), std::forward<Body>(body));
+            detail::initiate_run{checked_executor()}, token, std::move(on), std::forward<Body>(body));
     }
 
     /// Ends the client: new and waiting acquires complete with errc::shut_down, leases are told that they are
@@ -130,21 +143,83 @@ public:
     /// @par Handler signature  `void(error)`, without error: it cannot fail.
     /// @par Cancellation  None. It ends within twice client_options::instance_timeout by itself: an instance
     ///     that does not answer in that time keeps its keys until they expire.
+    /// @throws system_error  From the call itself: errc::shut_down for a client that was moved
+    ///     from, or when the context has been destroyed.
     template <asio::completion_token_for<void(error)> Token = asio::deferred_t>
     [[nodiscard]] auto shutdown(Token&& token = {}) {
-        return asio::async_initiate<Token, void(error)>(detail::initiate_shutdown{engine_, executor_}, token);
+        auto const& executor = checked_executor();
+        return asio::async_initiate<Token, void(error)>(detail::initiate_shutdown{{engine_, executor}},
+                                                        token);
     }
 
-    /// Each instance as it is now, in the order of the constructor.
+    /// Ends the client when those who hold a lease have finished, for example on SIGTERM. New and
+    /// waiting acquires complete with errc::shut_down at once. Leases that are held go on as
+    /// before: they are extended, until their holders release or destroy them, and sections run to
+    /// their ends. When the last lease has gone, or after `limit`, the rest is as shutdown(): a
+    /// lease that is left is told that it is lost.
+    ///
+    /// Where several drains are under way the earliest limit counts. shutdown(), close() and the
+    /// destructor end a drain at once.
+    ///
+    /// @param limit  Zero or less: as shutdown().
+    /// @par Handler signature  `void(error)`; no error means that every holder has finished.
+    /// @par Errors
+    ///   - errc::timeout: after `limit` there were leases left, and they were told that they are
+    ///     lost.
+    ///   - errc::shut_down: the same, because a shutdown came before that.
+    ///   - errc::cancelled. It is told within `limit` and twice client_options::instance_timeout in
+    ///     any case.
+    /// @par Cancellation  total, partial, terminal: the wait ends; the client goes on as it was
+    ///     told to.
+    /// @throws system_error  As shutdown().
+    template <asio::completion_token_for<void(error)> Token = asio::deferred_t>
+    [[nodiscard]] auto drain(std::chrono::nanoseconds limit, Token&& token = {}) {
+        auto const& executor = checked_executor();
+        return asio::async_initiate<Token, void(error)>(detail::initiate_drain{{engine_, executor}}, token,
+                                                        limit);
+    }
+
+    /// Begins a shutdown() and returns at once. Nothing for a client that is closed, or was moved
+    /// from, or whose context has been destroyed. Cannot run out of memory.
+    void close() noexcept;
+
+    /// Each instance as it is now, in the order of the constructor. None when the context has been
+    /// destroyed.
+    /// @throws system_error  errc::shut_down for a client that was moved from.
     std::vector<instance_status> instances() const;
+    /// @throws system_error  As instances().
     holdfast::stats stats() const;
 
 private:
     client(detail::configuration, asio::any_io_executor executor, std::vector<address> const& instances,
            client_options const& options);
 
-    asio::any_io_executor executor_;
+    runtime::engine& checked() const;
+    asio::any_io_executor const& checked_executor() const;
+
     std::shared_ptr<runtime::engine> engine_;
+};
+
+/// Closes a client at the end of a scope. A thread that runs the client's context ends only after
+/// the client, so where objects of one scope are a context, a client and a thread that joins,
+/// declare this after the thread:
+///
+/// @code
+/// asio::io_context context;
+/// holdfast::client locks(context.get_executor(), instances);
+/// std::jthread thread([&] { context.run(); });
+/// holdfast::close_at_exit closes(locks);
+/// @endcode
+class [[nodiscard]] close_at_exit {
+public:
+    explicit close_at_exit(client& c) noexcept
+        : client_(c) {}
+    ~close_at_exit() { client_.close(); }
+    close_at_exit(close_at_exit const&) = delete;
+    close_at_exit& operator=(close_at_exit const&) = delete;
+
+private:
+    client& client_;
 };
 
 } // namespace holdfast

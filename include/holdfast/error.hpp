@@ -3,9 +3,13 @@
 
 #include <holdfast/report.hpp>
 
+#include <boost/asio/async_result.hpp>
 #include <boost/asio/disposition.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/redirect_error.hpp>
 #include <boost/system/error_category.hpp>
 #include <boost/system/error_code.hpp>
+#include <boost/system/error_condition.hpp>
 #include <boost/system/system_error.hpp>
 
 #include <exception>
@@ -25,7 +29,7 @@ enum class errc {
     contended = 1,  ///< the key is held: enough instances took part, and too many of them refused it
     no_quorum,      ///< too few instances answered; the report says which, and why
     timeout,        ///< the time given to try_acquire_for ran out while the key was held
-    cancelled,      ///< the caller cancelled
+    cancelled,      ///< the caller cancelled; as a code it is asio::error::operation_aborted
     expired,        ///< a quorum did not grant within the ttl: the servers are slower than the lease is long
     lease_lost,     ///< the lease ended without having been released: expired, deleted or taken
     lease_released, ///< the lease was released, so there is nothing to extend or to lose
@@ -61,7 +65,11 @@ enum class condition {
 boost::system::error_category const& error_category() noexcept;
 boost::system::error_category const& condition_category() noexcept;
 
+/// A cancellation has the code that it has everywhere in Asio: a caller, or a section, that awaits
+/// several things sees one code for it, and `ec == asio::error::operation_aborted` holds. All
+/// others are of error_category().
 inline error_code make_error_code(errc e) noexcept {
+    if (e == errc::cancelled) return boost::asio::error::operation_aborted;
     return {static_cast<int>(e), error_category()};
 }
 inline boost::system::error_condition make_error_condition(condition c) noexcept {
@@ -82,8 +90,8 @@ namespace holdfast {
 /// It is the first argument of every handler of this library. It converts to `error_code`, so that a handler
 /// may take that instead. Asio treats it as it treats an error code (a *disposition*): co_await and futures
 /// throw it as `boost::system::system_error` whose what() has the report, `as_tuple` returns it,
-/// `wait_for_one_error` looks at it. `asio::redirect_error` knows error codes alone; its twin for this type
-/// is `asio::redirect_disposition`.
+/// `wait_for_one_error` looks at it. `asio::redirect_error` stores the code alone, and
+/// `asio::redirect_disposition` all of it.
 ///
 /// @par Thread safety  Distinct objects: safe. The report is immutable and shared.
 class error {
@@ -111,6 +119,10 @@ public:
     friend bool operator==(error const& a, condition b) noexcept {
         return a.code_ == make_error_condition(b);
     }
+    friend bool operator==(error const& a, error_code const& b) noexcept { return a.code_ == b; }
+    friend bool operator==(error const& a, boost::system::error_condition const& b) noexcept {
+        return a.code_ == b;
+    }
 
 private:
     error_code code_;
@@ -121,8 +133,38 @@ private:
 [[noreturn]] void throw_error(error const& e);
 
 namespace detail {
+
 /// What throw_error() throws; null where there is no error.
 std::exception_ptr to_exception_ptr(error const& e) noexcept;
+
+/// A handler that takes an error code, called with an error.
+template <class Handler>
+struct code_handler {
+    template <class... Args>
+    void operator()(error const& e, Args&&... args) {
+        std::move(handler)(e.code(), std::forward<Args>(args)...);
+    }
+    Handler handler;
+};
+
+/// Starts what ends with an error for a handler that takes an error code.
+template <class Initiation>
+struct code_initiation : Initiation {
+    explicit code_initiation(Initiation i)
+        : Initiation(std::move(i)) {}
+
+    template <class Handler, class... Args>
+    void operator()(Handler&& handler, Args&&... args) && {
+        static_cast<Initiation&&> (*this)(code_handler<std::decay_t<Handler>>{std::forward<Handler>(handler)},
+                                          std::forward<Args>(args)...);
+    }
+    template <class Handler, class... Args>
+    void operator()(Handler&& handler, Args&&... args) const& {
+        static_cast<Initiation const&> (*this)(
+            code_handler<std::decay_t<Handler>>{std::forward<Handler>(handler)}, std::forward<Args>(args)...);
+    }
+};
+
 } // namespace detail
 
 } // namespace holdfast
@@ -133,6 +175,30 @@ struct boost::asio::disposition_traits<holdfast::error> {
     static void throw_exception(holdfast::error e) { holdfast::throw_error(e); }
     static std::exception_ptr to_exception_ptr(holdfast::error const& e) noexcept {
         return holdfast::detail::to_exception_ptr(e);
+    }
+};
+
+template <template <class, class> class Associator, class Handler, class DefaultCandidate>
+struct boost::asio::associator<Associator, holdfast::detail::code_handler<Handler>, DefaultCandidate>
+    : Associator<Handler, DefaultCandidate> {
+    static auto get(holdfast::detail::code_handler<Handler> const& h) noexcept {
+        return Associator<Handler, DefaultCandidate>::get(h.handler);
+    }
+    static auto get(holdfast::detail::code_handler<Handler> const& h, DefaultCandidate const& c) noexcept {
+        return Associator<Handler, DefaultCandidate>::get(h.handler, c);
+    }
+};
+
+/// Asio's own redirects error codes alone, and would hand our errors on as results.
+template <class Token, class R, class... Args>
+struct boost::asio::async_result<boost::asio::redirect_error_t<Token>, R(holdfast::error, Args...)>
+    : async_result<redirect_error_t<Token>, R(holdfast::error_code, Args...)> {
+    template <class Initiation, class RawToken, class... InitArgs>
+    static auto initiate(Initiation&& initiation, RawToken&& token, InitArgs&&... args) {
+        using of_codes = async_result<redirect_error_t<Token>, R(holdfast::error_code, Args...)>;
+        return of_codes::initiate(
+            holdfast::detail::code_initiation<std::decay_t<Initiation>>(std::forward<Initiation>(initiation)),
+            std::forward<RawToken>(token), std::forward<InitArgs>(args)...);
     }
 };
 

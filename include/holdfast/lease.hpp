@@ -62,7 +62,9 @@ private:
 ///
 /// @par Lifetimes  Operations share the lease's state: the object may be destroyed while one is under way.
 ///     An extend ends first; the lease is then released, and a lost() that waits ends with
-///     errc::lease_released.
+///     errc::lease_released. A lease may outlive the client and its context. When the context has
+///     been destroyed held() is false, the asynchronous functions and renew_while() throw
+///     errc::shut_down from the call, and destroying the lease does nothing.
 /// @par Executor  Handlers run on their associated executor, by default the client's; never inside the call.
 /// @par Thread safety  Distinct leases: safe. One lease: held(), remaining(), deadline() from any thread, the
 ///     rest from one coroutine at a time.
@@ -125,7 +127,8 @@ public:
     /// lease. Once it says no, or throws, there is no more renewal, and the lease ends at its deadline, of which
     /// the holder is told by lost(). So a worker that has stopped making progress does not hold for ever; see also
     /// lock_options::max_hold. It is destroyed soon after the lease has ended. None: always.
-    /// @throws system_error  errc::lease_released for an empty lease.
+    /// @throws system_error  errc::lease_released for an empty lease, errc::shut_down when the
+    ///     context has been destroyed.
     void renew_while(std::function<bool()> wanted);
 
     /// Gives the lock back: to the next waiter of this process, at once and without I/O, while the limits of
@@ -185,6 +188,7 @@ private:
 
     detail::lease_ref checked() const {
         if (!share_) throw_error(errc::lease_released);
+        detail::require_context(share_->core->lock->executor);
         return detail::lease_ref(share_->core);
     }
 

@@ -25,7 +25,9 @@ namespace holdfast {
 ///     handoff_time allow. Between processes a fair lottery, in which the odds grow with each turn missed:
 ///     nobody is passed over for ever, and no order is promised.
 /// @par Lifetimes  The lock may be destroyed while an acquire is under way. The client may too, and then the
-///     acquire completes with errc::shut_down.
+///     acquire completes with errc::shut_down. The lock may outlive the client and its context: an
+///     acquire throws errc::shut_down from the call when the context has been destroyed. A lock
+///     that was moved from has no key and does the same.
 /// @par Executor  Handlers run on their associated executor, by default the client's; never inside the call.
 /// @par Thread safety  Safe, one object or many, unless client_options::thread_safe is off.
 ///
@@ -48,9 +50,12 @@ public:
         : state_(std::move(state)) {}
 
     /// The key on the servers, with the client's prefix.
-    std::string const& key() const noexcept { return state_->key; }
-    lock_options const& options() const noexcept { return state_->options; }
-    asio::any_io_executor get_executor() const noexcept { return state_->executor; }
+    std::string const& key() const noexcept;
+    lock_options const& options() const noexcept;
+    /// The client's. Empty when the context has been destroyed.
+    asio::any_io_executor get_executor() const noexcept {
+        return state_ ? state_->executor : asio::any_io_executor();
+    }
 
     /// Acquires the lock, waiting for as long as somebody else holds it. An outage is not waited for, but that
     /// who waits already allows instances client_options::instance_timeout to come back.
@@ -65,7 +70,8 @@ public:
     ///     instances answered. Told within twice client_options::instance_timeout for each round.
     ///   - errc::wrong_type: on a quorum the key holds something that is no lock.
     ///   - errc::expired: the servers take longer than the ttl.
-    ///   - errc::cancelled, errc::shut_down, errc::out_of_memory.
+    ///   - errc::cancelled, with the report of what it has waited for, errc::shut_down,
+    ///     errc::out_of_memory.
     /// @par Cancellation  total, partial, terminal: by the table of the class.
     template <asio::completion_token_for<void(error, lease)> Token = asio::deferred_t>
     [[nodiscard]] auto acquire(Token&& token = {}) const {
@@ -97,8 +103,14 @@ public:
 private:
     template <class Token>
     auto start(detail::wait_limit limit, Token& token) const {
-        return asio::async_initiate<Token, void(error, lease)>(detail::initiate_acquire{state_}, token,
+        return asio::async_initiate<Token, void(error, lease)>(detail::initiate_acquire{checked()}, token,
                                                                limit);
+    }
+
+    detail::lock_state_ptr const& checked() const {
+        if (!state_) detail::refuse_use("the lock was moved from");
+        detail::require_context(state_->executor);
+        return state_;
     }
 
     detail::lock_state_ptr state_;

@@ -45,8 +45,11 @@ struct client_options {
     /// The longest pause between two tries to connect. Tries start at 20 ms apart, and again so after a
     /// connection that was up for this long. 1 ms to 60 s.
     std::chrono::milliseconds reconnect_delay{1'000};
-    /// The longest ttl that a lock of this client may ask for. min_ttl to 24 h.
-    std::chrono::milliseconds max_ttl{300'000};
+    /// The longest ttl that a lock of this client may ask for; a longer one is refused with
+    /// errc::invalid_options. It is also for how long an instance that may have forgotten keys has
+    /// no vote, so give it the longest ttl that any client of these locks has, and no more. min_ttl
+    /// to 24 h.
+    std::chrono::milliseconds max_ttl{60'000};
     /// What it makes of an instance that restarted. All clients' ttls must be within this one's max_ttl. Where
     /// too few other instances are left (there is but one, or a majority restarted), nobody gets a new lock for
     /// max_ttl, with errc::quarantined; leases that are held go on as far as their keys are still there.

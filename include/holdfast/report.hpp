@@ -12,13 +12,14 @@ namespace holdfast {
 
 /// What one instance had to say to an acquire.
 enum class outcome : std::uint8_t {
-    unanswered,  ///< the acquire was over before it answered
+    unanswered,  ///< asked, or still being connected to, and the acquire was over before it answered
     granted,     ///< it gave us the key, and was asked to release it again
     held,        ///< the key exists there: somebody else's, or left over from somebody
     unreachable, ///< no connection, or it broke
     timed_out,   ///< connected, and silent for longer than instance_timeout
     rejected,    ///< the server answered with an error of its own
     quarantined, ///< its votes do not count for now: see instance_state::quarantined
+    not_needed,  ///< up; not asked, or not waited for, as the acquire was decided without it
 };
 
 char const* to_string(outcome) noexcept;
@@ -43,6 +44,7 @@ struct instance_report {
 struct report {
     std::string key;
     unsigned quorum = 0;
+    unsigned up = 0;                    ///< instances that were up, and voted, when it ended
     unsigned attempts = 0;              ///< tries made for the key by this client meanwhile
     std::chrono::nanoseconds waited{0}; ///< from the call to its end
     /// Who had the key: "this client", or the label of another one. Empty if nobody, or not known. The label
@@ -50,7 +52,7 @@ struct report {
     std::string holder{};
     std::vector<instance_report> instances;
 
-    /// In one line, as in what().
+    /// In one line, as in what(): how many instances are up, and then each of them.
     std::string to_string() const;
 };
 

@@ -80,25 +80,42 @@ void check(std::vector<address> const& instances) {
 } // namespace
 
 client::client(detail::configuration, asio::any_io_executor executor, std::vector<address> const& instances,
-               client_options const& options)
-    : executor_(std::move(executor)) {
+               client_options const& options) {
     check(options);
     check(instances);
-    engine_ = std::make_shared<runtime::engine>(executor_, instances, options);
+    engine_ = std::make_shared<runtime::engine>(std::move(executor), instances, options);
     engine_->start();
 }
 
 client& client::operator=(client&& other) noexcept {
     if (this != &other) {
-        if (engine_) engine_->shut_down_in_background();
-        executor_ = std::move(other.executor_);
+        close();
         engine_ = std::move(other.engine_);
     }
     return *this;
 }
 
 client::~client() {
+    close();
+}
+
+void client::close() noexcept {
     if (engine_) engine_->shut_down_in_background();
+}
+
+asio::any_io_executor client::get_executor() const noexcept {
+    return engine_ ? engine_->executor() : asio::any_io_executor();
+}
+
+runtime::engine& client::checked() const {
+    if (!engine_) detail::refuse_use("the client was moved from");
+    return *engine_;
+}
+
+asio::any_io_executor const& client::checked_executor() const {
+    auto const& executor = checked().executor();
+    detail::require_context(executor);
+    return executor;
 }
 
 lock client::make_lock(std::string_view key) const {
@@ -107,14 +124,15 @@ lock client::make_lock(std::string_view key) const {
 
 lock client::make_lock(std::string_view key, lock_options const& options) const {
     using namespace std::chrono_literals;
-    auto const& prefix = engine_->key_prefix();
+    auto const& engine = checked();
+    auto const& prefix = engine.key_prefix();
     if (key.empty()) reject(errc::invalid_key, "the key is empty");
     if (prefix.size() + key.size() > max_key_size) {
         reject(errc::invalid_key, "the key " + shown(key) + " has, with its prefix, " +
                                       std::to_string(prefix.size() + key.size()) + " bytes; at most " +
                                       std::to_string(max_key_size) + " are possible");
     }
-    check_range("ttl", options.ttl, min_ttl, engine_->max_ttl());
+    check_range("ttl", options.ttl, min_ttl, engine.max_ttl());
     check_range("retry_delay", options.retry_delay, 1ms, 60s);
     if (options.max_hold != 0ms) check_range("max_hold", options.max_hold, min_ttl, 366 * 24h);
     auto const longest_grace =
@@ -126,15 +144,25 @@ lock client::make_lock(std::string_view key, lock_options const& options) const 
                                           ", outside 1 to " + std::to_string(max_handoff_limit));
     }
     return lock(std::make_shared<detail::lock_state const>(
-        detail::lock_state{engine_, executor_, prefix + std::string(key), options}));
+        detail::lock_state{engine_, engine.executor(), prefix + std::string(key), options}));
 }
 
 std::vector<instance_status> client::instances() const {
-    return engine_->instances();
+    return checked().instances();
 }
 
 stats client::stats() const {
-    return engine_->statistics();
+    return checked().statistics();
+}
+
+std::string const& lock::key() const noexcept {
+    static std::string const none;
+    return state_ ? state_->key : none;
+}
+
+lock_options const& lock::options() const noexcept {
+    static lock_options const defaults;
+    return state_ ? state_->options : defaults;
 }
 
 std::string const& lease::key() const noexcept {
@@ -160,6 +188,10 @@ void lease::renew_while(std::function<bool()> wanted) {
 namespace detail {
 
 using runtime::operation;
+
+void refuse_use(char const* why) {
+    throw system_error(make_error_code(errc::shut_down), why);
+}
 
 void async_acquire(lock_state_ptr lock, wait_limit limit, acquire_handler handler, configuration) {
     auto& engine = *lock->engine;
@@ -199,6 +231,11 @@ void async_lost(lease_ref lease, std::chrono::nanoseconds ahead, error_handler h
 
 void async_shutdown(std::shared_ptr<runtime::engine> engine, error_handler handler, configuration) {
     engine->submit(operation::kind::shutdown, {}, {}, {}, std::move(handler));
+}
+
+void async_drain(std::shared_ptr<runtime::engine> engine, std::chrono::nanoseconds limit,
+                 error_handler handler, configuration) {
+    engine->submit(operation::kind::drain, {}, {wait_limit::kind::until, limit}, {}, std::move(handler));
 }
 
 bool is_cancellation(std::exception_ptr const& e) noexcept {

@@ -17,6 +17,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace holdfast::runtime {
@@ -53,7 +54,7 @@ private:
 class deadline_queue {
 public:
     explicit deadline_queue(asio::any_io_executor executor)
-        : timer_(std::move(executor)) {}
+        : timer_(std::in_place, std::move(executor)) {}
 
     /// What the timer's handler calls, and which calls run_due(), or woken_early() where it is given
     /// asio::error::operation_aborted.
@@ -112,7 +113,14 @@ public:
 
     void stop() {
         stopped_ = true;
-        timer_.cancel();
+        if (timer_) timer_->cancel();
+    }
+
+    /// The timer's execution context is being destroyed: nothing of it is kept.
+    void abandon() noexcept {
+        stopped_ = true;
+        queue_.clear();
+        timer_.reset();
     }
 
     void clear() { queue_.clear(); }
@@ -161,7 +169,7 @@ private:
         armed_for_ = queue_.begin()->when_;
         // In steps: this timer stands still while the machine is suspended, and the lease clock does not.
         constexpr lease_clock::duration longest = std::chrono::seconds(1);
-        timer_.expires_after(
+        timer_->expires_after(
             std::clamp(armed_for_ - lease_clock::now(), lease_clock::duration::zero(), longest));
         if (!wait_->under_way) wait(); // else the wait that this has ended is followed by another
     }
@@ -169,7 +177,7 @@ private:
     void wait() noexcept {
         wait_->under_way = true;
         try {
-            timer_.async_wait(waiter(wait_));
+            timer_->async_wait(waiter(wait_));
         } catch (...) {
             // The handler has told of it when it was destroyed.
         }
@@ -179,7 +187,7 @@ private:
     static constexpr lease_clock::time_point none{};
 
     std::shared_ptr<shared_wait> const wait_ = std::make_shared<shared_wait>();
-    asio::steady_timer timer_;
+    std::optional<asio::steady_timer> timer_; ///< until its context is destroyed
     boost::intrusive::multiset<timed, boost::intrusive::compare<by_time>,
                                boost::intrusive::constant_time_size<false>>
         queue_;

@@ -42,7 +42,7 @@ struct canceller {
         , op(&o)
         , generation(o.generation) {}
     void operator()(asio::cancellation_type_t type) const {
-        if (auto const e = weak.lock()) e->cancel(*op, generation, type);
+        if (auto const e = weak.lock()) e->cancel(op, generation, type);
     }
     std::weak_ptr<engine> weak;
     operation* op;
@@ -56,7 +56,8 @@ struct canceller {
 //
 
 operation::operation(engine& e)
-    : engine_(e) {}
+    : engine_(e)
+    , generation(e.first_generation_) {}
 
 operation::~operation() = default;
 
@@ -209,10 +210,12 @@ void engine::in_a_turn(Work&& work) {
     answer_what_is_owed();
     try {
         work();
+        end_drain_if_done();
     } catch (...) {
         keep_exception();
     }
     attempt([&] { look_for_late_instances(); });
+    if (turn_began_ >= looks_at_memory_) give_back_memory();
     leave_turn();
     if (turn_lost_.load(std::memory_order_relaxed) && turn_lost_.exchange(false)) ask_for_turn();
     auto const last = finish_shutdown_if_done();
@@ -288,10 +291,11 @@ void engine::submit(operation::kind what, detail::lock_state_ptr lock, detail::w
 }
 
 // Recorded in the operation itself; what was asked for more than once counts as the sum of it.
-void engine::cancel(operation& op, std::uint32_t generation, asio::cancellation_type_t type) noexcept {
+void engine::cancel(operation* which, std::uint32_t generation, asio::cancellation_type_t type) noexcept {
     {
         auto const guard = lock_inbox();
-        if (dead_) return;
+        if (dead_ || !operations_.owns(which)) return;
+        auto& op = *which;
         if (!op.cancel_hook::is_linked()) {
             op.cancellation = type;
             op.cancelled_generation = generation;
@@ -408,8 +412,9 @@ void engine::abandon() noexcept {
     }
     taken_.clear();
     for (auto const& i : instances_) i->abandon();
-    deadlines_.stop();
-    deadlines_.clear();
+    instances_.clear();
+    deadlines_.abandon();
+    turns_.abandon();
     operations_.for_each([&](operation& op) {
         auto const handler = std::exchange(op.handler, {});
         auto const wanted = std::move(op.wanted);
@@ -419,11 +424,15 @@ void engine::abandon() noexcept {
     holdings_.for_each([&](holding& h) { detail::lock_state_ptr const lock = std::move(h.lock); });
     queues_.for_each([&](key_queue& q) { detail::lock_state_ptr const lock = std::move(q.lock); });
     leases_.for_each([&](lease_state& l) {
+        l.over.store(true, std::memory_order_release);
+        if (l.counted.exchange(false)) counters_.held.fetch_sub(1, std::memory_order_relaxed);
         auto const wanted = std::move(l.wanted);
         detail::lock_state_ptr lock;
         if (l.handles.load() == 0) lock = std::move(l.lock);
     });
     while (retired_) retired_ = std::move(retired_->next);
+    executor_ = nullptr;
+    user_executor_ = nullptr;
 }
 
 //
@@ -553,7 +562,8 @@ bool engine::carry_out_if_let_go(lease_state& l) {
 }
 
 void engine::on_start(operation& op) {
-    auto const waits = op.what == operation::kind::extend || op.what == operation::kind::lost;
+    auto const waits = op.what == operation::kind::extend || op.what == operation::kind::lost ||
+                       op.what == operation::kind::drain;
     if (waits && op.cancel_requested) return complete(op, errc::cancelled);
     switch (op.what) {
     case operation::kind::acquire:
@@ -577,6 +587,9 @@ void engine::on_start(operation& op) {
             shutdowns_.push_back(op);
         }
         begin_shutdown();
+        break;
+    case operation::kind::drain:
+        start_drain(op);
         break;
     }
 }
@@ -602,6 +615,7 @@ void engine::on_cancel(operation& op, asio::cancellation_type_t type) {
     }
     case operation::kind::extend:
     case operation::kind::lost:
+    case operation::kind::drain:
         complete(op, errc::cancelled);
         break;
     case operation::kind::release:
@@ -1053,18 +1067,24 @@ void engine::finish(operation& op) {
 // Shutdown
 //
 
-void engine::begin_shutdown() {
+void engine::begin_shutdown(errc why) {
     if (std::exchange(stopping_, true)) return;
+    refuse_all_who_wait();
+    deadlines_.cancel(drain_);
+    drain_.result = held_.empty() ? errc{} : why;
+    while (!held_.empty()) end_lease(held_.front(), nullptr, lease_state::end::lost);
+    for_each_queue([this](key_queue& q) {
+        if (q.machine.held()) end_tenure(q, time()); // told of its loss, and not at its deadline yet
+    });
+}
+
+void engine::refuse_all_who_wait() {
     // All leave before any queue is settled, so that no try is made for those who are about to go.
     while (!acquiring_.empty()) leave(acquiring_.front(), errc::shut_down);
     // What nobody has any more is given back, and not lost.
     while (look_at_drops()) {
     }
     for_each_queue([this](key_queue& q) { settle(q, time()); });
-    while (!held_.empty()) end_lease(held_.front(), nullptr, lease_state::end::lost);
-    for_each_queue([this](key_queue& q) {
-        if (q.machine.held()) end_tenure(q, time()); // told of its loss, and not at its deadline yet
-    });
 }
 
 template <class Visit>
@@ -1088,6 +1108,7 @@ std::shared_ptr<engine> engine::finish_shutdown_if_done() noexcept {
         for (auto const& i : instances_) attempt([&] { i->stop(); });
     }
     while (!shutdowns_.empty()) complete(shutdowns_.front(), error{});
+    while (!drains_.empty()) complete(drains_.front(), drain_.result);
     return std::move(running_);
 }
 

@@ -23,6 +23,7 @@
 #include "redis/instance.hpp"
 #include "redis/lock_command.hpp"
 #include "runtime/deadline_queue.hpp"
+#include "runtime/draining.hpp"
 #include "runtime/holding.hpp"
 #include "runtime/key_queue.hpp"
 #include "runtime/lease_state.hpp"
@@ -56,17 +57,19 @@ public:
     // From any thread.
     void submit(operation::kind, detail::lock_state_ptr, detail::wait_limit, detail::lease_ref,
                 operation::any_handler&&, wish_ptr = nullptr);
-    void cancel(operation&, std::uint32_t generation, asio::cancellation_type_t) noexcept;
+    void cancel(operation*, std::uint32_t generation, asio::cancellation_type_t) noexcept;
     void give_up(detail::lease_core&) noexcept;
     void drop(detail::lease_core&) noexcept;
     void renew_while(detail::lease_ref, std::function<bool()>);
     void shut_down_in_background() noexcept;
     std::vector<instance_status> instances() const;
     holdfast::stats statistics() const;
+    asio::any_io_executor const& executor() const { return user_executor_; }
     std::string const& key_prefix() const { return key_prefix_; }
     std::chrono::milliseconds max_ttl() const { return max_ttl_; }
 
-    /// The context is going: lets go of every handler, without calling it.
+    /// The context is going: lets go of every handler, without calling it, and of all that is of
+    /// the context. What the user still has keeps the rest, and finds it dead.
     void abandon() noexcept;
     /// This process is the child of a fork: all of this is the parent's. Ends without a word to the instances.
     void end_in_child();
@@ -75,6 +78,7 @@ private:
     friend class operation;
     friend class holding;
     friend class key_queue;
+    friend class draining;
 
     struct counters {
         std::atomic<std::uint64_t> acquired{0}, acquire_failed{0}, rounds{0}, released{0}, renewals{0},
@@ -164,6 +168,7 @@ private:
     errc reason_of(unsigned instance) const;
     errc common_cause(key_queue const&) const;
     std::shared_ptr<report const> make_report(operation const&) const;
+    outcome outcome_without_vote(key_queue const&, unsigned instance, instance_state) const;
     static operation& front(key_queue&);
 
     // Tenures and leases
@@ -197,16 +202,21 @@ private:
 
     template <class Visit>
     void for_each_queue(Visit);
-    void begin_shutdown();
+    /// `why`: what a drain is told if there are leases left.
+    void begin_shutdown(errc why = errc::shut_down);
+    void refuse_all_who_wait();
+    void start_drain(operation&);
+    void end_drain_if_done();
     std::shared_ptr<engine> finish_shutdown_if_done() noexcept;
+
+    void give_back_memory() noexcept;
 
     std::uint64_t pause_bits() noexcept;
     protocol::instance_set reachable() const;
     void look_at_instances() const;
     protocol::instance_set voters() const;
 
-    asio::any_io_executor const user_executor_;
-    asio::any_io_executor const executor_;
+    asio::any_io_executor user_executor_, executor_; ///< empty when the context has been destroyed
     bool const thread_safe_;
     std::string const key_prefix_;
     std::chrono::milliseconds const max_ttl_;
@@ -217,6 +227,7 @@ private:
     // From any thread, under the mutex.
     mutable std::mutex mutex_;
     pool<operation> operations_;
+    std::uint32_t first_generation_ = 0; ///< of an operation that is made now: none before it had it
     operation_list starts_;
     cancel_list cancellations_;
     drop_list drops_;
@@ -234,8 +245,10 @@ private:
     bool look_again_ = false;   ///< a turn is wanted after this one
     std::exception_ptr thrown_; ///< leaves when the turn is over
     lease_clock::time_point turn_began_{};
+    lease_clock::time_point period_ends_{}, looks_at_memory_{}; ///< of the pools
     bool stopping_ = false;
     bool stopped_ = false;
+    draining drain_{*this};
     owed_list owed_;            ///< who is answered in the next turn
     wish_ptr retired_;          ///< to be destroyed in the next turn
     std::size_t releasing_ = 0; ///< leases whose release is under way
@@ -245,7 +258,7 @@ private:
     key_queue_set keys_;
     waiting_list waiting_; ///< queues to which an instance is to push
     operation_list acquiring_;
-    operation_list shutdowns_;
+    operation_list shutdowns_, drains_;
     deadline_queue deadlines_;
     token_source random_;
     redis::encoder encoder_;

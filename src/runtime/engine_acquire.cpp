@@ -28,6 +28,21 @@ std::uint64_t fence_hint() {
     return protocol::fence_hint(duration_cast<milliseconds>(system_clock::now().time_since_epoch()));
 }
 
+outcome outcome_of(errc why) {
+    switch (why) {
+    case errc::unreachable:
+        return outcome::unreachable;
+    case errc::timed_out:
+        return outcome::timed_out;
+    case errc::quarantined:
+        return outcome::quarantined;
+    case errc::out_of_memory:
+        return outcome::unanswered;
+    default:
+        return outcome::rejected;
+    }
+}
+
 /// Whether an instance did not vote, whatever it was asked; else it was for the script that makes fences.
 bool is_silence(errc why) {
     return why == errc{} || why == errc::unreachable || why == errc::timed_out || why == errc::quarantined ||
@@ -54,7 +69,7 @@ void engine::start_acquire(operation& op) {
     op.behind = false;
     acquiring_.push_back(op);
     counters_.pending.fetch_add(1, std::memory_order_relaxed);
-    if (stopping_) return fail_acquire(op, errc::shut_down);
+    if (stopping_ || drain_.begun) return fail_acquire(op, errc::shut_down);
     if (op.cancel_requested) return fail_acquire(op, errc::cancelled);
     if (op.limit.what == detail::wait_limit::kind::until) {
         if (op.limit.time > std::chrono::nanoseconds::zero()) {
@@ -215,6 +230,7 @@ void engine::begin_try(key_queue& q, bool at_arbiter) {
     h.queue = &q;
     counters_.rounds.fetch_add(1, std::memory_order_relaxed);
     q.asked = now;
+    q.asks_all = !at_arbiter;
     if (!at_arbiter) {
         q.found.instances.clear();
         q.machine.begun(now);
@@ -251,6 +267,7 @@ void engine::on_try_answer(holding& h, unsigned instance, protocol::command c, s
         on_arbiter_refused(q, a);
     } else if (step.what == protocol::event::arbiter_won) {
         q.found.instances.clear(); // all are asked again
+        q.asks_all = true;
         auto const now = time();
         q.asked = now;
         apply(h, h.machine.ask_rest(now, voters()));
@@ -289,7 +306,7 @@ void engine::on_try_failed(holding& h, protocol::event why) {
     auto& op = front(q);
     auto const now = time();
     auto const before = q.machine.splits();
-    q.found.votes = h.machine.votes();
+    if (q.asks_all) q.found.votes = h.machine.votes();
     auto const by_time = why == protocol::event::expired || why == protocol::event::arbiter_failed;
     if (by_time && q.machine.overslept(now, h.machine.deadline())) {
         if (op.cancel_requested) leave(op, errc::cancelled);
@@ -476,14 +493,14 @@ void engine::leave(operation& op, errc why) {
 // The caller does not want it any more. What may have been granted is given back, unless another waits for it.
 void engine::give_up_acquire(operation& op, errc why) {
     auto& q = *op.queue;
-    if (q.machine.trying()) q.found.votes = q.tenure->machine.votes();
+    if (q.machine.trying() && q.asks_all) q.found.votes = q.tenure->machine.votes();
     leave(op, why);
     settle(q, time());
 }
 
 void engine::fail_acquire(operation& op, errc why) {
     counters_.acquire_failed.fetch_add(1, std::memory_order_relaxed);
-    auto const of_interest = why != errc::cancelled && why != errc::shut_down && why != errc::out_of_memory;
+    auto const of_interest = op.queue != nullptr && why != errc::shut_down && why != errc::out_of_memory;
     std::shared_ptr<report const> findings;
     if (of_interest) attempt([&] { findings = make_report(op); }); // without it the code is told all the same
     complete(op, error(why, std::move(findings)));
@@ -527,6 +544,13 @@ errc engine::reason_of(unsigned instance) const {
     return why != errc{} ? why : errc::unreachable;
 }
 
+// Of one that had no part in the last round: nothing is wrong with it where it is up.
+outcome engine::outcome_without_vote(key_queue const& q, unsigned instance, instance_state state) const {
+    auto const asked = q.machine.trying() && q.tenure->machine.maybe_held().contains(instance);
+    if (asked || state == instance_state::connecting) return outcome::unanswered;
+    return state == instance_state::up ? outcome::not_needed : outcome_of(reason_of(instance));
+}
+
 // Why there was no quorum: what all that failed have in common, where that says more than "no answer".
 errc engine::common_cause(key_queue const& q) const {
     std::optional<errc> cause;
@@ -551,8 +575,11 @@ std::shared_ptr<report const> engine::make_report(operation const& op) const {
     auto const here = q.machine.held();
     if (here) r->holder = "this client";
     for (unsigned i = 0; i < instances_.size(); ++i) {
-        instance_report one;
-        one.address = instances_[i]->status().address;
+        auto status = instances_[i]->status();
+        auto const without_vote = outcome_without_vote(q, i, status.state);
+        instance_report one{
+            .address = std::move(status.address), .what = without_vote, .ttl_left = {}, .message = {}};
+        if (status.state == instance_state::up) ++r->up;
         if (here) {
             if (q.tenure->machine.maybe_held().contains(i)) {
                 one.what = outcome::held;
@@ -575,15 +602,12 @@ std::shared_ptr<report const> engine::make_report(operation const& op) const {
                 one.what = outcome::granted;
             } else if (noted.noted || votes.failed().contains(i)) {
                 auto const why = noted.why != errc{} ? noted.why : reason_of(i);
-                one.what = why == errc::unreachable     ? outcome::unreachable
-                           : why == errc::timed_out     ? outcome::timed_out
-                           : why == errc::quarantined   ? outcome::quarantined
-                           : why == errc::out_of_memory ? outcome::unanswered
-                                                        : outcome::rejected;
+                one.what = outcome_of(why);
                 one.message = noted.why != errc{} ? noted.message : instances_[i]->reason_message();
                 one.round_trip = noted.round_trip;
             }
         }
+        if (one.message.empty() && one.what == without_vote) one.message = std::move(status.message);
         r->instances.push_back(std::move(one));
     }
     return r;

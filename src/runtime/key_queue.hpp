@@ -42,7 +42,7 @@ public:
             std::string message;
             std::string holder;
         };
-        protocol::tally votes;      ///< of the last round
+        protocol::tally votes;      ///< of the last round to all
         std::vector<one> instances; ///< made when the first of them does not grant
         unsigned wrong_types = 0;
 
@@ -67,6 +67,7 @@ public:
     holding_ptr watch; ///< asks for the key without wanting it
     lease_clock::time_point asked{}; ///< when the round began
     findings found;
+    bool asks_all = false; ///< the try is a round to all instances, and not one to the arbiter
     bool settling = false; ///< next() is being done
 };
 

@@ -45,7 +45,8 @@ public:
         extend,
         lost,
         renew, ///< which completes nobody
-        shutdown
+        shutdown,
+        drain
     };
     enum class stage : std::uint8_t {
         starting, ///< handed in, not yet looked at
@@ -61,8 +62,9 @@ public:
     void on_time(lease_clock::time_point now) override;
 
     engine& engine_;
-    /// Counts the uses of this object, so that a late cancellation finds that it comes too late.
-    std::uint32_t generation = 0;
+    /// Counts the uses of this object, and of others that had its place before, so that a late
+    /// cancellation finds that it comes too late.
+    std::uint32_t generation;
     kind what{};
     stage where{};
     bool cancel_requested = false; ///< in a way that must wait for the round's end

@@ -12,6 +12,7 @@
 #include <boost/asio/strand.hpp>
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -35,8 +36,11 @@ public:
                              asio::execution::allocator(redis::reserving_allocator<void>(memory_)))
                     .execute(std::move(function));
             },
-            executor_);
+            *executor_);
     }
+
+    /// The execution context is being destroyed: nothing of it is kept.
+    void abandon() noexcept { executor_.reset(); }
 
 private:
     using plain = asio::io_context::executor_type;
@@ -50,7 +54,7 @@ private:
     }
 
     std::shared_ptr<redis::reserved_memory> const memory_ = std::make_shared<redis::reserved_memory>();
-    any_known const executor_;
+    std::optional<any_known> executor_;
 };
 
 } // namespace holdfast::runtime

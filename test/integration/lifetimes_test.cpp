@@ -8,6 +8,8 @@
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
@@ -17,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -367,6 +370,171 @@ BOOST_AUTO_TEST_CASE(an_empty_lease_is_over) {
                                   [](system_error const& e) { return e.code() == errc::lease_released; });
         }
     }
+}
+
+BOOST_AUTO_TEST_CASE(what_was_moved_from_says_so) {
+    fleet servers(1);
+    party p(servers);
+    auto const is_shut_down = [](system_error const& e) { return e.code() == errc::shut_down; };
+    auto key = p.locks.make_lock("k", long_lived);
+    auto const moved_lock = std::move(key);
+    BOOST_TEST(key.key().empty());
+    BOOST_TEST((key.options().ttl == lock_options{}.ttl));
+    BOOST_TEST(!key.get_executor());
+    BOOST_CHECK_EXCEPTION((void)key.acquire(), system_error, is_shut_down);
+    BOOST_CHECK_EXCEPTION((void)key.try_acquire(), system_error, is_shut_down);
+    BOOST_CHECK_EXCEPTION((void)key.try_acquire_for(1s), system_error, is_shut_down);
+    BOOST_TEST(moved_lock.key() == "k");
+
+    client moved = std::move(p.locks);
+    auto& old = p.locks;
+    auto const body = [](lease&) -> asio::awaitable<void> { co_return; };
+    BOOST_TEST(!old.get_executor());
+    BOOST_CHECK_EXCEPTION((void)old.make_lock("k"), system_error, is_shut_down);
+    BOOST_CHECK_EXCEPTION((void)old.run("k", {}, body), system_error, is_shut_down);
+    BOOST_CHECK_EXCEPTION((void)old.shutdown(), system_error, is_shut_down);
+    BOOST_CHECK_EXCEPTION((void)old.drain(1s), system_error, is_shut_down);
+    BOOST_CHECK_EXCEPTION((void)old.instances(), system_error, is_shut_down);
+    BOOST_CHECK_EXCEPTION((void)old.stats(), system_error, is_shut_down);
+    old.close();
+    BOOST_TEST(moved.instances().size() == 1U);
+    old = std::move(moved);
+    auto held = p.hold("k");
+    BOOST_TEST(p.releases(held));
+}
+
+namespace {
+
+// What a program may have left when the context is gone.
+struct left_over {
+    std::optional<client> locks;
+    std::optional<lock> key;
+    lease held, shared, released;
+};
+
+void check_dead(left_over& all) {
+    auto const is_shut_down = [](system_error const& e) { return e.code() == errc::shut_down; };
+    for (lease* l : {&all.held, &all.shared}) {
+        BOOST_TEST(static_cast<bool>(*l));
+        BOOST_TEST(!l->held());
+        BOOST_TEST((l->remaining() == 0s));
+        BOOST_TEST(l->key() == "k");
+        BOOST_CHECK_EXCEPTION((void)l->release(), system_error, is_shut_down);
+        BOOST_CHECK_EXCEPTION((void)l->extend(), system_error, is_shut_down);
+        BOOST_CHECK_EXCEPTION((void)l->lost(), system_error, is_shut_down);
+        BOOST_CHECK_EXCEPTION(l->renew_while([] { return true; }), system_error, is_shut_down);
+        auto const another = l->share();
+        BOOST_TEST(!another.held());
+    }
+    BOOST_TEST(!all.released.held());
+    BOOST_CHECK_EXCEPTION((void)all.released.release(), system_error, is_shut_down);
+    BOOST_TEST(all.key->key() == "k");
+    BOOST_TEST(!all.key->get_executor());
+    BOOST_CHECK_EXCEPTION((void)all.key->acquire(), system_error, is_shut_down);
+    BOOST_CHECK_EXCEPTION((void)all.key->acquire([](error, lease) {}), system_error, is_shut_down);
+    BOOST_TEST(!all.locks->get_executor());
+    BOOST_TEST(all.locks->instances().empty());
+    BOOST_TEST(all.locks->stats().held == 0U);
+    auto const fresh = all.locks->make_lock("fresh");
+    BOOST_CHECK_EXCEPTION((void)fresh.try_acquire(), system_error, is_shut_down);
+    auto const body = [](lease&) -> asio::awaitable<void> { co_return; };
+    BOOST_CHECK_EXCEPTION((void)all.locks->run("k", {}, body), system_error, is_shut_down);
+    BOOST_CHECK_EXCEPTION((void)all.locks->shutdown(), system_error, is_shut_down);
+    BOOST_CHECK_EXCEPTION((void)all.locks->drain(1s), system_error, is_shut_down);
+    all.locks->close();
+}
+
+/// Leaves what outlives its context, which has got so far.
+void outlive(left_over& all, fleet const& servers, client_options const& options, bool on_strand,
+             bool waits) {
+    auto context = std::make_unique<asio::io_context>();
+    asio::any_io_executor executor = context->get_executor();
+    if (on_strand) executor = asio::make_strand(*context);
+    all.locks.emplace(executor, addresses_of(servers), options);
+    executor = {}; // a strand must not outlive its context
+    all.key = all.locks->make_lock("k", {.ttl = 5s});
+    all.key->acquire([&](error, lease l) { all.held = std::move(l); });
+    all.locks->make_lock("other", {.ttl = 5s}).acquire([&](error, lease l) {
+        all.released = std::move(l);
+        all.released.release([](release_result) {});
+    });
+    BOOST_REQUIRE(run_until(*context, [&] { return all.held.held() && all.locks->stats().held == 1; }));
+    all.shared = all.held.share();
+    if (waits) {
+        all.held.lost([](error) {});
+        all.key->acquire([](error, lease) {});
+        all.locks->drain(1h, [](error) {});
+        context->restart();
+        context->poll_one();
+    }
+    context.reset();
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(what_outlives_its_context_is_harmless) {
+    fleet servers(3);
+    auto plain = hasty();
+    plain.thread_safe = false;
+    for (auto const& options : {hasty(), plain}) {
+        for (auto const on_strand : {false, true}) {
+            for (auto const waits : {false, true}) {
+                for (auto const client_last : {false, true}) {
+                    BOOST_TEST_CONTEXT("thread_safe " << options.thread_safe << " strand " << on_strand
+                                                      << " waits " << waits << " client last "
+                                                      << client_last) {
+                        left_over all;
+                        outlive(all, servers, options, on_strand, waits);
+                        check_dead(all);
+                        if (client_last) {
+                            all.held = {};
+                            all.shared = {};
+                            all.released = {};
+                            all.key.reset();
+                            all.locks.reset();
+                        } else {
+                            all.locks.reset();
+                            all.key.reset();
+                        }
+                        for (server& one : servers) redis_cli(one).flush();
+                    }
+                }
+            }
+        }
+    }
+}
+
+// All of one scope, in the order in which they are usually written.
+BOOST_AUTO_TEST_CASE(a_client_that_is_closed_lets_its_thread_end) {
+    fleet servers(3);
+    auto const program = [&](bool with_lease) {
+        asio::io_context context;
+        client locks(context.get_executor(), addresses_of(servers), patient());
+        std::jthread thread([&] { context.run(); });
+        close_at_exit const closes(locks);
+        auto acquired = locks.make_lock("k", long_lived).acquire(asio::use_future);
+        auto held = acquired.get();
+        BOOST_TEST(held.held());
+        if (!with_lease) BOOST_TEST(static_cast<bool>(held.release(asio::use_future).get()));
+    };
+    for (auto const with_lease : {false, true}) {
+        program(with_lease);
+        for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_client_keeps_its_context_at_work_until_it_is_closed) {
+    fleet servers(1);
+    asio::io_context context;
+    client locks(context.get_executor(), addresses_of(servers), patient());
+    BOOST_REQUIRE(run_until(context, [&] { return is_up(locks); }));
+    context.restart();
+    context.run_for(50ms);
+    BOOST_TEST(!context.stopped());
+    locks.close();
+    locks.close();
+    context.run_for(10s);
+    BOOST_TEST(context.stopped());
 }
 
 BOOST_AUTO_TEST_CASE(a_context_that_goes_drops_every_handler_uncalled) {

@@ -9,6 +9,7 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancel_after.hpp>
+#include <boost/asio/cancel_at.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/cancellation_state.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -1281,6 +1282,46 @@ BOOST_AUTO_TEST_CASE(a_timeout_of_the_caller_ends_the_body_and_gives_back) {
         BOOST_TEST(given_back(servers));
     });
     BOOST_TEST(nothing_left(p, servers));
+}
+
+BOOST_AUTO_TEST_CASE(a_time_limit_has_one_code_whatever_it_cuts_short) {
+    fleet servers(3);
+    party p(servers);
+    party other(servers);
+    auto theirs = other.hold("held elsewhere");
+    auto ours = p.hold("held here");
+    run(p.context, [&]() -> asio::awaitable<void> {
+        auto& locks = p.locks;
+        asio::steady_timer never(co_await asio::this_coro::executor, 1h);
+        auto const waits = [&](lease&) -> asio::awaitable<int> {
+            co_await never.async_wait();
+            co_return 1;
+        };
+        auto const nests = [&](lease&) -> asio::awaitable<int> {
+            auto const inner = co_await locks.make_lock("held here", long_lived).acquire();
+            co_return 1;
+        };
+        auto const token = asio::cancel_after(50ms, asio::as_tuple);
+        auto const at_once = asio::cancel_at(std::chrono::steady_clock::now(), asio::as_tuple);
+        std::vector<error_code> codes;
+        auto [elsewhere, a] = co_await locks.run("held elsewhere", long_lived, waits, token);
+        codes.push_back(code_of(elsewhere));
+        auto [here, b] = co_await locks.run("held here", long_lived, waits, token);
+        codes.push_back(code_of(here));
+        auto [body, c] = co_await locks.run("free", long_lived, waits, token);
+        codes.push_back(code_of(body));
+        auto [nested, d] = co_await locks.run("free", long_lived, nests, token);
+        codes.push_back(code_of(nested));
+        auto [first, e] = co_await locks.run("free", long_lived, waits, at_once);
+        codes.push_back(code_of(first));
+        for (auto const& code : codes) {
+            BOOST_TEST((code == errc::cancelled), code.message());
+            BOOST_TEST((code == asio::error::operation_aborted), code.message());
+            BOOST_TEST((code == codes.front()), code.message());
+        }
+    });
+    BOOST_TEST(other.releases(theirs));
+    BOOST_TEST(p.releases(ours));
 }
 
 //

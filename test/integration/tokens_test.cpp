@@ -18,7 +18,9 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/inline_executor.hpp>
 #include <boost/asio/redirect_disposition.hpp>
+#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/system_executor.hpp>
@@ -27,6 +29,7 @@
 #include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -297,6 +300,47 @@ BOOST_AUTO_TEST_CASE(a_disposition_may_be_redirected) {
     });
 }
 
+BOOST_AUTO_TEST_CASE(an_error_may_be_redirected) {
+    fleet servers(3);
+    asio::io_context context;
+    client locks(context.get_executor(), addresses_of(servers), patient());
+    auto const key = locks.make_lock("k", long_lived);
+    run(context, [&]() -> asio::awaitable<void> {
+        error_code ec = errc::rejected;
+        auto held = co_await key.acquire(asio::redirect_error(ec));
+        BOOST_TEST(!ec, ec.message());
+        BOOST_TEST(held.held());
+        auto const none = co_await key.try_acquire(asio::redirect_error(ec));
+        BOOST_TEST((ec == errc::contended), ec.message());
+        BOOST_TEST(!none);
+        auto const late = co_await key.try_acquire_for(1ms, asio::redirect_error(asio::deferred, ec));
+        BOOST_TEST((ec == errc::timeout), ec.message());
+        BOOST_TEST(!late);
+        auto const limited = asio::cancel_after(5ms, asio::redirect_error(ec));
+        auto const cut = co_await key.acquire(limited);
+        BOOST_TEST((ec == errc::cancelled), ec.message());
+        BOOST_TEST(!cut);
+        auto const turned = asio::redirect_error(asio::cancel_after(5ms, asio::deferred), ec);
+        auto const cut_too = co_await key.acquire(turned);
+        BOOST_TEST((ec == asio::error::operation_aborted), ec.message());
+        BOOST_TEST(!cut_too);
+        co_await held.extend(asio::redirect_error(asio::use_awaitable, ec));
+        BOOST_TEST(!ec, ec.message());
+        // Its result is no error.
+        BOOST_TEST(static_cast<bool>(co_await held.release(asio::redirect_error(ec))));
+        co_await held.lost(asio::redirect_error(ec));
+        BOOST_TEST((ec == errc::lease_released), ec.message());
+        co_await locks.drain(1h, asio::redirect_error(ec));
+        BOOST_TEST(!ec, ec.message());
+        ec = errc::rejected;
+        co_await locks.shutdown(asio::redirect_error(ec));
+        BOOST_TEST(!ec, ec.message());
+        auto const never = co_await key.acquire(asio::redirect_error(ec));
+        BOOST_TEST((ec == errc::shut_down), ec.message());
+        BOOST_TEST(!never);
+    });
+}
+
 BOOST_AUTO_TEST_CASE(callbacks_may_take_error_codes_and_own_what_cannot_be_copied) {
     fleet servers(1);
     party p(servers);
@@ -455,6 +499,37 @@ BOOST_AUTO_TEST_CASE(an_immediate_executor_makes_no_difference_to_that) {
     BOOST_TEST(inside == 0);
 }
 
+// It runs what it is given where it is given it: on the client's executor, and not inside the call.
+BOOST_AUTO_TEST_CASE(a_handler_may_have_an_inline_executor) {
+    fleet servers(1);
+    party p(servers);
+    auto const key = p.locks.make_lock("k", long_lived);
+    auto held = p.hold("k");
+    BOOST_TEST(p.releases(held));
+    auto inside = 0, done = 0;
+    auto running = true;
+    auto const check = asio::bind_executor(asio::inline_executor(), [&](auto&&...) {
+        if (running) ++inside;
+        if (!p.context.get_executor().running_in_this_thread()) ++inside;
+        ++done;
+    });
+    held.release(check);
+    held.extend(check);
+    held.lost(check);
+    auto const body = [](lease&) -> asio::awaitable<void> { co_return; };
+    p.locks.run("section", long_lived, body, check);
+    key.acquire(check);
+    running = false;
+    BOOST_REQUIRE(p.until([&] { return done == 5; }));
+    running = true;
+    p.locks.drain(1h, check);
+    p.locks.shutdown(check);
+    key.try_acquire_for(1s, check);
+    running = false;
+    BOOST_REQUIRE(p.until([&] { return done == 8; }));
+    BOOST_TEST(inside == 0);
+}
+
 BOOST_AUTO_TEST_CASE(groups_and_operators_compose) {
     fleet servers(3);
     asio::io_context context;
@@ -570,6 +645,7 @@ BOOST_AUTO_TEST_CASE(a_time_limit_of_asio_cancels) {
         auto refused = co_await key.acquire(soon);
         auto& [e, none] = refused;
         BOOST_TEST((e == errc::cancelled), e.what());
+        BOOST_TEST((e == asio::error::operation_aborted), e.what());
         BOOST_TEST(!none);
         auto const at_once =
             asio::cancel_at(std::chrono::steady_clock::now(), asio::as_tuple(asio::deferred));
@@ -582,6 +658,76 @@ BOOST_AUTO_TEST_CASE(a_time_limit_of_asio_cancels) {
         BOOST_TEST(static_cast<bool>(co_await held.release()));
     });
     BOOST_TEST(redis_cli(servers[0]).dbsize() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_wait_says_what_it_has_waited_for) {
+    fleet servers(5);
+    party p(servers);
+    party other(servers);
+    BOOST_REQUIRE(p.all_up());
+    auto held = other.hold("k");
+    cancellable c;
+    c.start(p.locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
+    c.signal.emit(asio::cancellation_type::terminal);
+    BOOST_REQUIRE(p.until([&] { return c.done; }));
+    BOOST_TEST((c.how == errc::cancelled), c.how.what());
+    auto const* const why = c.how.report();
+    BOOST_REQUIRE(why != nullptr);
+    BOOST_TEST(why->key == "k");
+    BOOST_TEST(why->attempts >= 1U);
+    BOOST_TEST(why->up == 5U);
+    auto const seen_held = std::count_if(why->instances.begin(), why->instances.end(),
+                                         [](auto const& i) { return i.what == outcome::held; });
+    BOOST_TEST(seen_held >= 3);
+    for (auto const& i : why->instances) {
+        BOOST_TEST((i.what == outcome::held || i.what == outcome::not_needed), c.how.what());
+    }
+    BOOST_TEST(c.how.what().find("5 of 5 up, quorum 3") != std::string::npos, c.how.what());
+    // Behind a holder of the same client.
+    auto own = p.hold("own");
+    cancellable behind;
+    behind.start(p.locks.make_lock("own", long_lived));
+    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
+    behind.signal.emit(asio::cancellation_type::terminal);
+    BOOST_REQUIRE(p.until([&] { return behind.done; }));
+    BOOST_REQUIRE(behind.how.report() != nullptr);
+    BOOST_TEST(behind.how.report()->holder == "this client");
+    BOOST_TEST(p.releases(own));
+    BOOST_TEST(other.releases(held));
+}
+
+// With three of five dead the other two have failed nobody.
+BOOST_AUTO_TEST_CASE(a_report_says_who_is_up) {
+    fleet servers(5);
+    party p(servers, hasty());
+    BOOST_REQUIRE(p.all_up());
+    servers.kill(3);
+    for (std::size_t i = 0; i < 3; ++i) BOOST_REQUIRE(p.goes_down(i, errc::unreachable));
+    auto const e = p.acquire("k").first;
+    BOOST_TEST((e == condition::unavailable), e.what());
+    BOOST_REQUIRE(e.report() != nullptr);
+    auto const& why = *e.report();
+    BOOST_TEST(why.up == 2U);
+    BOOST_TEST(e.what().starts_with("lock \"k\": 2 of 5 up, quorum 3"), e.what());
+    for (std::size_t i = 0; i < 5; ++i) {
+        BOOST_TEST((why.instances.at(i).what == (i < 3 ? outcome::unreachable : outcome::not_needed)),
+                   e.what());
+    }
+}
+
+// Silence is none of these: it was waited for.
+BOOST_AUTO_TEST_CASE(an_instance_that_was_asked_and_is_silent_is_unanswered) {
+    guarded_party g;
+    g.ways.hold_replies();
+    cancellable c;
+    c.start_for(g.p.locks.make_lock("k", long_lived), 30ms);
+    BOOST_REQUIRE(g.p.until([&] { return c.done; }));
+    BOOST_REQUIRE(c.how.report() != nullptr);
+    for (auto const& i : c.how.report()->instances) {
+        BOOST_TEST((i.what == outcome::unanswered), c.how.what());
+    }
+    g.ways.resume();
 }
 
 //

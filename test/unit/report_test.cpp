@@ -17,7 +17,8 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::array every_outcome{outcome::unanswered,  outcome::granted,   outcome::held,
-                                   outcome::unreachable, outcome::timed_out, outcome::rejected};
+                                   outcome::unreachable, outcome::timed_out, outcome::rejected,
+                                   outcome::quarantined, outcome::not_needed};
 
 holdfast::report about(instance_report one) {
     holdfast::report r;
@@ -52,6 +53,7 @@ BOOST_AUTO_TEST_CASE(the_line_tells_the_whole_story) {
     holdfast::report r;
     r.key = "seat:7";
     r.quorum = 3;
+    r.up = 3;
     r.attempts = 4;
     r.waited = 1'234'567us;
     r.instances = {
@@ -75,7 +77,7 @@ BOOST_AUTO_TEST_CASE(the_line_tells_the_whole_story) {
         {.address = "e:5", .what = outcome::timed_out, .round_trip = 500ms, .ttl_left = {}, .message = {}},
     };
     BOOST_TEST(r.to_string() ==
-               "lock \"seat:7\": 1 of 5 instances granted, 3 needed, after 4 tries in 1234.6 "
+               "lock \"seat:7\": 3 of 5 up, quorum 3, 1 granted, after 4 tries in 1234.6 "
                "ms; a:1 granted; b:2 held, 2500 ms left after 1.5 ms; c:3 rejected after 0.3 "
                "ms (OOM command not allowed); unix:/d unreachable (Connection refused); e:5 "
                "timed out after 500.0 ms");
@@ -105,8 +107,8 @@ BOOST_AUTO_TEST_CASE(every_outcome_has_a_name_of_its_own) {
 BOOST_AUTO_TEST_CASE(only_grants_are_counted_as_granted) {
     for (auto const o : every_outcome) {
         auto const line = about({.address = "a:1", .what = o, .ttl_left = {}, .message = {}}).to_string();
-        BOOST_TEST(line.starts_with(o == outcome::granted ? "lock \"k\": 1 of 1 instances granted"
-                                                          : "lock \"k\": 0 of 1 instances granted"));
+        BOOST_TEST(line.starts_with(o == outcome::granted ? "lock \"k\": 0 of 1 up, quorum 1, 1 granted, "
+                                                          : "lock \"k\": 0 of 1 up, quorum 1, 0 granted, "));
     }
 }
 
@@ -127,6 +129,25 @@ BOOST_AUTO_TEST_CASE(a_time_to_live_is_told_where_it_is_known) {
     BOOST_TEST(said_of(one) == "a:1 timed out");
 }
 
+BOOST_AUTO_TEST_CASE(it_begins_with_how_many_are_up) {
+    holdfast::report r;
+    r.key = "k";
+    r.quorum = 3;
+    r.up = 2;
+    r.attempts = 1;
+    for (auto const* address : {"a:1", "b:2"}) {
+        r.instances.push_back(
+            {.address = address, .what = outcome::not_needed, .ttl_left = {}, .message = {}});
+    }
+    for (auto const* address : {"c:3", "d:4", "e:5"}) {
+        r.instances.push_back(
+            {.address = address, .what = outcome::unreachable, .ttl_left = {}, .message = {}});
+    }
+    BOOST_TEST(r.to_string() ==
+               "lock \"k\": 2 of 5 up, quorum 3, 0 granted, after 1 try in 0.0 ms; a:1 up, not needed; b:2 "
+               "up, not needed; c:3 unreachable; d:4 unreachable; e:5 unreachable");
+}
+
 BOOST_AUTO_TEST_CASE(a_key_is_quoted_whatever_it_holds) {
     BOOST_TEST(named("plain") == "lock \"plain\"");
     BOOST_TEST(named("") == "lock \"\"");
@@ -138,7 +159,7 @@ BOOST_AUTO_TEST_CASE(a_key_is_quoted_whatever_it_holds) {
 
 BOOST_AUTO_TEST_CASE(an_empty_report_is_still_a_line) {
     BOOST_TEST(holdfast::report{}.to_string() ==
-               "lock \"\": 0 of 0 instances granted, 0 needed, after 0 tries in 0.0 ms");
+               "lock \"\": 0 of 0 up, quorum 0, 0 granted, after 0 tries in 0.0 ms");
 }
 
 BOOST_AUTO_TEST_CASE(a_report_prints_as_its_line) {

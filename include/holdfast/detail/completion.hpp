@@ -6,10 +6,12 @@
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/defer.hpp>
+#include <boost/asio/execution/blocking.hpp>
 #include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/recycling_allocator.hpp>
+#include <boost/asio/require.hpp>
 
 #include <array>
 #include <cstddef>
@@ -39,6 +41,24 @@ struct bound_completion {
     std::tuple<Args...> args;
 };
 
+/// Whether functions can be sent to this executor. An inline executor runs them inside the call,
+/// and no handler of ours may run there.
+template <class Executor>
+constexpr bool can_defer = std::is_same_v<Executor, asio::any_io_executor> ||
+                           asio::can_require<Executor const&, asio::execution::blocking_t::never_t>::value;
+
+/// What can be sent in the place of a completion whose executor runs it inside the call: it brings
+/// the completion to a place outside.
+template <class Executor, class Bound>
+struct inline_completion {
+    using allocator_type = typename Bound::allocator_type;
+    allocator_type get_allocator() const noexcept { return bound.get_allocator(); }
+    void operator()() { executor.execute(std::move(bound)); }
+
+    Executor executor;
+    Bound bound;
+};
+
 /// What the library is handed in a handler's place. Called on the client's executor, it sends the handler to
 /// its own, and keeps that one's context at work until then. It is made before the handler is erased, because
 /// asking an erased handler for its executor allocates. `Args` is what it will be called with.
@@ -55,20 +75,35 @@ public:
     }
 
     deferring_handler(Handler handler, asio::any_io_executor const& fallback)
-        : executor_(asio::prefer(asio::get_associated_executor(handler, fallback),
-                                 asio::execution::outstanding_work.tracked))
+        : executor_(asio::prefer(destination(handler, fallback), asio::execution::outstanding_work.tracked))
         , handler_(std::move(handler)) {}
 
     void operator()(Args... args) {
         auto const executor = std::move(executor_);
-        send(executor, bound_completion<Handler, Args...>{std::move(handler_), {std::move(args)...}});
+        if constexpr (can_defer<own_executor>) {
+            send(executor, bound_completion<Handler, Args...>{std::move(handler_), {std::move(args)...}});
+        } else {
+            using completion = bound_completion<Handler, Args...>;
+            auto own = asio::get_associated_executor(handler_, asio::any_io_executor());
+            send(executor, inline_completion<own_executor, completion>{
+                               std::move(own), {std::move(handler_), {std::move(args)...}}});
+        }
     }
 
 private:
-    using executor_type = asio::associated_executor_t<Handler, asio::any_io_executor>;
+    using own_executor = asio::associated_executor_t<Handler, asio::any_io_executor>;
+    using executor_type = std::conditional_t<can_defer<own_executor>, own_executor, asio::any_io_executor>;
     using tracked_executor =
         std::decay_t<typename asio::prefer_result<executor_type const&,
                                                   asio::execution::outstanding_work_t::tracked_t>::type>;
+
+    static executor_type destination(Handler const& handler, asio::any_io_executor const& fallback) {
+        if constexpr (can_defer<own_executor>) {
+            return asio::get_associated_executor(handler, fallback);
+        } else {
+            return fallback;
+        }
+    }
 
     template <class Executor, class Bound>
     static void send(Executor const& executor, Bound&& bound) {

@@ -44,6 +44,8 @@ void async_release(lease_ref, share_ref, release_handler, configuration = {});
 void async_extend(lease_ref, error_handler, configuration = {});
 void async_lost(lease_ref, std::chrono::nanoseconds ahead, error_handler, configuration = {});
 void async_shutdown(std::shared_ptr<runtime::engine>, error_handler, configuration = {});
+void async_drain(std::shared_ptr<runtime::engine>, std::chrono::nanoseconds limit, error_handler,
+                 configuration = {});
 
 template <class... Args, class Handler>
 auto defer_to_own_executor(Handler&& handler, asio::any_io_executor const& fallback) {
@@ -58,6 +60,7 @@ struct initiate_acquire {
 
     template <class Handler>
     void operator()(Handler&& handler, wait_limit limit) const {
+        require_context(lock->executor);
         async_acquire(lock, limit,
                       defer_to_own_executor<error, lease>(std::forward<Handler>(handler), lock->executor));
     }
@@ -75,6 +78,7 @@ struct initiate_release : initiate_on_lease {
 
     template <class Handler>
     void operator()(Handler&& handler) const {
+        require_context(lease->lock->executor);
         async_release(
             lease, share,
             defer_to_own_executor<release_result>(std::forward<Handler>(handler), lease->lock->executor));
@@ -84,6 +88,7 @@ struct initiate_release : initiate_on_lease {
 struct initiate_extend : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler) const {
+        require_context(lease->lock->executor);
         async_extend(lease,
                      defer_to_own_executor<error>(std::forward<Handler>(handler), lease->lock->executor));
     }
@@ -92,21 +97,33 @@ struct initiate_extend : initiate_on_lease {
 struct initiate_lost : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler, std::chrono::nanoseconds ahead) const {
+        require_context(lease->lock->executor);
         async_lost(lease, ahead,
                    defer_to_own_executor<error>(std::forward<Handler>(handler), lease->lock->executor));
     }
 };
 
-struct initiate_shutdown {
+struct initiate_on_client {
     std::shared_ptr<runtime::engine> engine;
-    asio::any_io_executor executor;
+    asio::any_io_executor const& executor; ///< the engine's
 
     using executor_type = asio::any_io_executor;
     executor_type get_executor() const noexcept { return executor; }
+};
 
+struct initiate_shutdown : initiate_on_client {
     template <class Handler>
     void operator()(Handler&& handler) const {
+        require_context(executor);
         async_shutdown(engine, defer_to_own_executor<error>(std::forward<Handler>(handler), executor));
+    }
+};
+
+struct initiate_drain : initiate_on_client {
+    template <class Handler>
+    void operator()(Handler&& handler, std::chrono::nanoseconds limit) const {
+        require_context(executor);
+        async_drain(engine, limit, defer_to_own_executor<error>(std::forward<Handler>(handler), executor));
     }
 };
 

@@ -21,12 +21,20 @@ namespace detail {
 /// What the copies of a lock, its waiters and its leases share.
 struct lock_state {
     std::shared_ptr<runtime::engine> engine;
-    asio::any_io_executor executor;
-    std::string key; ///< with the client's prefix
+    asio::any_io_executor const& executor; ///< the engine's; empty when its context has been destroyed
+    std::string key;                       ///< with the client's prefix
     lock_options options;
 };
 
 using lock_state_ptr = std::shared_ptr<lock_state const>;
+
+/// Throws errc::shut_down.
+[[noreturn]] void refuse_use(char const* why);
+
+/// Nothing can be begun on a context that has been destroyed.
+inline void require_context(asio::any_io_executor const& executor) {
+    if (!executor) refuse_use("the execution context was destroyed");
+}
 
 } // namespace detail
 } // namespace holdfast

@@ -184,6 +184,17 @@ Executor one_at_a_time(Executor const& executor) {
     }
 }
 
+/// The handler's, unless that is none to run a coroutine on, as an inline executor is.
+template <class Executor, class Handler>
+Executor section_executor(Handler const& handler, asio::any_io_executor const& fallback) {
+    using own = asio::associated_executor_t<Handler, asio::any_io_executor>;
+    if constexpr (std::is_convertible_v<own, Executor>) {
+        return asio::get_associated_executor(handler, fallback);
+    } else {
+        return fallback;
+    }
+}
+
 struct initiate_run {
     asio::any_io_executor fallback;
 
@@ -194,7 +205,8 @@ struct initiate_run {
     void operator()(Handler&& handler, lock on, Body&& body) const {
         using traits = section_traits<Body>;
         using spawned_on = typename traits::executor;
-        auto const executor = one_at_a_time<spawned_on>(asio::get_associated_executor(handler, fallback));
+        require_context(on.get_executor());
+        auto const executor = one_at_a_time<spawned_on>(section_executor<spawned_on>(handler, fallback));
         auto stop = std::make_shared<section_stop>(executor);
         auto slot = asio::get_associated_cancellation_slot(handler);
         if (slot.is_connected()) {

@@ -1,0 +1,286 @@
+// A drain: nobody gets a lease any more, those who have one finish, and what is left at the limit
+// is told.
+#include "integration/party.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <utility>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct ending {
+    auto take() {
+        return [this](error e) { how = std::move(e); };
+    }
+    bool done() const { return how.has_value(); }
+    bool clean() const { return how && !*how; }
+
+    std::optional<error> how;
+};
+
+struct waiter {
+    void start(lock const& on) {
+        on.acquire([this](error e, lease l) {
+            how = std::move(e);
+            held = std::move(l);
+        });
+    }
+    std::optional<error> how;
+    lease held;
+};
+
+bool is_down(client const& locks) {
+    auto const all = locks.instances();
+    return std::all_of(all.begin(), all.end(), [](auto const& i) { return i.state == instance_state::down; });
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(drain)
+
+BOOST_AUTO_TEST_CASE(without_holders_it_is_a_shutdown) {
+    fleet servers(3);
+    party p(servers);
+    BOOST_REQUIRE(p.all_up());
+    ending drained;
+    p.locks.drain(1h, drained.take());
+    BOOST_REQUIRE(p.until([&] { return drained.done(); }));
+    BOOST_TEST(drained.clean(), drained.how->what());
+    BOOST_TEST(is_down(p.locks));
+    BOOST_TEST((p.acquire("k").first == errc::shut_down));
+    p.context.restart();
+    p.context.run_for(10s);
+    BOOST_TEST(p.context.stopped());
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_is_told_at_once_and_who_holds_goes_on) {
+    fleet servers(3);
+    party p(servers);
+    party other(servers);
+    auto const theirs = other.hold("theirs");
+    auto held = p.hold("k", {.ttl = 600ms});
+    waiter behind, elsewhere;
+    behind.start(p.locks.make_lock("k", {.ttl = 600ms}));
+    elsewhere.start(p.locks.make_lock("theirs", long_lived));
+    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 2; }));
+    ending drained;
+    p.locks.drain(1h, drained.take());
+    BOOST_REQUIRE(p.until([&] { return behind.how && elsewhere.how; }));
+    BOOST_TEST((*behind.how == errc::shut_down), behind.how->what());
+    BOOST_TEST((*elsewhere.how == errc::shut_down), elsewhere.how->what());
+    BOOST_TEST((p.acquire("new").first == errc::shut_down));
+    // The watchdog goes on, well beyond the ttl.
+    BOOST_TEST(p.renews(4));
+    BOOST_TEST(held.held());
+    BOOST_TEST(!p.extend(held));
+    BOOST_TEST(!drained.done());
+    BOOST_TEST(p.locks.stats().lost == 0U);
+    BOOST_TEST(p.releases(held));
+    BOOST_REQUIRE(p.until([&] { return drained.done(); }));
+    BOOST_TEST(drained.clean(), drained.how->what());
+    BOOST_TEST(p.locks.stats().lost == 0U);
+    BOOST_TEST(copies(servers, "k") == 0U);
+    BOOST_TEST(is_down(p.locks));
+}
+
+BOOST_AUTO_TEST_CASE(a_section_in_progress_ends_as_it_would) {
+    fleet servers(3);
+    party p(servers);
+    asio::steady_timer work(p.context, 1h);
+    auto inside = false;
+    auto const body = [&](lease& held) -> asio::awaitable<int> {
+        inside = true;
+        co_await work.async_wait(asio::as_tuple);
+        auto const state = co_await asio::this_coro::cancellation_state;
+        BOOST_TEST((state.cancelled() == asio::cancellation_type::none));
+        BOOST_TEST(held.held());
+        co_return 7;
+    };
+    std::exception_ptr thrown;
+    std::optional<int> value;
+    p.locks.run("k", long_lived, body, [&](std::exception_ptr e, int v) {
+        thrown = e;
+        value = v;
+    });
+    std::exception_ptr refused;
+    p.locks.run("k", long_lived, body, [&](std::exception_ptr e, int) { refused = e; });
+    BOOST_REQUIRE(p.until([&] { return inside && p.locks.stats().waiters == 1; }));
+    ending drained;
+    p.locks.drain(1h, drained.take());
+    BOOST_REQUIRE(p.until([&] { return refused != nullptr; }));
+    BOOST_CHECK_EXCEPTION(std::rethrow_exception(refused), system_error,
+                          [](system_error const& e) { return e.code() == errc::shut_down; });
+    BOOST_TEST(!drained.done());
+    work.cancel();
+    BOOST_REQUIRE(p.until([&] { return value && drained.done(); }));
+    BOOST_TEST((thrown == nullptr));
+    BOOST_TEST(*value == 7);
+    BOOST_TEST(drained.clean(), drained.how->what());
+    BOOST_TEST(copies(servers, "k") == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_that_is_dropped_or_shared_counts_until_its_last_holder) {
+    fleet servers(1);
+    party p(servers);
+    auto held = p.hold("k");
+    auto shared = held.share();
+    ending drained;
+    p.locks.drain(1h, drained.take());
+    BOOST_TEST(p.releases(held));
+    BOOST_TEST(!p.extend(shared));
+    BOOST_TEST(!drained.done());
+    shared = {};
+    BOOST_REQUIRE(p.until([&] { return drained.done(); }));
+    BOOST_TEST(drained.clean(), drained.how->what());
+    BOOST_TEST(redis_cli(servers[0]).dbsize() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(who_holds_beyond_the_limit_is_told) {
+    fleet servers(3);
+    party p(servers);
+    auto held = p.hold("k");
+    ending drained, lost;
+    held.lost(lost.take());
+    p.locks.drain(50ms, drained.take());
+    BOOST_REQUIRE(p.until([&] { return drained.done() && lost.done(); }));
+    BOOST_TEST((*drained.how == errc::timeout), drained.how->what());
+    BOOST_TEST(lost.clean(), lost.how->what());
+    BOOST_TEST(!held.held());
+    BOOST_TEST(p.locks.stats().lost == 1U);
+    BOOST_TEST(copies(servers, "k") == 0U);
+    BOOST_TEST(is_down(p.locks));
+}
+
+BOOST_AUTO_TEST_CASE(without_time_it_is_a_shutdown_at_once) {
+    for (auto const limit :
+         {std::chrono::nanoseconds(0), std::chrono::nanoseconds(-1), std::chrono::nanoseconds::min()}) {
+        fleet servers(1);
+        party p(servers);
+        auto held = p.hold("k");
+        ending drained;
+        p.locks.drain(limit, drained.take());
+        BOOST_REQUIRE(p.until([&] { return drained.done(); }));
+        BOOST_TEST((*drained.how == errc::timeout), drained.how->what());
+        BOOST_TEST(!held.held());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(of_several_limits_the_earliest_counts) {
+    for (auto const short_first : {false, true}) {
+        fleet servers(1);
+        party p(servers);
+        auto held = p.hold("k");
+        ending first, second;
+        p.locks.drain(short_first ? 50ms : std::chrono::nanoseconds::max(), first.take());
+        p.locks.drain(short_first ? std::chrono::nanoseconds::max() : 50ms, second.take());
+        BOOST_REQUIRE(p.until([&] { return first.done() && second.done(); }));
+        BOOST_TEST((*first.how == errc::timeout), first.how->what());
+        BOOST_TEST((*second.how == errc::timeout), second.how->what());
+        // Over is over.
+        ending again;
+        p.locks.drain(1h, again.take());
+        BOOST_REQUIRE(p.until([&] { return again.done(); }));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_shutdown_ends_it_at_once) {
+    for (auto const by_close : {false, true}) {
+        fleet servers(1);
+        party p(servers);
+        auto held = p.hold("k");
+        ending drained, shut;
+        p.locks.drain(1h, drained.take());
+        if (by_close) {
+            p.locks.close();
+        } else {
+            p.locks.shutdown(shut.take());
+        }
+        BOOST_REQUIRE(p.until([&] { return drained.done() && (by_close || shut.done()); }));
+        BOOST_TEST((*drained.how == errc::shut_down), drained.how->what());
+        BOOST_TEST((by_close || shut.clean()));
+        BOOST_TEST(!held.held());
+        BOOST_TEST(redis_cli(servers[0]).dbsize() == 0);
+        ending late;
+        p.locks.drain(1h, late.take());
+        BOOST_REQUIRE(p.until([&] { return late.done(); }));
+        BOOST_TEST((*late.how == errc::shut_down), late.how->what());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(cancelling_it_ends_the_wait_and_not_the_drain) {
+    for (auto const type : every_type) {
+        fleet servers(1);
+        party p(servers);
+        auto held = p.hold("k");
+        asio::cancellation_signal signal;
+        ending drained;
+        p.locks.drain(1h, asio::bind_cancellation_slot(signal.slot(), drained.take()));
+        BOOST_TEST((p.acquire("new").first == errc::shut_down)); // it has begun
+        signal.emit(type);
+        BOOST_REQUIRE(p.until([&] { return drained.done(); }));
+        BOOST_TEST((*drained.how == errc::cancelled), drained.how->what());
+        BOOST_TEST(!p.extend(held));
+        BOOST_TEST((p.acquire("new").first == errc::shut_down));
+        BOOST_TEST(p.releases(held));
+        BOOST_TEST(p.until([&] { return is_down(p.locks); }));
+        p.context.restart();
+        p.context.run_for(10s);
+        BOOST_TEST(p.context.stopped());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_limit_holds_also_where_nobody_waits_for_it_any_more) {
+    fleet servers(1);
+    party p(servers);
+    auto held = p.hold("k");
+    asio::cancellation_signal signal;
+    ending drained;
+    p.locks.drain(100ms, asio::bind_cancellation_slot(signal.slot(), drained.take()));
+    BOOST_TEST((p.acquire("new").first == errc::shut_down));
+    signal.emit(asio::cancellation_type::terminal);
+    BOOST_REQUIRE(p.until([&] { return drained.done(); }));
+    BOOST_TEST(p.until([&] { return !held.held() && is_down(p.locks); }));
+}
+
+BOOST_AUTO_TEST_CASE(a_drain_that_was_cancelled_before_it_began_does_not_begin) {
+    fleet servers(1);
+    party p(servers);
+    asio::cancellation_signal signal;
+    ending drained;
+    p.locks.drain(1h, asio::bind_cancellation_slot(signal.slot(), drained.take()));
+    signal.emit(asio::cancellation_type::terminal);
+    BOOST_REQUIRE(p.until([&] { return drained.done(); }));
+    BOOST_TEST((*drained.how == errc::cancelled), drained.how->what());
+    auto held = p.hold("k");
+    BOOST_TEST(p.releases(held));
+}
+
+BOOST_AUTO_TEST_CASE(servers_that_hang_do_not_hold_it_up) {
+    fleet servers(3);
+    party p(servers, hasty());
+    auto held = p.hold("k");
+    servers.freeze(3);
+    ending drained;
+    p.locks.drain(1h, drained.take());
+    std::optional<release_result> released;
+    held.release([&](release_result r) { released = r; });
+    BOOST_REQUIRE(p.until([&] { return drained.done() && released.has_value(); }));
+    BOOST_TEST(drained.clean(), drained.how->what());
+    servers.thaw_all();
+}
+
+BOOST_AUTO_TEST_SUITE_END()

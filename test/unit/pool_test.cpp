@@ -1,0 +1,162 @@
+// The pool of objects: it uses them again, and gives back what has not been needed for a while.
+#include "runtime/pool.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstddef>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+using holdfast::runtime::spare_policy;
+
+namespace {
+
+constexpr auto kept = spare_policy::kept;
+
+struct counted {
+    explicit counted(bool fails = false) {
+        if (fails) throw std::runtime_error("as asked");
+        ++alive;
+    }
+    ~counted() { --alive; }
+    counted(counted const&) = delete;
+    counted& operator=(counted const&) = delete;
+
+    static inline std::size_t alive = 0;
+};
+
+using counted_pool = holdfast::runtime::pool<counted>;
+
+auto const always = [](counted&) { return true; };
+
+// Takes so many, and gives all of them back.
+void use(counted_pool& p, std::size_t count) {
+    std::vector<counted*> taken;
+    for (std::size_t i = 0; i < count; ++i) taken.push_back(&p.take());
+    for (auto* const t : taken) p.give_back(*t);
+}
+
+void shrink_all(counted_pool& p) {
+    while (p.shrink(64, always)) {
+    }
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(pool)
+
+BOOST_AUTO_TEST_CASE(an_object_is_used_again) {
+    counted_pool p;
+    auto& first = p.take();
+    auto& second = p.take();
+    BOOST_TEST((&first != &second));
+    p.give_back(first);
+    BOOST_TEST((&p.take() == &first));
+    BOOST_TEST(p.size() == 2U);
+    BOOST_TEST(p.owns(&first));
+    BOOST_TEST(!p.owns(nullptr));
+    std::set<counted*> visited;
+    p.for_each([&](counted& c) { visited.insert(&c); });
+    BOOST_TEST((visited == std::set<counted*>{&first, &second}));
+}
+
+BOOST_AUTO_TEST_CASE(one_that_cannot_be_made_changes_nothing) {
+    counted_pool p;
+    auto& first = p.take();
+    BOOST_CHECK_THROW(p.take(true), std::runtime_error);
+    BOOST_TEST(p.size() == 1U);
+    p.give_back(first);
+    BOOST_TEST((&p.take(true) == &first)); // it was made before
+    BOOST_TEST(counted::alive == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(all_of_them_go_with_it) {
+    {
+        counted_pool p;
+        use(p, 10);
+        (void)p.take();
+        BOOST_TEST(counted::alive == 10U);
+    }
+    BOOST_TEST(counted::alive == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_not_used_for_a_period_goes_by_halves) {
+    spare_policy s;
+    s.taken(0);
+    BOOST_TEST(s.period_ended(100'000) == 0U); // all were in use once
+    BOOST_TEST(s.period_ended(100'000) == (100'000 - kept + 1) / 2);
+    s.taken(40'000);
+    s.taken(45'000);
+    BOOST_TEST(s.period_ended(50'000) == (40'000 - kept + 1) / 2);
+    BOOST_TEST(s.period_ended(30'000) == (30'000 - kept + 1) / 2);
+    s.taken(kept);
+    BOOST_TEST(s.period_ended(30'000) == 0U);
+    BOOST_TEST(s.period_ended(kept + 1) == 1U);
+    BOOST_TEST(s.period_ended(kept) == 0U);
+    BOOST_TEST(s.period_ended(0) == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_burst_is_given_back_and_a_few_are_kept) {
+    counted_pool p;
+    use(p, 20'000);
+    p.period_ended();
+    shrink_all(p);
+    BOOST_TEST(counted::alive == 20'000U);
+    for (auto i = 0; i < 30; ++i) {
+        use(p, 10);
+        p.period_ended();
+        shrink_all(p);
+        BOOST_TEST(counted::alive == p.size());
+    }
+    BOOST_TEST(p.size() <= kept + 10);
+    BOOST_TEST(p.size() >= kept);
+    use(p, 2'000);
+    BOOST_TEST(p.size() == 2'000U);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_in_use_stays) {
+    counted_pool p;
+    std::vector<counted*> taken;
+    for (std::size_t i = 0; i < 10'000; ++i) taken.push_back(&p.take());
+    std::vector<counted*> in_use;
+    for (std::size_t i = 0; i < taken.size(); ++i) {
+        if (i % 10 == 0) {
+            in_use.push_back(taken[i]);
+        } else {
+            p.give_back(*taken[i]);
+        }
+    }
+    for (auto i = 0; i < 30; ++i) {
+        p.period_ended();
+        shrink_all(p);
+    }
+    BOOST_TEST(p.size() == in_use.size() + kept);
+    for (auto* const t : in_use) BOOST_TEST(p.owns(t));
+    for (auto* const t : in_use) p.give_back(*t);
+    use(p, p.size());
+}
+
+BOOST_AUTO_TEST_CASE(it_shrinks_in_steps_and_stops_where_it_is_told_to) {
+    counted_pool p;
+    use(p, kept + 1'000);
+    p.period_ended();
+    BOOST_TEST(!p.shrink(100, always));
+    p.period_ended();
+    BOOST_TEST(p.shrink(100, always));
+    BOOST_TEST(p.size() == kept + 900);
+    BOOST_TEST(!p.shrink(1'000, [](counted&) { return false; }));
+    BOOST_TEST(p.size() == kept + 900);
+    BOOST_TEST(!p.shrink(1'000, always)); // until the next period
+    BOOST_TEST(p.size() == kept + 900);
+    // What is taken meanwhile is not destroyed.
+    p.period_ended();
+    p.period_ended();
+    std::vector<counted*> taken;
+    for (std::size_t i = 0; i < kept + 900; ++i) taken.push_back(&p.take());
+    BOOST_TEST(!p.shrink(1'000, always));
+    BOOST_TEST(p.size() == kept + 900);
+    for (auto* const t : taken) p.give_back(*t);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
