@@ -18,6 +18,7 @@
 #include <holdfast/stats.hpp>
 
 #include "protocol/instance_set.hpp"
+#include "protocol/standstill.hpp"
 #include "protocol/tenure.hpp"
 #include "redis/instance.hpp"
 #include "redis/lock_command.hpp"
@@ -89,6 +90,7 @@ private:
     void on_push_for_all(unsigned instance) override;
     void on_unavailable(unsigned instance) override;
     void on_available(unsigned instance) override;
+    void on_clock_look(unsigned instance, protocol::clock_look const&) override;
     std::uint64_t random_bits() override { return pause_bits(); }
     void on_change() override;
     void begin_turn() noexcept;
@@ -155,6 +157,10 @@ private:
     errc common_cause(key_queue const&) const;
     std::shared_ptr<report const> make_report(operation const&) const;
     static operation& front(key_queue&);
+
+    // Our own clock: engine_clock.cpp
+    void judge_clock();
+    void move_deadlines(protocol::standstill::finding const&);
 
     // Tenures and leases
     void on_answer(holding&, unsigned instance, protocol::command, std::uint32_t round, redis::answer const&);
@@ -236,6 +242,7 @@ private:
     operation_list acquiring_;
     operation_list shutdowns_;
     deadline_queue deadlines_;
+    protocol::standstill standstill_;
     token_source random_;
     redis::encoder encoder_;
     std::vector<std::shared_ptr<redis::instance>> instances_;
