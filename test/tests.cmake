@@ -31,6 +31,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/rules_test.cpp
     unit/server_info_test.cpp
     unit/session_test.cpp
+    unit/standstill_test.cpp
     unit/stream_test.cpp
     unit/tally_test.cpp
     unit/tenure_test.cpp

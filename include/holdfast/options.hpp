@@ -57,7 +57,9 @@ struct client_options {
     /// Whether the instances are asked for their time: before the first command of each second, and about every
     /// two seconds where there is none. One whose clock has jumped ahead has expired keys too early; its votes do
     /// not count for max_ttl from when it is noticed. In the second until then two may hold a lock. One that does
-    /// not let us ask (TIME) is not watched.
+    /// not let us ask (TIME) is not watched. If all jump together, the clock of this machine has stood still: then
+    /// leases end earlier by as much, those that are over by that are lost, and all votes count. A lone instance is
+    /// taken both ways.
     bool watch_clocks = true;
     /// How long an instance remembers a key's fence: at least half of this after the last lease. After that the
     /// clients' clocks must be right for fences to grow. One value for all clients. max_ttl to 366 days.

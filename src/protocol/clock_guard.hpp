@@ -9,6 +9,7 @@
 #ifndef HOLDFAST_PROTOCOL_CLOCK_GUARD_HPP
 #define HOLDFAST_PROTOCOL_CLOCK_GUARD_HPP
 
+#include "protocol/clock_look.hpp"
 #include "protocol/rules.hpp"
 #include "protocol/time.hpp"
 
@@ -30,17 +31,44 @@ public:
     duration told(time_point sent, time_point received, duration shown) {
         interval const now{shown - received.time_since_epoch(), shown - sent.time_since_epoch()};
         auto const before = offset_;
+        // What drift may have taken away hides a jump. That is not bounded by the longest ttl.
+        auto const hidden = redlock_rules::drift(received - last_);
         auto const drift = redlock_rules::drift(std::min<duration>(received - last_, longest_));
+        auto const least_jump = now.least - (before.most + drift);
+        auto const most_jump = now.most - before.least + hidden;
+        // Of the server's time: its seconds may be longer or shorter than ours.
+        look_ = {.first = !known_,
+                 .least = least_jump - std::max(least_jump, duration::zero()) / 100,
+                 .most = most_jump + std::max(most_jump, duration::zero()) / 100,
+                 .from = last_,
+                 .to = received,
+                 .sure_from = received_,
+                 .sure_to = sent};
         last_ = sent; // it may have read its clock as early as that
+        received_ = received;
         offset_ = now;
-        if (!std::exchange(known_, true)) return duration::zero();
+        if (!std::exchange(known_, true)) {
+            look_.least = look_.most = duration::zero();
+            return duration::zero();
+        }
+        if (look_.jumped()) return now.least - before.most;
+        // Backwards: keys live longer than they should, which endangers nobody.
         auto const least = before.least - drift;
         auto const most = before.most + drift;
-        if (now.least > most) return now.least - before.most;
-        // Backwards: keys live longer than they should, which endangers nobody.
         if (now.most < least) return duration::zero();
         offset_ = interval{std::max(now.least, least), std::min(now.most, most)};
         return duration::zero();
+    }
+
+    /// Of the answer that was told last.
+    clock_look const& last() const { return look_; }
+
+    /// Our clock stood still, at a moment within this time and for so long: that is no jump of the server's, where
+    /// it has not been seen yet.
+    void stood_still(time_point from, time_point to, duration least, duration most) {
+        if (!known_ || last_ >= to) return;
+        offset_.most += most + most / 100;
+        if (received_ <= from) offset_.least += least - least / 100;
     }
 
 private:
@@ -51,7 +79,9 @@ private:
     duration longest_;
     interval offset_;
     bool known_ = false;
-    time_point last_{}; ///< when the last question was sent
+    time_point last_{};     ///< when the last question was sent
+    time_point received_{}; ///< when it was answered
+    clock_look look_;
 };
 
 } // namespace holdfast::protocol

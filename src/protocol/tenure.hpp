@@ -228,6 +228,7 @@ public:
     /// last whatever is done.
     void begin_lease(bool watched, time_point now = {}, duration longest = duration::max()) {
         watched_ = watched;
+        lease_began_ = now;
         limit_ = longest < time_point::max() - now ? now + longest : time_point::max();
         margin_ = loss_margin(std::min(ttl_, longest));
         phase_ = phase::held;
@@ -238,6 +239,17 @@ public:
     step abandon() {
         phase_ = phase::over;
         return {.release = maybe_held_};
+    }
+
+    /// Our clock stood still for up to `by`, at a moment before `until`: what counts from before that ends earlier.
+    void clock_stood_still(time_point until, duration by) {
+        auto const length = Rules::deadline(time_point{}, time_point{}, ttl_);
+        if (deadline_ - length.time_since_epoch() < until) {
+            deadline_ -= by;
+            renewal_ -= by;
+        }
+        if (sent_ < until) sent_ -= by;
+        if (limit_ != time_point::max() && lease_began_ < until) limit_ -= by;
     }
 
     phase where() const { return phase_; }
@@ -525,7 +537,7 @@ private:
     time_point sent_{}, deadline_{}, renewal_{};
     time_point asked_{}; ///< when what is awaited was asked for
     round_trips const* usual_ = nullptr;
-    time_point limit_ = time_point::max();
+    time_point lease_began_{}, limit_ = time_point::max();
     duration margin_;
     phase phase_ = phase::acquiring;
     bool watched_;

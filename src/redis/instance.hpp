@@ -6,6 +6,7 @@
 #include <holdfast/error.hpp>
 #include <holdfast/stats.hpp>
 
+#include "protocol/clock_look.hpp"
 #include "redis/exchange.hpp"
 #include "redis/lock_command.hpp"
 
@@ -46,6 +47,8 @@ public:
     virtual void on_available(unsigned instance) = 0;
     /// It took that long to answer a batch of commands.
     virtual void on_round_trip(unsigned /*instance*/, lease_clock::duration) {}
+    /// It has told its time.
+    virtual void on_clock_look(unsigned /*instance*/, protocol::clock_look const&) {}
     /// 64 random bits, for pauses.
     virtual std::uint64_t random_bits() = 0;
     /// It has nothing more to send or to hear, or cannot be asked any more.
@@ -102,6 +105,14 @@ public:
     virtual std::optional<lease_clock::time_point> waits_since() const = 0;
     /// Nothing is under way that could still be answered.
     virtual bool settled() const = 0;
+
+    /// Asks for its time in this turn, unless that is not wanted, or has been done.
+    virtual void ask_time_now() = 0;
+    /// The jump of its clock that was seen last was none: our own clock stood still.
+    virtual void excuse_jump() = 0;
+    /// And so it did, at a moment within this time and for so long, which has not been seen here.
+    virtual void our_clock_stood_still(lease_clock::time_point from, lease_clock::time_point to,
+                                       lease_clock::duration least, lease_clock::duration most) = 0;
 
     virtual std::string_view run_id() const = 0;
     /// Of the server, the same in every process that is connected to it.

@@ -70,6 +70,11 @@ public:
     std::optional<lease_clock::time_point> waits_since() const override;
     bool settled() const override;
 
+    void ask_time_now() override;
+    void excuse_jump() override;
+    void our_clock_stood_still(lease_clock::time_point from, lease_clock::time_point to,
+                               lease_clock::duration least, lease_clock::duration most) override;
+
     std::string_view run_id() const override { return run_id_; }
     std::uint64_t identity() const override { return identity_; }
 
@@ -97,6 +102,7 @@ private:
     void on_emptied();
     bool ends() const { return refused_ != errc{} || stopped_; }
     void on_lock_reply(pending_command);
+    void on_time_told(lease_clock::duration shown);
     void on_probed();
     void on_looked();
     void refuse(errc why, std::string_view message);
@@ -118,6 +124,7 @@ private:
     void arm_watch() noexcept;
     void on_watch();
     void act_on(protocol::liveness::action);
+    void tell_of_quarantines_end();
 
     bool quarantined() const { return guard_.quarantined(owner_.time()); }
     void on_quarantine();

@@ -61,9 +61,7 @@ void instance_connection::on_reply(pending_command c) {
         break;
     case pending_command::purpose::time:
         asking_time_ = false;
-        if (auto const shown = time_.take_reply(); shown && guard_.told_time(time_asked_, now, *shown)) {
-            on_quarantine();
-        }
+        if (auto const shown = time_.take_reply()) on_time_told(*shown);
         break;
     case pending_command::purpose::look:
         on_looked();

@@ -25,10 +25,7 @@ void instance_connection::arm_watch() noexcept {
 void instance_connection::on_watch() {
     needs_watch_ = true; // until it is armed, at the end of this turn at the latest
     auto const now = owner_.time();
-    if (guard_.ends(now)) {
-        status_.set_quarantine({}, {});
-        if (connected() && available()) owner_.on_available(number_);
-    }
+    tell_of_quarantines_end();
     auto const found = live_.look(now);
     try {
         act_on(found);

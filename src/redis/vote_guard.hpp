@@ -6,10 +6,13 @@
 
 #include <holdfast/options.hpp>
 
+#include "protocol/clock_doubt.hpp"
 #include "protocol/clock_guard.hpp"
+#include "protocol/clock_look.hpp"
 #include "protocol/quarantine.hpp"
 #include "protocol/restart_guard.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -24,15 +27,19 @@ public:
         : max_ttl_(max_ttl)
         , minds_forgetting_(on_restart != restart_guard::off)
         , restarts_(on_restart != restart_guard::off, on_restart == restart_guard::strict)
-        , clock_(max_ttl) {}
+        , clock_(max_ttl)
+        , doubt_(max_ttl) {}
 
-    bool quarantined(protocol::time_point now) const { return evicting_ || quarantine_.active(now); }
+    bool quarantined(protocol::time_point now) const {
+        return evicting_ || quarantine_.active(now) || doubt_.active(now);
+    }
     /// The greatest time there is for as long as it may evict keys.
     protocol::time_point until() const {
-        return evicting_ ? protocol::time_point::max() : quarantine_.until();
+        if (evicting_) return protocol::time_point::max();
+        return jumped_ ? std::max(quarantine_.until(), doubt_.until()) : quarantine_.until();
     }
     /// Why there is a quarantine; empty if there is none, or no memory for the words.
-    std::string const& reason() const { return reason_; }
+    std::string const& reason() const { return jumped_ ? jump_reason_ : reason_; }
 
     /// The probe was answered by this server. True: a quarantine has begun.
     bool connected(protocol::data_origin const& server, std::int64_t uptime,
@@ -75,18 +82,33 @@ public:
                    protocol::duration shown) noexcept {
         using namespace std::chrono;
         auto const jumped = clock_.told(sent, received, shown);
+        doubt_.looked(received, jumped > protocol::duration::zero());
         if (jumped == protocol::duration::zero()) return false;
-        begin(received, [&] {
+        begun_ = jumped_ = true;
+        put(jump_reason_, [&] {
             return "its clock has jumped ahead by " +
                    std::to_string(duration_cast<milliseconds>(jumped).count()) + " ms (watch_clocks)";
         });
         return true;
     }
 
+    /// Of the answer that was told last.
+    protocol::clock_look const& last_look() const { return clock_.last(); }
+    /// That jump was none: our own clock stood still.
+    void excuse_jump(protocol::time_point now) noexcept {
+        doubt_.excuse();
+        jumped_ = doubt_.active(now);
+    }
+    /// And so it did, unseen here.
+    void our_clock_stood_still(protocol::time_point from, protocol::time_point to, protocol::duration least,
+                               protocol::duration most) {
+        clock_.stood_still(from, to, least, most);
+    }
+
     /// True: a quarantine is over.
     bool ends(protocol::time_point now) noexcept {
         if (!begun_ || quarantined(now)) return false;
-        begun_ = false;
+        begun_ = jumped_ = false;
         reason_.clear();
         return true;
     }
@@ -117,12 +139,17 @@ private:
     void begin(protocol::time_point now, Words&& words) noexcept {
         quarantine_.begin(now, max_ttl_);
         begun_ = true;
+        jumped_ = false;
+        put(reason_, words);
+    }
+    template <class Words>
+    void put(std::string& reason, Words&& words) noexcept {
         try {
-            reason_ =
+            reason =
                 words() + "; its votes do not count for max_ttl, " + std::to_string(max_ttl_.count()) + " ms";
             if (evicting_) reason_ += " after that";
         } catch (...) {
-            reason_.clear();
+            reason.clear();
         }
     }
 
@@ -131,9 +158,11 @@ private:
     bool evicting_ = false;
     protocol::restart_guard restarts_;
     protocol::clock_guard clock_;
+    protocol::clock_doubt doubt_;
     protocol::quarantine quarantine_;
     bool begun_ = false;
-    std::string reason_;
+    bool jumped_ = false; ///< for that reason, and it came last
+    std::string reason_, jump_reason_;
 };
 
 } // namespace holdfast::redis

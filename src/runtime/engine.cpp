@@ -140,6 +140,7 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , fence_ttl_(options.fence_ttl)
     , turns_(executor_)
     , deadlines_(executor_)
+    , standstill_(static_cast<unsigned>(instances.size()))
     , random_(options.owner_label) {
     for (unsigned i = 0; i < instances.size(); ++i) {
         redis::connection_options const each{.address = instances[i],

@@ -19,6 +19,7 @@
 
 #include "protocol/instance_set.hpp"
 #include "protocol/round_trips.hpp"
+#include "protocol/standstill.hpp"
 #include "protocol/tenure.hpp"
 #include "redis/instance.hpp"
 #include "redis/lock_command.hpp"
@@ -97,6 +98,7 @@ private:
     void on_round_trip(unsigned instance, lease_clock::duration took) override {
         round_trips_[instance].heard(took);
     }
+    void on_clock_look(unsigned instance, protocol::clock_look const&) override;
     std::uint64_t random_bits() override { return pause_bits(); }
     void on_change() override;
     void begin_turn() noexcept;
@@ -170,6 +172,10 @@ private:
     std::shared_ptr<report const> make_report(operation const&) const;
     outcome outcome_without_vote(key_queue const&, unsigned instance, instance_state) const;
     static operation& front(key_queue&);
+
+    // Our own clock: engine_clock.cpp
+    void judge_clock();
+    void move_deadlines(protocol::standstill::finding const&);
 
     // Tenures and leases
     void on_answer(holding&, unsigned instance, protocol::command, std::uint32_t round, redis::answer const&);
@@ -260,6 +266,7 @@ private:
     operation_list acquiring_;
     operation_list shutdowns_, drains_;
     deadline_queue deadlines_;
+    protocol::standstill standstill_;
     token_source random_;
     redis::encoder encoder_;
     protocol::round_trips round_trips_;

@@ -422,6 +422,7 @@ void engine::on_push_for_all(unsigned instance) {
 
 void engine::on_unavailable(unsigned instance) {
     instances_seen_ = false;
+    judge_clock();
     auto const now = time();
     auto const outage = !has_quorum();
     for (auto it = waiting_.begin(); it != waiting_.end();) {

@@ -24,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -1499,6 +1500,61 @@ BOOST_AUTO_TEST_CASE(a_lease_outlives_a_minority_whose_clock_jumps) {
     BOOST_TEST(p.releases(l));
     BOOST_TEST(p.releases(other));
     BOOST_TEST(p.sees_no_keys(servers));
+}
+
+//
+// Our own clock
+//
+
+// To this client that is as if all servers had jumped together.
+void stand_still(fleet& servers, milliseconds by) {
+    for (server& one : servers) one.shift_clock(by);
+}
+
+BOOST_AUTO_TEST_CASE(a_standstill_of_our_clock_moves_deadlines_and_quarantines_nobody) {
+    fleet servers(3, {.shiftable_clock = true});
+    party p(servers, guarded(restart_guard::observed, 60s, brisk()));
+    BOOST_REQUIRE(p.all_up());
+    auto l = p.hold("long", unwatched(60s));
+    auto gone = p.hold("short", unwatched(10s));
+    auto renewed = p.hold("renewed", {.ttl = 40s});
+    std::optional<error> told, told_early;
+    gone.lost([&](error e) { told = std::move(e); });
+    l.lost(40s, [&](error e) { told_early = std::move(e); });
+    auto const deadline = l.deadline();
+    auto const renewals = p.locks.stats().renewals;
+    stand_still(servers, 25s);
+    BOOST_REQUIRE(p.until([&] { return l.deadline() != deadline; }));
+    BOOST_TEST((l.deadline() <= deadline - 25s));
+    BOOST_TEST((l.deadline() > deadline - 27s));
+    BOOST_TEST(l.held());
+    BOOST_TEST(!gone.held());
+    BOOST_TEST(p.until([&] { return told.has_value() && told_early.has_value(); }));
+    BOOST_TEST(p.locks.stats().lost == 1U);
+    BOOST_TEST(p.until([&] { return p.locks.stats().renewals > renewals; }));
+    BOOST_TEST((renewed.remaining() > 30s));
+    BOOST_TEST(p.until([&] { return were_always_trusted(p.locks); }));
+    auto fresh = p.hold("fresh", unwatched(20s));
+    BOOST_TEST(asks_the_time(p, 1));
+    BOOST_TEST(fresh.held());
+    BOOST_TEST(were_always_trusted(p.locks));
+    BOOST_TEST((l.deadline() > deadline - 27s)); // moved once
+    BOOST_TEST(p.releases(l));
+}
+
+// Nobody can say whose clock it was. So the deadlines move, and the instance is in quarantine.
+BOOST_AUTO_TEST_CASE(a_jump_of_a_lone_instance_is_taken_both_ways) {
+    fleet servers(1, {.shiftable_clock = true});
+    party p(servers, guarded(restart_guard::observed, 60s, brisk()));
+    BOOST_REQUIRE(p.all_up());
+    auto l = p.hold("k", unwatched(60s));
+    auto const deadline = l.deadline();
+    stand_still(servers, 25s);
+    BOOST_REQUIRE(p.becomes(0, instance_state::quarantined));
+    check_quarantined(p, 0, jumped);
+    BOOST_TEST((l.deadline() <= deadline - 25s));
+    BOOST_TEST(l.held());
+    BOOST_TEST(!p.extend(l));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

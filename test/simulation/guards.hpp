@@ -6,22 +6,27 @@
 // time, before anything else counts, and the time every second, like a client that has something to send (an
 // idle one asks less often, and before its next command); what a quarantined instance grants does not count and
 // is given back; new rounds pass it by, but extensions, releases and heals go to it. Everything follows from a
-// seed.
+// seed. A client's machine can stand still, with its clock and all that runs on it.
 //
 // Properties:
 //   S1      no two leases are valid at once, each by its holder's clock. Where clocks jump, this is asserted of
 //           - two leases that were granted by nobody of whose jumps, before the grant, the client did not know,
-//           - and any two, if one's client knew of all jumps when it asked, and none came since;
+//           - and any two, if one's client knew of all jumps when it asked, and none came since.
+//           Where clients' clocks stand still, of leases whose clients have noticed each standstill;
 //   alarm   no clock is said to have jumped that has only drifted, however slow the answers are;
+//   ours    a standstill of a client's clock is noticed by the next look, and no instance is in quarantine for it;
+//   theirs  jumps of servers' clocks are not taken for a standstill, if an instance is there whose clock did not;
 //   notice  a jump that nothing else can explain is noticed by the next look, and that comes in time;
 //   live    once the last restart is as long ago as the longest ttl, or while only a minority is in quarantine, a
 //           key that is free is had; and it is not while a majority is.
 #ifndef HOLDFAST_TEST_SIMULATION_GUARDS_HPP
 #define HOLDFAST_TEST_SIMULATION_GUARDS_HPP
 
+#include "protocol/clock_doubt.hpp"
 #include "protocol/clock_guard.hpp"
 #include "protocol/quarantine.hpp"
 #include "protocol/restart_guard.hpp"
+#include "protocol/standstill.hpp"
 #include "protocol/tenure.hpp"
 
 #include "simulation/timeline.hpp"
@@ -54,7 +59,8 @@ struct guards_tally {
                   setting_changes = 0, doubted = 0, prolonged = 0, late_starters = 0, uncounted = 0,
                   left_out = 0, won_beside = 0, kept_by_doubted = 0, kept_by_healed = 0, jumps = 0,
                   small_jumps = 0, jumps_back = 0, alarms = 0, slow_looks = 0, known_all = 0,
-                  blind_overlaps = 0, final_wins = 0, final_refusals = 0;
+                  blind_overlaps = 0, standstills = 0, moved = 0, excused = 0, misread = 0, final_wins = 0,
+                  final_refusals = 0;
 };
 
 /// How the guards are used. Broken ones differ.
@@ -71,6 +77,12 @@ struct guards_as_they_are {
     static constexpr bool counts_what_arrives() { return false; }
     /// Whether what it extends counts.
     static constexpr bool counts_extensions() { return true; }
+    /// For how long grants are in doubt after a jump by up to `most`.
+    static duration in_doubt_for(duration max_ttl, duration /*most*/) { return max_ttl; }
+    /// By how much deadlines are moved after a standstill.
+    static duration moves(protocol::standstill::finding const& f) { return f.most; }
+    /// Whether no server's clock has jumped.
+    static bool is_ours(protocol::standstill::finding const& f) { return f.is_ours; }
     /// Whether a grant counts that came so long after it was asked for, where no ttl is shorter than that.
     static bool counts_grant(duration /*after*/, duration /*shortest_ttl*/) { return true; }
 };
@@ -88,6 +100,9 @@ struct guards_setup {
     bool long_rounds = false; ///< an acquire may take longer than another's ttl
     bool slow = false;        ///< no faults but slow answers, stopped clients and drift
     bool single = false;      ///< one jump, and nothing else
+    bool all_but_one = false; ///< the same, of all instances but one together
+    bool standstills = false;
+    bool lone_standstill = false; ///< one, and nothing else
 };
 
 template <class Guards>
@@ -112,6 +127,7 @@ public:
             if (setup_.long_rounds) c.ttl = &c == &clients_.front() ? max_ttl_ / 5 : max_ttl_;
             shortest_ = std::min(shortest_, c.ttl);
             c.watched = !one_in(3);
+            c.standstill = protocol::standstill(static_cast<unsigned>(instances_.size()));
             for (unsigned i = 0; i < instances_.size(); ++i) {
                 c.links.emplace_back(setup_.observed, setup_.strict, max_ttl_);
             }
@@ -196,7 +212,8 @@ private:
     struct link {
         link(bool observed, bool strict, duration longest)
             : restarts(observed, strict)
-            , clock(longest) {}
+            , clock(longest)
+            , clock_doubt(longest) {}
 
         enum class state : std::uint8_t {
             connecting, ///< for the first time: commands wait
@@ -213,6 +230,8 @@ private:
 
         protocol::restart_guard restarts;
         protocol::clock_guard clock;
+        protocol::clock_doubt clock_doubt;
+        time_point in_doubt_until{}; ///< the guards may have it that this is earlier
         protocol::quarantine doubted;
         std::uint64_t run_seen = 0;
 
@@ -232,6 +251,9 @@ private:
         std::vector<link> links;
         int current = -1;
         std::uint64_t timer = 0;
+        protocol::standstill standstill{1};
+        std::vector<std::pair<true_time, true_time>> stops; ///< of its clock
+        duration unnoticed{};                               ///< how much of them it has not noticed
     };
 
     /// What an instance has in store for the key.
@@ -268,7 +290,9 @@ private:
 
     /// What the client's clock shows.
     time_point local(unsigned c) const {
-        return time_point(std::chrono::hours(1) + duration(stretched(now(), clients_[c].ppm)));
+        auto t = now();
+        for (auto const& [from, to] : clients_[c].stops) t -= std::clamp(now(), from, to) - from;
+        return time_point(std::chrono::hours(1) + duration(stretched(t, clients_[c].ppm)));
     }
     duration wall(instance const& i) const { return i.offset + duration(stretched(now(), i.ppm)); }
     bool held(tenure_state const& t) const {
@@ -303,11 +327,18 @@ private:
                 at(forgets, [this, i] { restart(i, 1, kind::nothing); });
                 at(forgets + some(max_ttl_ / 4), [this, i] { restart(i, 1, kind::always); });
             }
+        } else if (setup_.lone_standstill) {
+            plan_standstill(when(), noticeable(max_ttl_));
+        } else if (setup_.all_but_one) {
+            auto const by = noticeable(max_ttl_ * 2);
+            auto const t = when();
+            auto const spared = some_instance();
+            for (unsigned i = 0; i < instances_.size(); ++i) {
+                if (i != spared) at(t, [this, i, by] { jump(i, by, true); });
+            }
         } else if (setup_.single) {
             auto const i = some_instance();
-            // Not too small to be told from drift and delays.
-            auto const by =
-                4 * look_period / 100 + duration(64 * delay_.count()) + duration(some(max_ttl_ * 2));
+            auto const by = noticeable(max_ttl_ * 2);
             at(when(), [this, i, by] { jump(i, by, true); });
         } else if (setup_.slow) {
             for (auto n = below(6); n > 0; --n) plan_pause(when());
@@ -318,6 +349,9 @@ private:
             }
             if (setup_.jumps) {
                 for (auto n = 1 + below(3); n > 0; --n) plan_jumps(when());
+            }
+            if (setup_.standstills) {
+                for (auto n = 1 + below(3); n > 0; --n) plan_standstill(when(), noticeable(max_ttl_));
             }
             for (auto n = one_in(3) ? 0 : below(2 + 2 * instances_.size()); n > 0; --n) {
                 switch (below(4)) {
@@ -392,6 +426,34 @@ private:
             lasts_until(t + down);
             at(t, [this, i, down] { restart(i, down, std::nullopt); });
         }
+    }
+
+    /// A span that is not too small to be told from drift and delays.
+    duration noticeable(duration most) {
+        return 4 * look_period / 100 + duration(64 * delay_.count()) + duration(some(most));
+    }
+
+    void plan_standstill(true_time when, duration span) {
+        auto const c = some_client();
+        lasts_until(when + span.count());
+        at(when, [this, c, span = span.count()] {
+            auto& me = clients_[c];
+            if (!me.alive || (!me.stops.empty() && now() <= me.stops.back().second)) return;
+            ++seen_.standstills;
+            me.stops.emplace_back(now(), now() + span);
+            me.paused_until = std::max(me.paused_until, now() + span);
+            me.unnoticed += duration(stretched(span, me.ppm));
+            auto const trip = 32 * delay_.count() + 4;
+            if (!setup_.lone_standstill || trip >= look_period.count()) return;
+            at(span + look_period.count() + look_period.count() / 100 + trip, [this, c] {
+                if (clients_[c].unnoticed > duration::zero()) fail("ours", "a standstill was not noticed");
+                for (unsigned i = 0; i < instances_.size(); ++i) {
+                    if (instances_.size() > 1 && doubted(c, i)) {
+                        fail("ours", "an instance is in doubt after a standstill of ours");
+                    }
+                }
+            });
+        });
     }
 
     void plan_jumps(true_time when) {
@@ -502,6 +564,7 @@ private:
         l.is = link::state::down;
         l.probed = false;
         l.asking = false;
+        judge_clock(c);
         for (auto* m : std::exchange(l.in_flight, {})) {
             if (m->why != ask::vote) continue;
             if (!std::exchange(m->answered, true)) tell(*m, i, verdict::unknown);
@@ -587,6 +650,7 @@ private:
     void become_suspect(unsigned c, unsigned i) {
         auto& l = clients_[c].links[i];
         l.is = link::state::suspect;
+        judge_clock(c);
         for (auto* m : std::deque(l.in_flight)) {
             if (m->why != ask::vote) continue;
             if (!std::exchange(m->answered, true)) tell(*m, i, verdict::unknown);
@@ -631,7 +695,10 @@ private:
     // The guards, as redis::link uses them
     //
 
-    bool doubted(unsigned c, unsigned i) const { return clients_[c].links[i].doubted.active(local(c)); }
+    bool doubted(unsigned c, unsigned i) const {
+        auto const& l = clients_[c].links[i];
+        return l.doubted.active(local(c)) || (l.clock_doubt.active(local(c)) && local(c) < l.in_doubt_until);
+    }
 
     void doubt(unsigned c, unsigned i, duration for_how_long) {
         ++seen_.doubted;
@@ -673,6 +740,7 @@ private:
         // For longer than the guard allows drift to go on.
         if (l.looked && received - l.looked_from > max_ttl_) l.absent = true;
         auto const jumped = l.clock.told(m.sent, received, m.shown);
+        if (Guards::heeds_jumps()) l.clock_doubt.looked(received, jumped > duration::zero());
         if (received - m.sent > std::chrono::seconds(5)) ++seen_.slow_looks;
         auto const offset_then = m.shown - duration(stretched(m.executed, instances_[i].ppm));
         if (jumped > duration::zero()) {
@@ -680,8 +748,12 @@ private:
             if (setup_.slow && !l.absent) fail("alarm", "a clock that never jumped is said to have");
             l.known_until = m.executed;
             l.absent = false;
-            if (Guards::heeds_jumps()) doubt(c, i, max_ttl_);
-        } else if (l.looked) {
+            if (Guards::heeds_jumps()) {
+                ++seen_.doubted;
+                l.in_doubt_until = std::max(l.in_doubt_until,
+                                            received + Guards::in_doubt_for(max_ttl_, l.clock.last().most));
+            }
+        } else if (l.looked && clients_[c].stops.empty()) {
             // What the two looks leave open, and what drift may have added or taken meanwhile.
             auto const between_looks = received - l.looked_from;
             auto const open = (l.looked_to - l.looked_from) + (received - m.sent) +
@@ -693,6 +765,48 @@ private:
         l.looked_from = m.sent;
         l.looked_to = received;
         l.offset_seen = offset_then;
+        clients_[c].standstill.looked(i, l.clock.last());
+        judge_clock(c);
+    }
+
+    // As the engine does.
+    void judge_clock(unsigned c) {
+        auto& me = clients_[c];
+        if (!me.standstill.in_doubt() || !Guards::heeds_jumps()) return;
+        instance_set there;
+        for (unsigned i = 0; i < instances_.size(); ++i) {
+            if (me.links[i].probed && me.links[i].available()) there.insert(i);
+        }
+        me.standstill.to_ask(there).for_each([&](unsigned i) {
+            if (std::exchange(me.links[i].asking, true)) return;
+            send(c, i, messages_.emplace_back(message{.why = ask::look, .sent = local(c)}));
+        });
+        auto const found = me.standstill.judge(there);
+        auto const stood = me.unnoticed > duration::zero();
+        if (found.is_new) {
+            ++seen_.moved;
+            me.unnoticed = std::max(duration::zero(), me.unnoticed - found.most);
+            if (me.current >= 0) {
+                tenures_[static_cast<unsigned>(me.current)].machine.clock_stood_still(found.to,
+                                                                                      Guards::moves(found));
+                arm(c);
+            }
+        }
+        if (!Guards::is_ours(found)) return;
+        if (!stood && found.is_new && found.is_ours) {
+            ++seen_.misread;
+            misread_ = true;
+        }
+        if (setup_.single || setup_.all_but_one) fail("theirs", "a server's jump was taken for a standstill");
+        for (unsigned i = 0; i < instances_.size(); ++i) {
+            auto& l = me.links[i];
+            if (found.who.contains(i)) {
+                ++seen_.excused;
+                l.clock_doubt.excuse();
+            } else {
+                l.clock.stood_still(found.from, found.to, found.least, found.most);
+            }
+        }
     }
 
     /// Whether it has jumped, unknown to the client, when keys existed that may have been there at `when`.
@@ -803,13 +917,12 @@ private:
         auto& state = tenures_[m.tenure];
         auto const c = state.client;
         if (m.what == command::acquire && v == verdict::yes) {
+            if (jumped_unknown(c, i, m.executed)) state.blind.insert(i);
             if (doubted(c, i) && !Guards::counts_what_arrives()) {
                 ++seen_.uncounted;
                 v = verdict::unknown;
             } else if (!Guards::counts_grant(local(c) - state.began, shortest_)) {
                 v = verdict::unknown;
-            } else if (jumped_unknown(c, i, m.executed)) {
-                state.blind.insert(i);
             }
         }
         if (m.what == command::heal && v == verdict::yes) state.healed.insert(i);
@@ -908,6 +1021,13 @@ private:
 
     void check_overlap(tenure_state const& mine, tenure_state const& other) {
         if (!held(other)) return;
+        auto const surprised = [this](tenure_state const& t) {
+            return clients_[t.client].unnoticed > duration::zero();
+        };
+        if (surprised(mine) || surprised(other) || misread_) {
+            ++seen_.blind_overlaps;
+            return;
+        }
         auto const undisturbed = [this](tenure_state const& t) {
             return t.knew_all && (!last_jump_ || *last_jump_ < t.asked);
         };
@@ -996,7 +1116,8 @@ private:
     void await_quiet() {
         // Leases that were won before, and are held for twice the longest ttl, and their keys.
         auto const quiet = std::max(quiet_at_, horizon_ + 2 * max_ttl_.count()) + until_trusted();
-        if (setup_.slow || setup_.long_rounds || setup_.single) {
+        if (setup_.slow || setup_.long_rounds || setup_.single || setup_.all_but_one ||
+            setup_.lone_standstill) {
             at(quiet - now(), [this] { done_ = true; });
             return;
         }
@@ -1077,6 +1198,7 @@ private:
     std::optional<finale> last_;
     unsigned turn_ = 0;
     std::uint64_t runs_ = 0;
+    bool misread_ = false; ///< jumps that no instance contradicted were taken for a standstill
     bool done_ = false;
 };
 

@@ -41,8 +41,9 @@ guards_tally stand(std::uint64_t schedules, guards_setup const& setup) {
                << seen.kept_by_doubted << ", kept by healed " << seen.kept_by_healed << "; jumps "
                << seen.jumps << " (small " << seen.small_jumps << "), back " << seen.jumps_back << ", alarms "
                << seen.alarms << ", slow looks " << seen.slow_looks << ", known all " << seen.known_all
-               << ", blind overlaps " << seen.blind_overlaps << "; final wins " << seen.final_wins
-               << ", final refusals " << seen.final_refusals);
+               << ", blind overlaps " << seen.blind_overlaps << "; standstills " << seen.standstills
+               << ", moved " << seen.moved << ", excused " << seen.excused << ", misread " << seen.misread
+               << "; final wins " << seen.final_wins << ", final refusals " << seen.final_refusals);
     return seen;
 }
 
@@ -67,6 +68,14 @@ guards_setup restarts_and_late_starters() {
 
 guards_setup jumps() {
     return {.jumps = true};
+}
+
+guards_setup standstills() {
+    return {.restarts = false, .standstills = true};
+}
+
+guards_setup lone_standstill() {
+    return {.restarts = false, .lone_standstill = true};
 }
 
 struct trusts_who_is_durable_now : guards_as_they_are {
@@ -113,6 +122,28 @@ struct counts_no_slow_grant : guards_as_they_are {
     }
 };
 
+struct doubts_for_as_long_as_the_jump : guards_as_they_are {
+    static duration in_doubt_for(duration, duration most) {
+        return most + protocol::redlock_rules::drift(most);
+    }
+};
+
+struct moves_no_deadline : guards_as_they_are {
+    static duration moves(protocol::standstill::finding const&) { return duration::zero(); }
+};
+
+struct moves_deadlines_by_half : guards_as_they_are {
+    static duration moves(protocol::standstill::finding const& f) { return f.least / 2; }
+};
+
+struct blames_the_servers : guards_as_they_are {
+    static bool is_ours(protocol::standstill::finding const&) { return false; }
+};
+
+struct does_not_ask_the_others : guards_as_they_are {
+    static bool is_ours(protocol::standstill::finding const& f) { return f.who.size() > 1; }
+};
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(guards)
@@ -142,6 +173,44 @@ BOOST_AUTO_TEST_CASE(jumps_harm_only_whom_they_take_by_surprise) {
 BOOST_AUTO_TEST_CASE(a_jump_is_noticed_within_a_second_and_a_round_trip) {
     auto const seen = stand(schedules_to_try() / 8, {.restarts = false, .single = true});
     all_happened({seen.jumps, seen.alarms, seen.won});
+}
+
+BOOST_AUTO_TEST_CASE(a_standstill_of_ours_harms_nobody_once_it_is_noticed) {
+    auto const seen = stand(schedules_to_try() / 2, standstills());
+    all_happened({seen.standstills, seen.moved, seen.excused, seen.won, seen.lost, seen.extended,
+                  seen.blind_overlaps, seen.final_wins});
+    stand(schedules_to_try() / 4, {.jumps = true, .standstills = true});
+}
+
+BOOST_AUTO_TEST_CASE(a_standstill_of_ours_is_noticed_within_a_second_and_blamed_on_nobody) {
+    auto const seen = stand(schedules_to_try() / 8, lone_standstill());
+    all_happened({seen.standstills, seen.moved, seen.excused, seen.won});
+}
+
+BOOST_AUTO_TEST_CASE(jumps_of_servers_are_no_standstill_if_one_did_not_jump) {
+    auto const seen = stand(schedules_to_try() / 8, {.restarts = false, .all_but_one = true});
+    all_happened({seen.jumps, seen.alarms, seen.won});
+}
+
+BOOST_AUTO_TEST_CASE(a_standstill_that_moves_no_deadline_is_refuted) {
+    is_refuted<moves_no_deadline>(standstills(), "S1");
+}
+
+BOOST_AUTO_TEST_CASE(a_standstill_that_moves_deadlines_by_half_is_refuted) {
+    is_refuted<moves_deadlines_by_half>(standstills(), "S1");
+}
+
+BOOST_AUTO_TEST_CASE(a_standstill_that_is_blamed_on_the_servers_is_refuted) {
+    is_refuted<blames_the_servers>(lone_standstill(), "ours");
+}
+
+BOOST_AUTO_TEST_CASE(a_majority_that_is_believed_against_the_rest_is_refuted) {
+    is_refuted<does_not_ask_the_others>({.restarts = false, .all_but_one = true}, "theirs");
+}
+
+// A key with more to live than the jump is not expired by it, and yet goes too early.
+BOOST_AUTO_TEST_CASE(a_quarantine_as_long_as_the_jump_is_refuted) {
+    is_refuted<doubts_for_as_long_as_the_jump>(jumps(), "S1");
 }
 
 BOOST_AUTO_TEST_CASE(drift_and_slow_answers_are_no_jump) {

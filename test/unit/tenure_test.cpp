@@ -1615,4 +1615,58 @@ BOOST_AUTO_TEST_CASE(failures_at_any_two_or_three_steps_settle_and_leave_no_key)
     }
 }
 
+//
+// Our clock stood still
+//
+
+BOOST_AUTO_TEST_CASE(a_standstill_moves_what_was_sent_before_it) {
+    auto m = held();
+    auto const wake = *m.wake();
+    m.clock_stood_still(at(1s), 3s);
+    BOOST_TEST((m.deadline() == at(valid - 3s)));
+    BOOST_TEST((m.wake() == wake - 3s)); // and is renewed as much earlier
+    BOOST_TEST(text(m.time(at(valid - 3s))) == "release 012 lost");
+    auto later = held();
+    later.clock_stood_still(at(0s), 3s); // sent after it
+    BOOST_TEST((later.deadline() == at(valid)));
+}
+
+BOOST_AUTO_TEST_CASE(a_standstill_moves_an_extension_that_is_under_way) {
+    auto m = held();
+    m.extend(at(1s), instance_set::first(3));
+    m.clock_stood_still(at(2s), 3s);
+    BOOST_TEST((m.deadline() == at(valid - 3s)));
+    answer(m, command::extend, 0, verdict::yes, 2s);
+    BOOST_TEST(answer(m, command::extend, 1, verdict::yes, 2s) == "extended");
+    BOOST_TEST((m.deadline() == at(1s + valid - 3s)));
+    auto after = held();
+    after.clock_stood_still(at(1s), 3s);
+    after.extend(at(1s), instance_set::first(3));
+    answer(after, command::extend, 0, verdict::yes, 2s);
+    BOOST_TEST(answer(after, command::extend, 1, verdict::yes, 2s) == "extended");
+    BOOST_TEST((after.deadline() == at(1s + valid)));
+}
+
+BOOST_AUTO_TEST_CASE(a_standstill_moves_an_acquire_that_is_under_way) {
+    machine m(3, 10s, true);
+    m.acquire(at(0s), instance_set::first(3));
+    m.clock_stood_still(at(1s), 3s);
+    BOOST_TEST((m.wake() == at(valid - 3s)));
+    answer(m, command::acquire, 0, verdict::yes, 1s);
+    BOOST_TEST(answer(m, command::acquire, 1, verdict::yes, 1s) == "won");
+    BOOST_TEST((m.deadline() == at(valid - 3s)));
+}
+
+BOOST_AUTO_TEST_CASE(a_standstill_moves_the_limit_of_a_lease_that_had_begun) {
+    auto m = held();
+    m.begin_lease(true, at(0s), 5s);
+    m.clock_stood_still(at(1s), 2s);
+    BOOST_TEST((m.deadline() == at(3s)));
+    auto n = held();
+    n.begin_lease(true, at(1s), 5s);
+    n.clock_stood_still(at(1s), 2s);
+    BOOST_TEST((n.deadline() == at(6s)));
+    BOOST_TEST((n.valid_until() == at(valid - 2s)));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

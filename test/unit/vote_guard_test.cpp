@@ -165,6 +165,30 @@ BOOST_AUTO_TEST_CASE(a_clock_that_jumps_ahead_begins_a_quarantine_when_that_is_h
     BOOST_TEST(!g.told_time(t0 + 3s, t0 + 3s, 108s));
 }
 
+BOOST_AUTO_TEST_CASE(a_jump_that_was_none_is_excused) {
+    holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
+    g.told_time(t0, t0, 100s);
+    BOOST_TEST(g.told_time(t0 + 1s, t0 + 1s, 102s));
+    BOOST_TEST(g.told_time(t0 + 2s, t0 + 2s, 104s)); // the rest of it
+    BOOST_TEST(g.quarantined(t0 + 2s));
+    g.excuse_jump(t0 + 2s);
+    BOOST_TEST(!g.quarantined(t0 + 2s));
+    BOOST_TEST(g.ends(t0 + 2s));
+    BOOST_TEST(g.reason().empty());
+    // What was in doubt before stays so.
+    BOOST_TEST(!g.told_time(t0 + 3s, t0 + 3s, 105s));
+    BOOST_TEST(g.told_time(t0 + 4s, t0 + 4s, 116s));
+    auto const until = g.until();
+    BOOST_TEST(!g.told_time(t0 + 5s, t0 + 5s, 117s));
+    BOOST_TEST(g.told_time(t0 + 6s, t0 + 6s, 128s));
+    g.excuse_jump(t0 + 6s);
+    BOOST_TEST((g.until() == until));
+    BOOST_TEST(g.reason().starts_with("its clock has jumped"));
+    g.connected(1, false, 5, t0 + 7s);
+    g.connected(2, false, 5, t0 + 8s);
+    BOOST_TEST(g.reason().starts_with("up for 5 s"));
+}
+
 BOOST_AUTO_TEST_CASE(a_clock_that_jumps_back_harms_nobody) {
     holdfast::redis::vote_guard g(on_restart::off, max_ttl);
     BOOST_TEST(!g.told_time(t0, t0, 100s));

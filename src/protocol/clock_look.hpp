@@ -1,0 +1,24 @@
+// What is known of a server's clock from two answers to the question for its time.
+#ifndef HOLDFAST_PROTOCOL_CLOCK_LOOK_HPP
+#define HOLDFAST_PROTOCOL_CLOCK_LOOK_HPP
+
+#include "protocol/time.hpp"
+
+namespace holdfast::protocol {
+
+/// By how much the server's clock has gained on ours between the two, beyond what drift explains.
+/// All times and spans are ours.
+struct clock_look {
+    bool first = true;       ///< there was no answer before: nothing can be said
+    duration least{};        ///< positive: it has jumped ahead
+    duration most{};         ///< it has not jumped by more
+    time_point from{}, to{}; ///< a jump is within this time: from the question before to this answer
+    /// A jump within this time is seen for certain: from the answer before to this question.
+    time_point sure_from{}, sure_to{};
+
+    bool jumped() const { return least > duration::zero(); }
+};
+
+} // namespace holdfast::protocol
+
+#endif

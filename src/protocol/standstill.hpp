@@ -1,0 +1,135 @@
+// Tells a standstill of our own clock from jumps of the servers' clocks.
+//
+// A hypervisor can stop a machine with its clocks: then all servers seem to jump ahead, by the same
+// amount and at the same moment. In truth the keys are as they should be, and what is wrong is how
+// long we believe in our leases. So equal jumps of a majority of the configured instances mean
+// - in any case that deadlines are too late by as much. Where it was the servers' clocks, the keys
+//   of a majority expire earlier, and so the deadlines are too late as well;
+// - that the servers did nothing wrong, if each other instance that could tell agrees. A lone
+//   instance has nobody who could agree.
+//
+// The instances are looked at one after the other, so this is told of each look and judges again.
+#ifndef HOLDFAST_PROTOCOL_STANDSTILL_HPP
+#define HOLDFAST_PROTOCOL_STANDSTILL_HPP
+
+#include "protocol/clock_look.hpp"
+#include "protocol/instance_set.hpp"
+#include "protocol/rules.hpp"
+#include "protocol/time.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace holdfast::protocol {
+
+class standstill {
+public:
+    explicit standstill(unsigned configured)
+        : configured_(configured) {}
+
+    /// Equal jumps at one moment.
+    struct finding {
+        instance_set who{}; ///< empty: there are none of a majority
+        /// The greatest that one of them may have been: an answer that was under way shows a part.
+        duration least{}, most{};
+        time_point from{}, to{}; ///< within this time
+        bool is_new = false;     ///< deadlines have not been moved for it
+        bool is_ours = false;    ///< no clock of a server has jumped
+    };
+
+    void looked(unsigned instance, clock_look const& look) {
+        auto& i = seen_[instance];
+        auto const goes_on = jumped_.contains(instance) && i.last.jumped();
+        i.last = look;
+        known_.insert(instance);
+        if (!look.jumped()) return;
+        // An answer that was under way may have shown a part of it.
+        auto const before = i.jump;
+        i.jump = look;
+        if (goes_on) {
+            i.jump.least += before.least;
+            i.jump.most += before.most;
+            i.jump.from = before.from;
+        }
+        jumped_.insert(instance);
+        moved_.erase(instance);
+    }
+
+    /// Whether there are jumps that are not explained.
+    bool in_doubt() const { return !jumped_.empty(); }
+    /// Whom to ask for the time now: each that was not asked since a jump that is not explained.
+    /// That one as well: it may have shown a part.
+    instance_set to_ask(instance_set connected) const {
+        instance_set all;
+        if (jumped_.empty()) return all;
+        time_point latest{};
+        jumped_.for_each([&](unsigned i) { latest = std::max(latest, seen_[i].jump.to); });
+        (connected & known_).for_each([&](unsigned i) {
+            if (seen_[i].last.sure_to < latest) all.insert(i);
+        });
+        return all;
+    }
+
+    /// To be called after each look, and when an instance can be asked no more. What is found to be
+    /// ours is forgotten with that.
+    finding judge(instance_set connected) {
+        auto f = largest();
+        if (f.who.size() < redlock_rules::quorum(configured_, configured_)) return {};
+        f.is_new = (f.who & moved_).empty();
+        moved_ = moved_ | f.who;
+        f.is_ours = f.who.size() > 1;
+        (known_ - f.who).for_each([&](unsigned i) { f.is_ours = f.is_ours && agrees(i, f, connected); });
+        if (f.is_ours) jumped_ = jumped_ - f.who;
+        return f;
+    }
+
+private:
+    struct one {
+        clock_look last, jump;
+    };
+
+    /// Amounts and times are intervals, so if some have anything in common, they have the greatest
+    /// least of them.
+    finding largest() const {
+        finding best;
+        jumped_.for_each([&](unsigned a) {
+            jumped_.for_each([&](unsigned t) {
+                auto const f = of(seen_[a].jump.least, seen_[t].jump.from);
+                if (f.who.size() > best.who.size()) best = f;
+            });
+        });
+        return best;
+    }
+
+    /// All jumps that may have been by `amount`, and right after `when`.
+    finding of(duration amount, time_point when) const {
+        finding f{.least = amount, .from = when, .to = time_point::max()};
+        jumped_.for_each([&](unsigned i) {
+            auto const& j = seen_[i].jump;
+            if (amount < j.least || amount > j.most || when < j.from || when >= j.to) return;
+            f.who.insert(i);
+            f.most = std::max(f.most, j.most);
+            f.to = std::min(f.to, j.to);
+        });
+        return f;
+    }
+
+    /// Whether one that did not jump may not have been able to see it.
+    bool agrees(unsigned instance, finding const& f, instance_set connected) const {
+        auto const& look = seen_[instance].last;
+        if (look.sure_to < f.to) return !connected.contains(instance); // else it is asked now
+        if (look.first) return true;
+        // It was asked since. Slow answers may leave open what it was.
+        return look.from <= f.from && look.least <= f.most && f.least <= look.most;
+    }
+
+    unsigned configured_;
+    std::array<one, instance_set::capacity> seen_{};
+    instance_set known_;  ///< looked at at least once
+    instance_set jumped_; ///< by what is not explained
+    instance_set moved_;  ///< those of them for which deadlines have been moved
+};
+
+} // namespace holdfast::protocol
+
+#endif

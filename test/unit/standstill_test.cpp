@@ -1,0 +1,162 @@
+// Whose clock was it: equal jumps of the servers' clocks, and what they say of ours.
+#include "protocol/clock_guard.hpp"
+#include "protocol/standstill.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <vector>
+
+using namespace std::chrono_literals;
+namespace protocol = holdfast::protocol;
+using protocol::duration;
+using protocol::instance_set;
+using protocol::time_point;
+
+namespace {
+
+/// Servers whose clocks can be set, and a client whose clock can stand still. An answer takes a
+/// millisecond.
+struct clocks {
+    explicit clocks(unsigned count)
+        : ours(count)
+        , guards(count, protocol::clock_guard(60s))
+        , ahead(count) {
+        for (unsigned i = 0; i < count; ++i) look(i);
+        pass(1s);
+    }
+
+    void pass(duration d) { truth += d; }
+    void stop(duration d) {
+        pass(d);
+        stood += d;
+    }
+    time_point now() const { return time_point(1'000s + truth - stood); }
+    void look(unsigned i) {
+        auto const sent = now();
+        pass(1ms);
+        guards[i].told(sent, now(), truth + ahead[i]);
+        ours.looked(i, guards[i].last());
+    }
+    protocol::standstill::finding judge() { return ours.judge(there); }
+    protocol::standstill::finding judge_after(unsigned i) {
+        look(i);
+        return judge();
+    }
+
+    protocol::standstill ours;
+    std::vector<protocol::clock_guard> guards;
+    std::vector<duration> ahead;
+    duration truth{}, stood{};
+    instance_set there = instance_set::first(instance_set::capacity);
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(standstill)
+
+BOOST_AUTO_TEST_CASE(equal_jumps_of_all_are_ours) {
+    clocks c(3);
+    c.stop(50ms);
+    BOOST_TEST(c.judge_after(0).who.empty());
+    BOOST_TEST((c.ours.to_ask(c.there) == instance_set::first(3)));
+    auto const majority = c.judge_after(1);
+    BOOST_TEST(majority.is_new);
+    BOOST_TEST(!majority.is_ours); // the third one may know better
+    BOOST_TEST((majority.least <= 50ms && majority.most >= 50ms && majority.most < 100ms));
+    auto const all = c.judge_after(2);
+    BOOST_TEST(!all.is_new); // deadlines are moved once
+    BOOST_TEST(all.is_ours);
+    BOOST_TEST(all.who.size() == 3U);
+    BOOST_TEST(!c.ours.in_doubt());
+    BOOST_TEST(c.judge_after(0).who.empty());
+}
+
+BOOST_AUTO_TEST_CASE(each_standstill_counts_once) {
+    clocks c(3);
+    for (auto n = 0; n < 3; ++n) {
+        c.pass(1s);
+        c.stop(200ms);
+        c.look(2);
+        c.judge();
+        BOOST_TEST(c.judge_after(0).is_new);
+        auto const all = c.judge_after(1);
+        BOOST_TEST((all.is_ours && !all.is_new));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(one_that_did_not_jump_shows_that_it_was_the_servers) {
+    clocks c(3);
+    c.ahead[0] = c.ahead[1] = 10s;
+    BOOST_TEST(c.judge_after(0).who.empty());
+    BOOST_TEST(c.judge_after(1).is_new); // the keys of a majority go earlier
+    BOOST_TEST(!c.judge_after(2).is_ours);
+    BOOST_TEST(!c.judge_after(2).is_ours);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_cannot_be_asked_is_not_waited_for) {
+    clocks c(3);
+    c.stop(10s);
+    c.look(0);
+    BOOST_TEST(!c.judge_after(1).is_ours);
+    c.there.erase(2); // it goes down
+    auto const f = c.judge();
+    BOOST_TEST((f.is_ours && !f.is_new));
+    // And finds nothing new when it is back.
+    c.guards[2].stood_still(f.from, f.to, f.least, f.most);
+    c.pass(1s);
+    c.look(2);
+    BOOST_TEST(!c.ours.in_doubt());
+}
+
+BOOST_AUTO_TEST_CASE(other_jumps_are_the_servers) {
+    clocks minority(5), unequal(3), apart(3);
+    minority.ahead[0] = minority.ahead[1] = 10s;
+    for (unsigned i = 0; i < 5; ++i) BOOST_TEST(minority.judge_after(i).who.empty());
+    unequal.ahead = {10s, 11s, 12s};
+    for (unsigned i = 0; i < 3; ++i) BOOST_TEST(unequal.judge_after(i).who.empty());
+    for (unsigned i = 0; i < 3; ++i) { // at different times
+        apart.ahead[i] = 10s;
+        for (unsigned k = 0; k < 3; ++k) BOOST_TEST(apart.judge_after(k).who.empty());
+        apart.pass(1s);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_lone_instance_has_nobody_who_could_agree) {
+    clocks c(1);
+    c.stop(50ms);
+    auto const f = c.judge_after(0);
+    BOOST_TEST(f.is_new);
+    BOOST_TEST(!f.is_ours);
+    BOOST_TEST(!c.judge_after(0).is_new);
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_that_was_under_way_shows_a_part) {
+    clocks c(3);
+    auto const sent = c.now();
+    c.stop(400ms); // the first one reads its clock meanwhile
+    auto const shown = c.truth;
+    c.stop(600ms);
+    c.pass(1ms);
+    c.guards[0].told(sent, c.now(), shown);
+    c.ours.looked(0, c.guards[0].last());
+    c.look(1);
+    auto const majority = c.judge_after(2);
+    BOOST_TEST(majority.is_new);
+    BOOST_TEST((majority.most >= 1s));
+    BOOST_TEST(!majority.is_ours);
+    auto const all = c.judge_after(0); // the rest
+    BOOST_TEST(all.is_ours);
+    BOOST_TEST(all.who.size() == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(servers_whose_seconds_differ_agree_on_a_long_one) {
+    clocks c(3);
+    c.stop(100s);
+    c.ahead = {450ms, -450ms, duration::zero()};
+    c.look(0);
+    BOOST_TEST(c.judge_after(1).is_new);
+    BOOST_TEST(c.judge_after(2).is_ours);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
