@@ -27,11 +27,11 @@ public:
     explicit release_result(errc code) noexcept
         : code_(make_error_code(code)) {}
 
-    /// No error: the lease had lasted until then, and a quorum has deleted the key, or the next waiter of this
-    /// process has it now.
+    /// No error: the lease had lasted until then, and a quorum is known not to have the key any more, or the
+    /// next waiter of this process has it now.
     /// - errc::lease_lost: the lease had ended before, or too few instances still had our key.
-    /// - errc::no_quorum: too few instances answered. Each deletes the key as soon as it can be reached, and
-    ///   lets it expire if that takes longer than the ttl.
+    /// - errc::no_quorum: too few instances answered, or too many refused. Each is asked to delete the key
+    ///   again when it can be reached, and lets it expire if that takes longer than the ttl.
     /// - errc::lease_released: it had been released before.
     error_code code() const noexcept { return code_; }
     explicit operator bool() const noexcept { return !code_.failed(); }
