@@ -30,7 +30,8 @@ enum class errc {
     no_quorum,      ///< too few instances answered; the report says which, and why
     timeout,        ///< the time given to try_acquire_for ran out while the key was held
     cancelled,      ///< the caller cancelled; as a code it is asio::error::operation_aborted
-    expired,        ///< a quorum did not grant within the ttl: the servers are slower than the lease is long
+    expired,        ///< a quorum did not grant within the ttl: the servers are slower than the
+                    ///< lease is long. A try that runs out while this process is stopped is made again
     lease_lost,     ///< the lease ended without having been released: expired, deleted or taken
     lease_released, ///< the lease was released, so there is nothing to extend or to lose
     shut_down,      ///< the client was shut down or destroyed

@@ -22,8 +22,9 @@ namespace holdfast {
 ///
 /// @par Fairness  In a process, first come, first served. Only the first in the queue asks the instances; a
 ///     lease that is released goes to the next in memory, as far as lock_options::handoff_limit and
-///     handoff_time allow. Between processes a fair lottery, in which the odds grow with each turn missed:
-///     nobody is passed over for ever, and no order is promised.
+///     handoff_time allow. Between processes that wait with this library a fair lottery, in which
+///     the odds grow with each turn missed: none of them is passed over for ever, and no order is
+///     promised. Clients that poll may starve beside them: see lock_options::yield_to_pollers.
 /// @par Lifetimes  The lock may be destroyed while an acquire is under way. The client may too, and then the
 ///     acquire completes with errc::shut_down. The lock may outlive the client and its context: an
 ///     acquire throws errc::shut_down from the call when the context has been destroyed. A lock

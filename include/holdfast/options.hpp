@@ -113,6 +113,14 @@ struct lock_options {
     unsigned handoff_limit = 64;
     /// For how long after the key was won its leases may be handed on. Zero switches it off. 0 to 60 s.
     std::chrono::milliseconds handoff_time{50};
+    /// For how long the key is left free for clients of other libraries, which poll for it. After
+    /// each tenure, that is, after up to handoff_limit leases or handoff_time, neither the process
+    /// that had the key nor those that wait for it take it for so long. Set it to the pause of the
+    /// pollers, in all processes that use the key; each poller then finds the key free at least
+    /// once after each tenure. Each change of process takes so much longer. A process that comes
+    /// new to a free key, and try_acquire, do not heed it. Zero: the key goes to waiters of this
+    /// library at once, and pollers may starve beside them. 0 to 60 s.
+    std::chrono::milliseconds yield_to_pollers{0};
 };
 
 } // namespace holdfast

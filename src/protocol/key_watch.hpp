@@ -1,10 +1,12 @@
-// Where a waiter is told of its key, beside the arbiter. A majority may become free while the arbiter still
-// has the key: a releaser could not reach it, a majority was deleted, votes of a failed try expire one by one.
+// Where a waiter is told of its key, beside the arbiter. A majority may become free while the
+// arbiter still has the key: a releaser could not reach it, a majority was deleted, votes of a
+// failed try expire one by one.
 //
 // The key is watched at so many instances that no quorum can become free without one of them: with
-// `n` that can be asked and a quorum of `q`, at n - q + 1, the arbiter among them. A watched instance has the
-// key and will push when it changes. One that is found free is no longer watched, and another one takes its
-// place. When a quorum has been found free, a try at all instances follows.
+// `n` that can be asked and a quorum of `q`, at n - q + 1, the arbiter among them. A watched
+// instance has the key and will push when it changes. One that is found free is no longer watched,
+// and another one takes its place. When a quorum has been found free, a try at all instances
+// follows.
 //
 // Like the queue it does no I/O, reads no clock and allocates nothing. Safety never rests on it.
 #ifndef HOLDFAST_PROTOCOL_KEY_WATCH_HPP
@@ -23,11 +25,12 @@ namespace holdfast::protocol {
 
 /// What is right. Tests break these rules one at a time.
 struct watching_rules {
-    /// How long a waiter waits at the arbiter before the others are asked too. Where the key changes hands
-    /// more often, they are never asked.
+    /// How long a waiter waits at the arbiter before the others are asked too. Where the key
+    /// changes hands more often, they are never asked.
     static constexpr duration settled_after = std::chrono::milliseconds(100);
-    /// The least pause between a push and the question that follows it. Mostly the arbiter pushes in it too,
-    /// and then there is nothing to ask: the key was released or renewed. As long again is random.
+    /// The least pause between a push and the question that follows it. Mostly the arbiter pushes
+    /// in it too, and then there is nothing to ask: the key was released or renewed. As long again
+    /// is random.
     static constexpr duration least_pause = std::chrono::milliseconds(25);
     /// How often an instance is asked that cannot push.
     static constexpr duration poll_interval = std::chrono::milliseconds(100);

@@ -71,6 +71,8 @@ public:
         waiters_.push_back(w);
         return true;
     }
+    /// For how long the key is left alone when it has become free, for those who poll for it.
+    void yields(duration d) { yields_ = d; }
     /// Cancelled, timed out, refused or failed.
     void leave(waiter& w) { waiters_.erase(waiters_.iterator_to(w)); }
 
@@ -240,8 +242,8 @@ public:
         cut_off_ = false;
     }
 
-    /// The deadline of the try has passed. True: this process did not run when it came, which is not
-    /// the servers' fault, and another try follows. False: front() is told.
+    /// The deadline of the try has passed. True: this process did not run when it came, which is
+    /// not the servers' fault, and another try follows. False: front() is told.
     [[nodiscard]] bool overslept(time_point now, time_point deadline) {
         if (!Rules::excuses(now - deadline, ttl_, overslept_)) return false;
         if (!front().waits && std::exchange(front().again, true)) return false;
@@ -287,7 +289,7 @@ public:
         if (!waits_at(instance)) return watch_.push(now, instance, random);
         told_ = false;
         woken_ = true;
-        wake_ = now + pause(random);
+        wake_ = now + yields_ + pause(random);
         return true;
     }
 
@@ -348,13 +350,14 @@ public:
     /// The tenure is given up.
     void released(time_point now) {
         phase_ = phase::ready;
-        if (!Rules::stands_back() || (waiters_.empty() && !contested_)) return;
-        if (!contested_ && Rules::is_alone(silent_, now - stood_back_)) return;
+        auto const yields = yields_ > duration::zero();
+        if (!Rules::stands_back() || (waiters_.empty() && !contested_ && !yields)) return;
+        if (!contested_ && !yields && Rules::is_alone(silent_, now - stood_back_)) return;
         phase_ = phase::standing_back;
         // Two can take turns without ever meeting: whoever has met nobody listens.
         to_listen_ = !contested_;
         hears_ = false;
-        wake_ = now + Rules::stand_back(round_trip_);
+        wake_ = now + yields_ + Rules::stand_back(round_trip_);
     }
     /// The tenure is lost.
     void lost() {
@@ -427,7 +430,7 @@ private:
     basic_key_watch<Rules> watch_;
     waiter const* for_whom_ = nullptr; ///< only compared
     duration ttl_{};                   ///< of the try, or of the tenure
-    duration round_trip_{}, between_looks_{};
+    duration round_trip_{}, between_looks_{}, yields_{};
     time_point begun_{}, since_{}, wake_{}, stood_back_{};
     time_point look_ = time_point::max(); ///< at all instances, while it waits at one
     unsigned configured_;

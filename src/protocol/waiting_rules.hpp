@@ -15,20 +15,22 @@ namespace holdfast::protocol {
 
 /// The decisions of waiting, as pure functions.
 struct waiting_rules : watching_rules {
-    /// The pause between a wake-up and the try that follows it. It is random, so that it is not always the one
-    /// whom the server tells first that wins; and the shorter, the more turns of others were missed since the
-    /// last own one, so that nobody waits for ever.
+    /// The pause between a wake-up and the try that follows it. It is random, so that it is not
+    /// always the one whom the server tells first that wins; and the shorter, the more turns of
+    /// others were missed since the last own one, so that nobody waits for ever.
     static constexpr duration wake_delay(duration round_trip, unsigned missed, std::uint64_t random) {
         return full_jitter(3 * round_trip / (1 + missed), max_wake_delay, 0, random);
     }
-    /// How long a process that gave the key up stays away from it: until the push has reached the others
-    /// (half a round trip), their pauses are over (three, or less), and the first of their tries has arrived.
+    /// How long a process that gave the key up stays away from it: until the push has reached the
+    /// others (half a round trip), their pauses are over (three, or less), and the first of their
+    /// tries has arrived.
     static constexpr duration stand_back(duration round_trip) {
         return std::min<duration>(5 * round_trip, 2 * max_wake_delay);
     }
-    /// Whether a process that gave the key up may try again at once, as it is alone. `silent`: the times in a
-    /// row that it stood back and listened, and nobody took the key; `since`: the last of them ended. Who
-    /// comes to wait is not seen until it stands back again, so that must not be long.
+    /// Whether a process that gave the key up may try again at once, as it is alone. `silent`: the
+    /// times in a row that it stood back and listened, and nobody took the key; `since`: the last
+    /// of them ended. Who comes to wait is not seen until it stands back again, so that must not be
+    /// long.
     static constexpr bool is_alone(unsigned silent, duration since) {
         return silent >= 16 && since < std::chrono::milliseconds(5);
     }
@@ -36,13 +38,13 @@ struct waiting_rules : watching_rules {
     static constexpr bool may_hand_over(unsigned leases, unsigned limit, duration age, duration longest) {
         return leases < limit && age < longest;
     }
-    /// Whether what is left of a tenure is what a waiter would get from the instances: nearly all of its ttl,
-    /// or enough for the watchdog to see to that.
+    /// Whether what is left of a tenure is what a waiter would get from the instances: nearly all
+    /// of its ttl, or enough for the watchdog to see to that.
     static constexpr bool suffices(duration left, duration ttl, bool watched) {
         return watched ? left >= ttl / 2 : left >= (ttl - redlock_rules::drift(ttl)) / 10 * 9;
     }
-    /// Whether a waiter trusts the clock beside the push: what nobody deletes expires, and servers tell of
-    /// that late.
+    /// Whether a waiter trusts the clock beside the push: what nobody deletes expires, and servers
+    /// tell of that late.
     static constexpr bool wakes_at_expiry() { return true; }
     /// Whether a try follows when the connection that a push would have come through is lost.
     static constexpr bool wakes_at_disconnect() { return true; }
@@ -58,8 +60,9 @@ struct waiting_rules : watching_rules {
     }
 
     static constexpr duration max_wake_delay = std::chrono::milliseconds(10);
-    /// When who waits at the arbiter looks at all instances again, and how the pauses between such looks grow:
-    /// a holder that could not reach the arbiter has left its key there, and a majority is free all the same.
+    /// When who waits at the arbiter looks at all instances again, and how the pauses between such
+    /// looks grow: a holder that could not reach the arbiter has left its key there, and a majority
+    /// is free all the same.
     static constexpr duration first_look = std::chrono::seconds(10);
     static constexpr duration longest_between_looks = std::chrono::seconds(30);
     /// Where no push is to be had, every so many tries ask all instances.

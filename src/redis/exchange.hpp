@@ -30,7 +30,8 @@ struct answer {
     protocol::verdict verdict = protocol::verdict::unknown;
     errc why{};                 ///< where the verdict is unsent, unknown or refused
     std::string_view message{}; ///< the server's own, or why there is no connection; valid during the call
-    /// contend, inspect, watch: the key's time to live, where it is known; empty for a key that never expires.
+    /// contend, inspect, watch: the key's time to live, where it is known; empty for a key that
+    /// never expires.
     bool ttl_known = false;
     std::optional<std::chrono::milliseconds> ttl_left{};
     bool told = false;         ///< contend, watch: a push will come when the key changes

@@ -139,6 +139,7 @@ lock client::make_lock(std::string_view key, lock_options const& options) const 
         options.max_hold == 0ms ? options.ttl / 3 : std::min(options.ttl / 3, options.max_hold / 2);
     if (options.grace >= 0ms) check_range("grace", options.grace, 0ms, longest_grace);
     check_range("handoff_time", options.handoff_time, 0ms, 60s);
+    check_range("yield_to_pollers", options.yield_to_pollers, 0ms, 60s);
     if (options.handoff_limit == 0 || options.handoff_limit > max_handoff_limit) {
         reject(errc::invalid_options, "handoff_limit is " + std::to_string(options.handoff_limit) +
                                           ", outside 1 to " + std::to_string(max_handoff_limit));

@@ -91,6 +91,7 @@ void engine::start_acquire(operation& op) {
     if (found == nullptr) return fail_acquire(op, errc::out_of_memory);
     auto& q = *found;
     op.queue = &q;
+    q.machine.yields(op.lock->options.yield_to_pollers);
     op.tries_before = q.machine.tries();
     op.tenures_before = q.machine.tenures() - (q.machine.held() ? 1 : 0);
     op.where = operation::stage::queued;

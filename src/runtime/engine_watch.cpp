@@ -1,5 +1,6 @@
-// What is asked of the instances without wanting the key: beside the arbiter while somebody waits, so that a
-// majority that becomes free without the arbiter is noticed; and of the arbiter while we stand back.
+// What is asked of the instances without wanting the key: beside the arbiter while somebody waits,
+// so that a majority that becomes free without the arbiter is noticed; and of the arbiter while we
+// stand back.
 #include "runtime/engine.hpp"
 
 #include <optional>

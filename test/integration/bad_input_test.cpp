@@ -173,6 +173,12 @@ BOOST_AUTO_TEST_CASE(a_handoff_must_be_in_its_range) {
         check_throws(errc::invalid_options, {"handoff_time", std::to_string(time.count()) + " ms", "60000"},
                      [&] { (void)p.locks.make_lock("k", {.handoff_time = time}); });
     }
+    for (auto const time : {-1ms, 60'001ms, std::chrono::milliseconds::max()}) {
+        check_throws(errc::invalid_options,
+                     {"yield_to_pollers", std::to_string(time.count()) + " ms", "60000"},
+                     [&] { (void)p.locks.make_lock("k", {.yield_to_pollers = time}); });
+    }
+    BOOST_CHECK_NO_THROW((void)p.locks.make_lock("k", {.yield_to_pollers = 60s}));
     BOOST_CHECK_NO_THROW((void)p.locks.make_lock("k", {.handoff_limit = 1, .handoff_time = 0ms}));
     BOOST_CHECK_NO_THROW((void)p.locks.make_lock("k", {.handoff_limit = 65'535, .handoff_time = 60s}));
 }

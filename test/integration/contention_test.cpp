@@ -503,9 +503,9 @@ namespace {
 // The looks at all instances begin later than this.
 constexpr auto before_any_look = 5s;
 
-// Somebody waits for a key that a foreigner holds on five instances, and has waited for long enough to watch it
-// beside its arbiter. Then a majority becomes free, and two instances keep the key: each of the five is one of
-// those in one of the rounds.
+// Somebody waits for a key that a foreigner holds on five instances, and has waited for long enough
+// to watch it beside its arbiter. Then a majority becomes free, and two instances keep the key:
+// each of the five is one of those in one of the rounds.
 template <class Free>
 void check_noticed_without(Free free, bool expires = false) {
     fleet servers(5);
@@ -1080,6 +1080,81 @@ BOOST_AUTO_TEST_CASE(without_handoff_everybody_gets_the_key_from_the_servers) {
             BOOST_TEST(s.commands >= everybody * 2 * servers.quorum());
             check_nothing_left(p, servers);
         }
+    }
+}
+
+namespace {
+
+// As redis-py: SET NX PX, and where that is refused the same again after a pause.
+class poller {
+public:
+    poller(server const& on, std::chrono::milliseconds pause)
+        : cli_(on)
+        , pause_(pause) {}
+
+    void look() {
+        auto const now = wall_clock::now();
+        if (now < next_) return;
+        if (cli_.set_if_absent("k", "polled", 10s)) {
+            ++turns;
+            cli_.del_if_equal("k", "polled");
+        }
+        next_ = now + pause_;
+    }
+
+    std::size_t turns = 0;
+
+private:
+    redis_cli cli_;
+    std::chrono::milliseconds pause_;
+    wall_clock::time_point next_{};
+};
+
+asio::awaitable<void> use_until(lock key, bool const& end, std::size_t& turns) {
+    while (!end) {
+        auto held = co_await key.acquire();
+        ++turns;
+        co_await held.release();
+    }
+}
+
+struct mixed_fleet {
+    std::size_t ours = 0, polled = 0;
+};
+
+// Two clients of 20 waiters each and a poller, until that has had so many turns, or for that long.
+mixed_fleet mix(lock_options const& options, std::chrono::milliseconds pause, std::size_t turns,
+                std::chrono::seconds limit) {
+    fleet servers(1);
+    company c(servers, 2, patient());
+    mixed_fleet seen;
+    auto end = false;
+    for (std::size_t n = 0; n < 40; ++n) c.start(use_until(c.key_of(n % 2, "k", options), end, seen.ours));
+    poller other(servers[0], pause);
+    auto const polled = c.until(
+        [&] {
+            other.look();
+            return other.turns >= turns;
+        },
+        limit);
+    BOOST_TEST_MESSAGE((polled ? "" : "not ") << "enough: the poller at " << pause.count() << " ms had "
+                                              << other.turns << " turns beside " << seen.ours);
+    seen.polled = other.turns;
+    end = true;
+    BOOST_TEST(c.until([&] { return c.working == 0; }, 30s));
+    return seen;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(pollers_get_the_key_from_those_who_yield_to_them) {
+    for (auto const pause : {50ms, 100ms}) {
+        lock_options options{.ttl = 60s};
+        mix(options, pause, 20, 3s); // for the figures
+        options.yield_to_pollers = pause;
+        auto const yielding = mix(options, pause, 20, 30s);
+        BOOST_TEST(yielding.polled >= 20U);
+        BOOST_TEST(yielding.ours > 0U);
     }
 }
 

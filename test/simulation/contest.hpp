@@ -160,7 +160,8 @@ public:
         auto const trips = 2 * static_cast<std::int64_t>(processes_.size()) + 8;
         auto const pauses =
             calm_ ? std::min<duration>(trips * 2 * max_travel(), longest_pause) : longest_pause;
-        // For a key that a minority keeps, the pauses of key_watch, and a silent instance among those it asks.
+        // For a key that a minority keeps, the pauses of key_watch, and a silent instance among
+        // those it asks.
         bound_ = 16 * max_travel() + 2ms + 2 * pauses + ttl_ / 200;
         if (freezes_)
             bound_ += ping_interval + (2 * static_cast<std::int64_t>(instances_.size()) + 2) * timeout_;
@@ -1560,8 +1561,8 @@ private:
         });
     }
 
-    /// How much longer it may take where a minority keeps the key: the pauses of the watch, and an instance
-    /// that is silent.
+    /// How much longer it may take where a minority keeps the key: the pauses of the watch, and an
+    /// instance that is silent.
     duration bound_to_notice() const {
         return 150ms + (2 * static_cast<std::int64_t>(instances_.size()) + 2) * timeout_;
     }

@@ -408,8 +408,30 @@ BOOST_AUTO_TEST_CASE(who_met_others_stands_back_before_it_tries_again) {
     BOOST_TEST((next(*q.wake()) == action::contend));
 }
 
-// One after the other has the key, and each release leaves it alone for a while. `what` is done with the answer
-// to the question that is put to instance 2 meanwhile. How often it was left alone.
+BOOST_AUTO_TEST_CASE(who_yields_to_pollers_leaves_the_key_alone_for_so_long) {
+    constexpr duration poll = 100ms;
+    q.yields(poll);
+    held();
+    q.released(at(5ms)); // also when it has met nobody, and has no waiters
+    BOOST_REQUIRE(q.wake().has_value());
+    BOOST_TEST((*q.wake() >= at(5ms) + poll));
+    BOOST_REQUIRE(q.join(b));
+    BOOST_TEST((next(5ms) == action::listen));
+    BOOST_TEST((next(100ms) == action::none));
+    BOOST_TEST((next(*q.wake()) == action::round));
+}
+
+BOOST_AUTO_TEST_CASE(who_yields_to_pollers_waits_after_a_push) {
+    constexpr duration poll = 100ms;
+    q.yields(poll);
+    waiting();
+    BOOST_REQUIRE(q.push(at(1s), 1, 0));
+    BOOST_TEST((next(1s + poll) == action::none));
+    BOOST_TEST((next(1s + poll + waiting_rules::max_wake_delay) == action::contend));
+}
+
+// One after the other has the key, and each release leaves it alone for a while. `what` is done
+// with the answer to the question that is put to instance 2 meanwhile. How often it was left alone.
 template <class Answer>
 unsigned stand_backs(fixture& f, unsigned releases, Answer what) {
     unsigned count = 0;
