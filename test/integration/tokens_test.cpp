@@ -730,6 +730,30 @@ BOOST_AUTO_TEST_CASE(an_instance_that_was_asked_and_is_silent_is_unanswered) {
     g.ways.resume();
 }
 
+// A try at the arbiter asks the others nothing: what the last round to all has found is told.
+BOOST_AUTO_TEST_CASE(a_try_at_the_arbiter_makes_nobody_unreachable) {
+    guarded_party g;
+    for (std::size_t i : {0U, 1U}) redis_cli(g.servers[i]).set("k", "foreign", 60s);
+    cancellable c;
+    c.start(g.p.locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(g.p.until([&] { return g.p.locks.stats().waiters == 1 && g.ways.are_quiet(); }));
+    auto const rounds = g.p.locks.stats().rounds;
+    g.ways.hold_requests();
+    for (std::size_t i : {0U, 1U}) redis_cli(g.servers[i]).set("k", "another", 60s); // which wakes
+    BOOST_REQUIRE(g.p.until([&] { return g.p.locks.stats().rounds > rounds; }));
+    c.signal.emit(asio::cancellation_type::terminal);
+    BOOST_REQUIRE(g.p.until([&] { return c.done; }));
+    BOOST_TEST((c.how == errc::cancelled), c.how.what());
+    BOOST_REQUIRE(c.how.report() != nullptr);
+    auto const& all = c.how.report()->instances;
+    BOOST_TEST((all.at(0).what == outcome::held), c.how.what());
+    BOOST_TEST((all.at(1).what == outcome::held), c.how.what());
+    // By the order in which they have answered.
+    auto const third = all.at(2).what;
+    BOOST_TEST((third == outcome::granted || third == outcome::not_needed), c.how.what());
+    g.ways.resume();
+}
+
 //
 // Cancelling an acquire: the table in lock.hpp
 //
