@@ -22,11 +22,15 @@ inline constexpr unsigned max_handoff_limit = 65'535;
 
 /// What a client makes of an instance that has restarted. Redlock assumes that an instance keeps a key for its
 /// ttl; one that restarts forgets what was not on its disk, and could grant to one what another holds. A server
-/// with `appendonly yes` and `appendfsync always`, before and after, forgets nothing and is not meant here. It is
-/// asked whether it is one when the client connects (CONFIG GET; who may not ask is taken to be told no), so do not
-/// change that while it runs.
+/// with `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`, before and after, forgets nothing
+/// in a restart. It is asked for these when the client connects (CONFIG GET; a client whose ACL forbids it takes it to
+/// forget), and for `appendonly` about once a second. Do not change `appendfsync` while it runs.
+///
+/// These count as a restart, whatever the server writes to disk: a time as a replica; FLUSHALL, FLUSHDB and SWAPDB, of
+/// any database; and a `maxmemory-policy` that may evict locks, for as long as it is set. Use `off` in tests that
+/// flush.
 enum class restart_guard : std::uint8_t {
-    off,      ///< it votes at once
+    off,      ///< it votes at once, and is not asked again
     observed, ///< after a restart in the client's life its votes do not count for client_options::max_ttl
     strict,   ///< the same, and when the client connects for the first time: it cannot know what was before
 };

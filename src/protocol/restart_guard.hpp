@@ -17,6 +17,7 @@ namespace holdfast::protocol {
 struct data_origin {
     std::uint64_t run = 0;     ///< the server process
     std::uint64_t history = 0; ///< its replication id: it gets a new one when it stops being a replica
+    std::uint64_t flushes = 0; ///< commands that deleted or exchanged all keys, in this process
     bool promoted = false;     ///< it remembers the history of a former time as a replica
     bool durable = false;      ///< it loses nothing in a crash
 };
@@ -24,6 +25,7 @@ struct data_origin {
 enum class forgetting : std::uint8_t {
     none,
     restart,     ///< a new process, and not each write was on disk
+    flush,       ///< all keys were deleted, or exchanged for others
     replacement, ///< it has been a replica, so another server's data may have replaced its own
 };
 
@@ -42,14 +44,20 @@ public:
         auto const restarted = known_ && now.run != last_.run;
         auto const was_replica = std::exchange(replica_, false);
         auto const new_history = known_ && now.history != last_.history;
+        auto const flushed = known_ && !restarted && has_flushed_since(now);
         // Only who was so before it went down can have come back with all it had.
         auto const loses = !now.durable || (restarted && !last_.durable);
         known_ = true;
         last_ = now;
+        announced_ = 0;
         if (was_replica && observed_) return forgetting::replacement;
         if (first ? !strict_ : !observed_) return forgetting::none;
-        if (!first && !restarted) return new_history ? forgetting::replacement : forgetting::none;
+        if (!first && !restarted) {
+            if (flushed) return forgetting::flush;
+            return new_history ? forgetting::replacement : forgetting::none;
+        }
         if (loses) return forgetting::restart;
+        if (restarted && now.flushes != 0) return forgetting::flush; // since its start
         // Each process has a history of its own. So this says only what it was since its start.
         return now.promoted ? forgetting::replacement : forgetting::none;
     }
@@ -58,7 +66,10 @@ public:
     /// emptied()). Then a new history alone means nothing: a server takes one also when its first replica comes,
     /// and when its last one has been gone for long.
     forgetting looked(data_origin const& now, bool announced) {
+        auto const flushed = has_flushed_since(now);
+        announced_ = 0;
         auto const new_history = std::exchange(last_, now).history != now.history;
+        if (flushed && observed_) return forgetting::flush;
         auto const replaced = new_history && (now.promoted || !announced);
         return replaced && observed_ ? forgetting::replacement : forgetting::none;
     }
@@ -68,10 +79,20 @@ public:
 
     /// All its keys are gone, and perhaps others came in their place. True: as above. It may have kept the
     /// locks: it does not say which of its databases was flushed.
-    bool emptied() const { return observed_; }
+    bool emptied() {
+        ++announced_;
+        return observed_;
+    }
 
 private:
+    /// Beyond those that were announced. A count that has become smaller was reset in between.
+    bool has_flushed_since(data_origin const& now) const {
+        if (now.flushes < last_.flushes) return now.flushes != 0;
+        return now.flushes - last_.flushes > announced_;
+    }
+
     data_origin last_;
+    std::uint64_t announced_ = 0; ///< times that its keys were gone, since it was asked last
     bool observed_, strict_;
     bool known_ = false;
     bool replica_ = false;

@@ -337,6 +337,7 @@ instance_status instance_connection::status() const {
 protocol::data_origin instance_connection::origin_of(server_info const& info) const {
     return {.run = hash_of(info.run_id),
             .history = hash_of(info.replication_id),
+            .flushes = info.flushes,
             .promoted = info.promoted,
             .durable = info.logs_writes && probe_.logs_each_write()};
 }

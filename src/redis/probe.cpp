@@ -49,6 +49,7 @@ std::unique_ptr<batch> probe::questions(address const& a, std::string const& con
         ask(step::load, "SCRIPT", "LOAD", script);
     }
     ask(step::fsync, "CONFIG", "GET", "*appendfsync*"); // and no-appendfsync-on-rewrite
+    ask(step::flushes, "INFO", "commandstats");
     if (asks_time) {
         words.clear();
         words.push("TIME");
@@ -96,6 +97,9 @@ void probe::take_part(pending_command const& c, element const& e) {
         // If the ACL forbids CONFIG GET, the server is treated as not durable.
         fsync_always_ = relaxed_by_rewrite_ = is_value_ = false;
         break;
+    case step::flushes:
+        flushes_ = failed ? 0 : count_flushes(e.value);
+        break;
     case step::info:
         if (failed) {
             refuse(classify(e.value), e.value);
@@ -103,6 +107,8 @@ void probe::take_part(pending_command const& c, element const& e) {
             refuse(errc::not_redis, "INFO is not answered as by Redis or Valkey");
         } else if (info_->replica) {
             refuse(errc::read_only, "the instance is a replica");
+        } else {
+            info_->flushes = flushes_;
         }
         break;
     }
@@ -121,8 +127,8 @@ void probe::take_setting(std::string_view part) {
 
 void later_look::ask(pipeline& to) {
     pending_command const c{.why = pending_command::purpose::look};
-    if (asks_for_all_) return to.add(c, "INFO");
-    to.add(c, "INFO", "server", "replication", "memory", "persistence");
+    if (asks_for_all_) return to.add(c, "INFO", "all");
+    to.add(c, "INFO", "server", "replication", "memory", "persistence", "commandstats");
 }
 
 void later_look::take_part(element const& e) noexcept try {

@@ -44,6 +44,7 @@ private:
         tracking,
         load,
         fsync,
+        flushes,
         info,
     };
 
@@ -60,6 +61,7 @@ private:
     };
     void take_setting(std::string_view part);
 
+    std::uint64_t flushes_ = 0;
     bool fsync_always_ = false;
     bool relaxed_by_rewrite_ = false; ///< no-appendfsync-on-rewrite
     setting setting_{};               ///< whose value is read

@@ -66,11 +66,26 @@ std::optional<server_info> parse_info(std::string_view info) {
     result.replica = field(info, "role") == "slave";
     result.replication_id = field(info, "master_replid");
     result.promoted = field(info, "master_replid2").find_first_not_of('0') != std::string_view::npos;
+    result.flushes = count_flushes(info);
     result.eviction = eviction_policy(info);
     result.logs_writes = field(info, "aof_enabled") == "1";
     auto const uptime = field(info, "uptime_in_seconds");
     std::from_chars(uptime.data(), uptime.data() + uptime.size(), result.uptime);
     return result;
+}
+
+std::uint64_t count_flushes(std::string_view info) {
+    std::uint64_t sum = 0;
+    for (std::string_view const command : {"cmdstat_flushall", "cmdstat_flushdb", "cmdstat_swapdb"}) {
+        auto text = field(info, command);
+        constexpr std::string_view calls = "calls=";
+        if (!text.starts_with(calls)) continue;
+        text.remove_prefix(calls.size());
+        std::uint64_t n = 0;
+        std::from_chars(text.data(), text.data() + text.size(), n);
+        sum += n;
+    }
+    return sum;
 }
 
 errc classify(std::string_view server_error) {

@@ -56,10 +56,7 @@ public:
     /// The server announces that all its keys are gone. True: a quarantine has begun.
     bool emptied(protocol::time_point now) noexcept {
         if (!restarts_.emptied()) return false;
-        begin(now, [] {
-            return std::string("all its keys were flushed, or replaced by a full resync: it may have "
-                               "forgotten locks (on_restart)");
-        });
+        heed(protocol::forgetting::flush, 0, now);
         return true;
     }
 
@@ -122,6 +119,12 @@ private:
             begin(now, [&] {
                 return "up for " + std::to_string(uptime) +
                        " s, without each write on disk: it may have forgotten locks (on_restart)";
+            });
+            break;
+        case protocol::forgetting::flush:
+            begin(now, [] {
+                return std::string("all its keys were flushed, or replaced by a full resync: it may have "
+                                   "forgotten locks (on_restart)");
             });
             break;
         case protocol::forgetting::replacement:

@@ -1155,6 +1155,31 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_flushed_from_a_majority_is_lost) {
     BOOST_TEST(!l.held());
 }
 
+// What is announced to the others, who has no connection finds out when it connects.
+BOOST_AUTO_TEST_CASE(a_flush_while_nobody_was_connected_is_noticed_afterwards) {
+    fleet servers(1);
+    wires way(servers);
+    party p(way.addresses(), guarded(restart_guard::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    auto const before = connections_of(p);
+    way[0].down();
+    BOOST_REQUIRE(p.becomes(0, instance_state::down));
+    redis_cli(servers[0]).flush();
+    way[0].up();
+    BOOST_REQUIRE(is_back(p, before, {0}));
+    check_quarantined(p, 0, flushed);
+}
+
+// Nothing announces it: the next look tells.
+BOOST_AUTO_TEST_CASE(databases_that_are_exchanged_are_noticed) {
+    server one;
+    party p({one.address()}, guarded(restart_guard::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    redis_cli(one).command({"SWAPDB", "0", "1"});
+    BOOST_TEST(p.becomes(0, instance_state::quarantined));
+    check_quarantined(p, 0, flushed);
+}
+
 /// Until it has evicted that key.
 void evict(server& one, std::string const& key, std::string const& policy) {
     redis_cli cli(one);

@@ -1,7 +1,8 @@
 // A world in which what Redlock assumes of instances does not hold, and the guards against that.
 //
-// Instances restart as new processes that have forgotten all, the last second or nothing; and their wall
-// clocks jump, by which keys expire. Each client has the real restart guard, clock guard and quarantine for
+// Instances restart as new processes that have forgotten all, the last second or nothing; they are flushed, or
+// become replicas for a while and then have another server's data; and their wall
+// clocks jump, by which keys expire. A flush and replaced data are announced to those who are connected. Each client has the real restart guard, clock guard and quarantine for
 // each instance, and uses them as redis::link does: it asks on each connection who the server is and what
 // time, before anything else counts, and the time every second, like a client that has something to send (an
 // idle one asks less often, and before its next command); what a quarantined instance grants does not count and
@@ -60,15 +61,22 @@ struct guards_tally {
                   left_out = 0, won_beside = 0, kept_by_doubted = 0, kept_by_healed = 0, jumps = 0,
                   small_jumps = 0, jumps_back = 0, alarms = 0, slow_looks = 0, known_all = 0,
                   blind_overlaps = 0, standstills = 0, moved = 0, excused = 0, misread = 0, final_wins = 0,
-                  final_refusals = 0;
+                  final_refusals = 0, flushes = 0, replacements = 0, announced = 0, missed = 0,
+                  refused_by_replica = 0;
 };
 
 /// How the guards are used. Broken ones differ.
 struct guards_as_they_are {
-    /// Whether an instance is to be doubted that says this of itself.
-    static bool doubts(protocol::restart_guard& guard, std::uint64_t run, bool durable) {
-        return guard.connected({.run = run, .durable = durable}) != protocol::forgetting::none;
+    /// Whether an instance is to be doubted that says this of itself when it connects.
+    static bool doubts(protocol::restart_guard& guard, protocol::data_origin const& now) {
+        return guard.connected(now) != protocol::forgetting::none;
     }
+    /// The same each second.
+    static bool doubts_later(protocol::restart_guard& guard, protocol::data_origin const& now) {
+        return guard.looked(now, true) != protocol::forgetting::none;
+    }
+    /// Whether it is doubted when it announces that its keys are gone.
+    static constexpr bool hears() { return true; }
     /// For how long, when the server says that it has been up for so long.
     static duration doubted_for(duration max_ttl, duration /*uptime*/) { return max_ttl; }
     /// Whether a jump of its clock makes it so.
@@ -91,6 +99,7 @@ struct guards_setup {
     bool observed = true, strict = false;
     bool restarts = true;
     bool jumps = false;
+    bool replacements = false;  ///< instances are flushed, and become replicas for a while
     bool late_starters = false; ///< some clients start when instances have restarted before
     enum {
         never,
@@ -139,6 +148,7 @@ public:
             i.ppm = extreme ? max_ppm : between(-max_ppm, max_ppm);
             i.keeps = any_kind();
             i.run = ++runs_;
+            i.history = ++histories_;
             i.offset = duration(between(-1'000'000'000'000, 1'000'000'000'000));
         }
         // Everybody has met every instance by then.
@@ -190,8 +200,9 @@ private:
 
     enum class ask : std::uint8_t {
         vote,
-        look, ///< TIME
-        probe ///< TIME, run id and settings
+        look,  ///< TIME, run id, settings and where its data comes from
+        probe, ///< the same
+        push   ///< nobody has asked: all its keys are gone
     };
 
     struct message {
@@ -205,8 +216,8 @@ private:
         verdict said = verdict::unknown;
         true_time executed = 0;
         duration shown{}, uptime{};
-        std::uint64_t run = 0;
-        bool durable = false;
+        protocol::data_origin origin{};
+        bool replica = false;
     };
 
     struct link {
@@ -224,6 +235,7 @@ private:
         unsigned epoch = 0;   ///< counts the breaks
         unsigned session = 0; ///< the epoch that the client believes to be in
         bool probed = false, asking = false;
+        bool tracked = false; ///< the server knows that it is to tell
         std::deque<message*> waiting, in_flight, to_server, to_client;
         true_time last_arrival = 0, last_reply = 0, stalled_until = 0;
         std::vector<unsigned> kept;
@@ -267,6 +279,10 @@ private:
         std::int64_t ppm = 0;
         kind keeps = kind::nothing;
         std::uint64_t run = 0;
+        std::uint64_t history = 0; ///< of its data
+        bool replica = false, promoted = false;
+        bool emptied = false; ///< in this life of its process
+        std::uint64_t flushes = 0;
         duration offset{}; ///< of its wall clock
         true_time started = 0, down_until = 0, frozen_until = 0;
         duration set_after_start{}; ///< how far its clock was set ahead before it served anybody
@@ -352,6 +368,9 @@ private:
             }
             if (setup_.standstills) {
                 for (auto n = 1 + below(3); n > 0; --n) plan_standstill(when(), noticeable(max_ttl_));
+            }
+            if (setup_.replacements) {
+                for (auto n = 1 + below(3); n > 0; --n) plan_replacements(when());
             }
             for (auto n = one_in(3) ? 0 : below(2 + 2 * instances_.size()); n > 0; --n) {
                 switch (below(4)) {
@@ -498,8 +517,71 @@ private:
         });
     }
 
+    /// Of any number, all together or one after the other.
+    void plan_replacements(true_time when) {
+        auto const count = one_in(4) ? instances_.size() : 1 + below(instances_.size());
+        auto const first = some_instance();
+        auto const apart = one_in(2) ? max_ttl_ / 100 : max_ttl_ / 4;
+        for (unsigned n = 0; n < count; ++n) {
+            auto const i = static_cast<unsigned>((first + n) % instances_.size());
+            auto const t = when + some(apart);
+            auto const synced = t + some(delay_ * 8);
+            auto const promoted = synced + (one_in(2) ? some(delay_ * 8) : some_span() / 4);
+            lasts_until(promoted);
+            if (one_in(2)) {
+                at(t, [this, i] { flush(i); });
+                continue;
+            }
+            at(t, [this, i] { instances_[i].replica = true; });
+            at(synced, [this, i] { replace(i); });
+            at(promoted, [this, i] { promote(i); });
+        }
+    }
+
+    void flush(unsigned i) {
+        auto& it = instances_[i];
+        if (it.replica) return; // refused
+        ++seen_.flushes;
+        ++it.flushes;
+        set(it, {});
+        announce(i);
+    }
+
+    /// It has the data of a server that never heard of the lock, or of one with an older state of it.
+    void replace(unsigned i) {
+        auto& it = instances_[i];
+        if (!it.replica) return; // it has restarted
+        ++seen_.replacements;
+        set(it, it.had.empty() || one_in(2) ? content{} : it.had.front());
+        it.history = ++histories_;
+        announce(i);
+    }
+
+    void promote(unsigned i) {
+        auto& it = instances_[i];
+        if (!std::exchange(it.replica, false)) return;
+        it.history = ++histories_;
+        it.promoted = true;
+    }
+
+    void announce(unsigned i) {
+        instances_[i].emptied = true;
+        for (unsigned c = 0; c < clients_.size(); ++c) {
+            auto& l = clients_[c].links[i];
+            if (!clients_[c].alive || !l.tracked) {
+                ++seen_.missed;
+                continue;
+            }
+            ++seen_.announced;
+            answer(c, i, messages_.emplace_back(message{.why = ask::push}));
+        }
+    }
+
     void restart(unsigned i, true_time down, std::optional<kind> as) {
         auto& it = instances_[i];
+        // What it forgot in a life that a client has not seen to its end, that client cannot know; and it would
+        // trust the next one.
+        if (it.emptied && it.keeps == kind::always && !as) return;
         ++seen_.restarts;
         // A second restart while it is down or not yet met: the former run was seen by nobody.
         auto const seen_by_all = std::all_of(clients_.begin(), clients_.end(), [&](client const& c) {
@@ -535,6 +617,9 @@ private:
         it.had.push_back(it.has);
         if (had >= 0 && it.has.holder != had) ++seen_.forgotten;
         it.run = ++runs_;
+        it.history = ++histories_;
+        it.replica = it.promoted = it.emptied = false;
+        it.flushes = 0;
         it.started = now();
         // As when a machine boots with a wrong time and is told the right one.
         it.set_after_start = one_in(3) ? duration(some(max_ttl_ * 2)) : duration::zero();
@@ -547,6 +632,7 @@ private:
         if (!clients_[c].alive) return;
         auto& l = clients_[c].links[i];
         auto const epoch = ++l.epoch;
+        l.tracked = false;
         l.to_server.clear();
         l.to_client.clear();
         at(std::min(travel(), span),
@@ -666,10 +752,16 @@ private:
         auto* const m = l.to_server.front();
         l.to_server.pop_front();
         execute(i, *m);
-        l.to_client.push_back(m);
+        if (m->why == ask::probe) l.tracked = true;
+        answer(c, i, *m);
+    }
+
+    void answer(unsigned c, unsigned i, message& m) {
+        auto& l = clients_[c].links[i];
+        l.to_client.push_back(&m);
         l.last_reply = std::max({l.last_reply, now() + travel(), l.stalled_until});
         at(l.last_reply - now(),
-           [this, c, i, epoch] { on_client(c, [this, c, i, epoch] { reply(c, i, epoch); }); });
+           [this, c, i, epoch = l.epoch] { on_client(c, [this, c, i, epoch] { reply(c, i, epoch); }); });
     }
 
     void reply(unsigned c, unsigned i, unsigned epoch) {
@@ -677,6 +769,10 @@ private:
         if (l.epoch != epoch) return;
         auto* const m = l.to_client.front();
         l.to_client.pop_front();
+        if (m->why == ask::push) {
+            if (Guards::hears() && l.restarts.emptied()) doubt(c, i, max_ttl_);
+            return;
+        }
         l.in_flight.pop_front();
         if (m->why == ask::probe) return on_probed(c, i, *m);
         if (l.is == link::state::suspect) {
@@ -686,9 +782,21 @@ private:
         if (m->why == ask::look) {
             m->answered = true;
             l.asking = false;
-            return on_time_told(c, i, *m);
+            on_time_told(c, i, *m);
+            if (m->replica) return leave_replica(c, i);
+            if (Guards::doubts_later(l.restarts, m->origin)) doubt(c, i, max_ttl_);
+            return;
         }
         if (!std::exchange(m->answered, true)) tell(*m, i, m->said);
+        if (m->said != verdict::refused) return;
+        ++seen_.refused_by_replica;
+        leave_replica(c, i);
+    }
+
+    /// It is a replica: the client tries again later.
+    void leave_replica(unsigned c, unsigned i) {
+        clients_[c].links[i].restarts.is_replica();
+        break_link(c, i, travel());
     }
 
     //
@@ -709,10 +817,9 @@ private:
     void on_probed(unsigned c, unsigned i, message const& m) {
         auto& l = clients_[c].links[i];
         on_time_told(c, i, m);
-        if (Guards::doubts(l.restarts, m.run, m.durable)) {
-            doubt(c, i, Guards::doubted_for(max_ttl_, m.uptime));
-        }
-        l.run_seen = m.run;
+        if (m.replica) return leave_replica(c, i);
+        if (Guards::doubts(l.restarts, m.origin)) doubt(c, i, Guards::doubted_for(max_ttl_, m.uptime));
+        l.run_seen = m.origin.run;
         l.probed = true;
         l.is = link::state::up;
         send_kept(c, i);
@@ -845,9 +952,17 @@ private:
         m.executed = now();
         if (m.why != ask::vote) {
             m.shown = wall(it);
-            m.run = it.run;
-            m.durable = it.keeps == kind::always;
+            m.origin = {.run = it.run,
+                        .history = it.history,
+                        .flushes = it.flushes,
+                        .promoted = it.promoted,
+                        .durable = it.keeps == kind::always};
+            m.replica = it.replica;
             m.uptime = duration(now() - it.started) + it.set_after_start;
+            return;
+        }
+        if (it.replica) {
+            m.said = verdict::refused;
             return;
         }
         expire(it);
@@ -1197,7 +1312,7 @@ private:
     std::optional<true_time> last_jump_;
     std::optional<finale> last_;
     unsigned turn_ = 0;
-    std::uint64_t runs_ = 0;
+    std::uint64_t runs_ = 0, histories_ = 0;
     bool misread_ = false; ///< jumps that no instance contradicted were taken for a standstill
     bool done_ = false;
 };

@@ -43,6 +43,9 @@ guards_tally stand(std::uint64_t schedules, guards_setup const& setup) {
                << seen.alarms << ", slow looks " << seen.slow_looks << ", known all " << seen.known_all
                << ", blind overlaps " << seen.blind_overlaps << "; standstills " << seen.standstills
                << ", moved " << seen.moved << ", excused " << seen.excused << ", misread " << seen.misread
+               << "; flushes " << seen.flushes
+               << ", replacements " << seen.replacements << " (announced to " << seen.announced
+               << ", missed by " << seen.missed << "), refused by a replica " << seen.refused_by_replica
                << "; final wins " << seen.final_wins << ", final refusals " << seen.final_refusals);
     return seen;
 }
@@ -78,19 +81,51 @@ guards_setup lone_standstill() {
     return {.restarts = false, .lone_standstill = true};
 }
 
+guards_setup replacements() {
+    return {.replacements = true};
+}
+
 struct trusts_who_is_durable_now : guards_as_they_are {
-    static bool doubts(protocol::restart_guard& guard, std::uint64_t run, bool durable) {
-        return guards_as_they_are::doubts(guard, run, durable) && !durable;
+    static bool doubts(protocol::restart_guard& guard, protocol::data_origin const& now) {
+        return guards_as_they_are::doubts(guard, now) && !now.durable;
     }
 };
 
 struct trusts_who_was_durable : guards_as_they_are {
-    static bool doubts(protocol::restart_guard& guard, std::uint64_t run, bool durable) {
+    static bool doubts(protocol::restart_guard& guard, protocol::data_origin const& now) {
         auto was = guard;
         // As if it still were: what it asks then is whether it was before.
-        auto const doubted = guards_as_they_are::doubts(was, run, true);
-        guards_as_they_are::doubts(guard, run, durable);
+        auto still = now;
+        still.durable = true;
+        auto const doubted = guards_as_they_are::doubts(was, still);
+        guards_as_they_are::doubts(guard, now);
         return doubted;
+    }
+};
+
+struct deaf_to_announcements : guards_as_they_are {
+    static constexpr bool hears() { return false; }
+};
+
+struct blind_to_histories : guards_as_they_are {
+    static bool doubts(protocol::restart_guard& guard, protocol::data_origin now) {
+        now.history = 0;
+        return guards_as_they_are::doubts(guard, now);
+    }
+    static bool doubts_later(protocol::restart_guard& guard, protocol::data_origin now) {
+        now.history = 0;
+        return guards_as_they_are::doubts_later(guard, now);
+    }
+};
+
+struct counts_no_flushes : guards_as_they_are {
+    static bool doubts(protocol::restart_guard& guard, protocol::data_origin now) {
+        now.flushes = 0;
+        return guards_as_they_are::doubts(guard, now);
+    }
+    static bool doubts_later(protocol::restart_guard& guard, protocol::data_origin now) {
+        now.flushes = 0;
+        return guards_as_they_are::doubts_later(guard, now);
     }
 };
 
@@ -162,6 +197,13 @@ BOOST_AUTO_TEST_CASE(nor_with_clients_that_start_later_if_they_are_strict) {
     auto const seen = stand(schedules_to_try() / 4, restarts_and_late_starters());
     all_happened({seen.late_starters, seen.uncounted, seen.forgotten, seen.doubted, seen.won, seen.final_wins,
                   seen.final_refusals});
+}
+
+BOOST_AUTO_TEST_CASE(nor_whatever_is_flushed_or_replaced) {
+    auto const seen = stand(schedules_to_try() / 2, replacements());
+    all_happened({seen.won, seen.extended, seen.lost, seen.healed, seen.restarts, seen.flushes,
+                  seen.replacements, seen.announced, seen.missed, seen.refused_by_replica, seen.uncounted,
+                  seen.left_out, seen.won_beside, seen.final_wins, seen.final_refusals});
 }
 
 BOOST_AUTO_TEST_CASE(jumps_harm_only_whom_they_take_by_surprise) {
@@ -236,6 +278,21 @@ BOOST_AUTO_TEST_CASE(trust_in_who_is_durable_only_now_is_refuted) {
 
 BOOST_AUTO_TEST_CASE(trust_in_who_was_durable_only_before_is_refuted) {
     is_refuted<trusts_who_was_durable>(restarts(), "S1");
+}
+
+// The next look comes too late.
+BOOST_AUTO_TEST_CASE(not_to_hear_what_is_announced_is_refuted) {
+    auto setup = replacements();
+    setup.restarts = false;
+    is_refuted<deaf_to_announcements>(setup, "S1");
+}
+
+// What was announced to those who were connected, the others find out when they connect.
+BOOST_AUTO_TEST_CASE(not_to_ask_for_what_was_missed_is_refuted) {
+    auto setup = replacements();
+    setup.restarts = false;
+    is_refuted<blind_to_histories>(setup, "S1");
+    is_refuted<counts_no_flushes>(setup, "S1");
 }
 
 BOOST_AUTO_TEST_CASE(trust_in_the_uptime_is_refuted) {

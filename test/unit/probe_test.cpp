@@ -38,6 +38,7 @@ struct server {
     std::string tracking = "+OK\r\n";
     std::string load = "$1\r\nx\r\n";
     std::string fsync = "%1\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n";
+    std::string flushes = blob("# Commandstats\r\ncmdstat_flushall:calls=3,usec=1\r\n");
     std::string time = "*2\r\n$10\r\n1700000000\r\n$3\r\n250\r\n";
     std::string info = blob(info_text + "aof_enabled:1\r\n");
 };
@@ -71,7 +72,7 @@ std::optional<std::chrono::microseconds> ask(prober& p, server const& s,
     b.written = b.bytes.size();
     auto const selects = a.database() != 0;
     auto const all = s.hello + (selects ? s.select : std::string()) + s.tracking + s.load + s.load + s.load +
-                     s.load + s.fsync + s.time + s.info;
+                     s.load + s.fsync + s.flushes + s.time + s.info;
     listener user{.p = p};
     std::string_view bytes = all;
     BOOST_TEST(wire.read(bytes, user), wire.problem());
@@ -107,13 +108,13 @@ BOOST_AUTO_TEST_CASE(it_says_who_asks_and_asks_what_the_server_is) {
                               resp({"SCRIPT", "LOAD", std::string(fenced_acquire_script)}) +
                               resp({"SCRIPT", "LOAD", std::string(raise_script)});
     auto const tracking = resp({"CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"});
-    auto const fsync = resp({"CONFIG", "GET", "*appendfsync*"});
+    auto const settings = resp({"CONFIG", "GET", "*appendfsync*"}) + resp({"INFO", "commandstats"});
     prober p;
     BOOST_TEST(p.questions(address("redis://h"), "me", false)->bytes ==
-               resp({"HELLO", "3", "SETNAME", "me"}) + tracking + loads + fsync + resp({"INFO"}));
+               resp({"HELLO", "3", "SETNAME", "me"}) + tracking + loads + settings + resp({"INFO"}));
     BOOST_TEST(p.questions(address("redis://:pw@h/7"), "me", true)->bytes ==
                resp({"HELLO", "3", "AUTH", "default", "pw", "SETNAME", "me"}) + resp({"SELECT", "7"}) +
-                   tracking + loads + fsync + resp({"TIME"}) + resp({"INFO"}));
+                   tracking + loads + settings + resp({"TIME"}) + resp({"INFO"}));
     BOOST_TEST(p.questions(address("redis://u:pw@h"), "me", false)
                    ->bytes.starts_with(resp({"HELLO", "3", "AUTH", "u", "pw", "SETNAME", "me"})));
 }
@@ -124,6 +125,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_answers_everything_can_vote) {
     BOOST_TEST((p.refused() == errc{}), p.message());
     BOOST_REQUIRE(p.info().has_value());
     BOOST_TEST(p.info()->version == "8.4.0");
+    BOOST_TEST(p.info()->flushes == 3U);
     BOOST_TEST(p.tracking());
     BOOST_TEST(p.durable());
     BOOST_TEST((time == 1'700'000'000s + 250us));
@@ -233,7 +235,8 @@ looked look(later_look& l, std::string const& reply) {
 BOOST_AUTO_TEST_CASE(a_later_look_asks_for_what_may_have_changed) {
     later_look l;
     auto const found = look(l, blob(info_text + "aof_enabled:1\r\n"));
-    BOOST_TEST(found.asked == resp({"INFO", "server", "replication", "memory", "persistence"}));
+    BOOST_TEST(found.asked ==
+               resp({"INFO", "server", "replication", "memory", "persistence", "commandstats"}));
     BOOST_REQUIRE(found.info.has_value());
     BOOST_TEST(found.info->logs_writes);
     BOOST_TEST(!found.info->replica);
@@ -245,7 +248,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_takes_no_list_of_sections_is_asked_for_all) {
     BOOST_TEST(!look(l, "-ERR syntax error\r\n").info.has_value());
     for (auto n = 0; n < 2; ++n) {
         auto const found = look(l, blob(info_text));
-        BOOST_TEST(found.asked == resp({"INFO"}));
+        BOOST_TEST(found.asked == resp({"INFO", "all"}));
         BOOST_TEST(found.info.has_value());
     }
 }
@@ -257,6 +260,13 @@ BOOST_AUTO_TEST_CASE(a_look_that_shows_nothing_is_ignored) {
     }
     BOOST_TEST(!look(l, blob("redis_version:7.0.15\r\n")).info.has_value());
     BOOST_TEST(look(l, blob(info_text)).info.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_counts_no_commands_can_vote) {
+    for (auto const* const none : {"-NOPERM no\r\n", "$0\r\n\r\n", "_\r\n"}) {
+        accepts({.flushes = none});
+        BOOST_TEST(asked({.flushes = none}).info()->flushes == 0U);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_time_that_makes_no_sense_is_ignored) {

@@ -230,8 +230,63 @@ BOOST_AUTO_TEST_CASE(a_setting_that_changes_while_it_is_connected_is_what_counts
     BOOST_TEST((guard.connected(server(9, true)) == forgetting::none));
 }
 
+BOOST_AUTO_TEST_CASE(flushes_that_nobody_heard_of_are_counted) {
+    auto const flushed = [](std::uint64_t times) {
+        auto o = server(7, true);
+        o.flushes = times;
+        return o;
+    };
+    struct {
+        std::uint64_t before, now;
+        bool doubted;
+    } constexpr table[] = {
+        {0, 0, false},
+        {3, 3, false},
+        {0, 1, true},
+        {3, 4, true},
+        // The count was reset.
+        {3, 0, false},
+        {3, 1, true},
+    };
+    for (auto const& how : modes) {
+        for (auto const& row : table) {
+            BOOST_TEST_CONTEXT(how.name << ", " << row.before << " before, now " << row.now) {
+                auto const expected = row.doubted && how.observed ? forgetting::flush : forgetting::none;
+                auto guard = how.guard();
+                guard.connected(flushed(row.before));
+                auto other = guard;
+                BOOST_TEST((guard.connected(flushed(row.now)) == expected));
+                BOOST_TEST((guard.connected(flushed(row.now)) == forgetting::none)); // once
+                BOOST_TEST((other.looked(flushed(row.now), true) == expected));
+                BOOST_TEST((other.looked(flushed(row.now), true) == forgetting::none));
+            }
+        }
+    }
+    // Those that were announced were heeded then.
+    auto told = observed.guard();
+    told.connected(flushed(3));
+    BOOST_TEST(told.emptied());
+    BOOST_TEST(told.emptied());
+    BOOST_TEST((told.looked(flushed(5), true) == forgetting::none));
+    BOOST_TEST((told.looked(flushed(6), true) == forgetting::flush));
+    BOOST_TEST(told.emptied());
+    BOOST_TEST((told.connected(flushed(7)) == forgetting::none));
+    BOOST_TEST(told.emptied());
+    BOOST_TEST((told.connected(flushed(9)) == forgetting::flush));
+    // A new process counts anew.
+    auto guard = observed.guard();
+    guard.connected(flushed(3));
+    BOOST_TEST((guard.connected(server(8, true)) == forgetting::none));
+    auto since_start = server(9, true);
+    since_start.flushes = 1;
+    BOOST_TEST((guard.connected(since_start) == forgetting::flush));
+}
+
 BOOST_AUTO_TEST_CASE(keys_that_are_gone_are_minded_unless_the_guard_is_off) {
-    for (auto const& how : modes) BOOST_TEST(how.guard().emptied() == how.observed);
+    for (auto const& how : modes) {
+        auto guard = how.guard();
+        BOOST_TEST(guard.emptied() == how.observed);
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

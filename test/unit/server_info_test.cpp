@@ -85,6 +85,14 @@ BOOST_AUTO_TEST_CASE(a_server_that_may_evict_names_its_policy) {
     BOOST_TEST(eviction("").empty());
 }
 
+BOOST_AUTO_TEST_CASE(commands_that_take_all_keys_are_counted) {
+    BOOST_TEST(count_flushes("") == 0U);
+    BOOST_TEST(count_flushes("# Commandstats\r\ncmdstat_get:calls=7,usec=1\r\n") == 0U);
+    BOOST_TEST(count_flushes("cmdstat_flushall:calls=2,usec=9\r\ncmdstat_flushdb:calls=30,usec=1\r\n"
+                             "cmdstat_swapdb:calls=400,usec=1,rejected_calls=5\r\n") == 432U);
+    BOOST_TEST(count_flushes("cmdstat_flushall:usec=9\r\ncmdstat_flushdb:calls=\r\n") == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(redis_7_and_8_are_recognised) {
     constexpr std::array<std::pair<std::string_view, dialect>, 5> table{{{"7.0.15", dialect::scripts},
                                                                          {"7.4.1", dialect::scripts},
