@@ -15,6 +15,7 @@
 #include "protocol/rules.hpp"
 #include "protocol/tally.hpp"
 #include "protocol/time.hpp"
+#include "protocol/waiter.hpp"
 #include "protocol/waiting_rules.hpp"
 
 #include <boost/intrusive/list.hpp>
@@ -25,17 +26,6 @@
 #include <utility>
 
 namespace holdfast::protocol {
-
-using waiter_hook = boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_wait_queue>>;
-
-/// One who wants the key. Linked while it stands in the queue.
-struct waiter : waiter_hook {
-    duration ttl{};
-    bool watched = true; ///< whether its lease will be extended
-    bool fenced = false; ///< whether its lease is to have a fence
-    bool waits = true;   ///< if not, it wants to know at once
-    bool again = false;  ///< does not wait, and has had another try after a pause of this process
-};
 
 /// What the driver does now.
 enum class action : std::uint8_t {
@@ -247,10 +237,8 @@ public:
     [[nodiscard]] bool overslept(time_point now, time_point deadline) {
         if (!Rules::excuses(now - deadline, ttl_, overslept_)) return false;
         if (!front().waits && std::exchange(front().again, true)) return false;
-        overslept_ = true;
-        watch_.forget();
-        phase_ = phase::ready;
-        return true;
+        failed();
+        return overslept_ = true;
     }
 
     /// It is known what is in the way.
@@ -259,7 +247,7 @@ public:
         phase_ = phase::refused;
     }
 
-    /// Whom action::watch is about; the number goes with the questions.
+    /// Whom action::watch is about, and what goes with the questions.
     instance_set to_watch() const { return watch_.to_ask(); }
     std::uint32_t watch_round() const { return watch_.round(); }
     /// The question of action::listen has been put to `arbiter`, with watch_round().
@@ -354,8 +342,7 @@ public:
         if (!Rules::stands_back() || (waiters_.empty() && !contested_ && !yields)) return;
         if (!contested_ && !yields && Rules::is_alone(silent_, now - stood_back_)) return;
         phase_ = phase::standing_back;
-        // Two can take turns without ever meeting: whoever has met nobody listens.
-        to_listen_ = !contested_;
+        to_listen_ = !contested_; // two can take turns without ever meeting
         hears_ = false;
         wake_ = now + yields_ + Rules::stand_back(round_trip_);
     }
