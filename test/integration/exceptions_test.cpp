@@ -714,10 +714,10 @@ BOOST_AUTO_TEST_CASE(a_quarantine_begins_though_there_is_no_memory_for_its_words
     for (std::uint64_t n = 0;; ++n) {
         redis::vote_guard restarted(restart_guard::observed, 60'000ms);
         redis::vote_guard jumped(restart_guard::observed, 60'000ms);
-        restarted.connected(1, false, 5, now);
+        restarted.connected({.run = 1}, 5, now);
         jumped.told_time(now, now, 10s);
         fail_allocation(n, everywhere);
-        auto const begun = restarted.connected(2, false, 5, now) && jumped.told_time(now, now, 100s);
+        auto const begun = restarted.connected({.run = 2}, 5, now) && jumped.told_time(now, now, 100s);
         allocate_as_ever();
         BOOST_TEST(begun);
         BOOST_TEST(restarted.quarantined(now));

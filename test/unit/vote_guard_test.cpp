@@ -184,8 +184,8 @@ BOOST_AUTO_TEST_CASE(a_jump_that_was_none_is_excused) {
     g.excuse_jump(t0 + 6s);
     BOOST_TEST((g.until() == until));
     BOOST_TEST(g.reason().starts_with("its clock has jumped"));
-    g.connected(1, false, 5, t0 + 7s);
-    g.connected(2, false, 5, t0 + 8s);
+    g.connected(server(1, false), 5, t0 + 7s);
+    g.connected(server(2, false), 5, t0 + 8s);
     BOOST_TEST(g.reason().starts_with("up for 5 s"));
 }
 
