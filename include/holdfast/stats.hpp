@@ -56,7 +56,7 @@ struct instance_status {
     /// Why it is not up; no error where it is.
     boost::system::error_code reason;
     std::string message; ///< the reason in words: the server's own where it has given one
-    /// quarantined: until when.
+    /// quarantined: until when. The greatest time there is while the instance may evict keys.
     lease_clock::time_point quarantined_until{};
     std::string server; ///< product and version, for example "valkey 9.1.2"; empty before the first probe
     std::uint64_t connections = 0;   ///< how often a connection came up

@@ -64,7 +64,7 @@ public:
     detail::lock_state_ptr lock; ///< one of the locks on the key
     std::size_t hash = 0;
     holding_ptr tenure;
-    holding_ptr watch; ///< asks for the key without wanting it
+    holding_ptr watch;               ///< asks for the key without wanting it
     lease_clock::time_point asked{}; ///< when the round began
     findings found;
     bool asks_all = false; ///< the try is a round to all instances, and not one to the arbiter

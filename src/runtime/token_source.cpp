@@ -13,11 +13,11 @@ namespace {
 /// How many forks are between this process and the one that loaded the library.
 std::atomic<unsigned> forks{0};
 
-extern "C" void holdfast_count_fork() {
+void count_fork() {
     forks.fetch_add(1, std::memory_order_relaxed);
 }
 
-[[maybe_unused]] int const registered = ::pthread_atfork(nullptr, nullptr, holdfast_count_fork);
+[[maybe_unused]] int const registered = ::pthread_atfork(nullptr, nullptr, count_fork);
 
 } // namespace
 

@@ -736,7 +736,11 @@ BOOST_AUTO_TEST_CASE(a_try_at_the_arbiter_makes_nobody_unreachable) {
     for (std::size_t i : {0U, 1U}) redis_cli(g.servers[i]).set("k", "foreign", 60s);
     cancellable c;
     c.start(g.p.locks.make_lock("k", long_lived));
-    BOOST_REQUIRE(g.p.until([&] { return g.p.locks.stats().waiters == 1 && g.ways.are_quiet(); }));
+    // It waits at the arbiter, which is one of those that have the key.
+    BOOST_REQUIRE(g.p.until([&] {
+        return redis_cli(g.servers[0]).info("tracking_total_keys") != "0" ||
+               redis_cli(g.servers[1]).info("tracking_total_keys") != "0";
+    }));
     auto const rounds = g.p.locks.stats().rounds;
     g.ways.hold_requests();
     for (std::size_t i : {0U, 1U}) redis_cli(g.servers[i]).set("k", "another", 60s); // which wakes
@@ -745,12 +749,10 @@ BOOST_AUTO_TEST_CASE(a_try_at_the_arbiter_makes_nobody_unreachable) {
     BOOST_REQUIRE(g.p.until([&] { return c.done; }));
     BOOST_TEST((c.how == errc::cancelled), c.how.what());
     BOOST_REQUIRE(c.how.report() != nullptr);
+    // The last round to all may have ended before each of them had answered.
     auto const& all = c.how.report()->instances;
-    BOOST_TEST((all.at(0).what == outcome::held), c.how.what());
-    BOOST_TEST((all.at(1).what == outcome::held), c.how.what());
-    // By the order in which they have answered.
-    auto const third = all.at(2).what;
-    BOOST_TEST((third == outcome::granted || third == outcome::not_needed), c.how.what());
+    BOOST_TEST((all.at(0).what == outcome::held || all.at(1).what == outcome::held), c.how.what());
+    for (auto const& i : all) BOOST_TEST((i.what != outcome::unreachable), c.how.what());
     g.ways.resume();
 }
 

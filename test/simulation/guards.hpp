@@ -860,7 +860,7 @@ private:
                 l.in_doubt_until = std::max(l.in_doubt_until,
                                             received + Guards::in_doubt_for(max_ttl_, l.clock.last().most));
             }
-        } else if (l.looked && clients_[c].stops.empty()) {
+        } else if (l.looked && clients_[c].stops.empty() && !misread_) {
             // What the two looks leave open, and what drift may have added or taken meanwhile.
             auto const between_looks = received - l.looked_from;
             auto const open = (l.looked_to - l.looked_from) + (received - m.sent) +

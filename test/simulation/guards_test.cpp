@@ -43,10 +43,10 @@ guards_tally stand(std::uint64_t schedules, guards_setup const& setup) {
                << seen.alarms << ", slow looks " << seen.slow_looks << ", known all " << seen.known_all
                << ", blind overlaps " << seen.blind_overlaps << "; standstills " << seen.standstills
                << ", moved " << seen.moved << ", excused " << seen.excused << ", misread " << seen.misread
-               << "; flushes " << seen.flushes
-               << ", replacements " << seen.replacements << " (announced to " << seen.announced
-               << ", missed by " << seen.missed << "), refused by a replica " << seen.refused_by_replica
-               << "; final wins " << seen.final_wins << ", final refusals " << seen.final_refusals);
+               << "; flushes " << seen.flushes << ", replacements " << seen.replacements << " (announced to "
+               << seen.announced << ", missed by " << seen.missed << "), refused by a replica "
+               << seen.refused_by_replica << "; final wins " << seen.final_wins << ", final refusals "
+               << seen.final_refusals);
     return seen;
 }
 
