@@ -715,8 +715,8 @@ BOOST_AUTO_TEST_CASE(a_cancellation_at_any_step_ends_it_in_order) {
                 });
             BOOST_TEST_CONTEXT(name(how) << ", type " << static_cast<int>(type)) {
                 BOOST_TEST(steps > 5);
-                // At the start, while it is sent, and when it is granted.
-                BOOST_TEST(before >= 3);
+                // At the start, and while it is sent; the last reply and the grant may be one step.
+                BOOST_TEST(before >= 2);
                 if (type == asio::cancellation_type::total) {
                     BOOST_TEST(ignored > 0);
                 } else {
