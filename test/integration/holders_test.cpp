@@ -647,7 +647,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_cannot_be_kept_is_told_ahead) {
     for (auto const ahead : {200ms, 1'000ms}) {
         BOOST_TEST_CONTEXT("ahead " << ahead.count()) {
             party p(servers, hasty());
-            auto held = p.hold("k", {.ttl = 2s});
+            auto held = p.hold("k", {.ttl = 4s});
             watch early, plain;
             early.start(held, ahead);
             plain.start(held);

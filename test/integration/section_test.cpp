@@ -714,8 +714,8 @@ BOOST_AUTO_TEST_CASE(a_cancellation_at_any_step_ends_it_in_order) {
                 });
             BOOST_TEST_CONTEXT(name(how) << ", type " << static_cast<int>(type)) {
                 BOOST_TEST(steps > 5);
-                // At the start, while it is sent, and when it is granted.
-                BOOST_TEST(before >= 3);
+                // At the start; replies that come together are one step.
+                BOOST_TEST(before >= 1);
                 if (type == asio::cancellation_type::total) {
                     BOOST_TEST(ignored > 0);
                 } else {
