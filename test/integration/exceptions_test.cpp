@@ -125,10 +125,10 @@ struct call {
     bool over = false;
 };
 
-// Until what is under way in the process has been done.
-asio::awaitable<void> until_over(std::shared_ptr<call> c) {
+// Until it is over, or its handler is gone. A call that comes to neither is found by the life's own limit.
+asio::awaitable<void> until_over(std::shared_ptr<call> const& c) {
     auto const executor = co_await asio::this_coro::executor;
-    for (auto steps = 0; !c->over && steps < 100; ++steps) co_await asio::post(executor, asio::deferred);
+    while (!c->over && c.use_count() > 1) co_await asio::post(executor, asio::deferred);
     expect(c->over, "over");
 }
 

@@ -175,6 +175,12 @@ struct fault {
     friend std::ostream& operator<<(std::ostream& out, fault const& f) { return out << f.name; }
 };
 
+#ifdef HOLDFAST_TEST_SANITIZED
+constexpr std::size_t many = 20'000;
+#else
+constexpr std::size_t many = 100'000;
+#endif
+
 std::string repeated(std::size_t times, std::string_view text) {
     std::string all;
     all.reserve(times * text.size());
@@ -284,9 +290,9 @@ std::vector<fault> all_faults() {
              [](std::string const& right) {
                  return ">0\r\n>1\r\n+message\r\n>3\r\n+invalidate\r\n:1\r\n*1\r\n*0\r\n" + right;
              }},
-        {.name = "20,000 pushes",
+        {.name = "many pushes",
          .what = effect::harmless,
-         .answer = [pushes = repeated(20'000, resp::invalidation("other"))](
+         .answer = [pushes = repeated(many, resp::invalidation("other"))](
                        std::string const& right) { return pushes + right; }},
     };
     all.push_back({.name = "attribute before the reply",
@@ -421,7 +427,12 @@ private:
 // Trials
 //
 
-constexpr auto limit = 60s; // for what happens at once, or after some short timeouts
+// For what happens at once, or after some short timeouts; and for all trials of a test.
+#ifdef HOLDFAST_TEST_SANITIZED
+constexpr auto limit = 60s, limit_of_all = 120s;
+#else
+constexpr auto limit = 15s, limit_of_all = 60s;
+#endif
 
 awaitable<void> pause() {
     asio::steady_timer timer(co_await asio::this_coro::executor, 2ms);
@@ -502,7 +513,7 @@ struct court {
     }
     void finish() {
         BOOST_TEST(run_until(
-            context, [&] { return running.empty(); }, 120s));
+            context, [&] { return running.empty(); }, limit_of_all));
         for (auto const& name : running) BOOST_ERROR(name << ": has not ended");
         for (auto const& text : complaints) BOOST_ERROR(text);
         BOOST_REQUIRE(running.empty());

@@ -3,6 +3,7 @@
 #include "protocol/rules.hpp"
 
 #include "integration/party.hpp"
+#include "integration/wires.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -164,7 +165,9 @@ constexpr int all_steps = 7;
 // A client of its own with one section on "k".
 struct trial {
     trial(fleet const& servers, client_options const& o)
-        : locks(std::in_place, context.get_executor(), addresses_of(servers), o) {
+        : trial(addresses_of(servers), o) {}
+    trial(std::vector<address> where, client_options const& o)
+        : locks(std::in_place, context.get_executor(), std::move(where), o) {
         BOOST_REQUIRE(run_until(context, [&] { return is_up(*locks); }));
         context.restart();
     }
@@ -715,12 +718,51 @@ BOOST_AUTO_TEST_CASE(a_cancellation_at_any_step_ends_it_in_order) {
                 });
             BOOST_TEST_CONTEXT(name(how) << ", type " << static_cast<int>(type)) {
                 BOOST_TEST(steps > 5);
-                // At the start, and while it is sent; the last reply and the grant may be one step.
-                BOOST_TEST(before >= 2);
+                // At the start. The steps while replies are out are the next test's: here they may come
+                // together.
+                BOOST_TEST(before >= 1);
                 if (type == asio::cancellation_type::total) {
                     BOOST_TEST(ignored > 0);
                 } else {
                     BOOST_TEST(within > 0);
+                }
+            }
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_cancellation_while_replies_are_out_counts) {
+    fleet servers(3);
+    witnesses w(servers);
+    for (auto const how : {caller::callback, caller::coroutine}) {
+        for (auto const type : every_type) {
+            // Sent; and one vote of the two that it takes has come.
+            for (std::size_t const votes : {0U, 1U}) {
+                BOOST_TEST_CONTEXT(name(how) << ", type " << static_cast<int>(type) << ", votes " << votes) {
+                    wires on(servers);
+                    trial t(on.addresses(), patient());
+                    BOOST_REQUIRE(run_until(t.context, [&] { return on.are_quiet(); }));
+                    t.context.restart();
+                    for (std::size_t i = votes; i < servers.size(); ++i) on[i].hold_replies();
+                    auto const body = [&](lease& l) { return several_steps(*t.locks, l, t.bodies, t.mark); };
+                    if (how == caller::coroutine) {
+                        t.start_in_coroutine(long_lived, body);
+                    } else {
+                        t.start(long_lived, body);
+                    }
+                    BOOST_REQUIRE(run_until(t.context, [&] {
+                        std::size_t out = 0;
+                        for (auto const& one : on.all) out += one.replies_held();
+                        return out == servers.size() - votes && copies(servers, "k") == servers.size();
+                    }));
+                    t.context.restart();
+                    t.signal.emit(type);
+                    t.context.poll();
+                    on.resume();
+                    BOOST_TEST(t.ends());
+                    BOOST_TEST(is_cancellation(t.end.code()), t.end.code().message());
+                    BOOST_TEST(t.bodies.entered == 0);
+                    check_nothing_left(t, w);
                 }
             }
         }

@@ -60,9 +60,10 @@ private:
             leases_[i] = co_await lock.acquire();
             leases_[i].lost([this](holdfast::error e) { told_ += e ? 0 : 1; });
         }
-        std::cout << "held" << std::endl;
         asio::steady_timer moment(context_);
-        for (last_ = lease_clock::now(); !was_stopped();) {
+        last_ = lease_clock::now(); // whoever reads the next line may stop us at once
+        std::cout << "held" << std::endl;
+        while (!was_stopped()) {
             if (settings_.busy) continue;
             moment.expires_after(1ms);
             co_await moment.async_wait(asio::deferred);

@@ -187,7 +187,8 @@ BOOST_AUTO_TEST_CASE(leases_are_read_and_destroyed_on_other_threads) {
     {
         client locks(pool.get_executor(), addresses_of(servers), patient());
         for (int i = 0; i < 20; ++i) {
-            auto const key = locks.make_lock("key:" + std::to_string(i), {.ttl = 90ms});
+            // So long that a machine under load does not lose it before the watchdog's first turn.
+            auto const key = locks.make_lock("key:" + std::to_string(i), {.ttl = 900ms});
             auto held = std::make_shared<lease>(key.acquire(asio::use_future).get());
             // The watchdog moves its deadline meanwhile.
             std::atomic<bool> looking{true};
