@@ -12,7 +12,7 @@ namespace holdfast {
 /// A sandbox may refuse a clock (seccomp, where the vdso does not answer), from the start or later.
 /// A clock that stands still is worse than none: each lease would seem to be held for ever. So
 /// another clock takes over, which does not count suspends, and goes on from where the first one
-/// was. If every clock is refused, each reading is a day later than the one before: all leases are
+/// was, or what was read of it last. If every clock is refused, each reading is a day later than the one before: all leases are
 /// over.
 ///
 /// `Read` is as ::clock_gettime.
@@ -28,7 +28,7 @@ public:
         nanoseconds first{}, second{};
         if (!get(second_id, second)) return;
         if (get(first_id, first)) {
-            ahead_ = first - second;
+            ahead_.store((first - second).count(), std::memory_order_relaxed);
         } else {
             refused_.store(true, std::memory_order_relaxed);
         }
@@ -36,11 +36,14 @@ public:
 
     nanoseconds now() noexcept {
         nanoseconds t{};
-        if (!refused_.load(std::memory_order_relaxed)) {
-            if (get(first_id, t)) return t;
-            refused_.store(true, std::memory_order_relaxed);
+        if (!refused_.load(std::memory_order_acquire)) {
+            if (get(first_id, t)) {
+                remember(t);
+                return t;
+            }
+            take_over();
         }
-        if (get(second_id, t)) return t + ahead_;
+        if (get(second_id, t)) return t + nanoseconds(ahead_.load(std::memory_order_relaxed));
         return no_clock + std::chrono::hours(24) * (readings_.fetch_add(1, std::memory_order_relaxed) % most);
     }
 
@@ -58,6 +61,27 @@ private:
     static constexpr nanoseconds no_clock = std::chrono::hours(24 * 365 * 50);
     static constexpr std::int64_t most = 30'000; // days
 
+    /// Readings so close to each other are not remembered one by one.
+    static constexpr nanoseconds close = std::chrono::milliseconds(1);
+
+    void remember(nanoseconds t) noexcept {
+        if (t.count() - latest_.load(std::memory_order_relaxed) >= close.count()) raise(latest_, t);
+    }
+    // There may have been a suspend since this began.
+    void take_over() noexcept {
+        nanoseconds second{};
+        auto const latest = nanoseconds(latest_.load(std::memory_order_relaxed));
+        auto const ahead = nanoseconds(ahead_.load(std::memory_order_relaxed));
+        if (get(second_id, second) && second + ahead < latest) raise(ahead_, latest + close - second);
+        refused_.store(true, std::memory_order_release);
+    }
+    static void raise(std::atomic<std::int64_t>& to, nanoseconds least) noexcept {
+        auto now = to.load(std::memory_order_relaxed);
+        while (now < least.count() &&
+               !to.compare_exchange_weak(now, least.count(), std::memory_order_relaxed)) {
+        }
+    }
+
     bool get(clockid_t id, nanoseconds& to) noexcept {
         timespec t{};
         if (read_(id, &t) != 0) return false;
@@ -66,7 +90,8 @@ private:
     }
 
     Read read_;
-    nanoseconds ahead_{}; ///< of the second clock, when this began
+    std::atomic<std::int64_t> ahead_{0};  ///< of the second clock, when this began
+    std::atomic<std::int64_t> latest_{0}; ///< read of the first one, nearly
     std::atomic<bool> refused_{false};
     std::atomic<std::int64_t> readings_{0};
 };

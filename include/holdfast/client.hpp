@@ -43,7 +43,8 @@ namespace holdfast {
 ///     sent, and keys go with their ttl. From then on no lease is held, asynchronous functions
 ///     throw errc::shut_down from the call, and destructors do nothing. No call may be made while
 ///     another thread destroys the context.
-/// @par Forks  A process that forks calls `notify_fork` of the context before and after it, as Asio asks. The locks
+/// @par Forks  A process that forks calls `notify_fork` of the context before and after it, as Asio asks, while no
+///     other thread is in a call of the client, instances() and stats() included. The locks
 ///     stay the parent's, and nothing changes there. In the child the client is over: its copies of the
 ///     connections are closed, the instances are sent nothing, leases are told that they are lost, and calls
 ///     complete with errc::shut_down. A child that needs locks makes a client of its own. Without `notify_fork`
@@ -142,7 +143,7 @@ public:
     ///
     /// @par Handler signature  `void(error)`, without error: it cannot fail.
     /// @par Cancellation  None. It ends within twice client_options::instance_timeout by itself: an instance
-    ///     that does not answer in that time keeps its keys until they expire.
+    ///     that does not answer in that time, or refuses the release, keeps its keys until they expire.
     /// @throws system_error  From the call itself: errc::shut_down for a client that was moved
     ///     from, or when the context has been destroyed.
     template <asio::completion_token_for<void(error)> Token = asio::deferred_t>
@@ -167,6 +168,7 @@ public:
     ///   - errc::timeout: after `limit` there were leases left, and they were told that they are
     ///     lost.
     ///   - errc::shut_down: the same, because a shutdown came before that.
+    ///   - errc::lease_lost: none is left, and one was lost meanwhile.
     ///   - errc::cancelled. It is told within `limit` and twice client_options::instance_timeout in
     ///     any case.
     /// @par Cancellation  total, partial, terminal: the wait ends; the client goes on as it was

@@ -122,8 +122,9 @@ struct lock_options {
     /// that had the key nor those that wait for it take it for so long. Set it to the pause of the
     /// pollers, in all processes that use the key; each poller then finds the key free at least
     /// once after each tenure. Each change of process takes so much longer. A process that comes
-    /// new to a free key, and try_acquire, do not heed it. Zero: the key goes to waiters of this
-    /// library at once, and pollers may starve beside them. 0 to 60 s.
+    /// new to a free key, and try_acquire, do not heed it, and nobody does after a lease was lost or
+    /// too few instances were there. Zero: the key goes to waiters of this library at once, and
+    /// pollers may starve beside them. 0 to 60 s.
     std::chrono::milliseconds yield_to_pollers{0};
 };
 

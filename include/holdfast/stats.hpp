@@ -40,8 +40,9 @@ struct stats {
 enum class instance_state : std::uint8_t {
     connecting, ///< the first connection is being made: commands wait for it, instance_timeout at most
     up,         ///< connected, probed, answering
-    /// As up, but it may have forgotten keys before their time, so its grants do not count: after a restart
-    /// (client_options::on_restart) or a jump of its clock (client_options::watch_clocks), for max_ttl.
+    /// As up, but it may have forgotten keys before their time, so its grants do not count. For
+    /// max_ttl after a restart, a flush, a change of role (client_options::on_restart), or a jump of
+    /// its clock (client_options::watch_clocks); and as long as it may evict keys, and max_ttl more.
     quarantined,
     suspect, ///< connected, but an answer is overdue: its votes are done without until it answers again
     down,    ///< not connected: tried again with growing pauses

@@ -91,10 +91,13 @@ public:
         auto const known = (watched_ | asked_ | instance_set::only(arbiter_)) & reachable;
         auto const wanted = Rules::watched(reachable.size(), quorum);
         to_ask_ = {};
-        for (unsigned n = 1; n < configured_ && known.size() + to_ask_.size() < wanted; ++n) {
-            // Not the same ones for all keys.
-            auto const i = (arbiter_ + n) % configured_;
-            if (reachable.contains(i) && !(known | free_).contains(i)) to_ask_.insert(i);
+        // First those that did not fail to answer.
+        for (auto const whom : {reachable - failing_, reachable & failing_}) {
+            for (unsigned n = 1; n < configured_ && known.size() + to_ask_.size() < wanted; ++n) {
+                // Not the same ones for all keys.
+                auto const i = (arbiter_ + n) % configured_;
+                if (whom.contains(i) && !(known | free_).contains(i)) to_ask_.insert(i);
+            }
         }
         asked_ = asked_ | to_ask_;
         return to_ask_.empty() ? watch_action::none : watch_action::ask;
@@ -110,6 +113,7 @@ public:
                   std::uint64_t random) {
         if (round != round_ || !asked_.contains(instance)) return;
         asked_.erase(instance);
+        failing_.erase(instance);
         switch (seen.is) {
         case sighting::state::held: {
             watched_.insert(instance);
@@ -123,6 +127,7 @@ public:
             check_ = now;
             break;
         case sighting::state::unknown:
+            failing_.insert(instance);
             check_ = std::min(check_, now + Rules::settled_after);
             break;
         }
@@ -161,6 +166,7 @@ private:
     instance_set asked_;   ///< its answer is to come
     instance_set free_;    ///< has not the key
     instance_set to_ask_;
+    instance_set failing_; ///< could not be asked the last time
     time_point check_ = time_point::max();
     time_point expiry_ = time_point::max(); ///< of the first of what is watched
 };

@@ -57,14 +57,14 @@ public:
 
     /// An answer that takes longer is late; any answer of an instance that is late already.
     duration patience() const { return late_ ? duration::zero() : usual(); }
-
-private:
+    /// The same where nobody else could be asked, who is not late.
     duration usual() const {
         if (mean_ == duration::zero()) return first_patience;
         return std::clamp<duration>(mean_ + std::max(mean_, 4 * deviation_), shortest_patience,
                                     longest_patience);
     }
 
+private:
     duration mean_{}, deviation_{};
     time_point doubted_{}, doubted_at_{};
     bool late_ = false;

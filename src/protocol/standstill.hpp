@@ -6,7 +6,9 @@
 // - in any case that deadlines are too late by as much. Where it was the servers' clocks, the keys
 //   of a majority expire earlier, and so the deadlines are too late as well;
 // - that the servers did nothing wrong, if each other instance that could tell agrees. A lone
-//   instance has nobody who could agree.
+//   instance has nobody who could agree. Only looks at short times can show that jumps were equal:
+//   what is known of a long time, as after an outage, leaves the amount open by as much as clocks
+//   drift, and jumps that were seconds apart would pass for one.
 //
 // The instances are looked at one after the other, so this is told of each look and judges again.
 #ifndef HOLDFAST_PROTOCOL_STANDSTILL_HPP
@@ -19,11 +21,17 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 
 namespace holdfast::protocol {
 
 class standstill {
 public:
+    /// Of the time that a look covers, to be of use: it is one a second, and an answer takes a while.
+    static constexpr duration longest_look = std::chrono::seconds(3);
+    /// For how long others may join in with what has jumped.
+    static constexpr duration remembered = std::chrono::seconds(10);
+
     explicit standstill(unsigned configured)
         : configured_(configured) {}
 
@@ -42,6 +50,7 @@ public:
         auto const goes_on = jumped_.contains(instance) && i.last.jumped();
         i.last = look;
         known_.insert(instance);
+        forget_before(look.to - remembered);
         if (!look.jumped()) return;
         // An answer that was under way may have shown a part of it.
         auto const before = i.jump;
@@ -78,6 +87,7 @@ public:
         f.is_new = (f.who & moved_).empty();
         moved_ = moved_ | f.who;
         f.is_ours = f.who.size() > 1;
+        f.who.for_each([&](unsigned i) { f.is_ours = f.is_ours && is_short(seen_[i].jump); });
         (known_ - f.who).for_each([&](unsigned i) { f.is_ours = f.is_ours && agrees(i, f, connected); });
         if (f.is_ours) jumped_ = jumped_ - f.who;
         return f;
@@ -120,7 +130,18 @@ private:
         if (look.sure_to < f.to) return !connected.contains(instance); // else it is asked now
         if (look.first) return true;
         // It was asked since. Slow answers may leave open what it was.
-        return look.from <= f.from && look.least <= f.most && f.least <= look.most;
+        return is_short(look) && look.from <= f.from && look.least <= f.most && f.least <= look.most;
+    }
+    static bool is_short(clock_look const& look) { return look.to - look.from <= longest_look; }
+
+    // An old jump must not stand in the way of a new one, as one of the same size would.
+    void forget_before(time_point when) {
+        auto old = instance_set();
+        jumped_.for_each([&](unsigned i) {
+            if (seen_[i].jump.to < when) old.insert(i);
+        });
+        jumped_ = jumped_ - old;
+        moved_ = moved_ - old;
     }
 
     unsigned configured_;

@@ -146,6 +146,7 @@ public:
     step inspect(time_point now, instance_set whom) {
         asked_ = now;
         inspecting_ = whom;
+        inspection_ = {.complete = !whom.empty()};
         return {.inspect = whom, .what = whom.empty() ? event::inspected : event::none};
     }
 
@@ -169,7 +170,7 @@ public:
         case command::release:
             return release_answer(instance, v);
         case command::inspect:
-            return inspect_answer(instance);
+            return inspect_answer(instance, v);
         case command::watch:
             break;
         }
@@ -198,6 +199,7 @@ public:
         case phase::over:
             if (now < patience_ends()) break;
             inspecting_ = {};
+            inspection_.complete = false;
             return {.what = event::inspected};
         }
         return {};
@@ -272,6 +274,8 @@ public:
     /// Of the keys: until then leases may follow one another.
     time_point valid_until() const { return deadline_; }
     duration ttl() const { return ttl_; }
+    /// Whether all who were asked what is in the way have said so.
+    bool inspected_all() const { return inspection_.complete; }
     /// The votes of the round that was started last.
     tally const& votes() const { return round_; }
     /// Where our key may be: asked for there, and neither refused nor released.
@@ -410,9 +414,11 @@ private:
         return {.what = judge_release()};
     }
 
-    step inspect_answer(unsigned instance) {
+    step inspect_answer(unsigned instance, verdict v) {
         if (!inspecting_.contains(instance)) return {};
         inspecting_.erase(instance);
+        if (v == verdict::yes) inspection_.found_lock = true;
+        if (v == verdict::unsent || v == verdict::unknown) inspection_.complete = false;
         return {.what = inspecting_.empty() ? event::inspected : event::none};
     }
 
@@ -461,7 +467,13 @@ private:
         switch (phase_) {
         case phase::acquiring: {
             // Without the arbiter the others must be enough.
-            if (contending_) return configured_ > quorum ? late_from(round_.pending(), 1) : time_point::max();
+            if (contending_) {
+                if (configured_ <= quorum || round_.pending().empty()) return time_point::max();
+                // One that was late when it was asked is waited for too: no other was punctual.
+                auto usual = duration::zero();
+                arbiter_.for_each([&](unsigned i) { usual = (*usual_)[i].usual(); });
+                return asked_ + usual;
+            }
             auto const sure = raising_ ? round_.yes() & level_ : round_.yes();
             auto const awaited = round_.pending() | (round_.yes() - sure);
             if (round_.no().empty() || !round_.has_verdict()) break;
@@ -472,7 +484,8 @@ private:
             if (without_key().size() >= quorum) return late_from(round_.pending(), 1);
             break;
         case phase::over:
-            return late_from(inspecting_, 1);
+            // Until somebody has the key for a lock it may be none, and then no wait for it would end.
+            return inspection_.found_lock ? late_from(inspecting_, 1) : time_point::max();
         case phase::held:
         case phase::ending:
             break;
@@ -530,6 +543,10 @@ private:
     instance_set healed_;     ///< where the key may be again, whatever older commands find
     instance_set level_;      ///< where our number, or more, is known to be held
     instance_set inspecting_; ///< asked what is in the way, and not answered yet
+    struct {
+        bool complete = true;    ///< nobody has failed to answer
+        bool found_lock = false; ///< or a key that has gone
+    } inspection_;
     unsigned configured_;
     std::uint32_t round_number_ = 0;
     std::uint64_t hint_ = 0, number_ = 0;

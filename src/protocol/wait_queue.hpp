@@ -207,13 +207,14 @@ public:
         auto const gone = left && *left < duration::zero();
         if (gone) {
             // Between the two commands of one pipeline; if it goes on like that, not so fast.
-            wake_ = std::exchange(gone_, true) ? now + backoff(longest_pause, random) : now;
+            wake_ = now + yields_;
+            if (std::exchange(gone_, true)) wake_ += backoff(longest_pause, random);
             return;
         }
         gone_ = false;
         auto const trusts = left && (!told || Rules::wakes_at_expiry());
         auto const expiry =
-            trusts ? now + *left + std::chrono::milliseconds(1) + pause(random) : time_point::max();
+            trusts ? now + *left + std::chrono::milliseconds(1) + yields_ + pause(random) : time_point::max();
         if (told) failures_ = 0;
         wake_ = std::min(expiry, told ? look_ : now + backoff(longest_pause, random));
     }
@@ -241,9 +242,9 @@ public:
         return overslept_ = true;
     }
 
-    /// It is known what is in the way.
-    void asked() {
-        asked_ = true;
+    /// It is known what is in the way; or in part, and then it is asked again after the next round.
+    void asked(bool all) {
+        asked_ = all;
         phase_ = phase::refused;
     }
 
@@ -284,6 +285,10 @@ public:
     /// A push from `instance` will not come any more.
     void disconnected(time_point now, unsigned instance, std::uint64_t random) {
         watch_.lost(instance);
+        late(now, instance, random);
+    }
+    /// A push from it may come late.
+    void late(time_point now, unsigned instance, std::uint64_t random) {
         if (!Rules::wakes_at_disconnect() || !waits_at(instance)) return;
         told_ = false;
         wake_ = now + pause(random);

@@ -56,7 +56,8 @@ struct waiting_rules : watching_rules {
     /// run when it came. A process that is late by little each time must not hide slow servers: it
     /// is excused once in a row.
     static constexpr bool excuses(duration late, duration ttl, bool again) {
-        return late >= ttl / 8 || (late > std::chrono::milliseconds(2) && !again);
+        auto const stopped = std::max<duration>(ttl / 8, std::chrono::milliseconds(10));
+        return late >= stopped || (late > std::chrono::milliseconds(2) && !again);
     }
 
     static constexpr duration max_wake_delay = std::chrono::milliseconds(10);

@@ -203,8 +203,7 @@ void instance_connection::submit(encoder& encoded, exchange_ptr const& who, std:
     }
     auto const now = owner_.time();
     // Before it, so that the time is known before its answer counts.
-    if (options_.watch_clocks && connected() && !asking_time_ && pipeline_.empty() &&
-        now - time_asked_ >= clock_interval) {
+    if (options_.watch_clocks && connected() && !asking_time_ && now - time_asked_ >= clock_interval) {
         ask_time();
     }
     // The same: a grant counts only if the server was looked at shortly before.
@@ -300,8 +299,9 @@ void instance_connection::fail(pending_command c, protocol::verdict v, errc why)
 
 void instance_connection::fail_unsent(errc why) {
     pipeline_.take_unsent([&](pending_command c) {
-        if (c.why == pending_command::purpose::time) asking_time_ = false;
-        if (c.why == pending_command::purpose::look) looking_ = false;
+        // It was not asked.
+        if (c.why == pending_command::purpose::time && std::exchange(asking_time_, false)) time_asked_ = {};
+        if (c.why == pending_command::purpose::look && std::exchange(looking_, false)) looked_at_ = {};
         auto const who = c.owner;
         auto const releases = who && c.what == protocol::command::release;
         fail(std::move(c), protocol::verdict::unsent, why);
@@ -323,7 +323,7 @@ std::string instance_connection::reason_message() const {
 
 std::optional<lease_clock::time_point> instance_connection::waits_since() const {
     if (!available() || !connected() || pipeline_.idle()) return std::nullopt;
-    return pipeline_.front().sent;
+    return std::max(pipeline_.front().sent, replied_at_);
 }
 
 bool instance_connection::settled() const {

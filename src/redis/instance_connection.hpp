@@ -167,6 +167,7 @@ private:
     unsigned push_part_ = 0;
     bool invalidation_ = false; ///< the push is one
     lease_clock::time_point time_asked_{};
+    lease_clock::time_point replied_at_{};
     bool asking_time_ = false;
     later_look look_;
     lease_clock::time_point looked_at_{};

@@ -52,6 +52,7 @@ void instance_connection::on_reply(pending_command c) {
     if (auto const& front = pipeline_.front(); front.answered()) {
         owner_.on_round_trip(number_, now - front.sent);
     }
+    replied_at_ = now;
     if (live_.answered(now)) came_back();
     switch (c.why) {
     case pending_command::purpose::lock:
@@ -101,7 +102,8 @@ void instance_connection::on_lock_reply(pending_command c) {
     auto const& a = reply_.result();
     if (c.what == command::release) {
         if (a.verdict == verdict::refused) {
-            keep_refused(c);
+            // A right that is missing will still be missing: the key goes with its ttl.
+            if (a.why != errc::access_denied) keep_refused(c);
         } else {
             refusals_ = 0;
         }

@@ -135,10 +135,11 @@ void later_look::take_part(element const& e) noexcept try {
     info_.reset();
     if (e.depth > 0) return;
     // Before Redis 7 it takes one section, or none for all of them.
-    if (is_error(e.type))
-        asks_for_all_ = true;
-    else
+    if (is_error(e.type)) {
+        if (e.value.starts_with("ERR syntax error")) asks_for_all_ = true;
+    } else {
         info_ = parse_info(e.value);
+    }
 } catch (...) { // no memory: the next look tells
     info_.reset();
 }

@@ -22,6 +22,14 @@ std::string_view field(std::string_view info, std::string_view name) {
     return {};
 }
 
+/// What a person will read, if it looks as it should.
+std::string_view name_or_number(std::string_view text) {
+    constexpr std::string_view known = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_+~";
+    constexpr std::size_t longest = 32;
+    auto const fits = text.size() <= longest && text.find_first_not_of(known) == text.npos;
+    return fits ? text : std::string_view("unknown");
+}
+
 bool at_least(std::string_view version, unsigned major, unsigned minor) {
     unsigned have_major = 0;
     unsigned have_minor = 0;
@@ -36,7 +44,7 @@ bool at_least(std::string_view version, unsigned major, unsigned minor) {
 std::string_view eviction_policy(std::string_view info) {
     auto const policy = field(info, "maxmemory_policy");
     auto const limited = field(info, "maxmemory").find_first_not_of('0') != std::string_view::npos;
-    return limited && policy != "noeviction" ? policy : std::string_view();
+    return limited && policy != "noeviction" ? name_or_number(policy) : std::string_view();
 }
 
 } // namespace
@@ -58,10 +66,10 @@ std::optional<server_info> parse_info(std::string_view info) {
     // Valkey reports a redis_version too, that of the protocol it is compatible with.
     if (auto const valkey = field(info, "valkey_version"); !valkey.empty()) {
         result.product = "valkey";
-        result.version = valkey;
+        result.version = name_or_number(valkey);
     } else {
         result.product = "redis";
-        result.version = field(info, "redis_version");
+        result.version = name_or_number(field(info, "redis_version"));
     }
     result.replica = field(info, "role") == "slave";
     result.replication_id = field(info, "master_replid");

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -40,10 +41,14 @@ public:
         ++status_.connections;
         status_.server = std::move(server);
     }
-    void set_quarantine(lease_clock::time_point until, std::string_view reason) {
+    void set_quarantine(lease_clock::time_point until, std::string_view reason) noexcept {
         std::lock_guard const lock(mutex_);
         status_.quarantined_until = until;
-        quarantine_reason_ = reason;
+        try {
+            quarantine_reason_ = reason;
+        } catch (std::bad_alloc const&) {
+            quarantine_reason_.clear(); // the code says enough
+        }
     }
     void set_kept_releases(std::size_t count) {
         std::lock_guard const lock(mutex_);

@@ -11,6 +11,7 @@
 #include <boost/asio/ssl/stream.hpp>
 
 #include <algorithm>
+#include <fcntl.h>
 #include <new>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
@@ -129,6 +130,7 @@ private:
 
     void shake_hands(on_connected done, error_code ec) {
         if (!ec && !closed_) sender_->socket().non_blocking(true, ec);
+        if (!ec && !closed_) ::fcntl(sender_->socket().native_handle(), F_SETFD, FD_CLOEXEC);
         if (!ec && !closed_) sender_->socket().set_option(tcp::no_delay(true), ec);
         if (ec || closed_) return done(ec);
         try {

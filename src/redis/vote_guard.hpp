@@ -150,7 +150,7 @@ private:
         try {
             reason =
                 words() + "; its votes do not count for max_ttl, " + std::to_string(max_ttl_.count()) + " ms";
-            if (evicting_) reason_ += " after that";
+            if (evicting_) reason += " after that";
         } catch (...) {
             reason.clear();
         }

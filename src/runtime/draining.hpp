@@ -20,6 +20,7 @@ public:
     void on_time(lease_clock::time_point now) override;
 
     bool begun = false; ///< no lease is given any more
+    bool lost = false;  ///< a lease was, since then
     errc result{};      ///< once the shutdown has begun: none if every holder has finished
 
 private:

@@ -903,9 +903,13 @@ void engine::on_over(holding& h, protocol::event how) {
     if (h.lease != nullptr) {
         auto& l = *h.lease;
         close(l, lease_state::end::lost);
+        drain_.lost = drain_.lost || drain_.begun;
         tell_waiters(l, false, errc::lease_lost, errc{});
         // The deadline that its holder knows has not come: until then the queue has the key.
-        if (h.machine.where() == protocol::tenure::phase::ending) return;
+        if (h.machine.where() == protocol::tenure::phase::ending) {
+            ++ending_;
+            return;
+        }
         auto& q = *h.queue;
         detach(q);
         q.machine.lost();
@@ -924,6 +928,7 @@ void engine::on_over(holding& h, protocol::event how) {
 
 // Of a lease whose holder was told ahead of it.
 void engine::on_deadline(holding& h) {
+    --ending_;
     auto const now = time();
     if (hand_over(h, nullptr, nullptr, now)) return;
     end_tenure(*h.queue, now);
@@ -1072,7 +1077,7 @@ void engine::begin_shutdown(errc why) {
     if (std::exchange(stopping_, true)) return;
     refuse_all_who_wait();
     deadlines_.cancel(drain_);
-    drain_.result = held_.empty() ? errc{} : why;
+    drain_.result = !held_.empty() ? why : drain_.lost ? errc::lease_lost : errc{};
     while (!held_.empty()) end_lease(held_.front(), nullptr, lease_state::end::lost);
     for_each_queue([this](key_queue& q) {
         if (q.machine.held()) end_tenure(q, time()); // told of its loss, and not at its deadline yet

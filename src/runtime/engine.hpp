@@ -158,6 +158,7 @@ private:
     void grant(operation&, holding&, lease_state&);
     bool wake(unsigned instance, std::string_view key);
     void look_for_late_instances();
+    protocol::instance_set late() const;
     protocol::instance_set punctual(protocol::instance_set) const;
     bool has_quorum() const;
     void count_as_waiting(operation&);
@@ -258,6 +259,7 @@ private:
     owed_list owed_;            ///< who is answered in the next turn
     wish_ptr retired_;          ///< to be destroyed in the next turn
     std::size_t releasing_ = 0; ///< leases whose release is under way
+    std::size_t ending_ = 0;    ///< tenures whose holder was told of the loss, before the deadline
     pool<holding> holdings_;
     pool<key_queue> queues_;
     lease_list held_;
@@ -270,6 +272,7 @@ private:
     token_source random_;
     redis::encoder encoder_;
     protocol::round_trips round_trips_;
+    protocol::instance_set newly_late_; ///< those who wait for their pushes have not moved on
     std::vector<std::shared_ptr<redis::instance>> instances_;
     mutable protocol::instance_set reachable_, voters_; ///< of this turn
     mutable bool instances_seen_ = false;

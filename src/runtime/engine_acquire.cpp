@@ -385,8 +385,8 @@ void engine::on_inspection(holding& h, unsigned instance, redis::answer const& a
 
 // Those that are late leave a report with less in it.
 void engine::on_inspected(key_queue& q) {
+    q.machine.asked(q.tenure->machine.inspected_all());
     detach(q);
-    q.machine.asked();
     auto const& f = q.found;
     if (f.wrong_types > instances_.size() - f.votes.quorum()) {
         // Nobody's lock, and so it is for all who wait.

@@ -23,9 +23,10 @@ void engine::judge_clock() {
     if (!found.is_ours) return;
     for (unsigned i = 0; i < instances_.size(); ++i) {
         if (found.who.contains(i)) {
-            instances_[i]->excuse_jump();
+            attempt([&] { instances_[i]->excuse_jump(); });
         } else {
-            instances_[i]->our_clock_stood_still(found.from, found.to, found.least, found.most);
+            attempt(
+                [&] { instances_[i]->our_clock_stood_still(found.from, found.to, found.least, found.most); });
         }
     }
 }

@@ -27,7 +27,8 @@ void engine::start_drain(operation& op) {
 
 // At the end of each turn.
 void engine::end_drain_if_done() {
-    if (drain_.begun && !stopping_ && held_.empty()) begin_shutdown();
+    // A lease whose loss was told ahead of its deadline has its key until then.
+    if (drain_.begun && !stopping_ && held_.empty() && ending_ == 0) begin_shutdown();
 }
 
 } // namespace holdfast::runtime

@@ -3,6 +3,7 @@
 #include <holdfast/client.hpp>
 
 #include "integration/party.hpp"
+#include "integration/wires.hpp"
 #include "support/fake_server.hpp"
 #include "support/fleet.hpp"
 #include "support/proxy.hpp"
@@ -579,6 +580,23 @@ BOOST_AUTO_TEST_CASE(a_key_that_is_no_lock_is_left_alone) {
         redis_cli cli(servers[i]);
         BOOST_TEST(run_until(p.context, [&] { return !cli.exists("on one"); }));
     }
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_is_no_lock_is_known_as_such_though_answers_are_late) {
+    fleet servers(3);
+    for (server& one : servers) redis_cli(one).command({"HSET", "hash", "field", "value"});
+    wires ways(servers);
+    party p(ways.addresses());
+    BOOST_REQUIRE(p.all_up());
+    for (int i = 0; i < 20; ++i) { // it learns how long answers usually take
+        auto l = p.hold("k");
+        BOOST_TEST(p.releases(l));
+    }
+    for (auto& one : ways.all) one.delay_replies(60ms);
+    auto const before = p.locks.stats().rounds;
+    auto const [late, none] = p.acquire("hash");
+    BOOST_TEST((late == errc::wrong_type), late.what());
+    BOOST_TEST(p.locks.stats().rounds == before + 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_never_expires_is_told_of) {

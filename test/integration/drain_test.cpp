@@ -165,6 +165,35 @@ BOOST_AUTO_TEST_CASE(who_holds_beyond_the_limit_is_told) {
     BOOST_TEST(is_down(p.locks));
 }
 
+// The holder hears of it ahead of the deadline, and has the key until then.
+BOOST_AUTO_TEST_CASE(a_lease_that_is_lost_meanwhile_is_told_of_after_its_deadline) {
+    for (auto const by_limit : {false, true}) {
+        fleet servers(3);
+        party p(servers);
+        auto held = by_limit ? p.hold("k", {.ttl = 60s, .max_hold = 1s}) : p.hold("k", {.ttl = 1s});
+        if (!by_limit) held.renew_while([] { return false; });
+        ending drained, lost;
+        std::optional<lease_clock::time_point> over_at;
+        auto const at_deadline = held.deadline();
+        held.lost([&](error e) {
+            lost.how = std::move(e);
+            BOOST_TEST(copies(servers, "k") == 3U);
+            BOOST_TEST(!drained.done());
+        });
+        p.locks.drain(1h, [&](error e) {
+            over_at = lease_clock::now();
+            drained.how = std::move(e);
+        });
+        BOOST_REQUIRE(p.until([&] { return drained.done() && lost.done(); }));
+        BOOST_TEST(lost.clean(), lost.how->what());
+        BOOST_TEST((*drained.how == errc::lease_lost), drained.how->what());
+        BOOST_TEST((*over_at >= at_deadline));
+        BOOST_TEST(p.locks.stats().lost == 1U);
+        BOOST_TEST(copies(servers, "k") == 0U);
+        BOOST_TEST(is_down(p.locks));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(without_time_it_is_a_shutdown_at_once) {
     for (auto const limit :
          {std::chrono::nanoseconds(0), std::chrono::nanoseconds(-1), std::chrono::nanoseconds::min()}) {

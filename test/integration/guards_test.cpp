@@ -6,6 +6,7 @@
 #include "support/proxy.hpp"
 #include "support/wait.hpp"
 
+#include <boost/algorithm/string/join.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -1313,6 +1314,40 @@ BOOST_AUTO_TEST_CASE(a_jump_in_quarantine_makes_it_longer) {
     one.shift_clock(10s);
     BOOST_TEST(p.until([&] { return p.status(0).quarantined_until > until; }));
     check_quarantined(p, 0, jumped);
+}
+
+// However much waits to be sent, a grant counts only if the clock was looked at shortly before.
+BOOST_AUTO_TEST_CASE(the_time_is_asked_for_under_a_backlog_too) {
+    fleet servers(1);
+    wires ways(servers);
+    auto options = guarded(restart_guard::off, 60s);
+    options.instance_timeout = 20s;
+    party p(ways.addresses(), options);
+    BOOST_REQUIRE(p.all_up());
+    BOOST_REQUIRE(p.until([&] { return ways.are_quiet(); }));
+    std::mutex mutex;
+    std::vector<std::string> seen;
+    ways[0].intercept([&](command_line const& words) -> std::optional<std::string> {
+        std::lock_guard const lock(mutex);
+        seen.push_back(words[0] == "SET" ? words[1] : words[0]);
+        return std::nullopt;
+    });
+    ways[0].hold_requests();
+    std::vector<std::unique_ptr<attempt>> all;
+    auto const sends = [&](std::string const& key) {
+        auto const before = p.locks.stats().pending;
+        all.push_back(std::make_unique<attempt>(p, key, unwatched(60s)));
+        BOOST_REQUIRE(p.until([&] { return p.locks.stats().pending > before; }));
+    };
+    for (auto const* const key : {"a", "b", "c", "d"}) sends(key); // more than may be under way
+    p.pass(lease_clock::now() + 1100ms);
+    sends("last");
+    ways[0].resume();
+    BOOST_REQUIRE(p.until([&] { return all.back()->done; }));
+    std::lock_guard const lock(mutex);
+    auto const at = [&](std::string_view what) { return std::find(seen.begin(), seen.end(), what); };
+    BOOST_TEST((at("d") < at("TIME") && at("TIME") < at("last") && at("last") != seen.end()),
+               boost::algorithm::join(seen, " "));
 }
 
 // It takes what has become free, and hears in the same breath that the clock had jumped.

@@ -2,6 +2,8 @@
 // push. No timeout has a part in it: it is longer than the tests wait.
 #include <holdfast/client.hpp>
 
+#include "protocol/round_trips.hpp"
+
 #include "integration/party.hpp"
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
@@ -11,7 +13,9 @@
 #include <chrono>
 #include <cstddef>
 #include <initializer_list>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -147,6 +151,32 @@ BOOST_AUTO_TEST_CASE(who_waits_for_the_push_of_an_instance_that_freezes_looks_el
     for (std::size_t i = 0; i < keys; ++i) del({2, 3, 4}, crowd::key(i));
     BOOST_TEST(p.until([&] { return all.held.size() == keys; }));
     BOOST_TEST((trusts(0) && trusts(1)));
+}
+
+// There is nowhere to go, and mostly it is this process that did not run.
+BOOST_AUTO_TEST_CASE(who_waits_stays_where_it_is_when_all_instances_are_late_at_once) {
+    constexpr std::size_t keys = 20;
+    for (std::size_t i = 0; i < keys; ++i) set({0, 1, 2, 3, 4}, crowd::key(i));
+    crowd all(p);
+    all.start(keys);
+    auto const tries = [&] { return p.locks.stats().rounds; };
+    BOOST_REQUIRE(p.until([&] { return tries() >= 20U + 2 * keys && p.locks.stats().waiters == keys; }));
+    servers.freeze(5);
+    auto const before = tries();
+    std::optional<lease> other;
+    p.locks.make_lock("other", long_lived).acquire([&](error, lease l) { other = std::move(l); });
+    BOOST_REQUIRE(p.until([&] { return tries() > before; }));
+    // No turn until all are late, whatever is usual for each.
+    std::this_thread::sleep_for(2 * protocol::round_trip::longest_patience);
+    for (int i = 0; i < 10; ++i) {
+        p.pass(lease_clock::now() + 30ms);
+        p.locks.make_lock("other", long_lived).try_acquire([](error, lease) {});
+    }
+    BOOST_TEST(tries() == before + 1);
+    servers.thaw_all();
+    BOOST_REQUIRE(p.until([&] { return other.has_value(); }));
+    for (std::size_t i = 0; i < keys; ++i) del({0, 1, 2, 3, 4}, crowd::key(i));
+    BOOST_TEST(p.until([&] { return all.held.size() == keys; }));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

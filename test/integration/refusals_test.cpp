@@ -116,6 +116,20 @@ BOOST_AUTO_TEST_CASE(a_refused_release_is_repeated_while_the_key_can_be_there) {
     BOOST_TEST(p.locks.stats().commands - before <= 3 * servers.size()); // TIME, and nothing else
 }
 
+// What is not permitted will not be a moment later.
+BOOST_AUTO_TEST_CASE(a_release_that_is_not_permitted_is_not_repeated) {
+    auto l = p.hold("k", {.ttl = 2s});
+    BOOST_REQUIRE(p.sees(servers, "k", true));
+    for (server& one : servers) {
+        redis_cli(one).command({"ACL", "SETUSER", "default", "-@write", "-@scripting"});
+    }
+    auto const how = p.release(l);
+    BOOST_TEST((how == errc::access_denied || how == errc::no_quorum), how.code().message());
+    for (auto const& one : p.locks.instances()) BOOST_TEST(one.kept_releases == 0U);
+    BOOST_TEST(p.locks.stats().held == 0U);
+    BOOST_TEST(p.sees_no_keys(servers)); // with their ttl
+}
+
 BOOST_AUTO_TEST_CASE(one_that_refuses_does_not_keep_a_release_from_being_one) {
     auto l = p.hold("k");
     BOOST_REQUIRE(p.sees(servers, "k", true));

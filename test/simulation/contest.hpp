@@ -321,6 +321,7 @@ private:
         std::deque<response> to_client{};
         verdict set = verdict::unknown;
         true_time last_arrival = 0, last_reply = 0, ended = 0;
+        time_point heard{};
         std::uint64_t serial = 0;
         std::vector<kept_release> kept{};
         bool available() const { return connected && !suspect; }
@@ -337,6 +338,7 @@ private:
         std::optional<time_point> armed;
         std::vector<link> links;
         protocol::round_trips usual;
+        instance_set newly_late;
         std::uint64_t tries = 0, head = 0, period = 0; ///< refusals of the head since the holder last changed
         true_time last_turn = 0;
         std::uint64_t leases = 0, turns = 0, leases_before = 0, turns_before = 0;
@@ -795,6 +797,7 @@ private:
         auto const s = l.in_flight.front();
         l.in_flight.pop_front();
         processes_[p].usual[i].heard(local() - s.sent);
+        l.heard = local();
         look_for_late(p);
         if (std::exchange(l.suspect, false)) {
             progress();
@@ -813,22 +816,34 @@ private:
     }
 
     void look_for_late(unsigned p) {
+        if (!Driver::knows_who_is_late) return;
         auto& me = processes_[p];
         for (unsigned i = 0; i < instances_.size(); ++i) {
             auto const& l = me.links[i];
-            if (!Driver::knows_who_is_late || !l.available() || l.in_flight.empty()) continue;
-            if (!me.usual[i].look(local(), l.in_flight.front().sent) || !me.queue) continue;
-            if (me.queue->waits_at(i)) ++seen_.moved;
-            me.queue->disconnected(local(), i, random_());
-            settle(p);
+            if (l.available() && !l.in_flight.empty() &&
+                me.usual[i].look(local(), std::max(l.in_flight.front().sent, l.heard))) {
+                me.newly_late.insert(i);
+            }
+            if (!me.usual[i].late()) me.newly_late.erase(i);
         }
+        if (!me.queue || me.newly_late.empty() || (reachable(p) - late(p)).empty()) return;
+        std::exchange(me.newly_late, {}).for_each([&](unsigned i) {
+            if (!me.queue) return;
+            if (me.queue->waits_at(i)) ++seen_.moved;
+            me.queue->late(local(), i, random_());
+            settle(p);
+        });
     }
 
+    instance_set late(unsigned p) const {
+        instance_set all;
+        for (unsigned i = 0; i < instances_.size(); ++i) {
+            if (processes_[p].usual[i].late()) all.insert(i);
+        }
+        return all;
+    }
     instance_set punctual(unsigned p, instance_set of) const {
-        auto rest = of;
-        of.for_each([&](unsigned i) {
-            if (processes_[p].usual[i].late()) rest.erase(i);
-        });
+        auto const rest = of - late(p);
         return rest.empty() ? of : rest;
     }
 
@@ -1069,8 +1084,8 @@ private:
         if (!is_queues(t)) return;
         check_decided(t, "an inspection");
         auto const p = tenures_[t].process;
+        processes_[p].queue->asked(tenures_[t].machine.inspected_all());
         detach(p);
-        processes_[p].queue->asked();
         settle(p);
     }
 

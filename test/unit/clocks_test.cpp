@@ -107,6 +107,20 @@ BOOST_FIXTURE_TEST_CASE(a_clock_that_is_refused_later_is_continued, fixture) {
     BOOST_TEST((c.now() == 105s + 1ns));
 }
 
+BOOST_FIXTURE_TEST_CASE(a_clock_that_is_refused_after_a_suspend_does_not_go_back, fixture) {
+    auto c = made();
+    system.boot += 1h;
+    system.monotonic += 1s;
+    auto const before = c.now();
+    system.boot += 999us; // too soon after that to be remembered
+    auto const last = c.now();
+    system.refuses_boot = true;
+    auto const after = c.now();
+    BOOST_TEST((after >= last && after <= before + 1ms));
+    system.monotonic += 1s;
+    BOOST_TEST((c.now() == after + 1s));
+}
+
 BOOST_FIXTURE_TEST_CASE(without_any_clock_all_leases_are_over, fixture) {
     auto c = made();
     auto const longest_lease = c.now() + 24h * 366;

@@ -133,6 +133,14 @@ BOOST_AUTO_TEST_CASE(a_late_arbiter_is_given_up) {
     BOOST_TEST((s.release == of("2")));
 }
 
+// All were late when it was asked.
+BOOST_AUTO_TEST_CASE(an_arbiter_that_was_late_already_is_given_its_usual_time) {
+    BOOST_REQUIRE(!usual[4].look(at(-1s), at(-2s)));
+    BOOST_REQUIRE(usual[4].look(at(-500ms), at(-2s)));
+    m.contend(at(0ms), 4);
+    ends(usual[4].usual(), event::arbiter_failed);
+}
+
 BOOST_AUTO_TEST_CASE(the_patience_for_the_others_begins_when_they_are_asked) {
     m.contend(at(0ms), 2);
     BOOST_REQUIRE((say(command::contend, "2", verdict::yes, 1500us).what == event::arbiter_won));
@@ -207,6 +215,33 @@ BOOST_AUTO_TEST_CASE(an_inspection_does_not_wait_for_the_late) {
     BOOST_TEST((say(command::inspect, "01", verdict::yes, 3ms).what == event::none));
     ends(2ms + usual[4].patience(), event::inspected);
     BOOST_TEST((say(command::inspect, "4", verdict::yes, 1s).what == event::none));
+    BOOST_TEST(!m.inspected_all());
+}
+
+BOOST_AUTO_TEST_CASE(an_inspection_that_has_found_no_lock_waits_for_the_late) {
+    acquires("", "01");
+    BOOST_REQUIRE((say(command::acquire, "4", verdict::no).what == event::contended));
+    m.inspect(at(2ms), of("014"));
+    BOOST_TEST(!m.depends_on_late_answers());
+    BOOST_TEST((say(command::inspect, "01", verdict::refused, 3ms).what == event::none));
+    BOOST_TEST((m.time(at(1s)).what == event::none));
+    BOOST_TEST((say(command::inspect, "4", verdict::refused, 1s).what == event::inspected));
+    BOOST_TEST(m.inspected_all());
+}
+
+BOOST_AUTO_TEST_CASE(an_inspection_that_is_not_answered_has_not_found_out_all) {
+    for (auto const how : {verdict::unknown, verdict::unsent}) {
+        m = tenure(5, ttl, true);
+        m.heed(usual);
+        acquires("", "01");
+        say(command::acquire, "4", verdict::no);
+        m.inspect(at(2ms), of("01"));
+        say(command::inspect, "0", verdict::refused, 3ms);
+        BOOST_TEST((say(command::inspect, "1", how, 3ms).what == event::inspected));
+        BOOST_TEST(!m.inspected_all());
+        m.inspect(at(4ms), {});
+        BOOST_TEST(!m.inspected_all());
+    }
 }
 
 BOOST_AUTO_TEST_CASE(an_inspection_ends_with_its_last_answer) {

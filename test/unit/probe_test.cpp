@@ -253,6 +253,14 @@ BOOST_AUTO_TEST_CASE(a_server_that_takes_no_list_of_sections_is_asked_for_all) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_server_that_is_busy_is_asked_for_the_same_again) {
+    later_look l;
+    for (auto const* const busy : {"-BUSY Redis is busy\r\n", "-NOPERM no\r\n", "-LOADING\r\n"}) {
+        BOOST_TEST(!look(l, busy).info.has_value());
+        BOOST_TEST(look(l, blob(info_text)).asked != resp({"INFO", "all"}));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_look_that_shows_nothing_is_ignored) {
     later_look l;
     for (auto const* const nothing : {"_\r\n", ":1\r\n", "*1\r\n:1\r\n", "+OK\r\n", "%0\r\n"}) {

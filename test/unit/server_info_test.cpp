@@ -85,6 +85,21 @@ BOOST_AUTO_TEST_CASE(a_server_that_may_evict_names_its_policy) {
     BOOST_TEST(eviction("").empty());
 }
 
+BOOST_AUTO_TEST_CASE(what_is_no_name_reaches_no_message) {
+    for (std::string const& odd :
+         {std::string("\x1b[2J"), std::string("a b"), std::string(33, 'x'), std::string(1, '\0')}) {
+        auto const i = parse_info(
+            info("redis_version:" + odd + "\r\nmaxmemory:100\r\nmaxmemory_policy:" + odd + "\r\n"));
+        BOOST_REQUIRE(i.has_value());
+        BOOST_TEST(i->version == "unknown");
+        BOOST_TEST(i->eviction == "unknown");
+        auto const v = parse_info(info("valkey_version:" + odd + "\r\n"));
+        BOOST_REQUIRE(v.has_value());
+        BOOST_TEST(v->version == "unknown");
+        BOOST_TEST((v->speaks() == dialect::scripts));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(commands_that_take_all_keys_are_counted) {
     BOOST_TEST(count_flushes("") == 0U);
     BOOST_TEST(count_flushes("# Commandstats\r\ncmdstat_get:calls=7,usec=1\r\n") == 0U);

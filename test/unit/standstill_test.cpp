@@ -122,6 +122,48 @@ BOOST_AUTO_TEST_CASE(other_jumps_are_the_servers) {
     }
 }
 
+// Clocks may drift by more than the jumps differ.
+BOOST_AUTO_TEST_CASE(jumps_seen_after_a_long_time_may_have_been_of_any_size) {
+    for (auto const outage : {10min, 30min}) {
+        clocks c(3);
+        c.there.erase(2); // nor can it be asked now
+        c.pass(outage);
+        c.ahead = {3s, 3s + 500ms, 0s};
+        c.look(0);
+        auto const f = c.judge_after(1);
+        BOOST_TEST(f.is_new); // to be on the safe side
+        BOOST_TEST(!f.is_ours);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(who_was_not_asked_for_long_cannot_agree) {
+    clocks c(3);
+    c.pass(30s);
+    c.look(0);
+    c.look(1);
+    c.pass(1s);
+    c.ahead[0] = c.ahead[1] = 100ms; // as much as the third may have drifted
+    c.look(0);
+    c.judge_after(1);
+    BOOST_TEST(!c.judge_after(2).is_ours);
+}
+
+BOOST_AUTO_TEST_CASE(old_jumps_do_not_hide_new_ones) {
+    clocks c(5);
+    c.ahead[0] = c.ahead[1] = c.ahead[2] = 10s;
+    for (unsigned i = 0; i < 5; ++i) BOOST_TEST(!c.judge_after(i).is_ours);
+    BOOST_TEST(c.ours.in_doubt());
+    for (auto n = 0; n < 12; ++n) {
+        c.pass(1s);
+        for (unsigned i = 0; i < 5; ++i) c.judge_after(i);
+    }
+    BOOST_TEST(!c.ours.in_doubt());
+    c.stop(50ms);
+    protocol::standstill::finding last;
+    for (unsigned i = 0; i < 5; ++i) last = c.judge_after(i);
+    BOOST_TEST(last.is_ours);
+}
+
 BOOST_AUTO_TEST_CASE(a_lone_instance_has_nobody_who_could_agree) {
     clocks c(1);
     c.stop(50ms);

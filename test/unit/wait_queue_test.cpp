@@ -65,7 +65,7 @@ struct fixture {
     }
     void contending() {
         asking();
-        q.asked();
+        q.asked(true);
         BOOST_REQUIRE(next(round_trip) == action::contend);
         q.begun(at(round_trip), 1);
     }
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(who_does_not_wait_joins_only_where_nobody_is_before_it) {
 BOOST_AUTO_TEST_CASE(who_does_not_wait_is_refused_when_it_is_known_what_is_in_the_way) {
     a.waits = false;
     asking();
-    q.asked();
+    q.asked(true);
     BOOST_TEST((next(round_trip) == action::refuse));
     q.leave(a);
     BOOST_TEST((next(round_trip) == action::forget));
@@ -162,6 +162,21 @@ BOOST_AUTO_TEST_CASE(it_is_asked_once_what_is_in_the_way) {
     BOOST_TEST(q.seen_held());
 }
 
+BOOST_AUTO_TEST_CASE(what_not_all_have_said_is_asked_again_after_the_next_round) {
+    asking();
+    q.asked(false);
+    BOOST_REQUIRE(next(round_trip) == action::contend);
+    q.begun(at(round_trip), 1);
+    q.refused(at(2 * round_trip), 5s, true, retry, 0);
+    auto const look = 2 * round_trip + waiting_rules::first_look;
+    BOOST_REQUIRE(next(look) == action::round);
+    q.begun(at(look));
+    q.contended(at(look), held_elsewhere, retry, 0);
+    BOOST_TEST((next(look) == action::ask));
+    q.asked(true);
+    BOOST_TEST((next(look) != action::ask));
+}
+
 BOOST_AUTO_TEST_CASE(who_leaves_before_the_question_leaves_nothing) {
     trying();
     q.contended(at(1ms), held_elsewhere, retry, 0);
@@ -173,7 +188,7 @@ BOOST_AUTO_TEST_CASE(who_leaves_during_the_question_leaves_nothing) {
     asking();
     q.leave(a);
     BOOST_TEST((next(1ms) == action::none));
-    q.asked();
+    q.asked(true);
     BOOST_TEST((next(1ms) == action::forget));
 }
 
@@ -182,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_split_vote_is_counted_and_followed_by_a_pause) {
     q.contended(at(1ms), split, retry, 12345);
     BOOST_TEST(q.splits() == 1U);
     BOOST_TEST((next(1ms) == action::ask));
-    q.asked();
+    q.asked(true);
     BOOST_TEST((next(1ms) == action::none));
     BOOST_REQUIRE(q.wake().has_value());
     BOOST_TEST((*q.wake() > at(1ms) && *q.wake() <= at(1ms) + waiting_rules::first_backoff));
@@ -310,6 +325,27 @@ BOOST_AUTO_TEST_CASE(a_lost_connection_wakes_who_waited_for_a_push_through_it) {
     q.disconnected(at(1s), 0, 7);
     BOOST_TEST((next(1100ms) == action::none));
     q.disconnected(at(1s), 1, 7);
+    BOOST_TEST((next(1s + waiting_rules::max_wake_delay) == action::contend));
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_goes_by_itself_is_left_to_pollers_as_well) {
+    q.yields(50ms);
+    waiting(200ms);
+    BOOST_REQUIRE(q.wake().has_value());
+    BOOST_TEST((*q.wake() >= at(2 * round_trip + 100ms))); // when it looks around
+    BOOST_TEST((next(2 * round_trip + 250ms) == action::none));
+    BOOST_TEST((next(2 * round_trip + 252ms + waiting_rules::max_wake_delay) == action::contend));
+    q.begun(at(300ms), 1);
+    q.refused(at(301ms), duration(-1), false, retry, 0); // between two commands
+    BOOST_TEST((next(350ms) == action::none));
+    BOOST_TEST((next(351ms) == action::contend));
+}
+
+BOOST_AUTO_TEST_CASE(a_late_instance_wakes_who_waited_for_its_push_and_is_watched_on) {
+    waiting();
+    q.late(at(1s), 0, 7);
+    BOOST_TEST((next(1100ms) == action::none));
+    q.late(at(1s), 1, 7);
     BOOST_TEST((next(1s + waiting_rules::max_wake_delay) == action::contend));
 }
 
@@ -555,6 +591,18 @@ BOOST_AUTO_TEST_CASE(a_deadline_that_is_seen_a_little_late_is_excused_once) {
     BOOST_TEST((next(9998ms) == action::round));
     q.begun(at(9998ms));
     BOOST_TEST(!q.overslept(at(19'996ms), at(19'896ms)));
+}
+
+// However short the ttl is, as else there would be no end of tries.
+BOOST_AUTO_TEST_CASE(a_deadline_that_is_seen_late_time_and_again_is_the_servers_fault) {
+    for (auto const ttl : {duration(8ms), duration(16ms), duration(80ms)}) {
+        BOOST_TEST(waiting_rules::excuses(3ms, ttl, false));
+        BOOST_TEST(!waiting_rules::excuses(3ms, ttl, true));
+        BOOST_TEST(!waiting_rules::excuses(9ms, ttl, true));
+        BOOST_TEST(waiting_rules::excuses(10ms, ttl, true));
+        BOOST_TEST(!waiting_rules::excuses(2ms, ttl, false));
+    }
+    BOOST_TEST(!waiting_rules::excuses(1s, 10s, true));
 }
 
 BOOST_AUTO_TEST_CASE(an_answer_between_two_deadlines_that_were_seen_a_little_late_excuses_both) {
