@@ -166,8 +166,8 @@ public:
         if (freezes_)
             bound_ += ping_interval + (2 * static_cast<std::int64_t>(instances_.size()) + 2) * timeout_;
         if (untracked_) bound_ += 2 * retry_;
-        // Who waits idly for the push of one that is silent finds that out when it looks around.
-        if (silent) bound_ += Rules::first_look + round_trip::soonest_late;
+        // Who waits idly for the push of one that is silent finds that out by its next ping.
+        if (silent) bound_ += ping_interval + round_trip::soonest_late;
         decided_within_ = 12 * max_travel() + 2 * round_trip::first_patience;
         after(bound_.count() / 8, kind::tick);
     }

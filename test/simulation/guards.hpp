@@ -110,6 +110,7 @@ struct guards_setup {
     bool slow = false;        ///< no faults but slow answers, stopped clients and drift
     bool single = false;      ///< one jump, and nothing else
     bool all_but_one = false; ///< the same, of all instances but one together
+    bool away = false;        ///< one client is cut off, and instances jump by different amounts meanwhile
     bool standstills = false;
     bool lone_standstill = false; ///< one, and nothing else
 };
@@ -352,6 +353,8 @@ private:
             for (unsigned i = 0; i < instances_.size(); ++i) {
                 if (i != spared) at(t, [this, i, by] { jump(i, by, true); });
             }
+        } else if (setup_.away) {
+            plan_absence(when());
         } else if (setup_.single) {
             auto const i = some_instance();
             auto const by = noticeable(max_ttl_ * 2);
@@ -473,6 +476,21 @@ private:
                 }
             });
         });
+    }
+
+    /// So long that the jumps differ by less than clocks may drift.
+    void plan_absence(true_time when) {
+        auto const c = some_client();
+        auto const spared = some_instance();
+        auto const span = max_ttl_.count() + some(std::chrono::minutes(10));
+        auto by = noticeable(max_ttl_ * 2) + protocol::redlock_rules::drift(max_ttl_);
+        for (unsigned i = 0; i < instances_.size(); ++i) {
+            // The one that could tell comes back last.
+            plan_break(when, c, i, i == spared ? 2 * span : span);
+            if (i == spared) continue;
+            at(when + 1 + some(duration(span)), [this, i, by] { jump(i, by); });
+            by += noticeable(std::chrono::milliseconds(1));
+        }
     }
 
     void plan_jumps(true_time when) {
@@ -904,7 +922,7 @@ private:
             ++seen_.misread;
             misread_ = true;
         }
-        if (setup_.single || setup_.all_but_one) fail("theirs", "a server's jump was taken for a standstill");
+        if (setup_.single || setup_.all_but_one || setup_.away) fail("theirs", "a server's jump was taken for a standstill");
         for (unsigned i = 0; i < instances_.size(); ++i) {
             auto& l = me.links[i];
             if (found.who.contains(i)) {

@@ -234,6 +234,11 @@ BOOST_AUTO_TEST_CASE(jumps_of_servers_are_no_standstill_if_one_did_not_jump) {
     all_happened({seen.jumps, seen.alarms, seen.won});
 }
 
+BOOST_AUTO_TEST_CASE(jumps_that_a_client_was_away_for_are_no_standstill) {
+    auto const seen = stand(schedules_to_try() / 8, {.restarts = false, .away = true});
+    all_happened({seen.jumps, seen.alarms, seen.won});
+}
+
 BOOST_AUTO_TEST_CASE(a_standstill_that_moves_no_deadline_is_refuted) {
     is_refuted<moves_no_deadline>(standstills(), "S1");
 }
