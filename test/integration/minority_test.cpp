@@ -2,6 +2,7 @@
 // push. No timeout has a part in it: it is longer than the tests wait.
 #include <holdfast/client.hpp>
 
+#include "protocol/key_watch.hpp"
 #include "protocol/round_trips.hpp"
 
 #include "integration/party.hpp"
@@ -161,6 +162,8 @@ BOOST_AUTO_TEST_CASE(who_waits_stays_where_it_is_when_all_instances_are_late_at_
     all.start(keys);
     auto const tries = [&] { return p.locks.stats().rounds; };
     BOOST_REQUIRE(p.until([&] { return tries() >= 20U + 2 * keys && p.locks.stats().waiters == keys; }));
+    // Nothing is under way: whoever waits has asked to be told by all that it needs.
+    p.pass(lease_clock::now() + 3 * protocol::watching_rules::settled_after);
     servers.freeze(5);
     auto const before = tries();
     std::optional<lease> other;
