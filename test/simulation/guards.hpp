@@ -922,7 +922,8 @@ private:
             ++seen_.misread;
             misread_ = true;
         }
-        if (setup_.single || setup_.all_but_one || setup_.away) fail("theirs", "a server's jump was taken for a standstill");
+        if (setup_.single || setup_.all_but_one || setup_.away)
+            fail("theirs", "a server's jump was taken for a standstill");
         for (unsigned i = 0; i < instances_.size(); ++i) {
             auto& l = me.links[i];
             if (found.who.contains(i)) {
