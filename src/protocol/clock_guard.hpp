@@ -40,13 +40,17 @@ public:
         look_ = {.first = !known_,
                  .least = least_jump - std::max(least_jump, duration::zero()) / 100,
                  .most = most_jump + std::max(most_jump, duration::zero()) / 100,
-                 .from = last_,
+                 .from = most_since_,
                  .to = received,
+                 .asked = last_,
                  .sure_from = received_,
                  .sure_to = sent};
         last_ = sent; // it may have read its clock as early as that
         received_ = received;
         offset_ = now;
+        // A slow answer can hide a jump: then the next one that shows it may show one from before the slow one.
+        auto const most = before.most + drift;
+        if (!known_ || look_.jumped() || now.most < most) most_since_ = sent;
         if (!std::exchange(known_, true)) {
             look_.least = look_.most = duration::zero();
             return duration::zero();
@@ -54,7 +58,6 @@ public:
         if (look_.jumped()) return now.least - before.most;
         // Backwards: keys live longer than they should, which endangers nobody.
         auto const least = before.least - drift;
-        auto const most = before.most + drift;
         if (now.most < least) return duration::zero();
         offset_ = interval{std::max(now.least, least), std::min(now.most, most)};
         return duration::zero();
@@ -79,8 +82,9 @@ private:
     duration longest_;
     interval offset_;
     bool known_ = false;
-    time_point last_{};     ///< when the last question was sent
-    time_point received_{}; ///< when it was answered
+    time_point last_{};       ///< when the last question was sent
+    time_point received_{};   ///< when it was answered
+    time_point most_since_{}; ///< when the one was sent that says what the offset may be at most
     clock_look look_;
 };
 

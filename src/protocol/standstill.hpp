@@ -27,13 +27,14 @@ namespace holdfast::protocol {
 
 class standstill {
 public:
-    /// Of the time that a look covers, to be of use: it is one a second, and an answer takes a while.
-    static constexpr duration longest_look = std::chrono::seconds(3);
-    /// For how long others may join in with what has jumped.
-    static constexpr duration remembered = std::chrono::seconds(10);
+    /// Of the time that a look covers, to be of use: an idle instance is looked at every 2.5 s, and a
+    /// machine that goes on after a pause is slow to read the answers.
+    static constexpr duration longest_look = std::chrono::seconds(6);
 
-    explicit standstill(unsigned configured)
-        : configured_(configured) {}
+    /// `longest`: the longest ttl. What jumped longer ago concerns no lease.
+    standstill(unsigned configured, duration longest)
+        : configured_(configured)
+        , longest_(std::max<duration>(longest, longest_look)) {}
 
     /// Equal jumps at one moment.
     struct finding {
@@ -41,7 +42,8 @@ public:
         /// The greatest that one of them may have been: an answer that was under way shows a part.
         duration least{}, most{};
         time_point from{}, to{}; ///< within this time
-        bool is_new = false;     ///< deadlines have not been moved for it
+        bool is_new = false;     ///< deadlines have not been moved for all of it
+        duration by{};           ///< is_new: they are to be moved by this
         bool is_ours = false;    ///< no clock of a server has jumped
     };
 
@@ -50,7 +52,7 @@ public:
         auto const goes_on = jumped_.contains(instance) && i.last.jumped();
         i.last = look;
         known_.insert(instance);
-        forget_before(look.to - remembered);
+        forget_before(look.to - longest_);
         if (!look.jumped()) return;
         // An answer that was under way may have shown a part of it.
         auto const before = i.jump;
@@ -59,9 +61,11 @@ public:
             i.jump.least += before.least;
             i.jump.most += before.most;
             i.jump.from = before.from;
+            i.jump.asked = before.asked;
+        } else {
+            i.moved = duration::zero();
         }
         jumped_.insert(instance);
-        moved_.erase(instance);
     }
 
     /// Whether there are jumps that are not explained.
@@ -84,8 +88,13 @@ public:
     finding judge(instance_set connected) {
         auto f = largest();
         if (f.who.size() < redlock_rules::quorum(configured_, configured_)) return {};
-        f.is_new = (f.who & moved_).empty();
-        moved_ = moved_ | f.who;
+        auto moved = duration::zero();
+        f.who.for_each([&](unsigned i) { moved = std::max(moved, seen_[i].moved); });
+        f.is_new = f.least > moved;
+        if (f.is_new) {
+            f.by = f.most - moved;
+            f.who.for_each([&](unsigned i) { seen_[i].moved = f.most; });
+        }
         f.is_ours = f.who.size() > 1;
         f.who.for_each([&](unsigned i) { f.is_ours = f.is_ours && is_short(seen_[i].jump); });
         (known_ - f.who).for_each([&](unsigned i) { f.is_ours = f.is_ours && agrees(i, f, connected); });
@@ -96,6 +105,7 @@ public:
 private:
     struct one {
         clock_look last, jump;
+        duration moved{}; ///< deadlines, for this jump
     };
 
     /// Amounts and times are intervals, so if some have anything in common, they have the greatest
@@ -132,23 +142,21 @@ private:
         // It was asked since. Slow answers may leave open what it was.
         return is_short(look) && look.from <= f.from && look.least <= f.most && f.least <= look.most;
     }
-    static bool is_short(clock_look const& look) { return look.to - look.from <= longest_look; }
+    static bool is_short(clock_look const& look) { return look.to - look.asked <= longest_look; }
 
-    // An old jump must not stand in the way of a new one, as one of the same size would.
     void forget_before(time_point when) {
         auto old = instance_set();
         jumped_.for_each([&](unsigned i) {
             if (seen_[i].jump.to < when) old.insert(i);
         });
         jumped_ = jumped_ - old;
-        moved_ = moved_ - old;
     }
 
     unsigned configured_;
+    duration longest_;
     std::array<one, instance_set::capacity> seen_{};
     instance_set known_;  ///< looked at at least once
     instance_set jumped_; ///< by what is not explained
-    instance_set moved_;  ///< those of them for which deadlines have been moved
 };
 
 } // namespace holdfast::protocol

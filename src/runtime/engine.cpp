@@ -140,7 +140,7 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , fence_ttl_(options.fence_ttl)
     , turns_(executor_)
     , deadlines_(executor_)
-    , standstill_(static_cast<unsigned>(instances.size()))
+    , standstill_(static_cast<unsigned>(instances.size()), options.max_ttl)
     , random_(options.owner_label) {
     for (unsigned i = 0; i < instances.size(); ++i) {
         redis::connection_options const each{.address = instances[i],
@@ -774,7 +774,13 @@ void engine::answer_what_is_owed() {
         auto& unsent = owed.out_of_memory[static_cast<std::size_t>(command::release)];
         if (!unsent.empty() && owed.releases < release_retries) {
             h.owed.releases = static_cast<std::uint8_t>(owed.releases + 1);
-            send(h, command::release, std::exchange(unsent, {}), 0);
+            auto const again = std::exchange(unsent, {});
+            send(h, command::release, again, 0);
+            // Where an instance has gone since, it is kept, and tells nobody when it is done.
+            (again - reachable()).for_each([&](unsigned i) {
+                h.on_answer(i, command::release, 0,
+                            {.verdict = protocol::verdict::unsent, .why = reason_of(i)});
+            });
         }
         owed.gone.for_each([&](unsigned i) {
             h.on_answer(i, command::raise, 0, {.verdict = protocol::verdict::unsent, .why = reason_of(i)});

@@ -380,7 +380,8 @@ void engine::on_inspection(holding& h, unsigned instance, redis::answer const& a
         }
     }
     auto const step = h.machine.answer(protocol::command::inspect, 0, instance, a.verdict, time());
-    if (step.what != protocol::event::none) apply(h, step);
+    if (step.what == protocol::event::none) return schedule_if_late(h);
+    apply(h, step);
 }
 
 // Those that are late leave a report with less in it.

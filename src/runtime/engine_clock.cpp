@@ -36,7 +36,7 @@ void engine::move_deadlines(protocol::standstill::finding const& found) {
     queues_.for_each([&](key_queue& q) {
         if (!q.lock || !q.tenure) return;
         auto& h = *q.tenure;
-        h.machine.clock_stood_still(found.to, found.most);
+        h.machine.clock_stood_still(found.to, found.by);
         schedule(h);
         if (h.lease == nullptr) return;
         auto& l = *h.lease;

@@ -6,13 +6,16 @@
 #include "protocol/round_trips.hpp"
 
 #include "integration/party.hpp"
+#include "integration/wires.hpp"
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <future>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -100,6 +103,28 @@ BOOST_AUTO_TEST_CASE(who_is_refused_hears_of_it_beside_a_frozen_instance) {
         BOOST_REQUIRE(e.report() != nullptr);
     }
     BOOST_TEST((trusts(0) && trusts(1)));
+}
+
+// One that answered the try hangs when it is asked what is in the way, and nobody else has an answer to come.
+BOOST_AUTO_TEST_CASE(who_is_refused_does_not_wait_for_what_is_in_the_way) {
+    wires ways(servers);
+    std::promise<void> goes_on; // at the latest when it is destroyed
+    for (auto const i : {3U, 4U}) servers[i].kill();
+    party q(ways.addresses(), unsuspecting());
+    BOOST_REQUIRE(q.until([&] {
+        auto const all = q.locks.instances();
+        return std::all_of(all.begin(), all.begin() + 3,
+                           [](auto const& i) { return i.state == instance_state::up; });
+    }));
+    set({0, 1, 2}, "k");
+    ways[0].intercept(
+        [until = goes_on.get_future().share()](command_line const& words) -> std::optional<std::string> {
+            if (words[0] == "PTTL") until.wait();
+            return std::nullopt;
+        });
+    auto const [e, l] = q.try_acquire("k");
+    BOOST_TEST((e == errc::contended), e.what());
+    goes_on.set_value();
 }
 
 namespace {

@@ -88,7 +88,7 @@ struct guards_as_they_are {
     /// For how long grants are in doubt after a jump by up to `most`.
     static duration in_doubt_for(duration max_ttl, duration /*most*/) { return max_ttl; }
     /// By how much deadlines are moved after a standstill.
-    static duration moves(protocol::standstill::finding const& f) { return f.most; }
+    static duration moves(protocol::standstill::finding const& f) { return f.by; }
     /// Whether no server's clock has jumped.
     static bool is_ours(protocol::standstill::finding const& f) { return f.is_ours; }
     /// Whether a grant counts that came so long after it was asked for, where no ttl is shorter than that.
@@ -137,7 +137,7 @@ public:
             if (setup_.long_rounds) c.ttl = &c == &clients_.front() ? max_ttl_ / 5 : max_ttl_;
             shortest_ = std::min(shortest_, c.ttl);
             c.watched = !one_in(3);
-            c.standstill = protocol::standstill(static_cast<unsigned>(instances_.size()));
+            c.standstill = protocol::standstill(static_cast<unsigned>(instances_.size()), max_ttl_);
             for (unsigned i = 0; i < instances_.size(); ++i) {
                 c.links.emplace_back(setup_.observed, setup_.strict, max_ttl_);
             }
@@ -264,7 +264,7 @@ private:
         std::vector<link> links;
         int current = -1;
         std::uint64_t timer = 0;
-        protocol::standstill standstill{1};
+        protocol::standstill standstill{1, duration::zero()};
         std::vector<std::pair<true_time, true_time>> stops; ///< of its clock
         duration unnoticed{};                               ///< how much of them it has not noticed
     };
@@ -482,7 +482,8 @@ private:
     void plan_absence(true_time when) {
         auto const c = some_client();
         auto const spared = some_instance();
-        auto const span = max_ttl_.count() + some(std::chrono::minutes(10));
+        auto const least = max_ttl_ + protocol::standstill::longest_look;
+        auto const span = least.count() + some(std::chrono::minutes(10));
         auto by = noticeable(max_ttl_ * 2) + protocol::redlock_rules::drift(max_ttl_);
         for (unsigned i = 0; i < instances_.size(); ++i) {
             // The one that could tell comes back last.
@@ -910,7 +911,7 @@ private:
         auto const stood = me.unnoticed > duration::zero();
         if (found.is_new) {
             ++seen_.moved;
-            me.unnoticed = std::max(duration::zero(), me.unnoticed - found.most);
+            me.unnoticed = std::max(duration::zero(), me.unnoticed - found.by);
             if (me.current >= 0) {
                 tenures_[static_cast<unsigned>(me.current)].machine.clock_stood_still(found.to,
                                                                                       Guards::moves(found));

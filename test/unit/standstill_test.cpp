@@ -19,7 +19,7 @@ namespace {
 /// millisecond.
 struct clocks {
     explicit clocks(unsigned count)
-        : ours(count)
+        : ours(count, 60s)
         , guards(count, protocol::clock_guard(60s))
         , ahead(count) {
         for (unsigned i = 0; i < count; ++i) look(i);
@@ -148,20 +148,75 @@ BOOST_AUTO_TEST_CASE(who_was_not_asked_for_long_cannot_agree) {
     BOOST_TEST(!c.judge_after(2).is_ours);
 }
 
-BOOST_AUTO_TEST_CASE(old_jumps_do_not_hide_new_ones) {
+BOOST_AUTO_TEST_CASE(what_is_not_explained_is_forgotten_after_the_longest_ttl) {
     clocks c(5);
     c.ahead[0] = c.ahead[1] = c.ahead[2] = 10s;
     for (unsigned i = 0; i < 5; ++i) BOOST_TEST(!c.judge_after(i).is_ours);
-    BOOST_TEST(c.ours.in_doubt());
-    for (auto n = 0; n < 12; ++n) {
-        c.pass(1s);
+    for (auto passed = 0s; passed < 58s; passed += 2s) {
+        c.pass(2s);
         for (unsigned i = 0; i < 5; ++i) c.judge_after(i);
+        BOOST_TEST(c.ours.in_doubt());
     }
+    c.pass(3s);
+    for (unsigned i = 0; i < 5; ++i) c.judge_after(i);
     BOOST_TEST(!c.ours.in_doubt());
     c.stop(50ms);
     protocol::standstill::finding last;
     for (unsigned i = 0; i < 5; ++i) last = c.judge_after(i);
     BOOST_TEST(last.is_ours);
+}
+
+// One was away meanwhile, and makes the majority when it is back.
+BOOST_AUTO_TEST_CASE(a_standstill_moves_deadlines_when_a_majority_shows_it_however_late) {
+    clocks c(3);
+    c.there.erase(1);
+    c.there.erase(2);
+    c.stop(10s);
+    BOOST_TEST(c.judge_after(0).who.empty());
+    for (auto passed = 0s; passed < 30s; passed += 2s) {
+        c.pass(2s);
+        BOOST_TEST(c.judge_after(0).who.empty());
+    }
+    c.there.insert(1);
+    auto const f = c.judge_after(1);
+    BOOST_TEST(f.is_new);
+    BOOST_TEST((f.by >= 10s));
+}
+
+BOOST_AUTO_TEST_CASE(a_jump_that_is_shown_in_two_parts_moves_deadlines_by_their_sum) {
+    clocks c(3);
+    c.stop(4s);
+    c.look(0);
+    auto const first = c.judge_after(1);
+    BOOST_TEST((first.is_new && first.by >= 4s && first.by < 5s));
+    c.stop(6s);
+    c.look(2); // both at once
+    auto const second = c.judge_after(0);
+    BOOST_TEST((second.is_new && first.by + second.by >= 10s && first.by + second.by < 11s));
+    auto const third = c.judge_after(1);
+    BOOST_TEST(!third.is_new);
+    BOOST_TEST(third.is_ours);
+}
+
+// A machine that goes on after a pause reads its answers late, and these hide what they could show.
+BOOST_AUTO_TEST_CASE(what_a_slow_answer_has_hidden_counts_from_before_it) {
+    clocks c(3);
+    c.pass(1s);
+    c.stop(200ms);
+    c.look(0);
+    for (unsigned i : {1U, 2U}) {
+        auto const sent = c.now();
+        auto const shown = c.truth;
+        c.pass(300ms);
+        c.guards[i].told(sent, c.now(), shown);
+        c.ours.looked(i, c.guards[i].last());
+        BOOST_TEST(c.judge().who.empty());
+    }
+    c.pass(1s);
+    BOOST_TEST(c.judge_after(1).is_new);
+    auto const all = c.judge_after(2);
+    BOOST_TEST(all.is_ours);
+    BOOST_TEST(all.who.size() == 3U);
 }
 
 BOOST_AUTO_TEST_CASE(a_lone_instance_has_nobody_who_could_agree) {
