@@ -700,7 +700,7 @@ BOOST_AUTO_TEST_CASE(the_holders_renewals_do_not_make_the_waiter_spin) {
         auto& holder = *c.clients[0];
         auto& waiter = *c.clients[1];
         waiting first, second;
-        first.start(c.key_of(0, "k", {.ttl = 300ms}));
+        first.start(c.key_of(0, "k", {.ttl = 900ms}));
         BOOST_REQUIRE(c.until([&] { return first.done; }));
         second.start(c.key_of(1, "k"));
         BOOST_REQUIRE(c.until([&] { return waiter.stats().waiters == 1; }));
