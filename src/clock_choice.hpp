@@ -12,8 +12,8 @@ namespace holdfast {
 /// A sandbox may refuse a clock (seccomp, where the vdso does not answer), from the start or later.
 /// A clock that stands still is worse than none: each lease would seem to be held for ever. So
 /// another clock takes over, which does not count suspends, and goes on from where the first one
-/// was, or what was read of it last. If every clock is refused, each reading is a day later than the one before: all leases are
-/// over.
+/// was, or what was read of it last. If every clock is refused, each reading is a day later than
+/// the one before: all leases are over.
 ///
 /// `Read` is as ::clock_gettime.
 ///

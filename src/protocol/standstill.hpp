@@ -31,7 +31,7 @@ public:
     /// machine that goes on after a pause is slow to read the answers.
     static constexpr duration longest_look = std::chrono::seconds(6);
 
-    /// `longest`: the longest ttl. What jumped longer ago concerns no lease.
+    /// `longest`: the longest ttl. A jump before that concerns no lease.
     standstill(unsigned configured, duration longest)
         : configured_(configured)
         , longest_(std::max<duration>(longest, longest_look)) {}

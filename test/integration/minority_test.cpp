@@ -9,6 +9,7 @@
 #include "integration/wires.hpp"
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
+#include "support/wait.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -19,7 +20,6 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -195,7 +195,8 @@ BOOST_AUTO_TEST_CASE(who_waits_stays_where_it_is_when_all_instances_are_late_at_
     p.locks.make_lock("other", long_lived).acquire([&](error, lease l) { other = std::move(l); });
     BOOST_REQUIRE(p.until([&] { return tries() > before; }));
     // No turn until all are late, whatever is usual for each.
-    std::this_thread::sleep_for(2 * protocol::round_trip::longest_patience);
+    auto const all_late = lease_clock::now() + 2 * protocol::round_trip::longest_patience;
+    BOOST_REQUIRE(wait_until([&] { return lease_clock::now() >= all_late; }));
     for (int i = 0; i < 10; ++i) {
         p.pass(lease_clock::now() + 30ms);
         p.locks.make_lock("other", long_lived).try_acquire([](error, lease) {});

@@ -166,7 +166,7 @@ public:
         if (freezes_)
             bound_ += ping_interval + (2 * static_cast<std::int64_t>(instances_.size()) + 2) * timeout_;
         if (untracked_) bound_ += 2 * retry_;
-        // Who waits idly for the push of one that is silent finds that out by its next ping.
+        // An idle waiter finds out by its next ping that the instance that is to push is silent.
         if (silent) bound_ += ping_interval + round_trip::soonest_late;
         decided_within_ = 12 * max_travel() + 2 * round_trip::first_patience;
         after(bound_.count() / 8, kind::tick);
