@@ -278,6 +278,8 @@ public:
     bool inspected_all() const { return inspection_.complete; }
     /// The votes of the round that was started last.
     tally const& votes() const { return round_; }
+    /// Whether an instance had a key of somebody else when it was asked, also if its vote was not needed.
+    bool opposed() const { return opposed_; }
     /// Where our key may be: asked for there, and neither refused nor released.
     instance_set maybe_held() const { return maybe_held_; }
 
@@ -292,6 +294,7 @@ private:
     step acquire_answer(unsigned instance, verdict v, Now now, std::uint64_t number) {
         // A grant stays owed a release until that is confirmed; an unknown outcome counts as a possible
         // grant.
+        opposed_ = opposed_ || v == verdict::no;
         if (v == verdict::no || v == verdict::unsent || v == verdict::refused) gone_from(instance);
         if (phase_ != phase::acquiring || !round_.count(instance, v)) return {};
         if (v != verdict::yes) return judge_acquire();
@@ -401,7 +404,7 @@ private:
             s.what = event::extended;
         } else if (round_.denied()) {
             // A majority no longer has our key: no later try can win.
-            return lose(deadline());
+            return forfeit();
         } else {
             s.what = end_extension(decided_at);
         }
@@ -507,10 +510,17 @@ private:
     bool renews() const { return watched_ && !extending_ && deadline_ < limit_; }
 
     /// The holder is told. The key stays until the deadline that he knew: he may have begun what ends by then.
+    /// After a limit that was seen late it may still be good for another lease: see end().
     step lose(time_point now) {
+        if (now >= deadline() && limit_ >= deadline_) return forfeit();
         extending_ = false;
         phase_ = phase::ending;
-        if (now < deadline()) return {.what = event::lost};
+        return {.what = event::lost};
+    }
+
+    /// The same where the key is of no more use to anyone.
+    step forfeit() {
+        extending_ = false;
         phase_ = phase::over;
         return {.release = maybe_held_, .what = event::lost};
     }
@@ -564,6 +574,7 @@ private:
     bool extending_ = false;
     bool extension_won_ = false;
     bool lost_ = false;
+    bool opposed_ = false;
 };
 
 using tenure = basic_tenure<redlock_rules>;

@@ -1066,6 +1066,13 @@ BOOST_AUTO_TEST_CASE(an_answer_that_comes_after_the_loss_was_told_brings_nothing
     BOOST_TEST(m.where() == phase::ending);
 }
 
+BOOST_AUTO_TEST_CASE(a_vote_for_somebody_else_is_noticed_also_after_the_win) {
+    auto m = held();
+    BOOST_TEST(!m.opposed());
+    BOOST_TEST(answer(m, command::acquire, 2, no, 1s) == "nothing");
+    BOOST_TEST(m.opposed());
+}
+
 BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_and_leaves_the_keys_to_another) {
     auto m = held();
     m.begin_lease(true, at(0s), 5s);
@@ -1084,6 +1091,26 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_and_leaves_the_keys_to_another) {
     BOOST_TEST(text(n.time(at(5s))) == "ended");
     BOOST_TEST(text(n.abandon()) == "release 012");
     BOOST_TEST(n.where() == phase::over);
+}
+
+BOOST_AUTO_TEST_CASE(a_limit_that_is_seen_late_leaves_the_keys_to_another_too) {
+    auto m = held();
+    m.begin_lease(true, at(0s), 5s);
+    BOOST_TEST(text(m.time(at(6s))) == "lost");
+    BOOST_TEST(m.where() == phase::ending);
+    BOOST_TEST((m.wake() == at(5s))); // at once
+    BOOST_TEST(text(m.time(at(6s))) == "ended");
+    m.begin_lease(true);
+    BOOST_TEST((m.deadline() == at(valid)));
+}
+
+BOOST_AUTO_TEST_CASE(a_majority_that_has_lost_the_key_leaves_none_to_another_after_a_limit) {
+    auto m = held();
+    m.begin_lease(true, at(0s), 5s);
+    BOOST_TEST(text(m.extend(at(3s), of("012"))) == "extend 012");
+    BOOST_TEST(answer(m, command::extend, 0, no, 3s) == "nothing");
+    BOOST_TEST(answer(m, command::extend, 1, no, 3s) == "release 2 lost");
+    BOOST_TEST(m.where() == phase::over);
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_with_a_short_limit_is_not_lost_at_birth) {
