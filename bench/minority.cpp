@@ -3,6 +3,7 @@
 #include <holdfast/client.hpp>
 
 #include "latency.hpp"
+#include "pauses.hpp"
 #include "series.hpp"
 #include "support/fleet.hpp"
 
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -32,8 +34,11 @@ using wall_clock = std::chrono::steady_clock;
 namespace {
 
 struct seen {
+    struct span {
+        wall_clock::time_point begin, end;
+    };
     latency acquire{}, release{};
-    std::vector<double> acquires_us;
+    std::vector<span> acquires;
     std::uint64_t acquires_failed = 0, releases_failed = 0;
     bool over = false;
 };
@@ -46,7 +51,7 @@ asio::awaitable<void> work(client& c, std::string key, seen& s) {
         auto& [failure, held] = r;
         auto const t1 = wall_clock::now();
         s.acquire.record(t1 - t0);
-        s.acquires_us.push_back(std::chrono::duration<double, std::micro>(t1 - t0).count());
+        s.acquires.push_back({t0, t1});
         if (failure) {
             ++s.acquires_failed;
             continue;
@@ -135,25 +140,34 @@ json::object contended_minority_scenario(minority_settings const& s) {
                                        {"minority_frozen", [&] { servers.freeze(minority); }},
                                        {"minority_killed", [&] { servers.kill(minority); }}}};
     json::object result{{"clients", s.clients}, {"keys", s.keys}};
+    pause_watch const pauses;
     std::array<series, 4> of;
-    std::array<double, 4> longest{}, longest_release{}, late{}, failed{}, unreleased{};
+    std::array<double, 4> longest{}, longest_release{}, late{}, late_by_itself{}, paused{}, failed{},
+        unreleased{};
     for (unsigned round = 0; round < s.rounds; ++round) {
-        auto bound_us = 0.;
+        wall_clock::duration bound{};
         for (std::size_t f = 0; f < faults.size(); ++f) {
+            auto const paused_before = pauses.total();
             auto const seen = all.run(faults[f].happens);
+            paused[f] += std::chrono::duration<double, std::milli>(pauses.total() - paused_before).count();
             servers.thaw_all();
             for (test::server& one : servers) {
                 if (!one.running()) one.restart();
             }
             all.wait_until_up();
-            if (f == 0) bound_us = 3 * seen.acquire.percentile(99) + 20'000;
+            if (f == 0) {
+                bound = 20ms + std::chrono::nanoseconds(std::llround(3'000 * seen.acquire.percentile(99)));
+            }
             of[f].add("acquires", static_cast<double>(seen.acquire.count()));
             of[f].add("p50", seen.acquire.percentile(50));
             of[f].add("p99", seen.acquire.percentile(99));
             longest[f] = std::max(longest[f], seen.acquire.max());
             longest_release[f] = std::max(longest_release[f], seen.release.max());
-            late[f] += static_cast<double>(std::count_if(seen.acquires_us.begin(), seen.acquires_us.end(),
-                                                         [&](double us) { return us > bound_us; }));
+            for (auto const& [begin, end] : seen.acquires) {
+                if (end - begin <= bound) continue;
+                ++late[f];
+                if (end - begin - pauses.within(begin, end) > bound) ++late_by_itself[f];
+            }
             failed[f] += static_cast<double>(seen.acquires_failed);
             unreleased[f] += static_cast<double>(seen.releases_failed);
         }
@@ -165,6 +179,8 @@ json::object contended_minority_scenario(minority_settings const& s) {
                                               {"longest_acquire_us", longest[f]},
                                               {"longest_release_us", longest_release[f]},
                                               {"late_acquires", late[f]},
+                                              {"late_without_pauses", late_by_itself[f]},
+                                              {"pauses_ms", paused[f]},
                                               {"failed_acquires", failed[f]},
                                               {"failed_releases", unreleased[f]}};
     }
