@@ -340,12 +340,12 @@ public:
     }
     /// How many leases the tenure has served before the present one.
     unsigned handoffs() const { return leases_ - 1; }
-    /// The tenure is given up.
-    void released(time_point now) {
+    /// The tenure is given up. `opposed`: others wanted the key when it was won, and had votes already.
+    void released(time_point now, bool opposed = false) {
         phase_ = phase::ready;
-        auto const yields = yields_ > duration::zero();
-        if (!Rules::stands_back() || (waiters_.empty() && !contested_ && !yields)) return;
-        if (!contested_ && !yields && Rules::is_alone(silent_, now - stood_back_)) return;
+        auto const others = contested_ || opposed || yields_ > duration::zero();
+        if (!Rules::stands_back() || (waiters_.empty() && !others)) return;
+        if (!others && Rules::is_alone(silent_, now - stood_back_)) return;
         phase_ = phase::standing_back;
         to_listen_ = !contested_; // two can take turns without ever meeting
         hears_ = false;

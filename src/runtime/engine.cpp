@@ -865,7 +865,7 @@ void engine::release(holding& h, operation* op, bool gives_back, lease_clock::ti
     detach(q);
     apply(h, h.machine.release(now, reachable()));
     // After the release has been handed to the instances: what follows there follows it.
-    q.machine.released(now);
+    q.machine.released(now, h.machine.opposed());
     settle(q, now);
 }
 

@@ -1515,7 +1515,7 @@ private:
             rest(a);
         }
         apply(t, h.machine.release(local(), reachable(p)));
-        q.released(local());
+        q.released(local(), h.machine.opposed());
         if (q.wake()) {
             ++seen_.stand_backs;
         } else if (!q.empty()) {

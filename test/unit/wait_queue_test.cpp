@@ -444,6 +444,15 @@ BOOST_AUTO_TEST_CASE(who_met_others_stands_back_before_it_tries_again) {
     BOOST_TEST((next(*q.wake()) == action::contend));
 }
 
+BOOST_AUTO_TEST_CASE(a_process_that_won_against_votes_for_others_stands_back_and_listens) {
+    held();
+    q.released(at(5ms), true);
+    BOOST_TEST((*q.wake() == at(5ms) + waiting_rules::stand_back(round_trip)));
+    BOOST_REQUIRE(q.join(a));
+    BOOST_TEST((next(5ms) == action::listen));
+    BOOST_TEST((next(*q.wake()) == action::round)); // one instance alone may have an old key
+}
+
 BOOST_AUTO_TEST_CASE(who_yields_to_pollers_leaves_the_key_alone_for_so_long) {
     constexpr duration poll = 100ms;
     q.yields(poll);
