@@ -5,7 +5,8 @@
 #include <cstdlib>
 
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
+    __has_feature(memory_sanitizer)
 #define HOLDFAST_BENCH_SANITIZED 1
 #endif
 #endif
@@ -17,14 +18,15 @@
 
 namespace {
 
-// Per thread rather than atomic: counting then costs the code under test one plain increment, and the
-// allocations of other threads do not blur the figure. In an executable this needs no allocation of its own.
+// Per thread rather than atomic: counting then costs the code under test one plain increment, and
+// the allocations of other threads do not blur the figure. In an executable this needs no
+// allocation of its own.
 constinit thread_local std::uint64_t count = 0;
 
 } // namespace
 
-// The executable's definitions come before libc's for every library it loads. They hand out glibc's own
-// blocks, so free() and what else takes a block need no replacement.
+// The executable's definitions come before libc's for every library it loads. They hand out glibc's
+// own blocks, so free() and what else takes a block need no replacement.
 extern "C" {
 
 void* __libc_malloc(std::size_t size) noexcept;
@@ -58,7 +60,8 @@ void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
 }
 
 int posix_memalign(void** block, std::size_t alignment, std::size_t size) noexcept {
-    if (alignment % sizeof(void*) != 0 || alignment == 0 || (alignment & (alignment - 1)) != 0) return EINVAL;
+    if (alignment % sizeof(void*) != 0 || alignment == 0 || (alignment & (alignment - 1)) != 0)
+        return EINVAL;
     ++count;
     int const before = errno; // which posix_memalign, unlike memalign, leaves alone
     void* const got = __libc_memalign(alignment, size);

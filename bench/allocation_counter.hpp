@@ -6,12 +6,13 @@
 
 namespace holdfast::bench {
 
-/// How often the calling thread has allocated since it began: through malloc, calloc, realloc, aligned_alloc,
-/// posix_memalign and memalign, hence through operator new, in this executable and every library it loads.
-/// Take the difference of two calls.
+/// How often the calling thread has allocated since it began: through malloc, calloc, realloc,
+/// aligned_alloc, posix_memalign and memalign, hence through operator new, in this executable and
+/// every library it loads. Take the difference of two calls.
 std::uint64_t allocations() noexcept;
 
-/// False under a sanitizer, which brings its own malloc, and without glibc: allocations() is then always 0.
+/// False under a sanitizer, which brings its own malloc, and without glibc: allocations() is then
+/// always 0.
 bool counts_allocations() noexcept;
 
 } // namespace holdfast::bench

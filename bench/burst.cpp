@@ -41,7 +41,8 @@ double longest_stall_ms(asio::io_context& context, Done done) {
     auto stopped = false;
     std::function<void()> tick = [&] {
         auto const now = wall_clock::now();
-        longest = std::max(longest, std::chrono::duration<double, std::milli>(now - before).count());
+        longest =
+            std::max(longest, std::chrono::duration<double, std::milli>(now - before).count());
         before = now;
         if (done()) {
             stopped = true;
@@ -98,9 +99,11 @@ json::object burst_scenario(burst_settings const& s) {
         lease next;
         other.acquire([&](error, lease l) {
             next = std::move(l);
-            acquired_after = std::chrono::duration<double, std::milli>(wall_clock::now() - dropped).count();
+            acquired_after =
+                std::chrono::duration<double, std::milli>(wall_clock::now() - dropped).count();
         });
-        of.add("stall_ms", longest_stall_ms(context, [&] { return wall_clock::now() - dropped > 2s; }));
+        of.add("stall_ms",
+               longest_stall_ms(context, [&] { return wall_clock::now() - dropped > 2s; }));
         of.add("next_acquire_ms", acquired_after);
         lost += watched.front().held() ? 0 : 1;
         watched.clear();

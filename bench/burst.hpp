@@ -13,9 +13,9 @@ struct burst_settings {
     bool single_threaded = false;
 };
 
-/// One client holds the leases, and an unrelated one with a ttl of a second, which its watchdog renews. Tells for how
-/// long the event loop ran nothing else after the drop, how long the next acquire took, and whether the unrelated
-/// lease was lost within two seconds.
+/// One client holds the leases, and an unrelated one with a ttl of a second, which its watchdog
+/// renews. Tells for how long the event loop ran nothing else after the drop, how long the next
+/// acquire took, and whether the unrelated lease was lost within two seconds.
 boost::json::object burst_scenario(burst_settings const&);
 
 } // namespace holdfast::bench

@@ -91,18 +91,21 @@ struct worker_settings {
     bool fencing = false;
 };
 
-// Speaks with the parent over its standard input, a socket: sends a byte when its client is up, gets the time
-// to start at, sends its summary and its sections.
+// Speaks with the parent over its standard input, a socket: sends a byte when its client is up,
+// gets the time to start at, sends its summary and its sections.
 class worker {
 public:
     explicit worker(worker_settings s)
         : settings_(std::move(s))
         , parent_(context_, ::dup(STDIN_FILENO))
-        , client_(context_.get_executor(), settings_.instances,
-                  {.instance_timeout = 5s, .connect_timeout = 5s, .thread_safe = settings_.thread_safe})
-        , key_(client_.make_lock("bench:hotkey", {.ttl = settings_.ttl, .fencing = settings_.fencing})) {
+        , client_(
+              context_.get_executor(), settings_.instances,
+              {.instance_timeout = 5s, .connect_timeout = 5s, .thread_safe = settings_.thread_safe})
+        , key_(client_.make_lock("bench:hotkey",
+                                 {.ttl = settings_.ttl, .fencing = settings_.fencing})) {
         auto const seconds = std::chrono::duration<double>(settings_.duration).count();
-        sections_.reserve(static_cast<std::size_t>(std::min(seconds * 5e5, 2e7)) + settings_.coroutines);
+        sections_.reserve(static_cast<std::size_t>(std::min(seconds * 5e5, 2e7)) +
+                          settings_.coroutines);
     }
 
     void run() {
@@ -118,13 +121,15 @@ private:
         co_await warm();
         char const ready = 'r';
         co_await asio::async_write(parent_, asio::buffer(&ready, 1), asio::deferred);
-        co_await asio::async_read(parent_, asio::buffer(&start_ns_, sizeof start_ns_), asio::deferred);
+        co_await asio::async_read(parent_, asio::buffer(&start_ns_, sizeof start_ns_),
+                                  asio::deferred);
         end_ns_ = start_ns_ + settings_.duration.count();
         co_await measure();
         co_await drain();
         summary_.sections = sections_.size();
         summary_.failed = failed_;
-        co_await asio::async_write(parent_, asio::buffer(&summary_, sizeof summary_), asio::deferred);
+        co_await asio::async_write(parent_, asio::buffer(&summary_, sizeof summary_),
+                                   asio::deferred);
         co_await asio::async_write(parent_, asio::buffer(sections_), asio::deferred);
     }
 
@@ -209,8 +214,8 @@ private:
                 timer.expires_after(settings_.hold);
                 co_await timer.async_wait(asio::deferred);
             } else if (++turn % yield_every == 0) {
-                // A section without any wait cannot overlap with another one of its thread, whatever the lock
-                // does. In this one it can.
+                // A section without any wait cannot overlap with another one of its thread,
+                // whatever the lock does. In this one it can.
                 co_await asio::post(context_, asio::deferred);
             }
             auto const left = now_ns();
@@ -242,7 +247,8 @@ public:
     child(unsigned index, std::vector<std::string> arguments)
         : index_(index) {
         int ends[2];
-        if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) fail_with(errno, "socketpair");
+        if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+            fail_with(errno, "socketpair");
         socket_ = test::net::unique_fd(ends[0]);
         test::net::unique_fd const theirs(ends[1]);
         // Its standard output is ours for errors: the result is all that goes to ours.
@@ -268,15 +274,16 @@ public:
             return;
         }
         if (received_ < sizeof summary_) {
-            received_ +=
-                read(reinterpret_cast<char*>(&summary_) + received_, sizeof summary_ - received_); // NOLINT
+            received_ += read(reinterpret_cast<char*>(&summary_) + received_,
+                              sizeof summary_ - received_); // NOLINT
             if (received_ == sizeof summary_) sections_.resize(summary_.sections);
         } else {
             auto const at = received_ - sizeof summary_;
             received_ += read(reinterpret_cast<char*>(sections_.data()) + at, // NOLINT
                               sections_.size() * sizeof(section) - at);
         }
-        if (received_ < sizeof summary_ || received_ < sizeof summary_ + sections_.size() * sizeof(section))
+        if (received_ < sizeof summary_ ||
+            received_ < sizeof summary_ + sections_.size() * sizeof(section))
             return;
         done_ = true;
         auto const status = process_->wait(clock::now() + end_patience);
@@ -323,7 +330,8 @@ void receive_until(std::vector<child>& children, clock::time_point deadline, Don
         if (waiting.empty()) return;
         auto const left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now());
         if (left <= 0ms) throw std::runtime_error(whose.front()->name() + " was not done in time");
-        if (::poll(waiting.data(), waiting.size(), static_cast<int>(left.count())) < 0 && errno != EINTR)
+        if (::poll(waiting.data(), waiting.size(), static_cast<int>(left.count())) < 0 &&
+            errno != EINTR)
             fail_with(errno, "poll");
         for (std::size_t i = 0; i < waiting.size(); ++i)
             if (waiting[i].revents != 0) whose[i]->receive();
@@ -344,8 +352,8 @@ figures measure_contenders(test::fleet const& servers, contention const& s) {
     std::vector<child> children;
     children.reserve(s.processes);
     auto const executable = std::filesystem::read_symlink("/proc/self/exe").string();
-    auto const duration =
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(s.seconds));
+    auto const duration = std::chrono::duration_cast<std::chrono::nanoseconds>(
+        std::chrono::duration<double>(s.seconds));
     for (unsigned i = 0; i < s.processes; ++i) {
         std::vector<std::string> arguments{executable,
                                            "hotkey-worker",
@@ -360,12 +368,14 @@ figures measure_contenders(test::fleet const& servers, contention const& s) {
                                            std::to_string(::getpid())};
         children.emplace_back(i, std::move(arguments));
     }
-    receive_until(children, clock::now() + start_patience + 5s, [](child const& c) { return c.is_ready(); });
+    receive_until(children, clock::now() + start_patience + 5s,
+                  [](child const& c) { return c.is_ready(); });
     auto const start = clock::now() + lead;
     auto const end = start + duration;
     pings_meanwhile meanwhile(servers);
     for (auto& one : children) one.go(std::chrono::nanoseconds(start.time_since_epoch()).count());
-    receive_until(children, end + drain_patience + end_patience, [](child const& c) { return c.is_done(); });
+    receive_until(children, end + drain_patience + end_patience,
+                  [](child const& c) { return c.is_done(); });
     auto const& pings = meanwhile.stop();
     ping_idle(servers, idle_pings);
 
@@ -442,7 +452,8 @@ figures measure_contenders(test::fleet const& servers, contention const& s) {
             static_cast<double>(sum.commands) / static_cast<double>(sum.acquired);
     if (s.fencing) {
         // A tenure is won from the others, and serves several of our coroutines.
-        auto const tenures = static_cast<double>(sum.acquired - std::min(sum.handoffs, sum.acquired));
+        auto const tenures =
+            static_cast<double>(sum.acquired - std::min(sum.handoffs, sum.acquired));
         of["fence_violations"] = static_cast<double>(fence_violations);
         of["tenures"] = tenures;
         of["raises"] = static_cast<double>(sum.raises);
@@ -451,7 +462,8 @@ figures measure_contenders(test::fleet const& servers, contention const& s) {
     if (s.processes > 1) {
         of["handovers"] = static_cast<double>(handovers.count());
         if (in_time > 0)
-            of["min_share"] = static_cast<double>(fewest) / static_cast<double>(in_time) * s.processes;
+            of["min_share"] =
+                static_cast<double>(fewest) / static_cast<double>(in_time) * s.processes;
     }
     if (handovers.count() > 0) {
         auto const p50 = handovers.percentile(50);

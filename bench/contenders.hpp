@@ -25,13 +25,14 @@ struct contention {
 
 using figures = std::map<std::string, double>; ///< no entry where there is no figure
 
-/// Every coroutine acquires the key, holds it and releases it, over and over, for that long. Each process is
-/// a child of this one, running this executable as `hotkey-worker`.
-/// @throws std::runtime_error  a child could not be started, died, or was not done in time; the others have
-///     been ended then.
+/// Every coroutine acquires the key, holds it and releases it, over and over, for that long. Each
+/// process is a child of this one, running this executable as `hotkey-worker`.
+/// @throws std::runtime_error  a child could not be started, died, or was not done in time; the
+///     others have been ended then.
 figures measure_contenders(test::fleet const& servers, contention const&);
 
-/// One object of many rounds: medians, but of failures and violations the sum, and the longest wait.
+/// One object of many rounds: medians, but of failures and violations the sum, and the longest
+/// wait.
 boost::json::object combined(std::vector<figures> const& rounds);
 
 std::string ports_of(test::fleet const& servers);

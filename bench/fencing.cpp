@@ -103,29 +103,31 @@ std::vector<lock> make_locks(client& from, std::string const& name, unsigned cou
     // Names of one length.
     auto const prefix = "bench:" + name + (fenced ? ":fenced:" : ":simple:");
     for (unsigned i = 0; i < count; ++i)
-        locks.push_back(from.make_lock(prefix + std::to_string(i), {.ttl = ttl, .fencing = fenced}));
+        locks.push_back(
+            from.make_lock(prefix + std::to_string(i), {.ttl = ttl, .fencing = fenced}));
     return locks;
 }
 
-// Clients that take turns at keys: who gets a key does so after another client has given it back, and the
-// numbers of the key's tenures come from both. Each coroutine has a key.
+// Clients that take turns at keys: who gets a key does so after another client has given it back,
+// and the numbers of the key's tenures come from both. Each coroutine has a key.
 class turn_taking {
 public:
     turn_taking(asio::io_context& context, client& a, client& b)
         : context_(context)
         , clients_{&a, &b} {}
 
-    void run(std::string const& name, unsigned coroutines, std::chrono::milliseconds ttl, bool fenced,
-             std::chrono::duration<double> how_long) {
+    void run(std::string const& name, unsigned coroutines, std::chrono::milliseconds ttl,
+             bool fenced, std::chrono::duration<double> how_long) {
         end_ = clock::now() + std::chrono::duration_cast<clock::duration>(how_long);
         unsigned running = coroutines;
         auto const locks_a = make_locks(*clients_[0], name, coroutines, ttl, fenced);
         auto const locks_b = make_locks(*clients_[1], name, coroutines, ttl, fenced);
         for (unsigned i = 0; i < coroutines; ++i) {
-            asio::co_spawn(context_, take_turns(locks_a[i], locks_b[i], fenced), [&](std::exception_ptr e) {
-                if (e) std::rethrow_exception(e);
-                if (--running == 0) context_.stop();
-            });
+            asio::co_spawn(context_, take_turns(locks_a[i], locks_b[i], fenced),
+                           [&](std::exception_ptr e) {
+                               if (e) std::rethrow_exception(e);
+                               if (--running == 0) context_.stop();
+                           });
         }
         context_.restart();
         context_.run();
@@ -175,7 +177,8 @@ public:
         result_["instances"] = settings_.instances;
         one_coroutine();
         json::array runs;
-        for (auto const coroutines : settings_.coroutines) runs.push_back(many_coroutines(coroutines));
+        for (auto const coroutines : settings_.coroutines)
+            runs.push_back(many_coroutines(coroutines));
         result_["throughput"] = std::move(runs);
         keys_again_and_again();
         clients_in_turns();
@@ -195,7 +198,8 @@ private:
         double servers_cpu_seconds = 0;
     };
 
-    // A slow minority may be behind with what the run before has left to be sent, which does not count here.
+    // A slow minority may be behind with what the run before has left to be sent, which does not
+    // count here.
     template <class Commands>
     void settle(Commands sent) {
         for (int i = 0; i < 10; ++i) {
@@ -232,14 +236,15 @@ private:
         auto const& f = sent.fenced;
         auto const percent = f.each(f.raises) * 100;
         worst_raises_percent_ = std::max(worst_raises_percent_, percent);
-        uncontended_.push_back({{"name", name},
-                                {"acquires", f.acquired},
-                                {"raises", f.raises},
-                                {"raises_percent", percent},
-                                {"rounds_per_acquire", f.each(f.rounds)},
-                                {"plain_rounds_per_acquire", sent.plain.each(sent.plain.rounds)},
-                                {"commands_per_acquire", f.each(f.commands)},
-                                {"plain_commands_per_acquire", sent.plain.each(sent.plain.commands)}});
+        uncontended_.push_back(
+            {{"name", name},
+             {"acquires", f.acquired},
+             {"raises", f.raises},
+             {"raises_percent", percent},
+             {"rounds_per_acquire", f.each(f.rounds)},
+             {"plain_rounds_per_acquire", sent.plain.each(sent.plain.rounds)},
+             {"commands_per_acquire", f.each(f.commands)},
+             {"plain_commands_per_acquire", sent.plain.each(sent.plain.commands)}});
     }
 
     void one_coroutine() {
@@ -251,7 +256,8 @@ private:
                 i, [&](bool fenced) { return measure(fenced ? locks.fenced : locks.plain, 1); });
             auto const& f = r.fenced.at_client;
             auto const& p = r.plain.at_client;
-            auto const add = [&](std::string const& name, latency const& with, latency const& without) {
+            auto const add = [&](std::string const& name, latency const& with,
+                                 latency const& without) {
                 for (int const percent : {50, 99}) {
                     auto const key = name + "_p" + std::to_string(percent);
                     of.add(key + "_us", with.percentile(percent));
@@ -279,8 +285,9 @@ private:
         series of;
         both<trips> sent;
         for (unsigned i = 0; i < settings_.rounds; ++i) {
-            auto const r = in_turns<measured>(
-                i, [&](bool fenced) { return measure(fenced ? locks.fenced : locks.plain, coroutines); });
+            auto const r = in_turns<measured>(i, [&](bool fenced) {
+                return measure(fenced ? locks.fenced : locks.plain, coroutines);
+            });
             struct derived {
                 double rate, cpu, servers_cpu;
             };
@@ -303,9 +310,9 @@ private:
             sent.plain = sent.plain + r.plain.sent;
         }
         json::object run{{"coroutines", coroutines}};
-        for (auto const* name :
-             {"pairs_per_s", "plain_pairs_per_s", "ratio", "cpu_us_per_pair", "plain_cpu_us_per_pair",
-              "servers_cpu_us_per_pair", "plain_servers_cpu_us_per_pair", "servers_cpu_ratio"}) {
+        for (auto const* name : {"pairs_per_s", "plain_pairs_per_s", "ratio", "cpu_us_per_pair",
+                                 "plain_cpu_us_per_pair", "servers_cpu_us_per_pair",
+                                 "plain_servers_cpu_us_per_pair", "servers_cpu_ratio"}) {
             run[name] = of[name];
         }
         add_uncontended(std::to_string(coroutines) + " coroutines, a key each", sent);
@@ -317,8 +324,9 @@ private:
         auto const locks = locks_for("again", few_keys);
         both<trips> sent;
         for (unsigned i = 0; i < settings_.rounds; ++i) {
-            auto const r = in_turns<measured>(
-                i, [&](bool fenced) { return measure(fenced ? locks.fenced : locks.plain, few_keys); });
+            auto const r = in_turns<measured>(i, [&](bool fenced) {
+                return measure(fenced ? locks.fenced : locks.plain, few_keys);
+            });
             sent.fenced = sent.fenced + r.fenced.sent;
             sent.plain = sent.plain + r.plain.sent;
         }
@@ -327,7 +335,8 @@ private:
 
     void clients_in_turns() {
         auto const all = servers_.addresses();
-        holdfast::client other(ours_.context().get_executor(), std::vector<address>(all.begin(), all.end()),
+        holdfast::client other(ours_.context().get_executor(),
+                               std::vector<address>(all.begin(), all.end()),
                                {.thread_safe = !settings_.single_threaded});
         turn_taking turns(ours_.context(), ours_.client(), other);
         turns.run("warm", 10, settings_.ttl, true, 200ms);
@@ -383,19 +392,20 @@ private:
             of.add("ratio", r.fenced["acquisitions_per_s"] / r.plain["acquisitions_per_s"]);
         }
         auto const percent = tenures > 0 ? raises / tenures * 100 : 0;
-        result_["contended"] = {{"processes", c.processes},
-                                {"coroutines", c.coroutines},
-                                {"acquisitions_per_s", of["acquisitions_per_s"]},
-                                {"plain_acquisitions_per_s", of["plain_acquisitions_per_s"]},
-                                {"ratio", of["ratio"]},
-                                {"commands_per_acquisition", of["commands_per_acquisition"]},
-                                {"plain_commands_per_acquisition", of["plain_commands_per_acquisition"]},
-                                {"handover_p50_us", of["handover_p50_us"]},
-                                {"plain_handover_p50_us", of["plain_handover_p50_us"]},
-                                {"tenures", tenures},
-                                {"raises", raises},
-                                {"fences_out_of_order", out_of_order},
-                                {"overlaps", overlaps}};
+        result_["contended"] = {
+            {"processes", c.processes},
+            {"coroutines", c.coroutines},
+            {"acquisitions_per_s", of["acquisitions_per_s"]},
+            {"plain_acquisitions_per_s", of["plain_acquisitions_per_s"]},
+            {"ratio", of["ratio"]},
+            {"commands_per_acquisition", of["commands_per_acquisition"]},
+            {"plain_commands_per_acquisition", of["plain_commands_per_acquisition"]},
+            {"handover_p50_us", of["handover_p50_us"]},
+            {"plain_handover_p50_us", of["plain_handover_p50_us"]},
+            {"tenures", tenures},
+            {"raises", raises},
+            {"fences_out_of_order", out_of_order},
+            {"overlaps", overlaps}};
         result_["raises_percent_contended"] = percent;
         violations_ += static_cast<std::uint64_t>(out_of_order + overlaps);
         failed_ += static_cast<std::uint64_t>(failures);

@@ -19,9 +19,9 @@ struct fencing_settings {
     bool single_threaded = false;
 };
 
-/// Acquire and release with fences and without, in turns: one coroutine, many, clients that use a key one
-/// after the other, and processes that contend for one. Figures are medians of the rounds; failed, violations
-/// and the counts behind percentages are sums.
+/// Acquire and release with fences and without, in turns: one coroutine, many, clients that use a
+/// key one after the other, and processes that contend for one. Figures are medians of the rounds;
+/// failed, violations and the counts behind percentages are sums.
 /// @throws std::runtime_error  as hotkey_scenario() does.
 boost::json::object fencing_scenario(fencing_settings const&);
 

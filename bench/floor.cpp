@@ -31,7 +31,8 @@ using std::chrono::nanoseconds;
 constexpr std::string_view delete_if_mine =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
 
-constexpr std::size_t digits = 7; // of a task's number in its key: commands of one kind are all of one length
+constexpr std::size_t digits =
+    7; // of a task's number in its key: commands of one kind are all of one length
 constexpr unsigned most_tasks = 9'999'999;
 constexpr std::size_t token_size = 32;
 constexpr auto handshake_patience = std::chrono::seconds{5};
@@ -56,7 +57,8 @@ double in_seconds(nanoseconds d) noexcept {
 }
 
 [[noreturn]] void fail(std::uint16_t port, char const* what, int error) {
-    throw std::system_error(error, std::system_category(), "127.0.0.1:" + std::to_string(port) + ": " + what);
+    throw std::system_error(error, std::system_category(),
+                            "127.0.0.1:" + std::to_string(port) + ": " + what);
 }
 
 class file_descriptor {
@@ -89,7 +91,8 @@ public:
     void write(char* to) noexcept {
         for (int half = 0; half != 2; ++half) {
             auto bits = next();
-            for (int i = 0; i != 8; ++i, bits >>= 8, to += 2) std::memcpy(to, pairs_[bits & 255].data(), 2);
+            for (int i = 0; i != 8; ++i, bits >>= 8, to += 2)
+                std::memcpy(to, pairs_[bits & 255].data(), 2);
         }
     }
 
@@ -119,8 +122,8 @@ std::string encode(std::initializer_list<std::string_view> words) {
     return out;
 }
 
-/// A command but for a task's number and token, which are written into it before it is copied to the
-/// connections.
+/// A command but for a task's number and token, which are written into it before it is copied to
+/// the connections.
 class command {
 public:
     static constexpr std::string_view number_slot = "#######";
@@ -146,8 +149,8 @@ private:
     std::size_t token_at_ = 0;
 };
 
-/// Whom the next reply of a connection is for. A task's step is even while it acquires and odd while it
-/// releases, and grows with each: a reply to another step than the present is late.
+/// Whom the next reply of a connection is for. A task's step is even while it acquires and odd
+/// while it releases, and grows with each: a reply to another step than the present is late.
 struct in_flight {
     std::uint32_t task;
     std::uint32_t step;
@@ -237,7 +240,8 @@ std::string greet(int fd, std::uint16_t port) {
     if (::send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(hello.size()))
         fail(port, "handshake", errno);
 
-    // HELLO's map need not be understood: the sha is the last that comes, and an error is a line of its own.
+    // HELLO's map need not be understood: the sha is the last that comes, and an error is a line of
+    // its own.
     constexpr std::string_view sha_header = "\r\n$40\r\n";
     constexpr std::size_t sha_size = 40;
     std::string got;
@@ -300,7 +304,8 @@ public:
         , tasks_(options_.tasks)
         , events_(options_.ports.size() + 1) {
         auto const n = options_.ports.size();
-        if (n == 0 || n > most_instances) throw std::runtime_error("the floor takes 1 to 64 instances");
+        if (n == 0 || n > most_instances)
+            throw std::runtime_error("the floor takes 1 to 64 instances");
         if (options_.tasks == 0 || options_.tasks > most_tasks)
             throw std::runtime_error("the floor takes 1 to 10^7 - 1 tasks");
         quorum_ = static_cast<std::uint8_t>(n / 2 + 1);
@@ -321,8 +326,8 @@ public:
             throw std::system_error(errno, std::system_category(), "epoll_ctl");
 
         auto const key = "bench:" + options_.prefix + ":" + std::string(command::number_slot);
-        acquire_ =
-            command({"SET", key, command::token_slot, "NX", "PX", std::to_string(options_.ttl.count())});
+        acquire_ = command(
+            {"SET", key, command::token_slot, "NX", "PX", std::to_string(options_.ttl.count())});
         release_ = command({"EVALSHA", sha, "1", key, command::token_slot});
         for (unsigned i = 0; i != options_.tasks; ++i) {
             auto const number = numbered(i);
@@ -351,7 +356,9 @@ public:
         return result;
     }
 
-    [[nodiscard]] std::string key(unsigned i) const { return "bench:" + options_.prefix + ":" + numbered(i); }
+    [[nodiscard]] std::string key(unsigned i) const {
+        return "bench:" + options_.prefix + ":" + numbered(i);
+    }
 
 private:
     static constexpr std::size_t most_instances = 64;
@@ -366,7 +373,8 @@ private:
         event.events = EPOLLIN;
         if (c.congested) event.events |= EPOLLOUT;
         event.data.u64 = static_cast<std::uint64_t>(&c - connections_.data());
-        if (::epoll_ctl(epoll_.get(), operation, c.fd.get(), &event) != 0) fail(c.port, "epoll_ctl", errno);
+        if (::epoll_ctl(epoll_.get(), operation, c.fd.get(), &event) != 0)
+            fail(c.port, "epoll_ctl", errno);
     }
 
     // A timer in the epoll set costs a turn nothing, unlike a timeout of every epoll_wait.
@@ -383,10 +391,13 @@ private:
                            [](auto& c) { return c.waiting.empty(); });
     }
 
-    /// Takes in what has come, lets the tasks go on, and writes what they have to say, once to each instance.
+    /// Takes in what has come, lets the tasks go on, and writes what they have to say, once to each
+    /// instance.
     void turn() {
-        int const n = ::epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), -1);
-        if (n < 0 && errno != EINTR) throw std::system_error(errno, std::system_category(), "epoll_wait");
+        int const n =
+            ::epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), -1);
+        if (n < 0 && errno != EINTR)
+            throw std::system_error(errno, std::system_category(), "epoll_wait");
         for (int i = 0; i < n; ++i) {
             auto const& event = events_[static_cast<std::size_t>(i)];
             if (event.data.u64 == connections_.size()) overdue();
@@ -486,7 +497,8 @@ private:
         if (time_ < deadline_) {
             acquire(index);
         } else {
-            tasks_[index].step += 2; // odd still, and the step of no command: what comes from here on is late
+            tasks_[index].step +=
+                2; // odd still, and the step of no command: what comes from here on is late
             --active_;
         }
     }

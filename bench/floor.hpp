@@ -1,6 +1,6 @@
-// The yardstick: what acquiring and releasing locks on N Redis instances costs with nothing in between but
-// non-blocking sockets and epoll. One thread, no Asio, no library, no recovery: whatever is unexpected ends
-// the run.
+// The yardstick: what acquiring and releasing locks on N Redis instances costs with nothing in
+// between but non-blocking sockets and epoll. One thread, no Asio, no library, no recovery:
+// whatever is unexpected ends the run.
 #ifndef HOLDFAST_BENCH_FLOOR_HPP
 #define HOLDFAST_BENCH_FLOOR_HPP
 
@@ -16,7 +16,7 @@ namespace holdfast::bench {
 
 struct floor_options {
     std::vector<std::uint16_t> ports{}; ///< of the instances, on 127.0.0.1
-    unsigned tasks = 1;                 ///< each does one pair after another on a key of its own; below 10^7
+    unsigned tasks = 1; ///< each does one pair after another on a key of its own; below 10^7
     std::chrono::milliseconds ttl{30'000}; ///< keep it well above the latency under load
     std::uint64_t seed = 0;                ///< of the tokens; 0: the operating system's
     std::string prefix = "floor";          ///< keys are "bench:<prefix>:<task, seven digits>"
@@ -28,16 +28,17 @@ struct floor_result {
         0; ///< acquires refused by too many instances, or released too late: 0 in a sound run
     double seconds = 0;
     double cpu_seconds = 0; ///< of this thread, user and system, within `seconds`
-    latency acquire{};      ///< from before the command is written to the quorum-th grant, pair by pair
-    latency release{};      ///< from before the command is written to the quorum-th deletion
+    latency acquire{}; ///< from before the command is written to the quorum-th grant, pair by pair
+    latency release{}; ///< from before the command is written to the quorum-th deletion
 };
 
-/// A pair is SET NX PX on all N instances until floor(N/2) + 1 have granted it, then compare-and-delete
-/// (EVALSHA) on all N until as many have deleted it. Like the library, it does not wait for the others,
-/// writes to each instance once per turn of its event loop, and reads the clock once per completion.
+/// A pair is SET NX PX on all N instances until floor(N/2) + 1 have granted it, then
+/// compare-and-delete (EVALSHA) on all N until as many have deleted it. Like the library, it does
+/// not wait for the others, writes to each instance once per turn of its event loop, and reads the
+/// clock once per completion.
 ///
-/// An acquire that is refused is undone and tried again at once, without backoff: the floor is for keys that
-/// nobody contends for.
+/// An acquire that is refused is undone and tried again at once, without backoff: the floor is for
+/// keys that nobody contends for.
 ///
 /// Not for use by two threads at a time.
 class floor_client {
@@ -48,10 +49,10 @@ public:
     floor_client(floor_client&&) noexcept;
     floor_client& operator=(floor_client&&) noexcept;
 
-    /// Measures for that long, then finishes the pairs in flight and takes in every late reply, unmeasured,
-    /// so that no key is left behind. Throws, naming the port, when an instance fails, answers anything
-    /// unexpected, or still owes a reply ten seconds after the end; the client is of no more use then, and
-    /// its keys go with their ttl.
+    /// Measures for that long, then finishes the pairs in flight and takes in every late reply,
+    /// unmeasured, so that no key is left behind. Throws, naming the port, when an instance fails,
+    /// answers anything unexpected, or still owes a reply ten seconds after the end; the client is
+    /// of no more use then, and its keys go with their ttl.
     floor_result run(std::chrono::duration<double> how_long);
 
     [[nodiscard]] std::string key(unsigned task) const;

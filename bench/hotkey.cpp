@@ -54,12 +54,13 @@ std::string output_of(std::vector<std::string> const& command, std::chrono::nano
         if (got < 0 && errno != EINTR) fail_with(errno, "read");
     }
     auto const status = running.wait(clock::now() + 5s);
-    if (!status || *status != 0) throw std::runtime_error(command.front() + " " + describe_end(status));
+    if (!status || *status != 0)
+        throw std::runtime_error(command.front() + " " + describe_end(status));
     return text;
 }
 
-// A way to set up node-redlock: its default, what people tune it to, and with the retries outside of it, which
-// spares it the votes that its own retries leave behind.
+// A way to set up node-redlock: its default, what people tune it to, and with the retries outside
+// of it, which spares it the votes that its own retries leave behind.
 struct peer {
     std::string name;
     unsigned retry_delay_ms;
@@ -81,11 +82,12 @@ figures measure_peer(test::fleet const& servers, hotkey_settings const& s, peer 
     auto const hold_ms = static_cast<double>(s.hold.count()) / 1e3;
     auto const text = output_of(
         {peers_runner(s), "--ports", ports_of(servers), "--processes", std::to_string(s.processes),
-         "--coroutines", std::to_string(s.coroutines), "--hold-ms", std::to_string(hold_ms), "--seconds",
-         std::to_string(s.seconds), "--ttl-ms", std::to_string(s.ttl.count()), "--retry-delay",
-         std::to_string(p.retry_delay_ms), "--retry-jitter", std::to_string(p.retry_jitter_ms),
-         "--single-tries", p.single_tries ? "1" : "0"},
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(s.seconds) + 90s));
+         "--coroutines", std::to_string(s.coroutines), "--hold-ms", std::to_string(hold_ms),
+         "--seconds", std::to_string(s.seconds), "--ttl-ms", std::to_string(s.ttl.count()),
+         "--retry-delay", std::to_string(p.retry_delay_ms), "--retry-jitter",
+         std::to_string(p.retry_jitter_ms), "--single-tries", p.single_tries ? "1" : "0"},
+        std::chrono::duration_cast<std::chrono::nanoseconds>(
+            std::chrono::duration<double>(s.seconds) + 90s));
     auto const& pings = meanwhile.stop();
     figures of;
     auto const answer = json::parse(text);
@@ -121,9 +123,10 @@ json::object hotkey_scenario(hotkey_settings const& s) {
         for (std::size_t p = 0; p < peers.size(); ++p)
             theirs[p].push_back(measure_peer(servers, s, peers[p]));
     }
-    json::object result{{"instances", s.instances},   {"processes", s.processes},
-                        {"coroutines", s.coroutines}, {"hold_ms", static_cast<double>(s.hold.count()) / 1e3},
-                        {"seconds", s.seconds},       {"rounds", s.rounds}};
+    json::object result{
+        {"instances", s.instances},   {"processes", s.processes},
+        {"coroutines", s.coroutines}, {"hold_ms", static_cast<double>(s.hold.count()) / 1e3},
+        {"seconds", s.seconds},       {"rounds", s.rounds}};
     for (auto& [name, value] : combined(ours)) result[name] = std::move(value);
     if (s.peers) {
         json::array list;

@@ -19,15 +19,15 @@ struct hotkey_settings {
     std::chrono::milliseconds ttl{10'000};
     bool single_threaded = false;
     bool peers = false;         ///< also measure node-redlock, in turns with ours
-    std::string peers_runner{}; ///< bench/peers/run.sh; if empty $HOLDFAST_BENCH_PEERS, else the one beside
-                                ///< the source
+    std::string peers_runner{}; ///< bench/peers/run.sh; if empty $HOLDFAST_BENCH_PEERS, else the
+                                ///< one beside the source
 };
 
-/// Every coroutine acquires the key, holds it and releases it, over and over. Each process is a child of this
-/// one, running this executable as `hotkey-worker`. Figures are medians of the rounds, but failed and
-/// violations (sums) and max_wait_ms (the longest).
-/// @throws std::runtime_error  a child could not be started, died, or was not done in time; the others have
-///     been ended then.
+/// Every coroutine acquires the key, holds it and releases it, over and over. Each process is a
+/// child of this one, running this executable as `hotkey-worker`. Figures are medians of the
+/// rounds, but failed and violations (sums) and max_wait_ms (the longest).
+/// @throws std::runtime_error  a child could not be started, died, or was not done in time; the
+///     others have been ended then.
 boost::json::object hotkey_scenario(hotkey_settings const&);
 
 } // namespace holdfast::bench

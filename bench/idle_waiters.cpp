@@ -98,7 +98,9 @@ private:
         return {all.begin(), all.end()};
     }
     client_options options() const {
-        return {.instance_timeout = 5s, .connect_timeout = 5s, .thread_safe = !settings_.single_threaded};
+        return {.instance_timeout = 5s,
+                .connect_timeout = 5s,
+                .thread_safe = !settings_.single_threaded};
     }
 
     asio::awaitable<void> everything() {
@@ -144,8 +146,8 @@ private:
         }
         for (auto const give_up = clock::now() + patience; !all_wait();) {
             if (clock::now() > give_up)
-                throw std::runtime_error("only " + std::to_string(waiting_.stats().waiters) + " of " +
-                                         std::to_string(settings_.waiters) + " wait");
+                throw std::runtime_error("only " + std::to_string(waiting_.stats().waiters) +
+                                         " of " + std::to_string(settings_.waiters) + " wait");
             co_await pass(10ms);
         }
     }

@@ -16,8 +16,8 @@ struct idle_settings {
     bool single_threaded = false;
 };
 
-/// One client holds a key and renews it; the coroutines of another wait for it, in the same thread. At the
-/// end the waiting client is shut down, and every waiter must be told.
+/// One client holds a key and renews it; the coroutines of another wait for it, in the same thread.
+/// At the end the waiting client is shut down, and every waiter must be told.
 /// @throws std::runtime_error  the waiters were not all waiting, or not all told, in time.
 boost::json::object idle_waiters_scenario(idle_settings const&);
 

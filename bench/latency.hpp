@@ -11,10 +11,10 @@
 
 namespace holdfast::bench {
 
-/// A log-linear histogram: every power of two of nanoseconds is cut into 128 equal buckets, and a bucket is
-/// reported by its middle, so a percentile is within 0.4 % of the sample it stands for (exact below 256 ns).
-/// Samples from 2^36 ns (68 s) on count as that. 29.5 KiB, never allocates, trivially copyable, for one
-/// thread: merge() the recorders of several.
+/// A log-linear histogram: every power of two of nanoseconds is cut into 128 equal buckets, and a
+/// bucket is reported by its middle, so a percentile is within 0.4 % of the sample it stands for
+/// (exact below 256 ns). Samples from 2^36 ns (68 s) on count as that. 29.5 KiB, never allocates,
+/// trivially copyable, for one thread: merge() the recorders of several.
 class latency {
 public:
     void record(std::chrono::nanoseconds sample) noexcept {
@@ -44,15 +44,16 @@ public:
     /// Exact.
     [[nodiscard]] double max() const noexcept { return static_cast<double>(longest_ns_) / 1e3; }
 
-    /// The smallest sample that at least `percent` (0 to 100) of the samples do not exceed: percentile(50) is
-    /// the median, percentile(100) is max().
+    /// The smallest sample that at least `percent` (0 to 100) of the samples do not exceed:
+    /// percentile(50) is the median, percentile(100) is max().
     [[nodiscard]] double percentile(double percent) const noexcept {
         if (percent >= 100.0) return max();
         double const wanted = std::max(percent, 0.0) / 100.0 * static_cast<double>(count_);
         std::uint64_t seen = 0;
         for (std::size_t i = 0; i != buckets_.size(); ++i) {
             seen += buckets_[i];
-            if (seen != 0 && static_cast<double>(seen) >= wanted) return std::min(max(), middle_of(i) / 1e3);
+            if (seen != 0 && static_cast<double>(seen) >= wanted)
+                return std::min(max(), middle_of(i) / 1e3);
         }
         return 0.0; // nothing was recorded
     }
@@ -63,18 +64,21 @@ private:
     static constexpr std::size_t per_octave = std::size_t{1} << precision;
     static constexpr std::int64_t longest = (std::int64_t{1} << top_bit) - 1;
 
-    // Octave 0 holds 0 to 127 ns, one bucket each; octave o > 0 holds [128 << (o - 1), 256 << (o - 1)).
+    // Octave 0 holds 0 to 127 ns, one bucket each; octave o > 0 holds [128 << (o - 1), 256 << (o -
+    // 1)).
     static constexpr std::size_t bucket_of(std::uint64_t ns) noexcept {
         if (ns < per_octave) return static_cast<std::size_t>(ns);
         auto const shift = static_cast<unsigned>(std::bit_width(ns)) - 1U - precision;
-        return (std::size_t{shift} + 1) * per_octave + static_cast<std::size_t>(ns >> shift) - per_octave;
+        return (std::size_t{shift} + 1) * per_octave + static_cast<std::size_t>(ns >> shift) -
+               per_octave;
     }
 
     static constexpr double middle_of(std::size_t bucket) noexcept {
         if (bucket < per_octave) return static_cast<double>(bucket);
         auto const shift = bucket / per_octave - 1;
         auto const low = std::uint64_t{bucket % per_octave + per_octave} << shift;
-        return static_cast<double>(low) + static_cast<double>((std::uint64_t{1} << shift) - 1) / 2.0;
+        return static_cast<double>(low) +
+               static_cast<double>((std::uint64_t{1} << shift) - 1) / 2.0;
     }
 
     std::array<std::uint64_t, (top_bit - precision + 1) * per_octave> buckets_{};

@@ -2,15 +2,14 @@
 //
 //   holdfast_bench SCENARIO [options]      tools/bench builds it first
 //
-//   latency                                          one coroutine
-//   throughput [--coroutines 100,1000,5000] [--instances 5]
-//   leases [--count 100000] [--ttl 30] [--seconds 60]
-//   burst [--count 100000]                           all dropped at once, beside an unrelated lease
-//   minority [--coroutines 100]                      2 of 5 frozen, against none
-//   minority --contended [--processes 3]             clients that contend for 20 keys, and what fails
-//   hotkey [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5] [--peers]   all want one key
-//   idle-waiters [--waiters 10000] [--seconds 30]    wait behind one holder
-//   fencing [--coroutines 100,1000] [--processes 4]  with fences, against without
+//   latency                                          one coroutine throughput [--coroutines
+//   100,1000,5000] [--instances 5] leases [--count 100000] [--ttl 30] [--seconds 60] burst [--count
+//   100000]                           all dropped at once, beside an unrelated lease minority
+//   [--coroutines 100]                      2 of 5 frozen, against none minority --contended
+//   [--processes 3]             clients that contend for 20 keys, and what fails hotkey
+//   [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5] [--peers]   all want one key
+//   idle-waiters [--waiters 10000] [--seconds 30]    wait behind one holder fencing [--coroutines
+//   100,1000] [--processes 4]  with fences, against without
 //
 //   --json FILE     also writes the result as one JSON object
 //   --rounds N      how often library and floor take turns (5); figures are medians of the rounds
@@ -93,7 +92,8 @@ json::object latency_scenario(settings const& s) {
     for (unsigned i = 0; i < s.rounds; ++i) {
         auto const f = floor.run(turn);
         auto const o = ours.run(1, turn);
-        if (o.failed > 0) throw std::runtime_error("operations failed: " + std::to_string(o.failed));
+        if (o.failed > 0)
+            throw std::runtime_error("operations failed: " + std::to_string(o.failed));
         of.add("acquire_p50_us", o.acquire.percentile(50));
         of.add("acquire_p99_us", o.acquire.percentile(99));
         of.add("release_p50_us", o.release.percentile(50));
@@ -213,13 +213,15 @@ json::object leases_scenario(settings const& s) {
     std::vector<double> resident;
     for (double passed = 0; passed < s.seconds.value_or(60); passed += 0.25) {
         run_until_done(ours.context(), pass(250ms));
-        resident.push_back((static_cast<double>(resident_bytes()) - static_cast<double>(before)) / s.count);
+        resident.push_back((static_cast<double>(resident_bytes()) - static_cast<double>(before)) /
+                           s.count);
     }
     std::sort(resident.begin(), resident.end());
     std::chrono::duration<double> const took = std::chrono::steady_clock::now() - t0;
     auto const cpu = thread_cpu_seconds() - cpu0;
     auto const stats1 = ours.client().stats();
-    auto const alive = std::count_if(held.begin(), held.end(), [](lease const& l) { return l.held(); });
+    auto const alive =
+        std::count_if(held.begin(), held.end(), [](lease const& l) { return l.held(); });
     json::object result{
         {"count", s.count},
         {"ttl_s", s.ttl.count()},
@@ -242,7 +244,8 @@ json::object contended_minority(settings const& s) {
                                         .single_threaded = s.single_threaded});
 }
 
-// One coroutine sees the latency; many see who is kept from the processors, on which the servers are too.
+// One coroutine sees the latency; many see who is kept from the processors, on which the servers
+// are too.
 json::object minority_scenario(settings const& s) {
     test::fleet servers(s.instances);
     auto const minority = servers.size() - servers.quorum();
@@ -265,8 +268,9 @@ json::object minority_scenario(settings const& s) {
             for (auto up = std::size_t{0}; up < servers.size();) {
                 run_until_done(ours.context(), pass(50ms));
                 auto const all = ours.client().instances();
-                up = static_cast<std::size_t>(std::count_if(
-                    all.begin(), all.end(), [](auto const& one) { return one.state == instance_state::up; }));
+                up = static_cast<std::size_t>(
+                    std::count_if(all.begin(), all.end(),
+                                  [](auto const& one) { return one.state == instance_state::up; }));
             }
             failed += static_cast<double>(healthy.failed + reduced.failed);
             of.add("p50_ratio", reduced.acquire.percentile(50) / healthy.acquire.percentile(50));
@@ -282,8 +286,10 @@ json::object minority_scenario(settings const& s) {
                         {"p50_us", of["p50_us"]},
                         {"healthy_p50_us", of["healthy_p50_us"]}});
     }
-    return {
-        {"p50_ratio", p50_ratio}, {"p99_ratio", p99_ratio}, {"failed", failed}, {"runs", std::move(runs)}};
+    return {{"p50_ratio", p50_ratio},
+            {"p99_ratio", p99_ratio},
+            {"failed", failed},
+            {"runs", std::move(runs)}};
 }
 
 json::object hotkey(settings const& s) {
@@ -404,7 +410,8 @@ int main(int argc, char** argv) {
     try {
         if (argc < 2)
             throw std::invalid_argument(
-                "usage: holdfast_bench latency|throughput|leases|burst|minority|hotkey|idle-waiters|fencing "
+                "usage: holdfast_bench "
+                "latency|throughput|leases|burst|minority|hotkey|idle-waiters|fencing "
                 "[--json FILE] "
                 "...");
         if (argv[1] == std::string("hotkey-worker")) return hotkey_worker(argc, argv);

@@ -68,11 +68,12 @@ public:
         : settings_(s) {
         client_options options;
         options.thread_safe = !s.single_threaded;
-        options.on_restart = restart_guard::off; // those that were killed start again
+        options.on_restart = restart_policy::off; // those that were killed start again
         std::vector<address> addresses;
         for (auto const& a : servers.addresses()) addresses.emplace_back(a);
         for (unsigned i = 0; i < s.clients; ++i) {
-            clients_.push_back(std::make_unique<client>(context_.get_executor(), addresses, options));
+            clients_.push_back(
+                std::make_unique<client>(context_.get_executor(), addresses, options));
         }
         wait_until_up();
     }
@@ -142,21 +143,23 @@ json::object contended_minority_scenario(minority_settings const& s) {
     json::object result{{"clients", s.clients}, {"keys", s.keys}};
     pause_watch const pauses;
     std::array<series, 4> of;
-    std::array<double, 4> longest{}, longest_release{}, late{}, late_by_itself{}, paused{}, failed{},
-        unreleased{};
+    std::array<double, 4> longest{}, longest_release{}, late{}, late_by_itself{}, paused{},
+        failed{}, unreleased{};
     for (unsigned round = 0; round < s.rounds; ++round) {
         wall_clock::duration bound{};
         for (std::size_t f = 0; f < faults.size(); ++f) {
             auto const paused_before = pauses.total();
             auto const seen = all.run(faults[f].happens);
-            paused[f] += std::chrono::duration<double, std::milli>(pauses.total() - paused_before).count();
+            paused[f] +=
+                std::chrono::duration<double, std::milli>(pauses.total() - paused_before).count();
             servers.thaw_all();
             for (test::server& one : servers) {
                 if (!one.running()) one.restart();
             }
             all.wait_until_up();
             if (f == 0) {
-                bound = 20ms + std::chrono::nanoseconds(std::llround(3'000 * seen.acquire.percentile(99)));
+                bound = 20ms +
+                        std::chrono::nanoseconds(std::llround(3'000 * seen.acquire.percentile(99)));
             }
             of[f].add("acquires", static_cast<double>(seen.acquire.count()));
             of[f].add("p50", seen.acquire.percentile(50));

@@ -15,12 +15,12 @@ struct minority_settings {
     bool single_threaded = false;
 };
 
-/// Clients with one coroutine for each key, all of which acquire and release. Each round runs without
-/// faults, then with one instance frozen, then with the largest minority frozen, then with it killed; the
-/// fault comes a quarter into the run. Tells the medians of p99, the longest acquire and release of all
-/// rounds, how many acquires took more than three times the p99 without faults plus 20 ms, how many of them
-/// also without the time for which a processor stood still meanwhile, and how many acquires and releases
-/// failed.
+/// Clients with one coroutine for each key, all of which acquire and release. Each round runs
+/// without faults, then with one instance frozen, then with the largest minority frozen, then with
+/// it killed; the fault comes a quarter into the run. Tells the medians of p99, the longest acquire
+/// and release of all rounds, how many acquires took more than three times the p99 without faults
+/// plus 20 ms, how many of them also without the time for which a processor stood still meanwhile,
+/// and how many acquires and releases failed.
 boost::json::object contended_minority_scenario(minority_settings const&);
 
 } // namespace holdfast::bench

@@ -32,13 +32,15 @@ void pause_watch::watch(std::stop_token const& stop, unsigned processor) {
     }
 }
 
-pause_watch::clock::duration pause_watch::within(clock::time_point begin, clock::time_point end) const {
+pause_watch::clock::duration pause_watch::within(clock::time_point begin,
+                                                 clock::time_point end) const {
     std::vector<pause> all;
     {
         std::lock_guard const lock(mutex_);
         all = pauses_;
     }
-    std::sort(all.begin(), all.end(), [](auto const& a, auto const& b) { return a.begin < b.begin; });
+    std::sort(all.begin(), all.end(),
+              [](auto const& a, auto const& b) { return a.begin < b.begin; });
     clock::duration sum{};
     for (auto const& one : all) {
         auto const from = std::max(begin, one.begin);

@@ -1,5 +1,5 @@
-// When the machine stood still: a shared one takes its processors away now and then, and what is measured
-// meanwhile says nothing of what ran on them.
+// When the machine stood still: a shared one takes its processors away now and then, and what is
+// measured meanwhile says nothing of what ran on them.
 #ifndef HOLDFAST_BENCH_PAUSES_HPP
 #define HOLDFAST_BENCH_PAUSES_HPP
 
@@ -10,8 +10,8 @@
 
 namespace holdfast::bench {
 
-/// One thread on each processor sleeps for a millisecond at a time, and notes when that took longer than
-/// `shortest_pause`: more than the scheduler makes a thread wait that hardly runs.
+/// One thread on each processor sleeps for a millisecond at a time, and notes when that took longer
+/// than `shortest_pause`: more than the scheduler makes a thread wait that hardly runs.
 class pause_watch {
 public:
     using clock = std::chrono::steady_clock;
@@ -22,7 +22,9 @@ public:
     /// For how long some processor stood still between these times, as far as it is known by now.
     clock::duration within(clock::time_point begin, clock::time_point end) const;
     /// Of all pauses so far.
-    clock::duration total() const { return within(clock::time_point::min(), clock::time_point::max()); }
+    clock::duration total() const {
+        return within(clock::time_point::min(), clock::time_point::max());
+    }
 
 private:
     struct pause {

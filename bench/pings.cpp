@@ -43,7 +43,8 @@ std::chrono::nanoseconds pinger::round_trip() const {
         static_cast<ssize_t>(request.size()))
         fail_with(errno, address_ + ": send");
     std::array<char, answer.size()> got{};
-    if (::recv(socket_.get(), got.data(), got.size(), MSG_WAITALL) != static_cast<ssize_t>(got.size()) ||
+    if (::recv(socket_.get(), got.data(), got.size(), MSG_WAITALL) !=
+            static_cast<ssize_t>(got.size()) ||
         std::string_view(got.data(), got.size()) != answer)
         throw std::runtime_error(address_ + ": no PONG");
     return clock::now() - sent;

@@ -26,8 +26,8 @@ private:
 /// On every instance, while nothing else happens there.
 void ping_idle(test::fleet const& servers, latency& into);
 
-/// On one instance after the other, every two milliseconds, beside the contenders: under the load under which
-/// the hand-overs are measured.
+/// On one instance after the other, every two milliseconds, beside the contenders: under the load
+/// under which the hand-overs are measured.
 class pings_meanwhile {
 public:
     explicit pings_meanwhile(test::fleet const& servers);

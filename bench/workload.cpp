@@ -37,7 +37,8 @@ void stop(progress& p) {
 }
 
 // Goes round the locks from `first` on, `step` apart.
-asio::awaitable<void> work(std::span<lock const> locks, std::size_t first, std::size_t step, progress& p) {
+asio::awaitable<void> work(std::span<lock const> locks, std::size_t first, std::size_t step,
+                           progress& p) {
     for (auto i = first; !p.over; i = i + step < locks.size() ? i + step : first) {
         auto const& key = locks[i];
         auto const t0 = clock::now();
@@ -88,7 +89,8 @@ workload::~workload() {
 
 workload_result workload::run(unsigned coroutines, std::chrono::duration<double> how_long) {
     while (locks_.size() < coroutines) {
-        locks_.push_back(client_->make_lock("bench:lock:" + std::to_string(locks_.size()), {.ttl = ttl_}));
+        locks_.push_back(
+            client_->make_lock("bench:lock:" + std::to_string(locks_.size()), {.ttl = ttl_}));
     }
     return run(std::span(locks_).first(coroutines), coroutines, how_long);
 }

@@ -28,13 +28,14 @@ struct workload_result {
 
 class workload {
 public:
-    workload(std::vector<std::string> const& instances, client_options const&, std::chrono::milliseconds ttl);
+    workload(std::vector<std::string> const& instances, client_options const&,
+             std::chrono::milliseconds ttl);
     ~workload();
 
     /// Measures for that long, then lets the pairs in flight end, unmeasured.
     workload_result run(unsigned coroutines, std::chrono::duration<double> how_long);
-    /// The same on these locks of the client, at least one for each coroutine, which goes round those that
-    /// fall to it.
+    /// The same on these locks of the client, at least one for each coroutine, which goes round
+    /// those that fall to it.
     workload_result run(std::span<lock const> locks, unsigned coroutines,
                         std::chrono::duration<double> how_long);
 

@@ -1,6 +1,8 @@
-// A value that guards itself: it is kept with the fence of whoever wrote it last, and turns away a holder that
-// comes too late. Here one such holder hangs past its deadline, and then writes as if nothing had happened.
-//   fenced STORE INSTANCE...    STORE: the server that has the value; the locks are on the instances
+// A value that guards itself: it is kept with the fence of whoever wrote it last, and turns away a
+// holder that comes too late. Here one such holder hangs past its deadline, and then writes as if
+// nothing had happened.
+//   fenced STORE INSTANCE...    STORE: the server that has the value; the locks are on the
+//   instances
 //
 // The same in SQL: UPDATE stock SET left = $2, fence = $1 WHERE item = $3 AND fence <= $1
 #include <holdfast/client.hpp>
@@ -20,33 +22,30 @@ namespace asio = boost::asio;
 namespace redis = boost::redis;
 using namespace std::chrono_literals;
 
-// A script's numbers are exact up to 2^53, and fences are larger: they are compared as texts of one length.
-constexpr std::string_view write_if_not_late = "local seen=redis.call('hget',KEYS[1],'fence') "
-                                               "if seen and seen>ARGV[1] then return 0 end "
-                                               "redis.call('hset',KEYS[1],'fence',ARGV[1],'left',ARGV[2]) "
-                                               "return 1";
-
-std::string as_text(std::uint64_t fence) {
-    auto const digits = std::to_string(fence);
-    return std::string(20 - digits.size(), '0') + digits;
-}
+constexpr std::string_view write_if_not_late =
+    "local seen=redis.call('hget',KEYS[1],'fence') "
+    "if seen and tonumber(seen)>tonumber(ARGV[1]) then return 0 end "
+    "redis.call('hset',KEYS[1],'fence',ARGV[1],'left',ARGV[2]) "
+    "return 1";
 
 asio::awaitable<bool> write(redis::connection& store, std::string left, std::uint64_t fence) {
     redis::request request;
-    request.push("EVAL", write_if_not_late, 1, "stock:apples", as_text(fence), left);
+    request.push("EVAL", write_if_not_late, 1, "stock:apples", std::to_string(fence), left);
     redis::response<int> response;
     co_await store.async_exec(request, response, asio::deferred);
     auto const written = std::get<0>(response).value() == 1;
-    std::cout << "fence " << fence << ": " << left << (written ? " written\n" : " turned away, too late\n");
+    std::cout << "fence " << fence << ": " << left
+              << (written ? " written\n" : " turned away, too late\n");
     co_return written;
 }
 
 asio::awaitable<int> play(holdfast::client& locks, redis::connection& store) {
     // Without a watchdog a lease ends as if its holder had been stopped.
-    auto const stock = locks.make_lock("apples", {.ttl = 300ms, .watchdog = false, .fencing = true});
+    auto const stock =
+        locks.make_lock("apples", {.ttl = 300ms, .watchdog = false, .fencing = true});
     holdfast::lease hangs = co_await stock.acquire();
     auto in_order = co_await write(store, "10", hangs.fence());
-    co_await hangs.lost();
+    co_await hangs.wait_lost();
 
     holdfast::lease next = co_await stock.acquire();
     in_order = in_order && co_await write(store, "9", next.fence());

@@ -17,7 +17,8 @@ using namespace std::chrono_literals;
 asio::awaitable<void> reserve(holdfast::client& locks) {
     holdfast::lock seat = locks.make_lock("seat:12", {.ttl = 10s});
     holdfast::lease lease = co_await seat.acquire(asio::cancel_after(5s));
-    std::cout << "seat 12 is ours for another " << lease.remaining() / 1ms << " ms, and longer if we stay\n";
+    std::cout << "seat 12 is ours for another " << lease.remaining() / 1ms
+              << " ms, and longer if we stay\n";
     auto const released = co_await lease.release();
     std::cout << (released ? "given back\n" : released.code().message() + '\n');
     co_await locks.shutdown();

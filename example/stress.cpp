@@ -1,20 +1,22 @@
-// Thousands of coroutines that want a few hundred locks, and a check that no two ever had the same one.
+// Thousands of coroutines that want a few hundred locks, and a check that no two ever had the same
+// one.
 //
 //   stress --instances HOST:PORT,... --witness HOST:PORT [options]
-//     --coroutines N   (2000)      --keys N     (500)
-//     --seconds N      (10)        --ttl MS     (3000)
-//     --wait MS        (10000)     how long a coroutine waits for a lock
-//     --faults COMMAND             a shell command that is started after a fifth of the time; what it
-//                                  prints is shown. It may freeze or kill instances, as long as a quorum stays.
+//     --coroutines N   (2000)      --keys N     (500) --seconds N      (10)        --ttl MS
+//     (3000) --wait MS        (10000)     how long a coroutine waits for a lock --faults COMMAND
+//     a shell command that is started after a fifth of the time; what it
+//                                  prints is shown. It may freeze or kill instances, as long as a
+//                                  quorum stays.
 //
-// Under the lock a coroutine reads a counter of the key on the witness, a Redis that is none of the lock's
-// instances, and writes it back one higher, in two steps. Whoever comes between them is a violation: it shows
-// at once when both are in this process, and at the end, wherever they are, as the counter then falls short
-// of the total that the witness itself adds up beside it.
+// Under the lock a coroutine reads a counter of the key on the witness, a Redis that is none of the
+// lock's instances, and writes it back one higher, in two steps. Whoever comes between them is a
+// violation: it shows at once when both are in this process, and at the end, wherever they are, as
+// the counter then falls short of the total that the witness itself adds up beside it.
 //
-// Several of them may run at once on the same instances and witness: with --keys 1 they all want one key. Then
-// "handed on" is how many leases came from a holder of the same process, without asking the servers, and
-// "woken" how often the servers' word of a release by another process let a waiter of this one try.
+// Several of them may run at once on the same instances and witness: with --keys 1 they all want
+// one key. Then "handed on" is how many leases came from a holder of the same process, without
+// asking the servers, and "woken" how often the servers' word of a release by another process let a
+// waiter of this one try.
 //
 // Ends 0 only if there was no violation and no failure that has not been accounted for.
 #include <holdfast/client.hpp>
@@ -64,7 +66,7 @@ struct findings {
     std::vector<clock_type::duration> second; ///< latencies since the last live line
     std::vector<clock_type::duration> all;
     std::map<std::string, unsigned> failures; ///< acquires that failed, by error
-    std::vector<unsigned> inside;             ///< who is in the section of each key, in this process
+    std::vector<unsigned> inside; ///< who is in the section of each key, in this process
     unsigned violations = 0;
     unsigned lost = 0;           ///< leases that ended in mid-section; their holders wrote nothing
     unsigned release_failed = 0; ///< releases that no quorum confirmed
@@ -78,7 +80,8 @@ double milliseconds(clock_type::duration d) {
 
 clock_type::duration percentile(std::vector<clock_type::duration>& of, double share) {
     if (of.empty()) return {};
-    auto const at = of.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(of.size() - 1));
+    auto const at =
+        of.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(of.size() - 1));
     std::nth_element(of.begin(), at, of.end());
     return *at;
 }
@@ -97,7 +100,8 @@ public:
         , end_(clock_type::now() + std::chrono::seconds(settings_.seconds)) {
         found_.inside.resize(settings_.keys);
         for (unsigned k = 0; k < settings_.keys; ++k) {
-            keys_.push_back(locks_.make_lock("stress:" + std::to_string(k), {.ttl = settings_.ttl}));
+            keys_.push_back(
+                locks_.make_lock("stress:" + std::to_string(k), {.ttl = settings_.ttl}));
         }
     }
 
@@ -198,7 +202,8 @@ private:
         asio::posix::stream_descriptor output(context_, ::dup(::fileno(pipe)));
         asio::streambuf text;
         for (;;) {
-            auto got = co_await asio::async_read_until(output, text, '\n', asio::as_tuple(asio::deferred));
+            auto got =
+                co_await asio::async_read_until(output, text, '\n', asio::as_tuple(asio::deferred));
             if (std::get<0>(got)) break;
             std::string line;
             std::istream(&text) >> std::ws;
@@ -212,14 +217,14 @@ private:
     void live_line() {
         auto& second = found_.second;
         if (lines_++ % 20 == 0)
-            std::cout
-                << "   s  acquired/s  handed on   woken    p50 ms    p99 ms   held  violations  instances\n";
+            std::cout << "   s  acquired/s  handed on   woken    p50 ms    p99 ms   held  "
+                         "violations  instances\n";
         auto const now = locks_.stats();
         std::printf("%4u  %10zu  %9llu  %6llu  %8.2f  %8.2f  %5u  %10u ", lines_, second.size(),
                     static_cast<unsigned long long>(now.handoffs - stats_.handoffs),
                     static_cast<unsigned long long>(now.pushes - stats_.pushes),
-                    milliseconds(percentile(second, .5)), milliseconds(percentile(second, .99)), held_,
-                    found_.violations);
+                    milliseconds(percentile(second, .5)), milliseconds(percentile(second, .99)),
+                    held_, found_.violations);
         stats_ = now;
         for (auto const& i : locks_.instances()) std::printf(" %s", to_string(i.state));
         std::printf("\n");
@@ -237,7 +242,8 @@ private:
         get.push_range("MGET", names);
         redis::response<std::vector<std::optional<long>>> values;
         auto read = co_await witness_.async_exec(get, values, asked());
-        if (std::get<0>(read)) throw std::runtime_error("the witness does not answer: " + settings_.witness);
+        if (std::get<0>(read))
+            throw std::runtime_error("the witness does not answer: " + settings_.witness);
         auto const& numbers = std::get<0>(values).value();
         std::vector<long> behind;
         for (unsigned k = 0; k < settings_.keys; ++k) {
@@ -268,7 +274,8 @@ private:
         if (failed > 0) std::printf("the last of them     %s\n", last_failure_.c_str());
         for (auto const& i : last_state_) {
             std::printf("instance             %s %s, %s, connected %llu times\n", i.address.c_str(),
-                        i.server.c_str(), to_string(i.state), static_cast<unsigned long long>(i.connections));
+                        i.server.c_str(), to_string(i.state),
+                        static_cast<unsigned long long>(i.connections));
         }
         auto const held = found_.violations == 0 && failed == 0 && found_.lost == 0 &&
                           found_.release_failed == 0 && found_.witness_failed == 0 &&
@@ -286,7 +293,7 @@ private:
     findings found_;
     std::string last_failure_;
     std::vector<holdfast::instance_status> last_state_;
-    holdfast::stats stats_;
+    holdfast::client_stats stats_;
     unsigned working_ = 0;
     unsigned held_ = 0;
     unsigned lines_ = 0;
@@ -328,7 +335,8 @@ settings parse(int argc, char** argv) {
         }
     }
     if (s.instances.empty()) throw std::invalid_argument("--instances HOST:PORT,... is missing");
-    if (s.witness.find(':') == s.witness.npos) throw std::invalid_argument("--witness HOST:PORT is missing");
+    if (s.witness.find(':') == s.witness.npos)
+        throw std::invalid_argument("--witness HOST:PORT is missing");
     return s;
 }
 

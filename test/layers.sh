@@ -2,7 +2,8 @@
 # Fails when an include, or a clock, crosses a layer the wrong way:
 #   src/protocol   nothing of ours but protocol/; no Asio, no Boost.Redis, no sockets, no clock
 #   src/redis      protocol/, redis/ and the public headers; Boost.Redis in codec.hpp and codec.cpp alone
-#   src/runtime    everything
+#   src/runtime    protocol/, redis/, runtime/ and the public headers
+#   src/api        everything
 #   include/       public headers only, and no Boost.Redis
 # usage: layers.sh PROJECT | layers.sh --self-test
 set -eu -o pipefail
@@ -16,16 +17,17 @@ forbid() { # project folder pattern why [file that may]
 
 check() {
     local bad=0 inc='^[[:space:]]*#[[:space:]]*include[[:space:]]*' folder
-    for folder in src/protocol src/redis src/runtime include; do
+    for folder in src/protocol src/redis src/runtime src/api include; do
         forbid "$1" $folder "$inc[\"<]\\.\\." 'includes name a path from the root of the layers' || bad=1
     done
-    forbid "$1" src/protocol "$inc[\"<](redis|runtime|holdfast)/" 'the protocol includes only itself' || bad=1
+    forbid "$1" src/protocol "$inc[\"<](redis|runtime|api|holdfast)/" 'the protocol includes only itself' || bad=1
     forbid "$1" src/protocol "$inc<(boost/(asio|redis)|sys/|netinet/|unistd|time\.h)" \
         'the protocol knows neither Asio nor sockets' || bad=1
     forbid "$1" src/protocol '::now\(|clock_gettime|gettimeofday|[^_a-z]time\((nullptr|NULL|0|&)' 'the protocol reads no clock' || bad=1
-    forbid "$1" src/redis "$inc[\"<]runtime/" 'the wire does not know who drives it' || bad=1
+    forbid "$1" src/redis "$inc[\"<](runtime|api)/" 'the wire does not know who drives it' || bad=1
+    forbid "$1" src/runtime "$inc[\"<]api/" 'the runtime does not know who calls it' || bad=1
     forbid "$1" src "$inc<boost/redis" 'codec.hpp alone includes Boost.Redis' codec || bad=1
-    forbid "$1" include "$inc([\"<](protocol|redis|runtime)/|\")" 'public headers include public headers' || bad=1
+    forbid "$1" include "$inc([\"<](protocol|redis|runtime|api)/|\")" 'public headers include public headers' || bad=1
     forbid "$1" include "$inc<boost/redis" 'no public header includes Boost.Redis' || bad=1
     return $bad
 }
@@ -35,7 +37,7 @@ if [ "$1" = --self-test ]; then
     trap 'rm -rf "$root"' EXIT
     plant() { # file line
         rm -rf "$root"/*
-        mkdir -p "$root"/src/{protocol,redis,runtime} "$root"/include/holdfast
+        mkdir -p "$root"/src/{protocol,redis,runtime,api} "$root"/include/holdfast
         check "$root" >/dev/null || { echo "an empty project does not pass"; exit 1; }
         printf '%s\n' "$2" >"$root/$1"
         ! check "$root" >/dev/null || { echo "not found in $1: $2"; exit 1; }
@@ -50,6 +52,9 @@ if [ "$1" = --self-test ]; then
     plant src/protocol/a.hpp 'auto t = std::time(nullptr);'
     plant src/redis/a.cpp '#include "runtime/engine.hpp"'
     plant src/redis/a.cpp '#include <boost/redis/request.hpp>'
+    plant src/redis/a.cpp '#include "api/option_checks.hpp"'
+    plant src/runtime/a.cpp '#include "api/option_checks.hpp"'
+    plant src/api/a.cpp '#include <boost/redis/request.hpp>'
     plant src/runtime/a.cpp '#include <boost/redis/request.hpp>'
     plant include/holdfast/a.hpp '#include <boost/redis/request.hpp>'
     plant include/holdfast/a.hpp '#include "runtime/engine.hpp"'

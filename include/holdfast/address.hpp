@@ -10,15 +10,16 @@ namespace holdfast {
 /// Where an instance listens, and who we are there.
 ///
 /// Written as `host`, `host:port`, `[v6]:port`, `redis://user:password@host:port/database` or
-/// `unix:/path/to/socket`; characters that are special in a URL are %-encoded. A Unix socket takes no user,
-/// password or database, and its path is no longer than the system allows (107 bytes on Linux). The
-/// port is 6379 if not given.
+/// `unix:/path/to/socket`; characters that are special in a URL are %-encoded. A Unix socket takes
+/// no user, password or database, and its path is no longer than the system allows (107 bytes on
+/// Linux). The port is 6379 if not given.
 ///
 /// @par Thread safety  Distinct objects: safe.
 class address {
 public:
     /// Parses `text`.
-    /// @throws system_error  errc::invalid_address; what() names the text, with any password masked.
+    /// @throws system_error  errc::invalid_address; what() names the text, with any password
+    ///     masked.
     address(std::string_view text);
     address(char const* text)
         : address(std::string_view(text)) {}

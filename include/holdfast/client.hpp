@@ -2,14 +2,13 @@
 #define HOLDFAST_CLIENT_HPP
 
 #include <holdfast/address.hpp>
+#include <holdfast/client_stats.hpp>
 #include <holdfast/detail/configuration.hpp>
 #include <holdfast/detail/initiate.hpp>
-#include <holdfast/detail/section.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/lease.hpp>
 #include <holdfast/lock.hpp>
 #include <holdfast/options.hpp>
-#include <holdfast/stats.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
@@ -24,15 +23,15 @@
 
 namespace holdfast {
 
-/// The locks of a set of independent Redis or Valkey instances. One per process is enough: all its locks
-/// share one connection to each instance.
+/// The locks of a set of independent Redis or Valkey instances. One per process is enough: all its
+/// locks share one connection to each instance.
 ///
-/// A lock is held when a majority of the *configured* instances has granted it, so a minority may be down,
-/// slow or wrong. One instance is a set of one. Every client of the same locks must be given the same
-/// instances.
+/// A lock is held when a majority of the *configured* instances has granted it, so a minority may
+/// be down, slow or wrong. One instance is a set of one. Every client of the same locks must be
+/// given the same instances.
 ///
-/// Connections are made from the start and renewed for as long as the client lives; no call waits for more
-/// than the first of them.
+/// Connections are made from the start and renewed for as long as the client lives; no call waits
+/// for more than the first of them.
 ///
 /// @par The context's work  A client has connections and timers, so `run()` of its context does not
 ///     return by itself while the client lives. It returns once shutdown(), drain() or close(), or
@@ -43,27 +42,29 @@ namespace holdfast {
 ///     sent, and keys go with their ttl. From then on no lease is held, asynchronous functions
 ///     throw errc::shut_down from the call, and destructors do nothing. No call may be made while
 ///     another thread destroys the context.
-/// @par Forks  A process that forks calls `notify_fork` of the context before and after it, as Asio asks, while no
-///     other thread is in a call of the client, instances() and stats() included. The locks
-///     stay the parent's, and nothing changes there. In the child the client is over: its copies of the
-///     connections are closed, the instances are sent nothing, leases are told that they are lost, and calls
-///     complete with errc::shut_down. A child that needs locks makes a client of its own. Without `notify_fork`
-///     the child must not use the client or its context, and ends with `_exit` or starts another program:
-///     connections are close-on-exec.
-/// @par Executor  Handlers without an executor of their own run on the executor given to the constructor.
-/// @par Thread safety  Safe, one object or many, unless client_options::thread_safe is off; construction and
-///     destruction excepted.
-/// @par Exception safety  A call that throws was not made: its handler is destroyed and not called. An acquire
-///     that runs out of memory later completes with errc::out_of_memory. A handler that throws, or whose
-///     allocator does, is lost; all other operations go on. As with Asio's own operations, the exception then
-///     leaves through `run()` of the client's context. Of several in one turn the first does.
+/// @par Forks  A process that forks calls `notify_fork` of the context before and after it, as Asio
+///     asks, while no other thread is in a call of the client, instances() and stats() included.
+///     The locks stay the parent's, and nothing changes there. In the child the client is over: its
+///     copies of the connections are closed, the instances are sent nothing, leases are told that
+///     they are lost, and calls complete with errc::shut_down. A child that needs locks makes a
+///     client of its own. Without `notify_fork` the child must not use the client or its context,
+///     and ends with `_exit` or starts another program: connections are close-on-exec.
+/// @par Executor  Handlers without an executor of their own run on the executor given to the
+///     constructor.
+/// @par Thread safety  Safe, one object or many, unless client_options::thread_safe is off;
+///     construction and destruction excepted.
+/// @par Exception safety  A call that throws was not made: its handler is destroyed and not called.
+///     An acquire that runs out of memory later completes with errc::out_of_memory. A handler that
+///     throws, or whose allocator does, is lost; all other operations go on. As with Asio's own
+///     operations, the exception then leaves through `run()` of the client's context. Of several in
+///     one turn the first does.
 class client {
 public:
     /// Begins to connect. `instances`: 1 to max_instances, each given once.
     /// @throws system_error  errc::invalid_options, errc::invalid_address; what() names the value.
-    client(asio::any_io_executor executor, std::vector<address> const& instances)
+    client(boost::asio::any_io_executor executor, std::vector<address> const& instances)
         : client(std::move(executor), instances, client_options{}) {}
-    client(asio::any_io_executor executor, std::vector<address> const& instances,
+    client(boost::asio::any_io_executor executor, std::vector<address> const& instances,
            client_options const& options)
         : client(detail::configuration(), std::move(executor), instances, options) {}
 
@@ -74,83 +75,31 @@ public:
     ~client();
 
     /// Empty when the context has been destroyed, and for a client that was moved from.
-    asio::any_io_executor get_executor() const noexcept;
+    boost::asio::any_io_executor get_executor() const noexcept;
 
     /// A lock on `key`. No I/O.
     ///
-    /// The key is used as it is (any bytes), behind client_options::key_prefix, so that every Redlock on the
-    /// same key of the same instances excludes ours and is excluded.
+    /// The key is used as it is (any bytes), behind client_options::key_prefix, so that every
+    /// Redlock on the same key of the same instances excludes ours and is excluded.
     /// @throws system_error  errc::invalid_key, errc::invalid_options; what() names the value.
     ///     errc::shut_down for a client that was moved from.
     lock make_lock(std::string_view key) const;
     lock make_lock(std::string_view key, lock_options const& options) const;
 
-    /// A critical section: acquires the lock on `key`, runs `body`, and releases the lock on every way out.
-    ///
-    /// @code
-    /// int left = co_await locks.run("seat:12", {.ttl = 10s}, [&](holdfast::lease& l) -> asio::awaitable<int> {
-    ///     co_return co_await book(seat, l.fence());
-    /// });
-    /// @endcode
-    ///
-    /// When the lease cannot be kept, `body` is cancelled (terminal), lock_options::grace before the deadline
-    /// at the latest, so that it has ended by then if it heeds that. run() waits for it in any case, so nothing
-    /// that `body` refers to is left behind, and then releases. `body` may share() the lease with coroutines
-    /// that outlive it; the lock is then kept until the last of those is done.
-    ///
-    /// @param body  Called with `lease&`, gives an `asio::awaitable<T>`; T is default-constructible, or void. Kept
-    ///     until the end, so a lambda's captures last as long as its coroutine.
-    ///
-    /// g++ 12 destroys a lambda twice that is written into a co_await expression and captures by value what
-    /// has a destructor. There, such a body does not compile here: capture by reference (the section ends before
-    /// what is around it), or give the lambda a name first, and pass it as it is (it is copied) or as
-    /// `std::ref(body)`.
-    ///
-    /// @par Handler signature  `void(std::exception_ptr, T)`, as of asio::co_spawn: co_await
-    ///     throws, and asio::redirect_error does not redirect it.
-    /// @par Errors  The first of these that there is:
-    ///   - what lock::acquire fails with; `body` is then not called;
-    ///   - what `body` throws, except for a cancellation after the lease was lost;
-    ///   - errc::lease_lost: `body` was cancelled because the lease could not be kept, and has ended with that or
-    ///     with a value; or the lease was found to be lost when it was released. What `body` has done was perhaps
-    ///     not done alone.
-    ///   A time limit (asio::cancel_after) that comes while it acquires, and one that ends `body`,
-    ///   have one code: errc::cancelled, which is asio::error::operation_aborted.
-    ///   A release that a quorum has not confirmed is no error: the key goes with its ttl.
-    /// @par Cancellation  total, partial, terminal while it acquires, by the table of `lock`. After that partial
-    ///     and terminal: `body` is cancelled (terminal), run() waits for it, releases, and ends as `body` did. The
-    ///     release is not cancelled.
-    /// @par Executor  `body` runs on the executor of the handler: with co_await, that of the caller's coroutine. It
-    ///     does so on a strand of its own on that, as the loss of the lease may cancel it at any time; an
-    ///     `asio::awaitable` for another executor than any_io_executor runs on that one itself, which then must be
-    ///     a strand or run on one thread.
-    /// @throws system_error  From the call itself, as of make_lock().
-    template <class Body, asio::completion_token_for<typename detail::section_traits<Body>::signature> Token =
-                              asio::deferred_t>
-    [[nodiscard]] auto run(std::string_view key, lock_options const& options, Body&& body,
-                           Token&& token = {}) {
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
-        static_assert(std::is_lvalue_reference_v<Body> || std::is_trivially_destructible_v<Body>,
-                      "g++ 12 would destroy this body twice: give it a name first, and pass that");
-#endif
-        auto on = make_lock(key, options);
-        return asio::async_initiate<Token, typename detail::section_traits<Body>::signature>(
-            detail::initiate_run{checked_executor()}, token, std::move(on), std::forward<Body>(body));
-    }
-
-    /// Ends the client: new and waiting acquires complete with errc::shut_down, leases are told that they are
-    /// lost and are released, then the connections are closed.
+    /// Ends the client: new and waiting acquires complete with errc::shut_down, leases are told
+    /// that they are lost and are released, then the connections are closed.
     ///
     /// @par Handler signature  `void(error)`, without error: it cannot fail.
-    /// @par Cancellation  None. It ends within twice client_options::instance_timeout by itself: an instance
-    ///     that does not answer in that time, or refuses the release, keeps its keys until they expire.
+    /// @par Cancellation  None. It ends within twice client_options::instance_timeout by itself: an
+    ///     instance that does not answer in that time, or refuses the release, keeps its keys until
+    ///     they expire.
     /// @throws system_error  From the call itself: errc::shut_down for a client that was moved
     ///     from, or when the context has been destroyed.
-    template <asio::completion_token_for<void(error)> Token = asio::deferred_t>
+    template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto shutdown(Token&& token = {}) {
         auto const& executor = checked_executor();
-        return asio::async_initiate<Token, void(error)>(detail::initiate_shutdown{{engine_, executor}},
-                                                        token);
+        return boost::asio::async_initiate<Token, void(error)>(
+            detail::initiate_shutdown{{engine_, executor}}, token);
     }
 
     /// Ends the client when those who hold a lease have finished, for example on SIGTERM. New and
@@ -165,8 +114,8 @@ public:
     /// @param limit  Zero or less: as shutdown().
     /// @par Handler signature  `void(error)`; no error means that every holder has finished.
     /// @par Errors
-    ///   - errc::timeout: after `limit` there were leases left, and they were told that they are
-    ///     lost.
+    ///   - errc::wait_timeout: after `limit` there were leases left, and they were told that they
+    ///     are lost.
     ///   - errc::shut_down: the same, because a shutdown came before that.
     ///   - errc::lease_lost: none is left, and one was lost meanwhile.
     ///   - errc::cancelled. It is told within `limit` and twice client_options::instance_timeout in
@@ -174,11 +123,11 @@ public:
     /// @par Cancellation  total, partial, terminal: the wait ends; the client goes on as it was
     ///     told to.
     /// @throws system_error  As shutdown().
-    template <asio::completion_token_for<void(error)> Token = asio::deferred_t>
+    template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto drain(std::chrono::nanoseconds limit, Token&& token = {}) {
         auto const& executor = checked_executor();
-        return asio::async_initiate<Token, void(error)>(detail::initiate_drain{{engine_, executor}}, token,
-                                                        limit);
+        return boost::asio::async_initiate<Token, void(error)>(
+            detail::initiate_drain{{engine_, executor}}, token, limit);
     }
 
     /// Begins a shutdown() and returns at once. Nothing for a client that is closed, or was moved
@@ -190,14 +139,14 @@ public:
     /// @throws system_error  errc::shut_down for a client that was moved from.
     std::vector<instance_status> instances() const;
     /// @throws system_error  As instances().
-    holdfast::stats stats() const;
+    client_stats stats() const;
 
 private:
-    client(detail::configuration, asio::any_io_executor executor, std::vector<address> const& instances,
-           client_options const& options);
+    client(detail::configuration, boost::asio::any_io_executor executor,
+           std::vector<address> const& instances, client_options const& options);
 
     runtime::engine& checked() const;
-    asio::any_io_executor const& checked_executor() const;
+    boost::asio::any_io_executor const& checked_executor() const;
 
     std::shared_ptr<runtime::engine> engine_;
 };
@@ -207,7 +156,7 @@ private:
 /// declare this after the thread:
 ///
 /// @code
-/// asio::io_context context;
+/// boost::asio::io_context context;
 /// holdfast::client locks(context.get_executor(), instances);
 /// std::jthread thread([&] { context.run(); });
 /// holdfast::close_at_exit closes(locks);

@@ -1,7 +1,7 @@
 #ifndef HOLDFAST_ERROR_HPP
 #define HOLDFAST_ERROR_HPP
 
-#include <holdfast/report.hpp>
+#include <holdfast/acquire_report.hpp>
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/disposition.hpp>
@@ -23,41 +23,42 @@ namespace holdfast {
 using boost::system::error_code;
 using boost::system::system_error;
 
-/// What can go wrong. Every code means one thing: contended is never down, cancelled never timed out, lost
-/// never released.
+/// What can go wrong. Every code means one thing: contended is never down, cancelled never timed
+/// out, lost never released.
 enum class errc {
-    contended = 1,  ///< the key is held: enough instances took part, and too many of them refused it
-    no_quorum,      ///< too few instances answered; the report says which, and why
-    timeout,        ///< the time given to try_acquire_for ran out while the key was held
-    cancelled,      ///< the caller cancelled; as a code it is asio::error::operation_aborted
-    expired,        ///< a quorum did not grant within the ttl: the servers are slower than the
-                    ///< lease is long. A try that runs out while this process is stopped is made again
+    contended = 1, ///< the key is held: enough instances took part, and too many of them refused it
+    no_quorum,     ///< too few instances answered; the report says which, and why
+    wait_timeout,  ///< the time given to try_acquire_for ran out while the key was held
+    cancelled,     ///< the caller cancelled; as a code it is boost::asio::error::operation_aborted
+    granted_too_late, ///< a quorum did not grant within the ttl: the servers are slower than the
+                      ///< lease is long. A try that runs out while this process is stopped is made
+                      ///< again
     lease_lost,     ///< the lease ended without having been released: expired, deleted or taken
     lease_released, ///< the lease was released, so there is nothing to extend or to lose
     shut_down,      ///< the client was shut down or destroyed
 
-    // What one instance has to say for itself. A call fails with one of these when all the instances that
-    // kept it from a quorum agree on it, else with no_quorum.
+    // What one instance has to say for itself. A call fails with one of these when all the
+    // instances that kept it from a quorum agree on it, else with no_quorum.
     unreachable,        ///< no connection could be made, or it was closed
-    timed_out,          ///< the instance is connected and does not answer within instance_timeout
+    instance_timeout,   ///< the instance is connected and does not answer within instance_timeout
     access_denied,      ///< wrong password, unknown user, or a command that the user may not run
     not_redis,          ///< what answers there does not speak RESP3 as Redis and Valkey do
     read_only,          ///< the instance is a replica
     wrong_type,         ///< the key holds something that is not a string, so it is nobody's lock
     duplicate_instance, ///< two configured addresses lead to one server
-    quarantined,        ///< the instance may have forgotten what it granted: its votes do not count for now
-    invalid_fence, ///< the counter beside the key, from which fences come, holds no number, or one too large
-    rejected,      ///< any other error that the server answered with; the report quotes it
+    quarantined,        ///< the instance may have forgotten its grants: it has no vote for now
+    invalid_fence,      ///< the key's counter of fences holds no number, or one too large
+    rejected,           ///< any other error that the server answered with; the report quotes it
 
     invalid_key,     ///< empty, or longer than max_key_size
     invalid_options, ///< a value out of its range; the message names it
     invalid_address, ///< an address that cannot be parsed, or is given twice
 
-    out_of_memory, ///< memory ran out for this operation; what it may have been granted is given back
+    out_of_memory, ///< memory ran out for this operation; it gives back what it was granted
 };
 
-/// Groups of codes, for `ec == condition::unavailable`.
-enum class condition {
+/// Groups of codes, for `ec == error_condition::unavailable`.
+enum class error_condition {
     unavailable = 1,  ///< too few instances took part: no_quorum and every instance's own code
     not_held,         ///< lease_lost, lease_released
     invalid_argument, ///< invalid_key, invalid_options, invalid_address
@@ -67,13 +68,13 @@ boost::system::error_category const& error_category() noexcept;
 boost::system::error_category const& condition_category() noexcept;
 
 /// A cancellation has the code that it has everywhere in Asio: a caller, or a section, that awaits
-/// several things sees one code for it, and `ec == asio::error::operation_aborted` holds. All
-/// others are of error_category().
+/// several things sees one code for it, and `ec == boost::asio::error::operation_aborted` holds.
+/// All others are of error_category().
 inline error_code make_error_code(errc e) noexcept {
     if (e == errc::cancelled) return boost::asio::error::operation_aborted;
     return {static_cast<int>(e), error_category()};
 }
-inline boost::system::error_condition make_error_condition(condition c) noexcept {
+inline boost::system::error_condition make_error_condition(error_condition c) noexcept {
     return {static_cast<int>(c), condition_category()};
 }
 
@@ -82,17 +83,17 @@ inline boost::system::error_condition make_error_condition(condition c) noexcept
 template <>
 struct boost::system::is_error_code_enum<holdfast::errc> : std::true_type {};
 template <>
-struct boost::system::is_error_condition_enum<holdfast::condition> : std::true_type {};
+struct boost::system::is_error_condition_enum<holdfast::error_condition> : std::true_type {};
 
 namespace holdfast {
 
 /// How an operation ended: an error code, and the report of a failed acquire with it.
 ///
-/// It is the first argument of every handler of this library. It converts to `error_code`, so that a handler
-/// may take that instead. Asio treats it as it treats an error code (a *disposition*): co_await and futures
-/// throw it as `boost::system::system_error` whose what() has the report, `as_tuple` returns it,
-/// `wait_for_one_error` looks at it. `asio::redirect_error` stores the code alone, and
-/// `asio::redirect_disposition` all of it.
+/// It is the first argument of every handler of this library. It converts to `error_code`, so that
+/// a handler may take that instead. Asio treats it as it treats an error code (a *disposition*):
+/// co_await and futures throw it as `boost::system::system_error` whose what() has the report,
+/// `as_tuple` returns it, `wait_for_one_error` looks at it. `boost::asio::redirect_error` stores
+/// the code alone, and `boost::asio::redirect_disposition` all of it.
 ///
 /// @par Thread safety  Distinct objects: safe. The report is immutable and shared.
 class error {
@@ -100,7 +101,7 @@ public:
     error() noexcept = default;
     error(errc code) noexcept
         : code_(code == errc{} ? error_code{} : make_error_code(code)) {}
-    error(errc code, std::shared_ptr<holdfast::report const> why) noexcept
+    error(errc code, std::shared_ptr<holdfast::acquire_report const> why) noexcept
         : code_(make_error_code(code))
         , report_(std::move(why)) {}
 
@@ -109,15 +110,17 @@ public:
     /// True when it failed.
     explicit operator bool() const noexcept { return code_.failed(); }
 
-    /// Instance by instance, what kept an acquire from succeeding. Null on success, and where no instance had
-    /// a part in it.
-    holdfast::report const* report() const noexcept { return report_.get(); }
+    /// Instance by instance, what kept an acquire from succeeding. Null on success, and where no
+    /// instance had a part in it.
+    holdfast::acquire_report const* report() const noexcept { return report_.get(); }
 
     /// One readable line: the report, if any, and the code's message.
     std::string what() const;
 
-    friend bool operator==(error const& a, errc b) noexcept { return a.code_ == make_error_code(b); }
-    friend bool operator==(error const& a, condition b) noexcept {
+    friend bool operator==(error const& a, errc b) noexcept {
+        return a.code_ == make_error_code(b);
+    }
+    friend bool operator==(error const& a, error_condition b) noexcept {
         return a.code_ == make_error_condition(b);
     }
     friend bool operator==(error const& a, error_code const& b) noexcept { return a.code_ == b; }
@@ -127,7 +130,7 @@ public:
 
 private:
     error_code code_;
-    std::shared_ptr<holdfast::report const> report_;
+    std::shared_ptr<holdfast::acquire_report const> report_;
 };
 
 /// Throws `e` as a system_error whose what() begins with `e.what()`.
@@ -156,13 +159,15 @@ struct code_initiation : Initiation {
 
     template <class Handler, class... Args>
     void operator()(Handler&& handler, Args&&... args) && {
-        static_cast<Initiation&&> (*this)(code_handler<std::decay_t<Handler>>{std::forward<Handler>(handler)},
-                                          std::forward<Args>(args)...);
+        static_cast<Initiation&&> (*this)(
+            code_handler<std::decay_t<Handler>>{std::forward<Handler>(handler)},
+            std::forward<Args>(args)...);
     }
     template <class Handler, class... Args>
     void operator()(Handler&& handler, Args&&... args) const& {
         static_cast<Initiation const&> (*this)(
-            code_handler<std::decay_t<Handler>>{std::forward<Handler>(handler)}, std::forward<Args>(args)...);
+            code_handler<std::decay_t<Handler>>{std::forward<Handler>(handler)},
+            std::forward<Args>(args)...);
     }
 };
 
@@ -180,12 +185,13 @@ struct boost::asio::disposition_traits<holdfast::error> {
 };
 
 template <template <class, class> class Associator, class Handler, class DefaultCandidate>
-struct boost::asio::associator<Associator, holdfast::detail::code_handler<Handler>, DefaultCandidate>
-    : Associator<Handler, DefaultCandidate> {
+struct boost::asio::associator<Associator, holdfast::detail::code_handler<Handler>,
+                               DefaultCandidate> : Associator<Handler, DefaultCandidate> {
     static auto get(holdfast::detail::code_handler<Handler> const& h) noexcept {
         return Associator<Handler, DefaultCandidate>::get(h.handler);
     }
-    static auto get(holdfast::detail::code_handler<Handler> const& h, DefaultCandidate const& c) noexcept {
+    static auto get(holdfast::detail::code_handler<Handler> const& h,
+                    DefaultCandidate const& c) noexcept {
         return Associator<Handler, DefaultCandidate>::get(h.handler, c);
     }
 };
@@ -197,9 +203,9 @@ struct boost::asio::async_result<boost::asio::redirect_error_t<Token>, R(holdfas
     template <class Initiation, class RawToken, class... InitArgs>
     static auto initiate(Initiation&& initiation, RawToken&& token, InitArgs&&... args) {
         using of_codes = async_result<redirect_error_t<Token>, R(holdfast::error_code, Args...)>;
-        return of_codes::initiate(
-            holdfast::detail::code_initiation<std::decay_t<Initiation>>(std::forward<Initiation>(initiation)),
-            std::forward<RawToken>(token), std::forward<InitArgs>(args)...);
+        return of_codes::initiate(holdfast::detail::code_initiation<std::decay_t<Initiation>>(
+                                      std::forward<Initiation>(initiation)),
+                                  std::forward<RawToken>(token), std::forward<InitArgs>(args)...);
     }
 };
 

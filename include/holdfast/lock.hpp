@@ -17,75 +17,80 @@ namespace holdfast {
 
 /// A lock by name: what client::make_lock gives. Cheap to copy; copies are the same lock.
 ///
-/// Each acquire makes a lease of its own: two acquires of one lock exclude each other, also in one process,
-/// also in one coroutine (it is not recursive).
+/// Each acquire makes a lease of its own: two acquires of one lock exclude each other, also in one
+/// process, also in one coroutine (it is not recursive).
 ///
-/// @par Fairness  In a process, first come, first served. Only the first in the queue asks the instances; a
-///     lease that is released goes to the next in memory, as far as lock_options::handoff_limit and
-///     handoff_time allow. Between processes that wait with this library a fair lottery, in which
-///     the odds grow with each turn missed: none of them is passed over for ever, and no order is
-///     promised. Clients that poll may starve beside them: see lock_options::yield_to_pollers.
-/// @par Lifetimes  The lock may be destroyed while an acquire is under way. The client may too, and then the
-///     acquire completes with errc::shut_down. The lock may outlive the client and its context: an
-///     acquire throws errc::shut_down from the call when the context has been destroyed. A lock
-///     that was moved from has no key and does the same.
-/// @par Executor  Handlers run on their associated executor, by default the client's; never inside the call.
+/// @par Fairness  In a process, first come, first served. Only the first in the queue asks the
+///     instances; a lease that is released goes to the next in memory, as far as
+///     lock_options::handoff_limit and handoff_time allow. Between processes that wait with this
+///     library a fair lottery, in which the odds grow with each turn missed: none of them is passed
+///     over for ever, and no order is promised. Clients that poll may starve beside them: see
+///     lock_options::yield_to_pollers.
+/// @par Lifetimes  The lock may be destroyed while an acquire is under way. The client may too, and
+///     then the acquire completes with errc::shut_down. The lock may outlive the client and its
+///     context: an acquire throws errc::shut_down from the call when the context has been
+///     destroyed. A lock that was moved from has no key and does the same.
+/// @par Executor  Handlers run on their associated executor, by default the client's; never inside
+///     the call.
 /// @par Thread safety  Safe, one object or many, unless client_options::thread_safe is off.
 ///
 /// @par What cancelling an acquire does to the key
-/// | when the signal arrives | total | partial, terminal |
-/// |---|---|---|
-/// | not looked at yet, behind others, or between tries | completes, nothing is on the servers | the same |
-/// | a try for it is under way | waits: a win is delivered, else completes (1) | completes (1) |
-/// | a quorum has granted, or a holder has handed the lock on | too late: the lease is delivered | the same |
+///   - Before a try was sent for it (behind other waiters, or between tries): the acquire
+///   completes,
+///     and nothing is on the servers.
+///   - While a try for it is under way: partial and terminal cancellation complete it (1). Total
+///     cancellation waits for the outcome of the try: a win is delivered, else the acquire
+///     completes (1).
+///   - After a quorum has granted, or a holder has handed the lock on: too late. The lease is
+///     delivered.
 ///
-/// (1) The try goes on for the next in the queue. If there is none, the key is released on every instance that
-/// may have it, before anything else that this client sends there.
+/// (1) The try goes on for the next in the queue. If there is none, the key is released on every
+/// instance that may have it, before anything else that this client sends there.
 ///
-/// An acquire that fails, for whatever reason, releases likewise what it may have taken. An instance that
-/// cannot be reached then deletes the key when it can, or lets it expire: no key lives longer than its ttl.
+/// An acquire that fails, for whatever reason, releases likewise what it may have taken. An
+/// instance that cannot be reached then deletes the key when it can, or lets it expire: no key
+/// lives longer than its ttl.
 class lock {
 public:
-    /// For the library.
-    explicit lock(detail::lock_state_ptr state) noexcept
-        : state_(std::move(state)) {}
-
     /// The key on the servers, with the client's prefix.
     std::string const& key() const noexcept;
     lock_options const& options() const noexcept;
     /// The client's. Empty when the context has been destroyed.
-    asio::any_io_executor get_executor() const noexcept {
-        return state_ ? state_->executor : asio::any_io_executor();
+    boost::asio::any_io_executor get_executor() const noexcept {
+        return state_ ? state_->executor : boost::asio::any_io_executor();
     }
 
-    /// Acquires the lock, waiting for as long as somebody else holds it. An outage is not waited for, but that
-    /// who waits already allows instances client_options::instance_timeout to come back.
+    /// Acquires the lock, waiting for as long as somebody else holds it. An outage is not waited
+    /// for, but that who waits already allows instances client_options::instance_timeout to come
+    /// back.
     ///
     /// @code
-    /// holdfast::lease lease = co_await lock.acquire(asio::cancel_after(5s));
+    /// holdfast::lease lease = co_await lock.acquire(boost::asio::cancel_after(5s));
     /// @endcode
     ///
     /// @par Handler signature  `void(error, lease)`; the lease is empty where there is an error.
     /// @par Errors
-    ///   - errc::no_quorum, or the code that all unhelpful instances share (condition::unavailable): too few
-    ///     instances answered. Told within twice client_options::instance_timeout for each round.
+    ///   - errc::no_quorum, or the code that all unhelpful instances share
+    ///     (error_condition::unavailable): too few instances answered. Told within twice
+    ///     client_options::instance_timeout for each round.
     ///   - errc::wrong_type: on a quorum the key holds something that is no lock.
-    ///   - errc::expired: the servers take longer than the ttl.
+    ///   - errc::granted_too_late: the servers take longer than the ttl.
     ///   - errc::cancelled, with the report of what it has waited for, errc::shut_down,
     ///     errc::out_of_memory.
     /// @par Cancellation  total, partial, terminal: by the table of the class.
-    template <asio::completion_token_for<void(error, lease)> Token = asio::deferred_t>
+    template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto acquire(Token&& token = {}) const {
         return start({detail::wait_limit::kind::forever, {}}, token);
     }
 
-    /// Tries once: one round to all instances, and for a lock that is held one more question to those that
-    /// said so, which the report answers (how long is its ttl, who has it, is it a lock at all). Where this
-    /// client has the lock itself, or has others who wait for it, the answer is known and nobody is asked.
+    /// Tries once: one round to all instances, and for a lock that is held one more question to
+    /// those that said so, which the report answers (how long is its ttl, who has it, is it a lock
+    /// at all). Where this client has the lock itself, or has others who wait for it, the answer is
+    /// known and nobody is asked.
     ///
     /// @par Handler signature, cancellation  As for acquire.
     /// @par Errors  errc::contended where acquire would wait; else as for acquire.
-    template <asio::completion_token_for<void(error, lease)> Token = asio::deferred_t>
+    template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto try_acquire(Token&& token = {}) const {
         return start({detail::wait_limit::kind::none, {}}, token);
     }
@@ -93,19 +98,23 @@ public:
     /// As acquire, for no longer than `limit`. A limit of zero or less makes it try_acquire().
     ///
     /// @par Handler signature, cancellation  As for acquire.
-    /// @par Errors  errc::timeout where acquire would go on waiting for a holder; errc::no_quorum where nobody
-    ///     has answered in that time; else as for acquire. A round that is under way when the time is up is
-    ///     given up and released.
-    template <asio::completion_token_for<void(error, lease)> Token = asio::deferred_t>
+    /// @par Errors  errc::wait_timeout where acquire would go on waiting for a holder;
+    ///     errc::no_quorum where nobody has answered in that time; else as for acquire. A round
+    ///     that is under way when the time is up is given up and released.
+    template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto try_acquire_for(std::chrono::nanoseconds limit, Token&& token = {}) const {
         return start({detail::wait_limit::kind::until, limit}, token);
     }
 
 private:
+    friend struct detail::access;
+    explicit lock(detail::lock_state_ptr state) noexcept
+        : state_(std::move(state)) {}
+
     template <class Token>
     auto start(detail::wait_limit limit, Token& token) const {
-        return asio::async_initiate<Token, void(error, lease)>(detail::initiate_acquire{checked()}, token,
-                                                               limit);
+        return boost::asio::async_initiate<Token, void(error, lease)>(
+            detail::initiate_acquire{checked()}, token, limit);
     }
 
     detail::lock_state_ptr const& checked() const {

@@ -1,11 +1,12 @@
-// Finds out when a server's wall clock jumps ahead. Servers expire keys by that clock, so a jump ends leases
-// before their holders know: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/ ("Redis is
-// not using monotonic clock for TTL expiration").
+// Finds out when a server's wall clock jumps ahead. Servers expire keys by that clock, so a jump
+// ends leases before their holders know:
+// https://redis.io/docs/latest/develop/use/patterns/distributed-locks/ ("Redis is not using
+// monotonic clock for TTL expiration").
 //
-// Each time the server tells its time, its clock's offset against ours is known to lie in an interval: it read
-// its clock at some moment between our question and the answer. A jump is certain when the new interval lies
-// wholly above the old one, widened by what the clocks may drift apart meanwhile. So a slow answer makes the
-// guard less sharp, and never wrong.
+// Each time the server tells its time, its clock's offset against ours is known to lie in an
+// interval: it read its clock at some moment between our question and the answer. A jump is certain
+// when the new interval lies wholly above the old one, widened by what the clocks may drift apart
+// meanwhile. So a slow answer makes the guard less sharp, and never wrong.
 #ifndef HOLDFAST_PROTOCOL_CLOCK_GUARD_HPP
 #define HOLDFAST_PROTOCOL_CLOCK_GUARD_HPP
 
@@ -20,14 +21,14 @@ namespace holdfast::protocol {
 
 class clock_guard {
 public:
-    /// `longest`: the longest ttl. A key is not older than that, so what drift adds up to before does not
-    /// matter.
+    /// `longest`: the longest ttl. A key is not older than that, so what drift adds up to before
+    /// does not matter.
     explicit clock_guard(duration longest)
         : longest_(longest) {}
 
-    /// The server has answered a question that was sent and received at these times of our clock: `shown` is
-    /// its wall clock, from any epoch. Gives how far that has jumped ahead since it was asked before, up to what
-    /// the clocks may have drifted; zero if it need not have.
+    /// The server has answered a question that was sent and received at these times of our clock:
+    /// `shown` is its wall clock, from any epoch. Gives how far that has jumped ahead since it was
+    /// asked before, up to what the clocks may have drifted; zero if it need not have.
     duration told(time_point sent, time_point received, duration shown) {
         interval const now{shown - received.time_since_epoch(), shown - sent.time_since_epoch()};
         auto const before = offset_;
@@ -48,7 +49,8 @@ public:
         last_ = sent; // it may have read its clock as early as that
         received_ = received;
         offset_ = now;
-        // A slow answer can hide a jump: then the next one that shows it may show one from before the slow one.
+        // A slow answer can hide a jump: then the next one that shows it may show one from before
+        // the slow one.
         auto const most = before.most + drift;
         if (!known_ || look_.jumped() || now.most < most) most_since_ = sent;
         if (!std::exchange(known_, true)) {
@@ -66,8 +68,8 @@ public:
     /// Of the answer that was told last.
     clock_look const& last() const { return look_; }
 
-    /// Our clock stood still, at a moment within this time and for so long: that is no jump of the server's, where
-    /// it has not been seen yet.
+    /// Our clock stood still, at a moment within this time and for so long: that is no jump of the
+    /// server's, where it has not been seen yet.
     void stood_still(time_point from, time_point to, duration least, duration most) {
         if (!known_ || last_ >= to) return;
         offset_.most += most + most / 100;

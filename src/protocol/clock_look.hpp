@@ -12,8 +12,8 @@ struct clock_look {
     bool first = true; ///< there was no answer before: nothing can be said
     duration least{};  ///< positive: it has jumped ahead
     duration most{};   ///< it has not jumped by more
-    /// A jump is within this time: from the question before, or the last one whose answer did not take so
-    /// long that a jump may be hidden in it, to this answer.
+    /// A jump is within this time: from the question before, or the last one whose answer did not
+    /// take so long that a jump may be hidden in it, to this answer.
     time_point from{}, to{};
     time_point asked{}; ///< when the question before was sent
     /// A jump within this time is seen for certain: from the answer before to this question.

@@ -1,8 +1,13 @@
-// The arithmetic of fences: a tenure's number from the instances' counters, and a lease's number from that.
+// The arithmetic of fencing tokens ("fences"): a tenure's number from the instances' counters, and
+// a lease's fence from that.
 //
-// A lease's fence is its tenure's number, and behind it how many leases the tenure had served before. The
-// former is the greatest of what the granting instances counted, and a quorum that we own must hold at least
-// that (see tenure.hpp), so every later tenure, which shares an instance with it, counts on from there.
+// A lease's fence is `tenure number * 100 + number of leases that the tenure served before`. The
+// tenure number is the greatest that the granting instances counted, and a quorum that the tenure
+// owns must hold at least that number (see tenure.hpp). Every later tenure shares an instance with
+// that quorum, so it counts on from there.
+//
+// A fence is below 2^53, so Lua, JavaScript and JSON represent it exactly as a number. It is close
+// to the time in microseconds since 1970.
 #ifndef HOLDFAST_PROTOCOL_FENCE_HPP
 #define HOLDFAST_PROTOCOL_FENCE_HPP
 
@@ -12,19 +17,21 @@
 
 namespace holdfast::protocol {
 
-inline constexpr unsigned handoff_bits = 16;
+inline constexpr unsigned leases_per_number = 100;
 
-/// Below this every tenure's number stays: a fence then fits a signed 64-bit integer, as databases have them,
-/// and an instance's counter is exact in a script's floating-point number (2^53). The clock comes to it in
-/// the year 2248.
-inline constexpr std::uint64_t fence_limit = std::uint64_t{1} << 47;
+/// Every tenure number is below this. The clock reaches it in the year 2255.
+inline constexpr std::uint64_t fence_limit = (std::uint64_t{1} << 53) / leases_per_number;
 
-/// Where a tenure that begins at this time of the wall clock would have its number: sixteen in a millisecond.
-/// Zero, which is no hint, where the clock shows a time that has no number.
+/// Tenure numbers that the clock provides in a millisecond: more than one key has tenures.
+inline constexpr unsigned numbers_per_millisecond = 10;
+
+/// The tenure number that belongs to this time of the wall clock. Zero, which is no hint, for a
+/// time that has no number.
 constexpr std::uint64_t fence_hint(std::chrono::milliseconds since_epoch) {
     auto const ms = since_epoch.count();
-    if (ms <= 0 || ms >= static_cast<std::int64_t>(fence_limit >> 4)) return 0;
-    return static_cast<std::uint64_t>(ms) << 4;
+    if (ms <= 0 || ms > static_cast<std::int64_t>((fence_limit - 1) / numbers_per_millisecond))
+        return 0;
+    return static_cast<std::uint64_t>(ms) * numbers_per_millisecond;
 }
 
 /// Whether an instance can have counted so far.
@@ -34,8 +41,8 @@ constexpr bool is_fence_count(std::uint64_t n) {
 
 /// The fence of the lease before which the tenure had served `handoffs`.
 constexpr std::uint64_t fence_of(std::uint64_t tenure, unsigned handoffs) {
-    assert(is_fence_count(tenure) && handoffs < 1U << handoff_bits);
-    return tenure << handoff_bits | handoffs;
+    assert(is_fence_count(tenure) && handoffs < leases_per_number);
+    return tenure * leases_per_number + handoffs;
 }
 
 } // namespace holdfast::protocol

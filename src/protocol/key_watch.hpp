@@ -35,7 +35,9 @@ struct watching_rules {
     /// How often an instance is asked that cannot push.
     static constexpr duration poll_interval = std::chrono::milliseconds(100);
     /// At how many of `reachable` the key is watched.
-    static constexpr unsigned watched(unsigned reachable, unsigned quorum) { return reachable - quorum + 1; }
+    static constexpr unsigned watched(unsigned reachable, unsigned quorum) {
+        return reachable - quorum + 1;
+    }
 };
 
 /// What an instance says of a key.
@@ -117,7 +119,8 @@ public:
         switch (seen.is) {
         case sighting::state::held: {
             watched_.insert(instance);
-            auto const left = seen.left ? *seen.left + std::chrono::milliseconds(1) : duration::max();
+            auto const left =
+                seen.left ? *seen.left + std::chrono::milliseconds(1) : duration::max();
             auto const again = seen.told ? left : std::min(left, Rules::poll_interval);
             if (again != duration::max()) expiry_ = std::min(expiry_, now + again + spread(random));
             break;

@@ -1,8 +1,8 @@
-// The order in which commands leave that one batch cannot take: first what keeps a lease alive, then what makes a
-// lease, then what ends one.
+// The order in which commands leave that one batch cannot take: first what keeps a lease alive,
+// then what makes a lease, then what ends one.
 //
-// Commands on one key keep the order in which they came: no release overtakes its SET, no acquire the release before
-// it. So a command on a key that has one waiting joins that one's lane.
+// Commands on one key keep the order in which they came: no release overtakes its SET, no acquire
+// the release before it. So a command on a key that has one waiting joins that one's lane.
 #ifndef HOLDFAST_PROTOCOL_LANES_HPP
 #define HOLDFAST_PROTOCOL_LANES_HPP
 
@@ -54,7 +54,8 @@ struct lane_rules {
     }
 };
 
-/// What waits, in three queues. Keys are known by a hash: two that share one share a lane, which harms nobody.
+/// What waits, in three queues. Keys are known by a hash: two that share one share a lane, which
+/// harms nobody.
 template <class Item, class Rules = lane_rules>
 class lanes {
 public:
@@ -65,7 +66,8 @@ public:
     void push(lane wanted, std::size_t key_hash, Item item) {
         auto const [at, fresh] = keys_.try_emplace(key_hash, place{wanted, 0});
         try {
-            queue_of(Rules::joins() ? at->second.where : wanted).items.push_back({std::move(item), key_hash});
+            queue_of(Rules::joins() ? at->second.where : wanted)
+                .items.push_back({std::move(item), key_hash});
         } catch (...) {
             if (fresh) keys_.erase(at);
             throw;

@@ -1,5 +1,5 @@
-// Whether an instance can be counted on: what it owes an answer to, for how long it has been silent, and what
-// follows from that.
+// Whether an instance can be counted on: what it owes an answer to, for how long it has been
+// silent, and what follows from that.
 //
 //                 probed                    answered
 //    connecting ----------> up <---------------------------- suspect
@@ -9,9 +9,11 @@
 //        |                  | lost                               | lost, or given up
 //        +----------------> down <-------------------------------+
 //
-//    down --> up when a later connection is probed. A connection that does not answer its probe is given up.
+//    down --> up when a later connection is probed. A connection that does not answer its probe is
+//    given up.
 //
-// A quarantine is no state of this machine: it says whether grants count, and an instance in quarantine answers.
+// A quarantine is no state of this machine: it says whether grants count, and an instance in
+// quarantine answers.
 #ifndef HOLDFAST_PROTOCOL_LIVENESS_HPP
 #define HOLDFAST_PROTOCOL_LIVENESS_HPP
 
@@ -95,17 +97,20 @@ public:
     /// A reply has come. True: a suspect has come back.
     bool answered(time_point now) {
         progress_ = Rules::counts_progress();
-        if (state_ != state::suspect || now - front_since_ >= Rules::slow_limit(limit_)) return false;
+        if (state_ != state::suspect || now - front_since_ >= Rules::slow_limit(limit_))
+            return false;
         state_ = state::up;
         since_ = now;
         return true;
     }
-    /// The first batch has been answered; `more`: another is under way. True: a suspect has come back.
+    /// The first batch has been answered; `more`: another is under way. True: a suspect has come
+    /// back.
     bool finished(time_point now, bool more) {
         waits_ = more;
         since_ = front_since_ = now;
         progress_ = second_look_ = false; // what seemed overdue has come
-        return std::exchange(state_, state_ == state::suspect ? state::up : state_) == state::suspect;
+        return std::exchange(state_, state_ == state::suspect ? state::up : state_) ==
+               state::suspect;
     }
     /// Commands wait for the first connection, since then.
     void queued(time_point now) {
@@ -192,8 +197,9 @@ private:
         return std::max(now - since_, now - front_since_ - (Rules::slow_limit(limit_) - limit_));
     }
 
-    /// For how long what seems overdue is waited for after all. A look that comes late comes from a process that was
-    /// stopped, or a thread that was busy: then the question itself may have left only now.
+    /// For how long what seems overdue is waited for after all. A look that comes late comes from a
+    /// process that was stopped, or a thread that was busy: then the question itself may have left
+    /// only now.
     duration grace(duration late) const {
         if (late <= reading_time) return reading_time;
         return std::clamp<duration>(late, limit_ / 8 + reading_time, limit_ + reading_time);

@@ -12,11 +12,14 @@ namespace holdfast::protocol {
 
 /// What is right. Tests break these rules one at a time.
 struct reconnect_rules {
-    static constexpr bool came_to_something(duration up_for, duration longest) { return up_for >= longest; }
+    static constexpr bool came_to_something(duration up_for, duration longest) {
+        return up_for >= longest;
+    }
 };
 
-/// Pauses grow with each connection that came to nothing. One that was up for at least the longest pause has come to
-/// something: an instance that accepts, answers the probe and closes is not asked again at once for ever.
+/// Pauses grow with each connection that came to nothing. One that was up for at least the longest
+/// pause has come to something: an instance that accepts, answers the probe and closes is not asked
+/// again at once for ever.
 template <class Rules>
 class basic_reconnect_policy {
 public:

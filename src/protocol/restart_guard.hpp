@@ -1,10 +1,11 @@
-// Tells from what a server says of itself whether it may have forgotten keys that it granted: when it connects,
-// and when it is looked at again later.
+// Tells from what a server says of itself whether it may have forgotten keys that it granted: when
+// it connects, and when it is looked at again later.
 //
-// Redlock assumes that an instance keeps a key for its ttl. One that restarts has forgotten what was not on
-// its disk, and a second client could then be granted what a first one holds; "delayed restarts" on
-// https://redis.io/docs/latest/develop/use/patterns/distributed-locks/ is the answer that nobody gives by
-// itself. The server's uptime is of no help: it follows the wall clock, which may be set.
+// Redlock assumes that an instance keeps a key for its ttl. One that restarts has forgotten what
+// was not on its disk, and a second client could then be granted what a first one holds; "delayed
+// restarts" on https://redis.io/docs/latest/develop/use/patterns/distributed-locks/ is the answer
+// that nobody gives by itself. The server's uptime is of no help: it follows the wall clock, which
+// may be set.
 #ifndef HOLDFAST_PROTOCOL_RESTART_GUARD_HPP
 #define HOLDFAST_PROTOCOL_RESTART_GUARD_HPP
 
@@ -15,8 +16,9 @@ namespace holdfast::protocol {
 
 /// Where a server's data comes from.
 struct data_origin {
-    std::uint64_t run = 0;     ///< the server process
-    std::uint64_t history = 0; ///< its replication id: it gets a new one when it stops being a replica
+    std::uint64_t run = 0; ///< the server process
+    std::uint64_t history =
+        0; ///< its replication id: it gets a new one when it stops being a replica
     std::uint64_t flushes = 0; ///< commands that deleted or exchanged all keys, in this process
     bool promoted = false;     ///< it remembers the history of a former time as a replica
     bool durable = false;      ///< it loses nothing in a crash
@@ -31,14 +33,14 @@ enum class forgetting : std::uint8_t {
 
 class restart_guard {
 public:
-    /// `observed`: restarts between two connections count. `strict`: and so does what may have been before
-    /// the first one.
+    /// `observed`: restarts between two connections count. `strict`: and so does what may have been
+    /// before the first one.
     restart_guard(bool observed, bool strict)
         : observed_(observed)
         , strict_(strict) {}
 
-    /// It has answered on a new connection. Not `none`: its grants must not count for as long as the longest
-    /// lease may last that was granted before.
+    /// It has answered on a new connection. Not `none`: its grants must not count for as long as
+    /// the longest lease may last that was granted before.
     forgetting connected(data_origin const& now) {
         auto const first = !known_;
         auto const restarted = known_ && now.run != last_.run;
@@ -62,9 +64,9 @@ public:
         return now.promoted ? forgetting::replacement : forgetting::none;
     }
 
-    /// It was asked again on the same connection. `announced`: it would have told of replaced data (see
-    /// emptied()). Then a new history alone means nothing: a server takes one also when its first replica comes,
-    /// and when its last one has been gone for long.
+    /// It was asked again on the same connection. `announced`: it would have told of replaced data
+    /// (see emptied()). Then a new history alone means nothing: a server takes one also when its
+    /// first replica comes, and when its last one has been gone for long.
     forgetting looked(data_origin const& now, bool announced) {
         auto const flushed = has_flushed_since(now);
         announced_ = 0;
@@ -77,8 +79,8 @@ public:
     /// It is a replica now. Counts when it connects as a primary.
     void is_replica() { replica_ = true; }
 
-    /// All its keys are gone, and perhaps others came in their place. True: as above. It may have kept the
-    /// locks: it does not say which of its databases was flushed.
+    /// All its keys are gone, and perhaps others came in their place. True: as above. It may have
+    /// kept the locks: it does not say which of its databases was flushed.
     bool emptied() {
         ++announced_;
         return observed_;

@@ -1,6 +1,6 @@
-// How long each instance usually takes to answer, and so from when on an answer is late: long before the instance is
-// suspected. A round that only late answers could save does not wait for them (see tenure.hpp), and whoever waits for
-// the push of a late instance looks elsewhere.
+// How long each instance usually takes to answer, and so from when on an answer is late: long
+// before the instance is suspected. A round that only late answers could save does not wait for
+// them (see tenure.hpp), and whoever waits for the push of a late instance looks elsewhere.
 //
 // Mean and mean deviation as in RFC 6298 (https://www.rfc-editor.org/rfc/rfc6298, section 2).
 #ifndef HOLDFAST_PROTOCOL_ROUND_TRIPS_HPP
@@ -22,13 +22,14 @@ public:
     static constexpr duration longest_patience = std::chrono::milliseconds(250);
     /// Of an instance that has not answered yet.
     static constexpr duration first_patience = std::chrono::milliseconds(20);
-    /// An instance is not called late sooner than this: those who wait for its pushes each make a try elsewhere.
+    /// An instance is not called late sooner than this: those who wait for its pushes each make a
+    /// try elsewhere.
     static constexpr duration soonest_late = std::chrono::milliseconds(10);
     /// A process that was stopped finds everything late, and reads what has come first.
     static constexpr duration reading_time = std::chrono::milliseconds(1);
 
-    /// An answer came after `took`. One that was long overdue counts as a late one: the instance was stopped,
-    /// and that says little of its next answer.
+    /// An answer came after `took`. One that was long overdue counts as a late one: the instance
+    /// was stopped, and that says little of its next answer.
     void heard(duration took) {
         late_ = false;
         if (mean_ == duration::zero()) {
@@ -42,7 +43,8 @@ public:
         mean_ += (counted - mean_) / 8;
     }
 
-    /// What was asked at `asked` is the oldest question that has no answer. True, once: the instance is late.
+    /// What was asked at `asked` is the oldest question that has no answer. True, once: the
+    /// instance is late.
     bool look(time_point now, time_point asked) {
         if (late_ || now - asked < std::max(usual(), soonest_late)) return false;
         if (asked != doubted_) {
@@ -73,7 +75,8 @@ private:
 /// Of all instances of a client.
 using round_trips = std::array<round_trip, instance_set::capacity>;
 
-/// After how long fewer than `needed` of those that are `awaited`, of which there are as many, can be in time.
+/// After how long fewer than `needed` of those that are `awaited`, of which there are as many, can
+/// be in time.
 inline duration patience(round_trips const& usual, instance_set awaited, unsigned needed) {
     std::array<duration, instance_set::capacity> each;
     auto end = each.begin();

@@ -27,8 +27,8 @@ namespace holdfast::protocol {
 
 class standstill {
 public:
-    /// Of the time that a look covers, to be of use: an idle instance is looked at every 2.5 s, and a
-    /// machine that goes on after a pause is slow to read the answers.
+    /// Of the time that a look covers, to be of use: an idle instance is looked at every 2.5 s, and
+    /// a machine that goes on after a pause is slow to read the answers.
     static constexpr duration longest_look = std::chrono::seconds(6);
 
     /// `longest`: the longest ttl. A jump before that concerns no lease.
@@ -97,7 +97,9 @@ public:
         }
         f.is_ours = f.who.size() > 1;
         f.who.for_each([&](unsigned i) { f.is_ours = f.is_ours && is_short(seen_[i].jump); });
-        (known_ - f.who).for_each([&](unsigned i) { f.is_ours = f.is_ours && agrees(i, f, connected); });
+        (known_ - f.who).for_each([&](unsigned i) {
+            f.is_ours = f.is_ours && agrees(i, f, connected);
+        });
         if (f.is_ours) jumped_ = jumped_ - f.who;
         return f;
     }
@@ -140,7 +142,8 @@ private:
         if (look.sure_to < f.to) return !connected.contains(instance); // else it is asked now
         if (look.first) return true;
         // It was asked since. Slow answers may leave open what it was.
-        return is_short(look) && look.from <= f.from && look.least <= f.most && f.least <= look.most;
+        return is_short(look) && look.from <= f.from && look.least <= f.most &&
+               f.least <= look.most;
     }
     static bool is_short(clock_look const& look) { return look.to - look.asked <= longest_look; }
 

@@ -11,7 +11,8 @@ class tally {
 public:
     tally() = default;
 
-    /// A round among `configured` instances of which only `asked` can answer: the others count as failed.
+    /// A round among `configured` instances of which only `asked` can answer: the others count as
+    /// failed.
     tally(unsigned configured, unsigned quorum, instance_set asked)
         : pending_(asked)
         , failed_(instance_set::first(configured) - asked)

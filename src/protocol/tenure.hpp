@@ -1,7 +1,7 @@
-// One ownership of a key on the instances, from the first request to the last release: the rounds of acquire,
-// raise, extend, heal and release as one machine. It is told what happened and when, and says what to send and what
-// to tell the owner. It does no I/O, reads no clock and allocates nothing, so it runs in simulation as it
-// does in production.
+// One ownership of a key on the instances, from the first request to the last release: the rounds
+// of acquire, raise, extend, heal and release as one machine. It is told what happened and when,
+// and says what to send and what to tell the owner. It does no I/O, reads no clock and allocates
+// nothing, so it runs in simulation as it does in production.
 #ifndef HOLDFAST_PROTOCOL_TENURE_HPP
 #define HOLDFAST_PROTOCOL_TENURE_HPP
 
@@ -21,17 +21,17 @@ namespace holdfast::protocol {
 
 enum class event : std::uint8_t {
     none,
-    won,                 ///< acquired: valid until deadline()
-    contended,           ///< not acquired: a quorum voted, and too many of it said no
-    no_quorum,           ///< not acquired: too few instances voted
-    expired,             ///< not acquired: validity ran out before a quorum had granted
-    cancelled,           ///< not acquired: the caller gave up
-    arbiter_won,         ///< the arbiter has granted: call ask_rest() now
-    arbiter_refused,     ///< not acquired: the arbiter says that the key is held
-    arbiter_failed,      ///< not acquired: the arbiter is late, does not answer, or not to the question
-    inspected,           ///< those that were asked what is in the way have answered, or are late
-    renewal_due,         ///< call extend() now
-    extended,            ///< the deadline has moved
+    won,             ///< acquired: valid until deadline()
+    contended,       ///< not acquired: a quorum voted, and too many of it said no
+    no_quorum,       ///< not acquired: too few instances voted
+    expired,         ///< not acquired: validity ran out before a quorum had granted
+    cancelled,       ///< not acquired: the caller gave up
+    arbiter_won,     ///< the arbiter has granted: call ask_rest() now
+    arbiter_refused, ///< not acquired: the arbiter says that the key is held
+    arbiter_failed,  ///< not acquired: the arbiter is late, does not answer, or not to the question
+    inspected,       ///< those that were asked what is in the way have answered, or are late
+    renewal_due,     ///< call extend() now
+    extended,        ///< the deadline has moved
     extension_failed,    ///< the deadline has not moved; it is tried again while it lasts
     lost,                ///< the lease is no more, and nobody released it
     ended,               ///< the deadline has come, of a lease whose holder was told before
@@ -51,7 +51,9 @@ public:
     enum class phase : std::uint8_t {
         acquiring,
         held,
-        ending, ///< the holder has been told of its loss, ahead of the deadline; nobody else may have the key yet
+        /// The holder has been told of its loss, ahead of the deadline. Until then the key is not
+        /// free.
+        ending,
         releasing,
         over
     };
@@ -66,8 +68,8 @@ public:
     basic_tenure(unsigned configured, duration ttl, bool watched)
         : basic_tenure(configured, ttl, watched, renewal_period(ttl)) {}
 
-    /// It is to have a fence: instances count, and are asked for a number of at least `hint`, where they find
-    /// that credible. To be called before the first round.
+    /// It is to have a fence: instances count, and are asked for a number of at least `hint`, where
+    /// they find that credible. To be called before the first round.
     void number_from(std::uint64_t hint) {
         fenced_ = true;
         hint_ = hint;
@@ -101,7 +103,8 @@ public:
     step ask_rest(time_point now, instance_set reachable) {
         asked_ = now;
         contending_ = false;
-        round_ = tally(configured_, Rules::quorum(configured_, reachable.size()), reachable | arbiter_);
+        round_ =
+            tally(configured_, Rules::quorum(configured_, reachable.size()), reachable | arbiter_);
         arbiter_.for_each([this](unsigned i) { round_.count(i, verdict::yes); });
         if (round_.won()) return win(now); // alone, and so with the number that it gave
         if (round_.impossible()) return fail_acquire(event::no_quorum);
@@ -129,7 +132,8 @@ public:
         asked_ = now;
         phase_ = phase::releasing;
         extending_ = false;
-        round_ = tally(configured_, Rules::quorum(configured_, reachable.size()), reachable & maybe_held_);
+        round_ = tally(configured_, Rules::quorum(configured_, reachable.size()),
+                       reachable & maybe_held_);
         step s{.release = maybe_held_};
         s.what = judge_release();
         return s;
@@ -150,9 +154,10 @@ public:
         return {.inspect = whom, .what = whom.empty() ? event::inspected : event::none};
     }
 
-    /// An instance answered, or is known not to. `round` is what round_number() was when an extend or raise
-    /// command was sent, and is ignored for the others. `now` is a time point, or a function that reads one:
-    /// most answers decide nothing, and need no time. `number` comes with a grant that has a fence.
+    /// An instance answered, or is known not to. `round` is what round_number() was when an extend
+    /// or raise command was sent, and is ignored for the others. `now` is a time point, or a
+    /// function that reads one: most answers decide nothing, and need no time. `number` comes with
+    /// a grant that has a fence.
     template <class Now>
     step answer(command c, std::uint32_t round, unsigned instance, verdict v, Now now,
                 std::uint64_t number = 0) {
@@ -222,12 +227,12 @@ public:
         return std::nullopt;
     }
 
-    /// Whether wake() follows from how late answers are, and may have changed with the last one, though that one
-    /// decided nothing.
+    /// Whether wake() follows from how late answers are, and may have changed with the last one,
+    /// though that one decided nothing.
     bool depends_on_late_answers() const { return patience_ends() != time_point::max(); }
 
-    /// A lease begins, the first or after another one: whether time() asks for renewals, and for how long it may
-    /// last whatever is done.
+    /// A lease begins, the first or after another one: whether time() asks for renewals, and for
+    /// how long it may last whatever is done.
     void begin_lease(bool watched, time_point now = {}, duration longest = duration::max()) {
         watched_ = watched;
         lease_began_ = now;
@@ -243,7 +248,8 @@ public:
         return {.release = maybe_held_};
     }
 
-    /// Our clock stood still for up to `by`, at a moment before `until`: what counts from before that ends earlier.
+    /// Our clock stood still for up to `by`, at a moment before `until`: what counts from before
+    /// that ends earlier.
     void clock_stood_still(time_point until, duration by) {
         auto const length = Rules::deadline(time_point{}, time_point{}, ttl_);
         if (deadline_ - length.time_since_epoch() < until) {
@@ -261,9 +267,9 @@ public:
     bool fenced() const { return fenced_; }
     /// The tenure's number, once there is a grant.
     std::uint64_t number() const { return number_; }
-    /// The number that goes with a command that is sent now. Who is asked after another has granted is to heed
-    /// the hint too, even if that one did not believe it: it may have lost its counter, and then the hint is all
-    /// that keeps our number above those of before.
+    /// The number that goes with a command that is sent now. Who is asked after another has granted
+    /// is to heed the hint too, even if that one did not believe it: it may have lost its counter,
+    /// and then the hint is all that keeps our number above those of before.
     std::uint64_t asks_for(command c) const {
         return c == command::raise ? number_ : std::max(number_, hint_);
     }
@@ -278,7 +284,8 @@ public:
     bool inspected_all() const { return inspection_.complete; }
     /// The votes of the round that was started last.
     tally const& votes() const { return round_; }
-    /// Whether an instance had a key of somebody else when it was asked, also if its vote was not needed.
+    /// Whether an instance had a key of somebody else when it was asked, also if its vote was not
+    /// needed.
     bool opposed() const { return opposed_; }
     /// Where our key may be: asked for there, and neither refused nor released.
     instance_set maybe_held() const { return maybe_held_; }
@@ -292,8 +299,8 @@ private:
 
     template <class Now>
     step acquire_answer(unsigned instance, verdict v, Now now, std::uint64_t number) {
-        // A grant stays owed a release until that is confirmed; an unknown outcome counts as a possible
-        // grant.
+        // A grant stays owed a release until that is confirmed; an unknown outcome counts as a
+        // possible grant.
         opposed_ = opposed_ || v == verdict::no;
         if (v == verdict::no || v == verdict::unsent || v == verdict::refused) gone_from(instance);
         if (phase_ != phase::acquiring || !round_.count(instance, v)) return {};
@@ -304,8 +311,9 @@ private:
         return level(lifted, instance, now);
     }
 
-    // Contended is what a quorum says. If too many refuse to vote or are gone, that is no contention: who waits would
-    // wait for the end of an outage. Where neither is certain yet, the answers that are to come tell.
+    // Contended is what a quorum says. If too many refuse to vote or are gone, that is no
+    // contention: who waits would wait for the end of an outage. Where neither is certain yet, the
+    // answers that are to come tell.
     step judge_acquire() {
         if (!round_.impossible()) return {};
         if (round_.has_verdict()) return fail_acquire(event::contended);
@@ -325,12 +333,14 @@ private:
         return false;
     }
 
-    /// A quorum has granted. It must also hold our number: a later tenure might else be given the same or a
-    /// smaller one by instances that know nothing of ours. Those that hold less are raised.
+    /// A quorum has granted. It must also hold our number: a later tenure might else be given the
+    /// same or a smaller one by instances that know nothing of ours. Those that hold less are
+    /// raised.
     template <class Now>
     step level(bool lifted, unsigned instance, Now now) {
         if (level_.size() >= round_.quorum()) return win(read(now));
-        if (round_.impossible()) return judge_acquire(); // some have lost the key since they granted it
+        if (round_.impossible())
+            return judge_acquire(); // some have lost the key since they granted it
         auto behind = instance_set::only(instance);
         if (!std::exchange(raising_, true) || lifted) {
             behind = round_.yes();
@@ -367,7 +377,8 @@ private:
     event too_slow() const { return arbiter_.empty() ? event::expired : event::arbiter_failed; }
 
     step contend_answer(unsigned instance, verdict v, std::uint64_t number) {
-        if (v == verdict::no || v == verdict::unsent || v == verdict::refused) maybe_held_.erase(instance);
+        if (v == verdict::no || v == verdict::unsent || v == verdict::refused)
+            maybe_held_.erase(instance);
         if (phase_ != phase::acquiring) return {};
         round_.count(instance, v);
         switch (v) {
@@ -390,7 +401,8 @@ private:
         if (v == verdict::no) gone_from(instance);
         step s;
         // Also when the round has been decided: who has lost the key is given it back.
-        if (v == verdict::no && Rules::may_heal(extension_won_)) s.heal = heal(instance_set::only(instance));
+        if (v == verdict::no && Rules::may_heal(extension_won_))
+            s.heal = heal(instance_set::only(instance));
         if (!extending_ || !round_.count(instance, v)) return s;
         if (!round_.won() && !round_.impossible()) return s;
         auto const decided_at = read(now);
@@ -425,15 +437,16 @@ private:
         return {.what = inspecting_.empty() ? event::inspected : event::none};
     }
 
-    // Released is what a majority is known not to have any more: it has deleted the key, or has it not. Lost is what
-    // a majority is known not to have had.
+    // Released is what a majority is known not to have any more: it has deleted the key, or has it
+    // not. Lost is what a majority is known not to have had.
     event judge_release() {
         if (round_.won()) return end_release();
         auto const unheard = (round_.failed() | round_.pending()) & maybe_held_;
         if (round_.yes().size() + unheard.size() < round_.quorum()) return end_release(event::lost);
         auto const free = without_key().size();
         if (round_.pending().empty()) {
-            return end_release(free >= round_.quorum() ? event::released : event::release_unconfirmed);
+            return end_release(free >= round_.quorum() ? event::released
+                                                       : event::release_unconfirmed);
         }
         if (free + round_.pending().size() >= round_.quorum()) return event::none;
         return end_release(event::release_unconfirmed);
@@ -445,8 +458,9 @@ private:
     /// Where our key is known not to be.
     instance_set without_key() const { return instance_set::first(configured_) - maybe_held_; }
 
-    // Who is healed may have the key from then on, until it answers a release. No other answer says that it has not:
-    // that may be about the time before the healing, or be no to a second one because the first has succeeded.
+    // Who is healed may have the key from then on, until it answers a release. No other answer says
+    // that it has not: that may be about the time before the healing, or be no to a second one
+    // because the first has succeeded.
     instance_set heal(instance_set who) {
         maybe_held_ = maybe_held_ | who;
         healed_ = healed_ | who;
@@ -458,10 +472,10 @@ private:
 
     // Late answers
     //
-    // A contended round may need the votes of a few instances, which do not answer. Whoever it contends with may
-    // need the same ones, and both would keep the votes that they have until those are suspected. So a round that
-    // only late answers can save gives its votes back. It is not given up while nobody else is seen to have a vote:
-    // then nothing is gained by that.
+    // A contended round may need the votes of a few instances, which do not answer. Whoever it
+    // contends with may need the same ones, and both would keep the votes that they have until
+    // those are suspected. So a round that only late answers can save gives its votes back. It is
+    // not given up while nobody else is seen to have a vote: then nothing is gained by that.
 
     /// From when on what is awaited comes too late to be waited for.
     time_point patience_ends() const {
@@ -487,7 +501,8 @@ private:
             if (without_key().size() >= quorum) return late_from(round_.pending(), 1);
             break;
         case phase::over:
-            // Until somebody has the key for a lock it may be none, and then no wait for it would end.
+            // Until somebody has the key for a lock it may be none, and then no wait for it would
+            // end.
             return inspection_.found_lock ? late_from(inspecting_, 1) : time_point::max();
         case phase::held:
         case phase::ending:
@@ -497,7 +512,8 @@ private:
     }
 
     time_point late_from(instance_set awaited, unsigned needed) const {
-        return awaited.size() < needed ? time_point::max() : asked_ + patience(*usual_, awaited, needed);
+        return awaited.size() < needed ? time_point::max()
+                                       : asked_ + patience(*usual_, awaited, needed);
     }
 
     /// The loss, when the deadline is so near that the holder must hear of it.
@@ -509,8 +525,9 @@ private:
     time_point loss_time() const { return deadline() - margin_; }
     bool renews() const { return watched_ && !extending_ && deadline_ < limit_; }
 
-    /// The holder is told. The key stays until the deadline that he knew: he may have begun what ends by then.
-    /// After a limit that was seen late it may still be good for another lease: see end().
+    /// The holder is told. The key stays until the deadline that he knew: he may have begun what
+    /// ends by then. After a limit that was seen late it may still be good for another lease: see
+    /// end().
     step lose(time_point now) {
         if (now >= deadline() && limit_ >= deadline_) return forfeit();
         extending_ = false;

@@ -1,4 +1,5 @@
-// Time as the protocol sees it: points of the lease clock that are handed in. Nothing here reads a clock.
+// Time as the protocol sees it: points of the lease clock that are handed in. Nothing here reads a
+// clock.
 #ifndef HOLDFAST_PROTOCOL_TIME_HPP
 #define HOLDFAST_PROTOCOL_TIME_HPP
 

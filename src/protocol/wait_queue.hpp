@@ -1,11 +1,11 @@
-// Those of one process who want one key: who is next, and what is done for him. Only the head of the queue
-// has the instances asked; the others cost nothing but their place in it.
+// Those of one process who want one key: who is next, and what is done for him. Only the head of
+// the queue has the instances asked; the others cost nothing but their place in it.
 //
-// The try that is under way belongs to the queue and not to the waiter it was made for, so a waiter that
-// leaves takes nothing with it: whoever is first then inherits it.
+// The try that is under way belongs to the queue and not to the waiter it was made for, so a waiter
+// that leaves takes nothing with it: whoever is first then inherits it.
 //
-// It is told what happened and when; next() says what to do, and is asked again until it has nothing more.
-// It does no I/O, reads no clock and allocates nothing.
+// It is told what happened and when; next() says what to do, and is asked again until it has
+// nothing more. It does no I/O, reads no clock and allocates nothing.
 #ifndef HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
 #define HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
 
@@ -34,7 +34,7 @@ enum class action : std::uint8_t {
     contend, ///< begin a tenure for front() at the arbiter among candidates(); then tell begun()
     ask,     ///< find out what is in the way; then tell asked()
     watch,   ///< ask to_watch() for the key, and to push when it changes; then tell watched()
-    listen,  ///< ask the arbiter among candidates() to push when the key changes; then tell listening()
+    listen,  ///< ask the arbiter among candidates() for a push; then tell listening()
     refuse,  ///< front() does not wait: tell it that the key is held, and leave() it
     give_up, ///< take back the tenure that was begun
     forget,  ///< nobody is left: destroy the queue
@@ -79,7 +79,8 @@ public:
             case phase::ready:
                 return begin(now, reachable);
             case phase::trying:
-                if (!waiters_.empty() && serves(front()) && (Rules::inherits() || &front() == for_whom_))
+                if (!waiters_.empty() && serves(front()) &&
+                    (Rules::inherits() || &front() == for_whom_))
                     return action::none;
                 phase_ = phase::ready;
                 watch_.forget();
@@ -119,7 +120,8 @@ public:
     /// When next() has something to say, if nothing else happens.
     std::optional<time_point> wake() const {
         if (phase_ != phase::refused && phase_ != phase::standing_back) return std::nullopt;
-        auto const first = phase_ == phase::refused && told_ ? std::min(wake_, watch_.wake()) : wake_;
+        auto const first =
+            phase_ == phase::refused && told_ ? std::min(wake_, watch_.wake()) : wake_;
         return first == time_point::max() ? std::nullopt : std::optional(first);
     }
 
@@ -158,7 +160,8 @@ public:
     }
 
     /// Too many instances refused.
-    void contended(time_point now, tally const& votes, duration longest_pause, std::uint64_t random) {
+    void contended(time_point now, tally const& votes, duration longest_pause,
+                   std::uint64_t random) {
         met_others_ = seen_ = true;
         overslept_ = false;
         watch_.forget();
@@ -173,8 +176,8 @@ public:
             phase_ = asked_ && front_waits() ? phase::refused : phase::to_ask;
             return;
         }
-        // Whoever holds it without the arbiter is met where it has it. Else all who wait would take the arbiter
-        // in turn, in vain, and wake each other by giving it back.
+        // Whoever holds it without the arbiter is met where it has it. Else all who wait would take
+        // the arbiter in turn, in vain, and wake each other by giving it back.
         auto const elsewhere = where_.empty() && !votes.no().empty();
         where_ = elsewhere ? votes.no() : instance_set();
         unfit_ = unfit_ - where_; // they have answered
@@ -182,8 +185,8 @@ public:
         phase_ = phase::refused;
     }
 
-    /// The arbiter refused. `left`: the key's time to live; none: it never expires; negative: it has just
-    /// gone. `told`: the arbiter will push when the key changes.
+    /// The arbiter refused. `left`: the key's time to live; none: it never expires; negative: it
+    /// has just gone. `told`: the arbiter will push when the key changes.
     void refused(time_point now, std::optional<duration> left, bool told, duration longest_pause,
                  std::uint64_t random) {
         heard_after(now - begun_);
@@ -214,7 +217,8 @@ public:
         gone_ = false;
         auto const trusts = left && (!told || Rules::wakes_at_expiry());
         auto const expiry =
-            trusts ? now + *left + std::chrono::milliseconds(1) + yields_ + pause(random) : time_point::max();
+            trusts ? now + *left + std::chrono::milliseconds(1) + yields_ + pause(random)
+                   : time_point::max();
         if (told) failures_ = 0;
         wake_ = std::min(expiry, told ? look_ : now + backoff(longest_pause, random));
     }
@@ -294,7 +298,8 @@ public:
         wake_ = now + pause(random);
     }
 
-    /// Too few instances are left for anyone: whoever waits is told so, unless they are back by `until`.
+    /// Too few instances are left for anyone: whoever waits is told so, unless they are back by
+    /// `until`.
     void outage(time_point until) {
         if (phase_ != phase::refused) return;
         told_ = false;
@@ -327,10 +332,13 @@ public:
     // The tenure
     //
 
-    /// Whether the lease that ends now is followed by another of the same tenure, of which `left` is left.
-    bool hands_over(time_point now, duration left, duration ttl, unsigned limit, duration longest) const {
+    /// Whether the lease that ends now is followed by another of the same tenure, of which `left`
+    /// is left.
+    bool hands_over(time_point now, duration left, duration ttl, unsigned limit,
+                    duration longest) const {
         return phase_ == phase::held && !waiters_.empty() && front().ttl <= ttl &&
-               (fenced_ || !front().fenced) && Rules::may_hand_over(leases_, limit, now - since_, longest) &&
+               (fenced_ || !front().fenced) &&
+               Rules::may_hand_over(leases_, limit, now - since_, longest) &&
                Rules::suffices(left, front().ttl, front().watched);
     }
     /// The waiter whose the next lease is.
@@ -340,7 +348,8 @@ public:
     }
     /// How many leases the tenure has served before the present one.
     unsigned handoffs() const { return leases_ - 1; }
-    /// The tenure is given up. `opposed`: others wanted the key when it was won, and had votes already.
+    /// The tenure is given up. `opposed`: others wanted the key when it was won, and had votes
+    /// already.
     void released(time_point now, bool opposed = false) {
         phase_ = phase::ready;
         auto const others = contested_ || opposed || yields_ > duration::zero();
@@ -393,7 +402,8 @@ private:
             look_ = now + between_looks_;
         }
         // So many failed as arbiters that there may be no quorum: all are asked, to know.
-        auto const outage = configured_ - unfit_.size() < redlock_rules::quorum(configured_, configured_);
+        auto const outage =
+            configured_ - unfit_.size() < redlock_rules::quorum(configured_, configured_);
         full_ = !contested_ || !front().waits || looks || outage || candidates(reachable).empty() ||
                 reachable.size() < redlock_rules::quorum(configured_, reachable.size());
         if (!full_) return action::contend;
@@ -410,7 +420,9 @@ private:
 
     bool serves(waiter const& w) const { return w.ttl <= ttl_ && (fenced_ || !w.fenced); }
     bool front_waits() const { return waiters_.empty() || front().waits; }
-    duration pause(std::uint64_t random) const { return Rules::wake_delay(round_trip_, missed_, random); }
+    duration pause(std::uint64_t random) const {
+        return Rules::wake_delay(round_trip_, missed_, random);
+    }
     duration backoff(duration longest, std::uint64_t random) {
         return full_jitter(Rules::first_backoff, longest, std::min(failures_++, 16U), random);
     }
@@ -447,7 +459,7 @@ private:
     bool woken_ = false;                     ///< one has come
     bool cut_off_ = false;                   ///< too few instances are there
     bool gone_ = false;                      ///< the key went while it was looked at
-    bool overslept_ = false;                 ///< the last try ended with a deadline that was seen late
+    bool overslept_ = false; ///< the last try ended with a deadline that was seen late
 };
 
 using wait_queue = basic_wait_queue<waiting_rules>;

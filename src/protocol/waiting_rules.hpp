@@ -18,7 +18,8 @@ struct waiting_rules : watching_rules {
     /// The pause between a wake-up and the try that follows it. It is random, so that it is not
     /// always the one whom the server tells first that wins; and the shorter, the more turns of
     /// others were missed since the last own one, so that nobody waits for ever.
-    static constexpr duration wake_delay(duration round_trip, unsigned missed, std::uint64_t random) {
+    static constexpr duration wake_delay(duration round_trip, unsigned missed,
+                                         std::uint64_t random) {
         return full_jitter(3 * round_trip / (1 + missed), max_wake_delay, 0, random);
     }
     /// How long a process that gave the key up stays away from it: until the push has reached the
@@ -35,7 +36,8 @@ struct waiting_rules : watching_rules {
         return silent >= 16 && since < std::chrono::milliseconds(5);
     }
     /// Whether a tenure that has served so many leases for so long may serve another.
-    static constexpr bool may_hand_over(unsigned leases, unsigned limit, duration age, duration longest) {
+    static constexpr bool may_hand_over(unsigned leases, unsigned limit, duration age,
+                                        duration longest) {
         return leases < limit && age < longest;
     }
     /// Whether what is left of a tenure is what a waiter would get from the instances: nearly all

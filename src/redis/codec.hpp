@@ -1,8 +1,8 @@
 // What the wire takes from Boost.Redis: `request`, which serializes commands, and the RESP3 parser.
 //
-// Both are compiled with this library, in codec.cpp. Their namespace gets a name of its own here, so that a program
-// that compiles boost/redis/src.hpp itself gets no symbol twice, and no symbol of another version in the place of ours.
-// Every use goes through this header.
+// Both are compiled with this library, in codec.cpp. Their namespace gets a name of its own here,
+// so that a program that compiles boost/redis/src.hpp itself gets no symbol twice, and no symbol of
+// another version in the place of ours. Every use goes through this header.
 #ifndef HOLDFAST_REDIS_CODEC_HPP
 #define HOLDFAST_REDIS_CODEC_HPP
 

@@ -28,8 +28,9 @@ struct subject {
 
 struct answer {
     protocol::verdict verdict = protocol::verdict::unknown;
-    errc why{};                 ///< where the verdict is unsent, unknown or refused
-    std::string_view message{}; ///< the server's own, or why there is no connection; valid during the call
+    errc why{}; ///< where the verdict is unsent, unknown or refused
+    std::string_view
+        message{}; ///< the server's own, or why there is no connection; valid during the call
     /// contend, inspect, watch: the key's time to live, where it is known; empty for a key that
     /// never expires.
     bool ttl_known = false;
@@ -46,11 +47,12 @@ public:
     exchange& operator=(exchange const&) = delete;
 
     virtual subject about(protocol::command) const noexcept = 0;
-    /// Whether a command that sets the key is still to be carried out by a server that did not know its
-    /// script.
+    /// Whether a command that sets the key is still to be carried out by a server that did not know
+    /// its script.
     virtual bool still_wants(protocol::command) const noexcept = 0;
     /// Exactly once for each command submitted. `round` is what was given with it.
-    virtual void on_answer(unsigned instance, protocol::command, std::uint32_t round, answer const&) = 0;
+    virtual void on_answer(unsigned instance, protocol::command, std::uint32_t round,
+                           answer const&) = 0;
 
 protected:
     ~exchange() = default;

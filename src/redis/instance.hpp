@@ -2,9 +2,9 @@
 #ifndef HOLDFAST_REDIS_INSTANCE_HPP
 #define HOLDFAST_REDIS_INSTANCE_HPP
 
+#include <holdfast/client_stats.hpp>
 #include <holdfast/clock.hpp>
 #include <holdfast/error.hpp>
-#include <holdfast/stats.hpp>
 
 #include "protocol/clock_look.hpp"
 #include "redis/exchange.hpp"
@@ -29,16 +29,18 @@ public:
         ~turn_work() = default;
     };
 
-    /// Does it as a turn, or as part of the one that is running: all of a turn has one time, and at its end each
-    /// instance sends what it was given. What users' handlers throw leaves from here, after the end.
+    /// Does it as a turn, or as part of the one that is running: all of a turn has one time, and at
+    /// its end each instance sends what it was given. What users' handlers throw leaves from here,
+    /// after the end.
     virtual void in_turn(turn_work&) = 0;
-    /// When the present turn began: before its first byte is sent, and after whatever it answers came.
+    /// When the present turn began: before its first byte is sent, and after whatever it answers
+    /// came.
     virtual lease_clock::time_point time() const noexcept = 0;
 
     /// Whether no other instance is known to be the server with this run id.
     virtual bool is_new_server(unsigned instance, std::string_view run_id) = 0;
-    /// The server says that a key has changed that we had asked it to watch; or, by its own decision, that
-    /// any of them may have.
+    /// The server says that a key has changed that we had asked it to watch; or, by its own
+    /// decision, that any of them may have.
     virtual void on_push(unsigned instance, std::string_view key) = 0;
     virtual void on_push_for_all(unsigned instance) = 0;
     /// It cannot be asked for votes on a new lock any more, or tells of no change.
@@ -84,17 +86,18 @@ public:
     /// Lets go of everything without a word: the execution context is being destroyed.
     virtual void abandon() noexcept = 0;
 
-    /// Adds the encoder's command to the batch of this turn. Its answer comes later, never from within. Only
-    /// a release may be submitted to an instance that is not available: it is kept, and answered as unknown
-    /// only when it had been sent. If this throws, nothing was submitted.
+    /// Adds the encoder's command to the batch of this turn. Its answer comes later, never from
+    /// within. Only a release may be submitted to an instance that is not available: it is kept,
+    /// and answered as unknown only when it had been sent. If this throws, nothing was submitted.
     virtual void submit(encoder&, exchange_ptr const&, std::uint32_t round) = 0;
-    /// At the end of a turn: sends what was submitted, as far as the pipeline has room. False: memory ran out, and
-    /// there is to be another turn.
+    /// At the end of a turn: sends what was submitted, as far as the pipeline has room. False:
+    /// memory ran out, and there is to be another turn.
     [[nodiscard]] virtual bool flush() noexcept = 0;
 
     /// Whether it can be asked.
     virtual bool available() const = 0;
-    /// Whether it can be asked for a lock that is new. What it holds it can extend and delete all the same.
+    /// Whether it can be asked for a lock that is new. What it holds it can extend and delete all
+    /// the same.
     virtual bool may_grant() const = 0;
     /// Whether it has a connection whose probe was answered.
     virtual bool connected() const = 0;

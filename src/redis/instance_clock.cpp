@@ -12,7 +12,7 @@ void instance_connection::on_time_told(lease_clock::duration shown) {
 }
 
 void instance_connection::ask_time_now() {
-    if (options_.watch_clocks && connected() && available() && !asking_time_) ask_time();
+    if (options_.detect_clock_jumps && connected() && available() && !asking_time_) ask_time();
 }
 
 void instance_connection::excuse_jump() {
@@ -24,8 +24,10 @@ void instance_connection::excuse_jump() {
     }
 }
 
-void instance_connection::our_clock_stood_still(lease_clock::time_point from, lease_clock::time_point to,
-                                                lease_clock::duration least, lease_clock::duration most) {
+void instance_connection::our_clock_stood_still(lease_clock::time_point from,
+                                                lease_clock::time_point to,
+                                                lease_clock::duration least,
+                                                lease_clock::duration most) {
     guard_.our_clock_stood_still(from, to, least, most);
 }
 

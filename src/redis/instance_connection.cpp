@@ -42,9 +42,9 @@ instance_connection::instance_connection(asio::any_io_executor executor, unsigne
     , owner_(owner)
     , number_(number)
     , location_(executor, options_.address, std::move(factory))
-    , kept_(options_.max_kept_releases)
+    , kept_(options_.max_pending_releases)
     , live_(options_.instance_timeout)
-    , policy_(options_.reconnect_delay)
+    , policy_(options_.max_reconnect_delay)
     , guard_(options_.on_restart, options_.max_ttl)
     , reconnect_timer_(executor)
     , watch_timer_(executor)
@@ -96,9 +96,9 @@ void instance_connection::on_connected() {
     refused_ = {};
     wording_ = {};
     pipeline_.restart();
-    auto questions = probe_.questions(options_.address, options_.name, options_.watch_clocks);
+    auto questions = probe_.questions(options_.address, options_.name, options_.detect_clock_jumps);
     time_asked_ = owner_.time();
-    asking_time_ = options_.watch_clocks;
+    asking_time_ = options_.detect_clock_jumps;
     looked_at_ = owner_.time();
     live_.probing(owner_.time());
     questions->sent = owner_.time();
@@ -151,7 +151,8 @@ void instance_connection::connect_later() noexcept {
 void instance_connection::on_probed() {
     auto const& info = *probe_.info();
     if (!owner_.is_new_server(number_, info.run_id)) {
-        return refuse(errc::duplicate_instance, "another configured address leads to the same server");
+        return refuse(errc::duplicate_instance,
+                      "another configured address leads to the same server");
     }
     run_id_ = info.run_id;
     identity_ = hash_of(run_id_);
@@ -203,11 +204,13 @@ void instance_connection::submit(encoder& encoded, exchange_ptr const& who, std:
     }
     auto const now = owner_.time();
     // Before it, so that the time is known before its answer counts.
-    if (options_.watch_clocks && connected() && !asking_time_ && now - time_asked_ >= clock_interval) {
+    if (options_.detect_clock_jumps && connected() && !asking_time_ &&
+        now - time_asked_ >= clock_interval) {
         ask_time();
     }
     // The same: a grant counts only if the server was looked at shortly before.
-    if (watches_data() && connected() && !looking_ && now - looked_at_ >= look_interval) look_again();
+    if (watches_data() && connected() && !looking_ && now - looked_at_ >= look_interval)
+        look_again();
     auto w = wording_;
     w.tracked = w.tracked && may_be_tracked(what);
     pipeline_.add(encoded,
@@ -224,7 +227,8 @@ void instance_connection::submit(encoder& encoded, exchange_ptr const& who, std:
 // Its own question and not one with each batch: a second is short beside a lease.
 void instance_connection::ask_time() {
     pipeline_.add({.why = pending_command::purpose::time}, "TIME");
-    // Before it is sent, so that the interval in which the server read its clock is not taken too small.
+    // Before it is sent, so that the interval in which the server read its clock is not taken too
+    // small.
     time_asked_ = owner_.time();
     asking_time_ = true;
 }
@@ -268,7 +272,8 @@ void instance_connection::keep(exchange_ptr who, lease_clock::time_point since) 
     status_.set_kept_releases(kept_.size());
 }
 
-// The server may take it a moment later: while it waits for a replica, has no memory, or loads its data.
+// The server may take it a moment later: while it waits for a replica, has no memory, or loads its
+// data.
 void instance_connection::keep_refused(pending_command const& c) {
     auto const now = owner_.time();
     keep(c.owner, c.answered ? time_of(c.round, now) : now);
@@ -294,14 +299,17 @@ void instance_connection::send_kept() noexcept try {
 // Answers in the place of the instance, once.
 void instance_connection::fail(pending_command c, protocol::verdict v, errc why) {
     if (!c.owner || c.answered) return;
-    c.owner->on_answer(number_, c.what, c.round, {.verdict = v, .why = why, .message = reason_message_});
+    c.owner->on_answer(number_, c.what, c.round,
+                       {.verdict = v, .why = why, .message = reason_message_});
 }
 
 void instance_connection::fail_unsent(errc why) {
     pipeline_.take_unsent([&](pending_command c) {
         // It was not asked.
-        if (c.why == pending_command::purpose::time && std::exchange(asking_time_, false)) time_asked_ = {};
-        if (c.why == pending_command::purpose::look && std::exchange(looking_, false)) looked_at_ = {};
+        if (c.why == pending_command::purpose::time && std::exchange(asking_time_, false))
+            time_asked_ = {};
+        if (c.why == pending_command::purpose::look && std::exchange(looking_, false))
+            looked_at_ = {};
         auto const who = c.owner;
         auto const releases = who && c.what == protocol::command::release;
         fail(std::move(c), protocol::verdict::unsent, why);

@@ -1,12 +1,13 @@
-// A server as an instance: a session that is made, probed, watched and made again, and a pipeline on it.
+// A server as an instance: a session that is made, probed, watched and made again, and a pipeline
+// on it.
 //
 // The instance is
-//   connecting  until its first connection is made or has failed: commands wait for it;
-//   up          after its probe was answered as by a server that can vote;
-//   suspect     when an answer is overdue: what waits for it is answered without it, until it answers again;
-//   down        when there is no connection.
-// protocol/liveness.hpp decides that, and vote_guard.hpp whether its grants count. Releases are kept until they can be
-// sent or their key has expired.
+//   connecting  until its first connection is made or has failed: commands wait for it; up
+//   after its probe was answered as by a server that can vote; suspect     when an answer is
+//   overdue: what waits for it is answered without it, until it answers again; down        when
+//   there is no connection.
+// protocol/liveness.hpp decides that, and vote_guard.hpp whether its grants count. Releases are
+// kept until they can be sent or their key has expired.
 #ifndef HOLDFAST_REDIS_INSTANCE_CONNECTION_HPP
 #define HOLDFAST_REDIS_INSTANCE_CONNECTION_HPP
 
@@ -39,11 +40,11 @@ namespace holdfast::redis {
 
 struct connection_options {
     holdfast::address address;
-    std::chrono::milliseconds instance_timeout, connect_timeout, reconnect_delay;
+    std::chrono::milliseconds instance_timeout, connect_timeout, max_reconnect_delay;
     std::chrono::milliseconds max_ttl;
-    restart_guard on_restart;
-    bool watch_clocks;
-    std::size_t max_kept_releases;
+    restart_policy on_restart;
+    bool detect_clock_jumps;
+    std::size_t max_pending_releases;
     std::string name;
 };
 
@@ -111,7 +112,7 @@ private:
     // commands
     void ask_time();
     void look_again();
-    bool watches_data() const { return options_.on_restart != restart_guard::off; }
+    bool watches_data() const { return options_.on_restart != restart_policy::off; }
     void send_kept() noexcept;
     void keep(exchange_ptr who) { keep(std::move(who), owner_.time()); }
     void keep(exchange_ptr, lease_clock::time_point since);
@@ -143,7 +144,8 @@ private:
     std::shared_ptr<session> session_;
     pipeline pipeline_;
     pending_releases kept_;
-    /// When those that the server refused are tried again, and how often in a row it has refused some.
+    /// When those that the server refused are tried again, and how often in a row it has refused
+    /// some.
     lease_clock::time_point retry_at_{};
     unsigned refusals_ = 0;
     protocol::liveness live_;

@@ -7,8 +7,8 @@ namespace holdfast::redis {
 
 void instance_connection::on_bytes(std::string_view& bytes) {
     if (!pipeline_.read(bytes, *this)) {
-        return on_session_end(errc::not_redis,
-                              "the instance does not speak as Redis or Valkey: " + pipeline_.problem());
+        return on_session_end(errc::not_redis, "the instance does not speak as Redis or Valkey: " +
+                                                   pipeline_.problem());
     }
     if (refused_ != errc{}) on_session_end(refused_, refused_message_);
 }
@@ -82,7 +82,8 @@ void instance_connection::on_looked() {
     auto const info = look_.take_reply();
     if (!info) return;
     // Something between us and the servers has changed them.
-    if (info->run_id != run_id_) return refuse(errc::unreachable, "another server answers on the connection");
+    if (info->run_id != run_id_)
+        return refuse(errc::unreachable, "another server answers on the connection");
     if (info->replica) return refuse(errc::read_only, "the instance is a replica");
     if (guard_.looked(origin_of(*info), wording_.tracked, owner_.time())) on_quarantine();
     mind_eviction(*info);
@@ -114,7 +115,8 @@ void instance_connection::on_lock_reply(pending_command c) {
         if (deleted) owner_.on_push(number_, c.owner->about(c.what).key);
         return;
     }
-    auto const grants = c.what == command::acquire || c.what == command::contend || c.what == command::raise;
+    auto const grants =
+        c.what == command::acquire || c.what == command::contend || c.what == command::raise;
     // It may have forgotten whose the key was. Ours it is now, and so it is given back.
     if (a.verdict == verdict::yes && grants && quarantined()) {
         return c.owner->on_answer(
@@ -146,8 +148,8 @@ void instance_connection::send_whole_script(pending_command c) {
     }
 }
 
-// https://redis.io/docs/latest/develop/reference/client-side-caching/: a push of "invalidate" and an array of keys, or
-// null for all. Heard in its place among the replies.
+// https://redis.io/docs/latest/develop/reference/client-side-caching/: a push of "invalidate" and
+// an array of keys, or null for all. Heard in its place among the replies.
 void instance_connection::on_push(element const& e) {
     if (e.depth == 0) {
         push_part_ = 0;
@@ -166,8 +168,8 @@ void instance_connection::on_push(element const& e) {
     }
 }
 
-// FLUSHALL, FLUSHDB of any database, or a full resync. Its later grants come after this push, so no grant slips
-// through in between. Who waits here must not be woken to win votes that do not count.
+// FLUSHALL, FLUSHDB of any database, or a full resync. Its later grants come after this push, so no
+// grant slips through in between. Who waits here must not be woken to win votes that do not count.
 void instance_connection::on_emptied() {
     if (guard_.emptied(owner_.time())) return on_quarantine();
     owner_.on_push_for_all(number_);

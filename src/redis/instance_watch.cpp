@@ -30,8 +30,9 @@ void instance_connection::on_watch() {
     try {
         act_on(found);
     } catch (...) { // for want of memory: then without words
-        if (found == protocol::liveness::action::give_up) on_session_end(errc::timed_out, {});
-        if (found == protocol::liveness::action::fail_waiting) fail_unsent(errc::timed_out);
+        if (found == protocol::liveness::action::give_up)
+            on_session_end(errc::instance_timeout, {});
+        if (found == protocol::liveness::action::fail_waiting) fail_unsent(errc::instance_timeout);
     }
     if (quarantined()) look_at_end_of_quarantine();
     arm_watch();
@@ -44,31 +45,32 @@ void instance_connection::act_on(protocol::liveness::action found) {
         break;
     case action::ask:
         // Either is as good as a ping.
-        if (options_.watch_clocks && !asking_time_) ask_time();
+        if (options_.detect_clock_jumps && !asking_time_) ask_time();
         if (watches_data() && !looking_) look_again();
-        if (!options_.watch_clocks && !watches_data()) {
+        if (!options_.detect_clock_jumps && !watches_data()) {
             pipeline_.add({.why = pending_command::purpose::ping}, "PING");
         }
         break;
     case action::fail_waiting:
         reason_message_ = "not connected yet";
-        fail_unsent(errc::timed_out);
+        fail_unsent(errc::instance_timeout);
         owner_.on_change();
         break;
     case action::suspect:
-        tell_state(errc::timed_out, "an answer is overdue");
+        tell_state(errc::instance_timeout, "an answer is overdue");
         fail_sent_to_suspect();
-        fail_unsent(errc::timed_out);
+        fail_unsent(errc::instance_timeout);
         break;
     case action::give_up:
-        on_session_end(errc::timed_out, connected() ? "no answer for so long that the connection was given up"
-                                                    : "connected, but the probe was not answered in time");
+        on_session_end(errc::instance_timeout,
+                       connected() ? "no answer for so long that the connection was given up"
+                                   : "connected, but the probe was not answered in time");
         break;
     }
 }
 
-// The replies may still come, so the commands stay; the releases among them have been sent, and will be carried out
-// in their order.
+// The replies may still come, so the commands stay; the releases among them have been sent, and
+// will be carried out in their order.
 void instance_connection::fail_sent_to_suspect() {
     pipeline_.visit_sent([&](pending_command& c) {
         if (!c.owner) return;
@@ -79,7 +81,7 @@ void instance_connection::fail_sent_to_suspect() {
         } else {
             c.owner.reset();
         }
-        fail(std::move(copy), protocol::verdict::unknown, errc::timed_out);
+        fail(std::move(copy), protocol::verdict::unknown, errc::instance_timeout);
     });
 }
 

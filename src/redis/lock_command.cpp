@@ -41,8 +41,8 @@ std::string digest(std::string_view script) {
     return to_string(sha.result());
 }
 
-void encode_script(codec::request& to, std::string_view script, std::string const& sha, bool whole, int keys,
-                   auto const&... keys_and_arguments) {
+void encode_script(codec::request& to, std::string_view script, std::string const& sha, bool whole,
+                   int keys, auto const&... keys_and_arguments) {
     if (whole) {
         to.push("EVAL", script, keys, keys_and_arguments...);
     } else {
@@ -100,12 +100,13 @@ void encode(codec::request& to, protocol::command c, wording w, subject const& s
         encode_acquire(to, s, w.whole_script);
         break;
     case command::raise:
-        encode_script(to, raise_script, raise_sha, w.whole_script, 2, s.key, fence_key(s.key), s.token,
-                      s.number, s.fence_ttl.count());
+        encode_script(to, raise_script, raise_sha, w.whole_script, 2, s.key, fence_key(s.key),
+                      s.token, s.number, s.fence_ttl.count());
         break;
     case command::extend:
         if (w.dialect == dialect::scripts) {
-            encode_script(to, extend_script, extend_sha, w.whole_script, 1, s.key, s.token, s.ttl.count());
+            encode_script(to, extend_script, extend_sha, w.whole_script, 1, s.key, s.token,
+                          s.ttl.count());
         } else {
             to.push("SET", s.key, s.token, "IFEQ", s.token, "PX", s.ttl.count());
         }
@@ -163,7 +164,8 @@ void lock_reply::take_change(command const& c, element const& e) {
     auto done = truth(e);
     if (numbered && done != false) {
         auto const number = e.type == reply_type::number ? to_number(e.value) : 0;
-        auto const valid = number > 0 && protocol::is_fence_count(static_cast<std::uint64_t>(number));
+        auto const valid =
+            number > 0 && protocol::is_fence_count(static_cast<std::uint64_t>(number));
         done = valid ? std::optional(true) : std::nullopt;
         if (valid) answer_.number = static_cast<std::uint64_t>(number);
     }

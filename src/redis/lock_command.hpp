@@ -1,7 +1,7 @@
 // The commands of a lock: how each is written, and what the replies to it mean.
 //
-// SET NX PX, and compare-and-delete by script: https://redis.io/docs/latest/commands/set/ ("Patterns").
-// SET IFEQ: Valkey 8.1, Redis 8.4. DELIFEQ: Valkey 9.0. DELEX IFEQ: Redis 8.4.
+// SET NX PX, and compare-and-delete by script: https://redis.io/docs/latest/commands/set/
+// ("Patterns"). SET IFEQ: Valkey 8.1, Redis 8.4. DELIFEQ: Valkey 9.0. DELEX IFEQ: Redis 8.4.
 #ifndef HOLDFAST_REDIS_LOCK_COMMAND_HPP
 #define HOLDFAST_REDIS_LOCK_COMMAND_HPP
 
@@ -32,9 +32,10 @@ inline constexpr std::size_t dialects = 4;
 /// How a command is written for one instance.
 struct wording {
     redis::dialect dialect = dialect::scripts;
-    bool tracked =
-        false; ///< contend, watch: the server is to push when the key changes (CLIENT TRACKING OPTIN)
-    bool whole_script = false; ///< EVAL in the place of EVALSHA, for a server that has forgotten the script
+    /// contend, watch: the server is to push when the key changes (CLIENT TRACKING OPTIN)
+    bool tracked = false;
+    bool whole_script =
+        false; ///< EVAL in the place of EVALSHA, for a server that has forgotten the script
 };
 
 /// Whether a command may ask the server to push.
@@ -56,16 +57,16 @@ constexpr std::uint8_t replies_to(protocol::command c, bool tracked) {
     }
 }
 
-/// Where an instance counts the tenures of a key: a key of its own, in the same slot of a Cluster. (A key that
-/// holds a closing brace and no hash tag has no such neighbour; its counter may then be in another slot.) Keys
-/// that share a counter, as `a` and `{a}` do, harm nobody: it grows faster.
+/// Where an instance counts the tenures of a key: a key of its own, in the same slot of a Cluster.
+/// (A key that holds a closing brace and no hash tag has no such neighbour; its counter may then be
+/// in another slot.) Keys that share a counter, as `a` and `{a}` do, harm nobody: it grows faster.
 void name_fence_key(std::string& name, std::string_view key);
 
 /// Appends a command.
 void encode(codec::request& to, protocol::command, wording, subject const&);
 
-/// One command, encoded once for each wording that is asked for, to be appended to the batches of many
-/// instances. Its buffers are kept from one command to the next.
+/// One command, encoded once for each wording that is asked for, to be appended to the batches of
+/// many instances. Its buffers are kept from one command to the next.
 class encoder {
 public:
     void start(protocol::command c, subject const& about) {

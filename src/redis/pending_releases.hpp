@@ -1,5 +1,5 @@
-// Releases for an instance that cannot be reached, or refused them: kept until they can be sent, or until their key has
-// expired.
+// Releases for an instance that cannot be reached, or refused them: kept until they can be sent, or
+// until their key has expired.
 #ifndef HOLDFAST_REDIS_PENDING_RELEASES_HPP
 #define HOLDFAST_REDIS_PENDING_RELEASES_HPP
 
@@ -17,7 +17,8 @@
 
 namespace holdfast::redis {
 
-/// A time of the last seven weeks in 32 bits, for a release that nobody waits for: it has no round to be known by.
+/// A time of the last seven weeks in 32 bits, for a release that nobody waits for: it has no round
+/// to be known by.
 inline std::uint32_t short_time(lease_clock::time_point t) {
     return static_cast<std::uint32_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(t.time_since_epoch()).count());
@@ -54,7 +55,8 @@ public:
         std::erase_if(all_, [&](release const& r) { return gone_by(r) <= now; });
     }
 
-    /// Takes out all of them; `send(exchange_ptr, since)` is called for each, in the order in which they came.
+    /// Takes out all of them; `send(exchange_ptr, since)` is called for each, in the order in which
+    /// they came.
     template <class Send>
     void take(Send&& send) {
         while (!all_.empty()) {

@@ -1,9 +1,9 @@
-// Commands on their way to one instance, and the replies on their way back. No sockets here: bytes go out of a batch
-// and come in through read().
+// Commands on their way to one instance, and the replies on their way back. No sockets here: bytes
+// go out of a batch and come in through read().
 //
-// Commands of one turn of the event loop travel in one batch. A batch is bounded; what it cannot take waits in lanes
-// (see protocol/lanes.hpp). Up to two batches are in flight: one in the server, one on its way; more would only wait
-// there.
+// Commands of one turn of the event loop travel in one batch. A batch is bounded; what it cannot
+// take waits in lanes (see protocol/lanes.hpp). Up to two batches are in flight: one in the server,
+// one on its way; more would only wait there.
 #ifndef HOLDFAST_REDIS_PIPELINE_HPP
 #define HOLDFAST_REDIS_PIPELINE_HPP
 
@@ -108,8 +108,8 @@ public:
 
     // When answers will not come
 
-    /// Takes out everything that was not sent. `fail(pending_command)` is called for each, and throws nothing; what it
-    /// adds stays.
+    /// Takes out everything that was not sent. `fail(pending_command)` is called for each, and
+    /// throws nothing; what it adds stays.
     template <class Fail>
     void take_unsent(Fail&& fail);
     /// The same for what was sent and is not answered: the connection is gone.
@@ -144,7 +144,8 @@ private:
 template <class User>
 bool pipeline::read(std::string_view& bytes, User& user) {
     while (!bytes.empty() && !user.ends()) {
-        // Pushes come between replies: https://redis.io/docs/latest/develop/reference/protocol-spec/ ("Pushes")
+        // Pushes come between replies:
+        // https://redis.io/docs/latest/develop/reference/protocol-spec/ ("Pushes")
         auto const is_push = bytes.front() == '>';
         auto const owed = !in_flight_.empty() && !in_flight_.front()->answered();
         auto const progress = reader_.read(bytes, [&](element const& e) {

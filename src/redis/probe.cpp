@@ -14,7 +14,8 @@ namespace {
 std::optional<std::int64_t> to_count(std::string_view text, std::int64_t most) {
     std::int64_t n = -1;
     auto const [end, ec] = std::from_chars(text.data(), text.data() + text.size(), n);
-    if (ec != std::errc{} || end != text.data() + text.size() || n < 0 || n > most) return std::nullopt;
+    if (ec != std::errc{} || end != text.data() + text.size() || n < 0 || n > most)
+        return std::nullopt;
     return n;
 }
 

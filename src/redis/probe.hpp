@@ -22,7 +22,8 @@ namespace holdfast::redis {
 class probe {
 public:
     /// The questions. `asks_time`: also for the server's clock, see time_reply.
-    std::unique_ptr<batch> questions(address const&, std::string const& connection_name, bool asks_time);
+    std::unique_ptr<batch> questions(address const&, std::string const& connection_name,
+                                     bool asks_time);
 
     void take_part(pending_command const&, element const&);
 

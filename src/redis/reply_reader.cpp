@@ -91,7 +91,8 @@ reply_reader::progress reply_reader::check(std::string_view bytes, std::size_t a
     case null:
         return content.empty() ? progress::complete : refuse("a null that is none");
     case boolean:
-        return content == "t" || content == "f" ? progress::complete : refuse("a boolean that is none");
+        return content == "t" || content == "f" ? progress::complete
+                                                : refuse("a boolean that is none");
     case doublean:
     case big_number:
         return content.empty() ? refuse("a number without digits") : progress::complete;
@@ -108,7 +109,8 @@ reply_reader::progress reply_reader::check(std::string_view bytes, std::size_t a
     return check_bulk(type, bytes.substr(at + end + line_end.size()), *length);
 }
 
-reply_reader::progress reply_reader::check_bulk(reply_type type, std::string_view bytes, std::size_t size) {
+reply_reader::progress reply_reader::check_bulk(reply_type type, std::string_view bytes,
+                                                std::size_t size) {
     if (bytes.size() < size + line_end.size()) return progress::incomplete;
     if (bytes.substr(size, line_end.size()) != line_end) {
         return refuse("a string that is longer than it was announced");

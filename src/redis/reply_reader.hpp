@@ -34,8 +34,8 @@ struct element {
 
 class reply_reader {
 public:
-    /// The longest reply, in bytes, give or take a line. INFO is the longest that is asked for, with
-    /// some 10 KB, and where it has each command's statistics a few times that.
+    /// The longest reply, in bytes, give or take a line. INFO is the longest that is asked for,
+    /// with some 10 KB, and where it has each command's statistics a few times that.
     static constexpr std::size_t max_reply = 1024 * 1024;
     /// The longest line: an error, or a simple string.
     static constexpr std::size_t max_line = 64 * 1024;

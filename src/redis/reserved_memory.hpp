@@ -1,4 +1,5 @@
-// Memory that is there before it is needed, for handlers that must be able to wait whatever has run out.
+// Memory that is there before it is needed, for handlers that must be able to wait whatever has run
+// out.
 #ifndef HOLDFAST_REDIS_RESERVED_MEMORY_HPP
 #define HOLDFAST_REDIS_RESERVED_MEMORY_HPP
 
@@ -41,8 +42,8 @@ private:
     std::array<block, 2> blocks_;
 };
 
-/// Takes a reserved block, and allocates where there is none. It keeps the memory alive, as a context may
-/// free a handler's block after the handler is gone.
+/// Takes a reserved block, and allocates where there is none. It keeps the memory alive, as a
+/// context may free a handler's block after the handler is gone.
 template <class T>
 class reserving_allocator {
 public:

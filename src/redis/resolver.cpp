@@ -57,7 +57,8 @@ private:
         dropped.swap(room_->waiters);
     }
 
-    /// Our threads post under the lock, and are not to do so during a fork. They do not exist in the child.
+    /// Our threads post under the lock, and are not to do so during a fork. They do not exist in
+    /// the child.
     void notify_fork(asio::execution_context::fork_event event) override {
         if (event == asio::execution_context::fork_prepare) {
             forking_ = std::unique_lock(room_->mutex);
@@ -115,7 +116,8 @@ public:
 
     void resolve(asio::any_io_executor const& executor, handler h) {
         std::list<waiter> fresh;
-        fresh.push_back({asio::prefer(executor, asio::execution::outstanding_work.tracked), std::move(h)});
+        fresh.push_back(
+            {asio::prefer(executor, asio::execution::outstanding_work.tracked), std::move(h)});
         {
             std::lock_guard const lock(room_->mutex);
             if (room_->closed) return;
@@ -169,7 +171,8 @@ private:
         if (room_->closed || !waiter_) return;
         code_ = ec;
         found_ = std::move(found);
-        asio::post((*waiter_)->executor, [self = shared_from_this(), t = ticket_] { self->report(t); });
+        asio::post((*waiter_)->executor,
+                   [self = shared_from_this(), t = ticket_] { self->report(t); });
     }
 
     void report(std::uint64_t t) {
@@ -207,7 +210,8 @@ resolver::resolver(asio::any_io_executor executor, std::string host, std::uint16
 resolver::resolver(asio::any_io_executor executor, std::string host, std::uint16_t port,
                    look_up_function function)
     : executor_(std::move(executor))
-    , lookup_(std::make_shared<lookup>(room_of(executor_), std::move(host), port, std::move(function))) {}
+    , lookup_(std::make_shared<lookup>(room_of(executor_), std::move(host), port,
+                                       std::move(function))) {}
 
 resolver::~resolver() {
     cancel();

@@ -41,7 +41,8 @@ public:
     resolver& operator=(resolver const&) = delete;
 
     /// The endpoint of a numeric address, IPv4 or IPv6 with or without a zone. Needs no look-up.
-    static std::optional<asio::ip::tcp::endpoint> numeric(std::string const& host, std::uint16_t port);
+    static std::optional<asio::ip::tcp::endpoint> numeric(std::string const& host,
+                                                          std::uint16_t port);
 
     /// Calls `h` on the executor, never within resolve(). One call at a time. If the look-up of an
     /// earlier, cancelled call is still under way, its result is the result of this call too.

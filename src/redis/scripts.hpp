@@ -1,7 +1,8 @@
 // What servers run for us where they have no command of their own for it.
 //
-// Compare-and-delete by script: https://redis.io/docs/latest/commands/set/ ("Patterns"). Scripts that ask for TIME and
-// then write: https://redis.io/docs/latest/develop/programmability/eval-intro/ ("Script replication").
+// Compare-and-delete by script: https://redis.io/docs/latest/commands/set/ ("Patterns"). Scripts
+// that ask for TIME and then write:
+// https://redis.io/docs/latest/develop/programmability/eval-intro/ ("Script replication").
 #ifndef HOLDFAST_REDIS_SCRIPTS_HPP
 #define HOLDFAST_REDIS_SCRIPTS_HPP
 
@@ -12,25 +13,27 @@ namespace holdfast::redis {
 
 inline constexpr std::string_view release_script =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
-inline constexpr std::string_view extend_script = "if redis.call('get',KEYS[1])==ARGV[1] then return "
-                                                  "redis.call('pexpire',KEYS[1],ARGV[2]) else return 0 end";
+inline constexpr std::string_view extend_script =
+    "if redis.call('get',KEYS[1])==ARGV[1] then return "
+    "redis.call('pexpire',KEYS[1],ARGV[2]) else return 0 end";
 
-/// SET NX PX, and where it is granted the next number of the key's tenures: one more than the last, or the hint
-/// (ARGV[3]) if that is greater. A hint that is more than a minute beyond the counter must be no more than a
-/// minute ahead of the server's clock: one clock that is wrong could use up the numbers of years. Null where
-/// the key is somebody's.
+/// SET NX PX, and where it is granted the next number of the key's tenures: one more than the last,
+/// or the hint (ARGV[3]) if that is greater. A hint that is more than a minute beyond the counter
+/// must be no more than a minute ahead of the server's clock: one clock that is wrong could use up
+/// the numbers of years. Null where the key is somebody's.
 inline constexpr std::string_view fenced_acquire_script =
     "local call=redis.call "
     "if not call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then return false end "
     "local c=redis.pcall('get',KEYS[2]) "
     "local n=c==false and 0 or tonumber(c) "
-    "if n and n>=0 and n%1==0 and n<140737488355327 then "
+    "if n and n>=0 and n%1==0 and n<90071992547408 then "
     "n=n+1 local h=tonumber(ARGV[3]) "
-    "if h>n and (h<n+960000 or h<=((redis.pcall('time')[1] or 0)+61)*16000) then "
+    "if h>n and (h<n+600000 or h<=((redis.pcall('time')[1] or 0)+61)*10000) then "
     "call('set',KEYS[2],ARGV[3],'px',ARGV[4]) return h end "
     "call('set',KEYS[2],string.format('%.0f',n),'px',ARGV[4]) return n end "
     "call('del',KEYS[1]) "
-    "return redis.error_reply('FENCE no fence can follow where the counter is no number below 2^47: "
+    "return redis.error_reply('FENCE no fence can follow where the counter is no number below "
+    "2^53/100: "
     "'..KEYS[2])";
 
 /// Lets the counter be at least ours, where the key is still ours, and last for another while.

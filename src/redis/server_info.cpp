@@ -24,7 +24,8 @@ std::string_view field(std::string_view info, std::string_view name) {
 
 /// What a person will read, if it looks as it should.
 std::string_view name_or_number(std::string_view text) {
-    constexpr std::string_view known = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_+~";
+    constexpr std::string_view known =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_+~";
     constexpr std::size_t longest = 32;
     auto const fits = text.size() <= longest && text.find_first_not_of(known) == text.npos;
     return fits ? text : std::string_view("unknown");
@@ -73,7 +74,8 @@ std::optional<server_info> parse_info(std::string_view info) {
     }
     result.replica = field(info, "role") == "slave";
     result.replication_id = field(info, "master_replid");
-    result.promoted = field(info, "master_replid2").find_first_not_of('0') != std::string_view::npos;
+    result.promoted =
+        field(info, "master_replid2").find_first_not_of('0') != std::string_view::npos;
     result.flushes = count_flushes(info);
     result.eviction = eviction_policy(info);
     result.logs_writes = field(info, "aof_enabled") == "1";
@@ -84,7 +86,8 @@ std::optional<server_info> parse_info(std::string_view info) {
 
 std::uint64_t count_flushes(std::string_view info) {
     std::uint64_t sum = 0;
-    for (std::string_view const command : {"cmdstat_flushall", "cmdstat_flushdb", "cmdstat_swapdb"}) {
+    for (std::string_view const command :
+         {"cmdstat_flushall", "cmdstat_flushdb", "cmdstat_swapdb"}) {
         auto text = field(info, command);
         constexpr std::string_view calls = "calls=";
         if (!text.starts_with(calls)) continue;
@@ -121,8 +124,9 @@ errc classify(std::string_view server_error) {
          {"ACL failure in script", "The user executing the script can't run this command"}) {
         if (server_error.find(denied) != server_error.npos) return errc::access_denied;
     }
-    auto const* const found = std::find_if(rules.begin(), rules.end(),
-                                           [&](rule const& r) { return server_error.starts_with(r.prefix); });
+    auto const* const found = std::find_if(rules.begin(), rules.end(), [&](rule const& r) {
+        return server_error.starts_with(r.prefix);
+    });
     return found != rules.end() ? found->code : errc::rejected;
 }
 

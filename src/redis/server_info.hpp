@@ -22,9 +22,11 @@ struct server_info {
     bool promoted = false;        ///< it has not forgotten yet that it was a replica
     std::uint64_t flushes =
         0; ///< commands so far that deleted or exchanged all keys; zero if it tells no counts
-    std::string eviction{};   ///< the policy by which it may delete keys that expire; empty: it deletes none
-    bool logs_writes = false; ///< appendonly is on; whether each is on disk before it is answered is not told
-    std::int64_t uptime = 0;  ///< in seconds, by the wall clock
+    std::string
+        eviction{}; ///< the policy by which it may delete keys that expire; empty: it deletes none
+    bool logs_writes =
+        false; ///< appendonly is on; whether each is on disk before it is answered is not told
+    std::int64_t uptime = 0; ///< in seconds, by the wall clock
 
     dialect speaks() const;
 };
@@ -32,14 +34,15 @@ struct server_info {
 /// From the reply to INFO; nothing if that is not one.
 std::optional<server_info> parse_info(std::string_view info);
 
-/// How often commands deleted or exchanged all keys of a database, from the reply to INFO commandstats.
+/// How often commands deleted or exchanged all keys of a database, from the reply to INFO
+/// commandstats.
 std::uint64_t count_flushes(std::string_view info);
 
 /// The code for an error that a server answered with.
 errc classify(std::string_view server_error);
 
-/// `message` without what must not be shown: the arguments that a server quotes from a command it does not
-/// know, and any occurrence of `secret`.
+/// `message` without what must not be shown: the arguments that a server quotes from a command it
+/// does not know, and any occurrence of `secret`.
 std::string presentable(std::string_view message, std::string_view secret);
 
 } // namespace holdfast::redis

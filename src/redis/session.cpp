@@ -51,7 +51,8 @@ std::unique_ptr<stream> make_plain_stream(asio::any_io_executor const& executor,
 }
 
 session::session(asio::any_io_executor const& executor, location& where,
-                 std::chrono::milliseconds connect_timeout, instance_owner& owner, session_user& user)
+                 std::chrono::milliseconds connect_timeout, instance_owner& owner,
+                 session_user& user)
     : location_(where)
     , connect_timeout_(connect_timeout)
     , owner_(owner)
@@ -94,8 +95,8 @@ void session::on_resolved(error_code ec, location::endpoints found) {
     if (!ec && !found.empty()) {
         location_.known = std::move(found);
     } else {
-        unresolved_ = "the name " + location_.name +
-                      " was not found: " + (ec == asio::error::timed_out ? "no answer in time" : text_of(ec));
+        unresolved_ = "the name " + location_.name + " was not found: " +
+                      (ec == asio::error::timed_out ? "no answer in time" : text_of(ec));
         if (location_.known.empty()) return end(errc::unreachable, unresolved_);
     }
     connect();
@@ -127,7 +128,8 @@ void session::on_connected(error_code ec) {
         ++limits_;
         timer_.cancel();
         if (ec) {
-            auto const before = unresolved_.empty() ? std::string() : unresolved_ + "; at its last address: ";
+            auto const before =
+                unresolved_.empty() ? std::string() : unresolved_ + "; at its last address: ";
             return end(errc::unreachable, before + text_of(ec));
         }
         buffer_.resize(usual_buffer);
@@ -219,7 +221,8 @@ void session::make_room() {
 void session::on_read(error_code ec, std::size_t size) {
     in_turn([&] {
         if (ec) {
-            auto const cause = write_error_ && ec == asio::error::operation_aborted ? write_error_ : ec;
+            auto const cause =
+                write_error_ && ec == asio::error::operation_aborted ? write_error_ : ec;
             return end(errc::unreachable, text_of(cause));
         }
         end_ += size;

@@ -1,5 +1,5 @@
-// One connection to an instance, from its address to its end: finds the address, connects, writes batches without
-// waiting, reads in one loop. It knows nothing of what the bytes mean.
+// One connection to an instance, from its address to its end: finds the address, connects, writes
+// batches without waiting, reads in one loop. It knows nothing of what the bytes mean.
 #ifndef HOLDFAST_REDIS_SESSION_HPP
 #define HOLDFAST_REDIS_SESSION_HPP
 
@@ -25,17 +25,19 @@
 
 namespace holdfast::redis {
 
-/// Where an instance is: its address, and for a name the endpoints that it had when it was last found.
+/// Where an instance is: its address, and for a name the endpoints that it had when it was last
+/// found.
 class location {
 public:
     using endpoints = resolver::endpoints;
     /// Makes a stream that is not connected yet.
-    using stream_factory =
-        std::function<std::unique_ptr<stream>(asio::any_io_executor const&, address const&, endpoints)>;
+    using stream_factory = std::function<std::unique_ptr<stream>(asio::any_io_executor const&,
+                                                                 address const&, endpoints)>;
 
     location(asio::any_io_executor const&, address const&, stream_factory);
     /// For tests: replaces the look-up.
-    location(asio::any_io_executor const&, address const&, stream_factory, resolver::look_up_function);
+    location(asio::any_io_executor const&, address const&, stream_factory,
+             resolver::look_up_function);
 
     std::string name; ///< empty if the address is numeric, or a path
     resolver look_up;
@@ -52,14 +54,16 @@ private:
 };
 
 /// TCP or a Unix socket, as the address says.
-std::unique_ptr<stream> make_plain_stream(asio::any_io_executor const&, address const&, location::endpoints);
+std::unique_ptr<stream> make_plain_stream(asio::any_io_executor const&, address const&,
+                                          location::endpoints);
 
 /// Called within a turn.
 class session_user {
 public:
     /// Bytes can be written.
     virtual void on_connected() = 0;
-    /// Takes from the front of `bytes` what it can read; it sees the rest again, with more behind it.
+    /// Takes from the front of `bytes` what it can read; it sees the rest again, with more behind
+    /// it.
     virtual void on_bytes(std::string_view& bytes) = 0;
     /// The connection is gone, or could not be made. Said once, and not after close().
     virtual void on_session_end(errc why, std::string message) = 0;
@@ -74,7 +78,8 @@ public:
             instance_owner&, session_user&);
 
     void start();
-    /// Writes it, now as far as possible. It stays where it is until it is written, or close() is called.
+    /// Writes it, now as far as possible. It stays where it is until it is written, or close() is
+    /// called.
     void write(batch&);
     /// The user hears no more, and may go.
     void close() noexcept;

@@ -2,9 +2,9 @@
 #ifndef HOLDFAST_REDIS_STATUS_BOARD_HPP
 #define HOLDFAST_REDIS_STATUS_BOARD_HPP
 
+#include <holdfast/client_stats.hpp>
 #include <holdfast/clock.hpp>
 #include <holdfast/error.hpp>
-#include <holdfast/stats.hpp>
 
 #include <cstddef>
 #include <mutex>
@@ -52,7 +52,7 @@ public:
     }
     void set_kept_releases(std::size_t count) {
         std::lock_guard const lock(mutex_);
-        status_.kept_releases = count;
+        status_.pending_releases = count;
     }
 
 private:

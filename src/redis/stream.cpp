@@ -53,7 +53,8 @@ public:
     }
 
     void wait_writable(user_ptr user) {
-        socket_.async_wait(socket_type::wait_write, on_writable{{this->shared_from_this(), std::move(user)}});
+        socket_.async_wait(socket_type::wait_write,
+                           on_writable{{this->shared_from_this(), std::move(user)}});
     }
 
     void close() noexcept {
@@ -80,7 +81,8 @@ private:
     struct on_read : handler {
         using allocator_type = reserving_allocator<void>;
         allocator_type get_allocator() const noexcept {
-            return allocator_type(std::shared_ptr<reserved_memory>(this->self_, &this->self_->read_memory_));
+            return allocator_type(
+                std::shared_ptr<reserved_memory>(this->self_, &this->self_->read_memory_));
         }
         void operator()(error_code ec, std::size_t size) {
             this->user_->on_read(this->self_->seen(ec), this->self_->closed_ ? 0 : size);
@@ -92,14 +94,17 @@ private:
 
     /// An operation that was over when the stream was closed, but not yet reported, counts as
     /// aborted too.
-    error_code seen(error_code ec) const { return closed_ ? error_code(asio::error::operation_aborted) : ec; }
+    error_code seen(error_code ec) const {
+        return closed_ ? error_code(asio::error::operation_aborted) : ec;
+    }
 
     void connect_next(user_ptr user, error_code last) {
         while (next_ < endpoints_.size()) {
             auto const& to = endpoints_[next_++];
             last = open(to);
             if (!last) {
-                socket_.async_connect(to, on_connected{{this->shared_from_this(), std::move(user)}});
+                socket_.async_connect(to,
+                                      on_connected{{this->shared_from_this(), std::move(user)}});
                 return;
             }
         }
@@ -131,7 +136,8 @@ private:
     }
 
     void report(user_ptr user, error_code ec) {
-        asio::post(socket_.get_executor(), on_report{{this->shared_from_this(), std::move(user)}, ec});
+        asio::post(socket_.get_executor(),
+                   on_report{{this->shared_from_this(), std::move(user)}, ec});
     }
 
     reserved_memory read_memory_;
@@ -151,7 +157,9 @@ public:
         : connection_(std::move(c)) {}
     ~socket_stream() override { connection_->close(); }
 
-    void connect(std::shared_ptr<stream_user> user) override { connection_->connect(std::move(user)); }
+    void connect(std::shared_ptr<stream_user> user) override {
+        connection_->connect(std::move(user));
+    }
     void read(std::shared_ptr<stream_user> user, asio::mutable_buffer into) override {
         connection_->read(std::move(user), into);
     }

@@ -61,7 +61,8 @@ public:
 };
 
 /// Tries the endpoints one after the other. If all fail, the last error is reported.
-std::unique_ptr<stream> make_tcp_stream(asio::any_io_executor const&, std::vector<asio::ip::tcp::endpoint>);
+std::unique_ptr<stream> make_tcp_stream(asio::any_io_executor const&,
+                                        std::vector<asio::ip::tcp::endpoint>);
 std::unique_ptr<stream> make_unix_stream(asio::any_io_executor const&, std::string path);
 
 } // namespace holdfast::redis

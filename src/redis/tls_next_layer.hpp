@@ -113,7 +113,8 @@ public:
     template <class Buffers>
     std::size_t write_some(Buffers const& from, error_code& ec) {
         std::size_t size = 0;
-        for (auto it = asio::buffer_sequence_begin(from); it != asio::buffer_sequence_end(from); ++it) {
+        for (auto it = asio::buffer_sequence_begin(from); it != asio::buffer_sequence_end(from);
+             ++it) {
             asio::const_buffer const part(*it);
             sender_.send(part);
             size += part.size();

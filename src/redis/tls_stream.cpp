@@ -166,7 +166,9 @@ public:
         : connection_(std::move(c)) {}
     ~tls_stream() override { connection_->close(); }
 
-    void connect(std::shared_ptr<stream_user> user) override { connection_->connect(std::move(user)); }
+    void connect(std::shared_ptr<stream_user> user) override {
+        connection_->connect(std::move(user));
+    }
     void read(std::shared_ptr<stream_user> user, asio::mutable_buffer into) override {
         connection_->read(std::move(user), into);
     }

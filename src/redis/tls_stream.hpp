@@ -16,8 +16,10 @@ namespace holdfast::redis {
 ///
 /// A peer that closes the connection is asio::error::eof, with or without TLS's own end
 /// (close_notify). All other errors are those of Asio and OpenSSL.
-std::unique_ptr<stream> make_tls_stream(asio::any_io_executor const&, std::vector<asio::ip::tcp::endpoint>,
-                                        std::shared_ptr<asio::ssl::context>, std::string server_name);
+std::unique_ptr<stream> make_tls_stream(asio::any_io_executor const&,
+                                        std::vector<asio::ip::tcp::endpoint>,
+                                        std::shared_ptr<asio::ssl::context>,
+                                        std::string server_name);
 
 } // namespace holdfast::redis
 

@@ -11,8 +11,8 @@
 
 namespace holdfast::redis {
 
-/// The label if there is one, a colon, and 128 random bits in hexadecimal: whoever could guess them could
-/// release another's lock.
+/// The label if there is one, a colon, and 128 random bits in hexadecimal: whoever could guess them
+/// could release another's lock.
 class token {
 public:
     static constexpr std::size_t digits = 32;
@@ -49,7 +49,8 @@ constexpr std::string_view label_of(std::string_view text) {
     auto const label = text.substr(0, text.size() - token::digits - 1);
     auto const random = text.substr(label.size() + 1);
     auto const hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-    auto const ours = text[label.size()] == ':' && std::all_of(label.begin(), label.end(), fits_label) &&
+    auto const ours = text[label.size()] == ':' &&
+                      std::all_of(label.begin(), label.end(), fits_label) &&
                       std::all_of(random.begin(), random.end(), hex);
     return ours ? label : std::string_view();
 }

@@ -23,10 +23,10 @@ namespace holdfast::redis {
 
 class vote_guard {
 public:
-    vote_guard(restart_guard on_restart, std::chrono::milliseconds max_ttl)
+    vote_guard(restart_policy on_restart, std::chrono::milliseconds max_ttl)
         : max_ttl_(max_ttl)
-        , minds_forgetting_(on_restart != restart_guard::off)
-        , restarts_(on_restart != restart_guard::off, on_restart == restart_guard::strict)
+        , minds_forgetting_(on_restart != restart_policy::off)
+        , restarts_(on_restart != restart_policy::off, on_restart == restart_policy::strict)
         , clock_(max_ttl)
         , doubt_(max_ttl) {}
 
@@ -47,7 +47,8 @@ public:
         return heed(restarts_.connected(server), uptime, now);
     }
     /// The server was looked at again. True: as above.
-    bool looked(protocol::data_origin const& server, bool announced, protocol::time_point now) noexcept {
+    bool looked(protocol::data_origin const& server, bool announced,
+                protocol::time_point now) noexcept {
         return heed(restarts_.looked(server, announced), 0, now);
     }
     /// It has turned out to be a replica.
@@ -60,8 +61,8 @@ public:
         return true;
     }
 
-    /// The server may delete keys that expire, by this policy; empty: it deletes none. True: it is in quarantine
-    /// for that, or the end of that quarantine is now known.
+    /// The server may delete keys that expire, by this policy; empty: it deletes none. True: it is
+    /// in quarantine for that, or the end of that quarantine is now known.
     bool evicts(std::string_view policy, protocol::time_point now) noexcept {
         if (!minds_forgetting_) return false;
         auto const did = std::exchange(evicting_, !policy.empty());
@@ -84,7 +85,8 @@ public:
         begun_ = jumped_ = true;
         put(jump_reason_, [&] {
             return "its clock has jumped ahead by " +
-                   std::to_string(duration_cast<milliseconds>(jumped).count()) + " ms (watch_clocks)";
+                   std::to_string(duration_cast<milliseconds>(jumped).count()) +
+                   " ms (detect_clock_jumps)";
         });
         return true;
     }
@@ -97,8 +99,8 @@ public:
         jumped_ = doubt_.active(now);
     }
     /// And so it did, unseen here.
-    void our_clock_stood_still(protocol::time_point from, protocol::time_point to, protocol::duration least,
-                               protocol::duration most) {
+    void our_clock_stood_still(protocol::time_point from, protocol::time_point to,
+                               protocol::duration least, protocol::duration most) {
         clock_.stood_still(from, to, least, most);
     }
 
@@ -123,14 +125,16 @@ private:
             break;
         case protocol::forgetting::flush:
             begin(now, [] {
-                return std::string("all its keys were flushed, or replaced by a full resync: it may have "
-                                   "forgotten locks (on_restart)");
+                return std::string(
+                    "all its keys were flushed, or replaced by a full resync: it may have "
+                    "forgotten locks (on_restart)");
             });
             break;
         case protocol::forgetting::replacement:
             begin(now, [] {
-                return std::string("it has been a replica, so its data may have been replaced: it may have "
-                                   "forgotten locks (on_restart)");
+                return std::string(
+                    "it has been a replica, so its data may have been replaced: it may have "
+                    "forgotten locks (on_restart)");
             });
             break;
         }
@@ -148,8 +152,8 @@ private:
     template <class Words>
     void put(std::string& reason, Words&& words) noexcept {
         try {
-            reason =
-                words() + "; its votes do not count for max_ttl, " + std::to_string(max_ttl_.count()) + " ms";
+            reason = words() + "; its votes do not count for max_ttl, " +
+                     std::to_string(max_ttl_.count()) + " ms";
             if (evicting_) reason += " after that";
         } catch (...) {
             reason.clear();

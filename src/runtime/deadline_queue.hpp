@@ -45,19 +45,20 @@ private:
     bool exact_;
 };
 
-/// Ordered by time. Not thread-safe. The timer is armed anew only when something comes to wait that is due
-/// earlier than everything else: an uncontended acquire and release do not touch it.
+/// Ordered by time. Not thread-safe. The timer is armed anew only when something comes to wait that
+/// is due earlier than everything else: an uncontended acquire and release do not touch it.
 ///
-/// One wait is under way at a time, in memory that is reserved for it. Where the executor loses it all the same,
-/// as it may when it has no memory to hand it on, run() is called with asio::error::no_memory: from any thread,
-/// and so all that it may do is to see to it that mend() is called.
+/// One wait is under way at a time, in memory that is reserved for it. Where the executor loses it
+/// all the same, as it may when it has no memory to hand it on, run() is called with
+/// asio::error::no_memory: from any thread, and so all that it may do is to see to it that mend()
+/// is called.
 class deadline_queue {
 public:
     explicit deadline_queue(asio::any_io_executor executor)
         : timer_(std::in_place, std::move(executor)) {}
 
-    /// What the timer's handler calls, and which calls run_due(), or woken_early() where it is given
-    /// asio::error::operation_aborted.
+    /// What the timer's handler calls, and which calls run_due(), or woken_early() where it is
+    /// given asio::error::operation_aborted.
     void call(std::function<void(boost::system::error_code)> run) { wait_->run = std::move(run); }
 
     void schedule(timed& t, lease_clock::time_point when) noexcept {
@@ -65,7 +66,8 @@ public:
             if (t.when_ == when) return;
             queue_.erase(queue_.iterator_to(t));
         }
-        // Each is called once in a run: who puts himself off by less than is called together waits for the next.
+        // Each is called once in a run: who puts himself off by less than is called together waits
+        // for the next.
         t.when_ = std::max(when, (t.exact_ ? run_now_ : run_horizon_) + lease_clock::duration(1));
         // Most deadlines are later than those before them.
         queue_.insert(queue_.cend(), t);
@@ -76,8 +78,9 @@ public:
         if (t.is_linked()) queue_.erase(queue_.iterator_to(t));
     }
 
-    /// Calls what is due. What falls due within the next millisecond counts, unless it is exact: it travels in
-    /// the same batch. All are called, whatever some of them throw; the first of that is thrown on.
+    /// Calls what is due. What falls due within the next millisecond counts, unless it is exact: it
+    /// travels in the same batch. All are called, whatever some of them throw; the first of that is
+    /// thrown on.
     void run_due(lease_clock::time_point now) {
         armed_for_ = lease_clock::time_point::max();
         run_now_ = now;
@@ -167,7 +170,8 @@ private:
     void arm() noexcept {
         if (stopped_ || queue_.empty() || queue_.begin()->when_ >= armed_for_) return;
         armed_for_ = queue_.begin()->when_;
-        // In steps: this timer stands still while the machine is suspended, and the lease clock does not.
+        // In steps: this timer stands still while the machine is suspended, and the lease clock
+        // does not.
         constexpr lease_clock::duration longest = std::chrono::seconds(1);
         timer_->expires_after(
             std::clamp(armed_for_ - lease_clock::now(), lease_clock::duration::zero(), longest));

@@ -1,5 +1,7 @@
 #include "runtime/engine.hpp"
 
+#include <holdfast/detail/access.hpp>
+
 #include "redis/instance_connection.hpp"
 #include "runtime/engine_service.hpp"
 
@@ -19,7 +21,8 @@ namespace holdfast::runtime {
 
 namespace {
 
-/// A strand does not erase what it is on, where that is the usual: one allocation less for each step.
+/// A strand does not erase what it is on, where that is the usual: one allocation less for each
+/// step.
 asio::any_io_executor strand_on(asio::any_io_executor const& executor) {
     if (auto const* const known = executor.target<asio::io_context::executor_type>()) {
         return asio::make_strand(*known);
@@ -27,8 +30,9 @@ asio::any_io_executor strand_on(asio::any_io_executor const& executor) {
     return asio::make_strand(executor);
 }
 
-/// How much of what has come in one turn does, so that timers and replies are looked at between. Leases that
-/// nobody has any more can wait for a while, so fewer of them: a burst must not hold up who holds and who calls.
+/// How much of what has come in one turn does, so that timers and replies are looked at between.
+/// Leases that nobody has any more can wait for a while, so fewer of them: a burst must not hold up
+/// who holds and who calls.
 constexpr std::size_t calls_a_turn = 256;
 constexpr std::size_t drops_a_turn = 64;
 
@@ -63,10 +67,12 @@ operation::~operation() = default;
 
 void operation::on_time(lease_clock::time_point now) {
     if (what == kind::lost) return engine_.wait_for_end(*this, now);
-    engine_.give_up_acquire(*this, engine_.waited_for_a_holder(*this) ? errc::timeout : errc::no_quorum);
+    engine_.give_up_acquire(*this, engine_.waited_for_a_holder(*this) ? errc::wait_timeout
+                                                                      : errc::no_quorum);
 }
 
-void holding::on_answer(unsigned instance, protocol::command c, std::uint32_t round, redis::answer const& a) {
+void holding::on_answer(unsigned instance, protocol::command c, std::uint32_t round,
+                        redis::answer const& a) {
     try {
         engine_.on_answer(*this, instance, c, round, a);
     } catch (...) {
@@ -146,12 +152,12 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
         redis::connection_options const each{.address = instances[i],
                                              .instance_timeout = options.instance_timeout,
                                              .connect_timeout = options.connect_timeout,
-                                             .reconnect_delay = options.reconnect_delay,
+                                             .max_reconnect_delay = options.max_reconnect_delay,
                                              .max_ttl = options.max_ttl,
                                              .on_restart = options.on_restart,
-                                             .watch_clocks = options.watch_clocks,
-                                             .max_kept_releases = options.max_kept_releases,
-                                             .name = std::string(options.name)};
+                                             .detect_clock_jumps = options.detect_clock_jumps,
+                                             .max_pending_releases = options.max_pending_releases,
+                                             .name = std::string(options.connection_name)};
         instances_.push_back(std::make_shared<redis::instance_connection>(
             executor_, i, each, static_cast<redis::instance_owner&>(*this)));
     }
@@ -275,7 +281,8 @@ void engine::submit(operation::kind what, detail::lock_state_ptr lock, detail::w
             try {
                 asio::cancellation_slot(slot).emplace<canceller>(weak_from_this(), op);
             } catch (...) {
-                // As if it had never been called. What it was given is destroyed as the exception leaves.
+                // As if it had never been called. What it was given is destroyed as the exception
+                // leaves.
                 handler = std::exchange(op.handler, {});
                 lease = std::move(op.lease);
                 lock = std::move(op.lock);
@@ -292,7 +299,8 @@ void engine::submit(operation::kind what, detail::lock_state_ptr lock, detail::w
 }
 
 // Recorded in the operation itself; what was asked for more than once counts as the sum of it.
-void engine::cancel(operation* which, std::uint32_t generation, asio::cancellation_type_t type) noexcept {
+void engine::cancel(operation* which, std::uint32_t generation,
+                    asio::cancellation_type_t type) noexcept {
     {
         auto const guard = lock_inbox();
         if (dead_ || !operations_.owns(which)) return;
@@ -321,7 +329,8 @@ void engine::drop(detail::lease_core& lease) noexcept {
 }
 
 void engine::let_go(lease_state& l, bool dropped) noexcept {
-    // What keeps the engine may be the lease itself, which a turn on another thread may let go of at once.
+    // What keeps the engine may be the lease itself, which a turn on another thread may let go of
+    // at once.
     auto const self = shared_from_this();
     detail::lock_state_ptr last; // destroyed without the mutex
     {
@@ -358,8 +367,8 @@ void engine::ask_for_turn() noexcept {
     post_turn();
 }
 
-// Only an executor that takes no memory of ours can fail to take the turn. What is in the inbox then waits for the
-// next turn of any kind: there is one at least with each look at an instance.
+// Only an executor that takes no memory of ours can fail to take the turn. What is in the inbox
+// then waits for the next turn of any kind: there is one at least with each look at an instance.
 void engine::post_turn() noexcept {
     try {
         turns_.post([self = shared_from_this()] { self->turn(); });
@@ -376,23 +385,25 @@ std::vector<instance_status> engine::instances() const {
     return all;
 }
 
-holdfast::stats engine::statistics() const {
-    auto const get = [](std::atomic<std::uint64_t> const& c) { return c.load(std::memory_order_relaxed); };
-    holdfast::stats s{.acquired = get(counters_.acquired),
-                      .acquire_failed = get(counters_.acquire_failed),
-                      .rounds = get(counters_.rounds),
-                      .released = get(counters_.released),
-                      .renewals = get(counters_.renewals),
-                      .renewals_failed = get(counters_.renewals_failed),
-                      .lost = get(counters_.lost),
-                      .handoffs = get(counters_.handoffs),
-                      .pushes = get(counters_.pushes),
-                      .wasted_wakeups = get(counters_.wasted_wakeups),
-                      .split_votes = get(counters_.split_votes),
-                      .raises = get(counters_.raises),
-                      .held = get(counters_.held),
-                      .pending = get(counters_.pending),
-                      .waiters = get(counters_.waiters)};
+holdfast::client_stats engine::statistics() const {
+    auto const get = [](std::atomic<std::uint64_t> const& c) {
+        return c.load(std::memory_order_relaxed);
+    };
+    holdfast::client_stats s{.acquired = get(counters_.acquired),
+                             .acquire_failed = get(counters_.acquire_failed),
+                             .rounds = get(counters_.rounds),
+                             .released = get(counters_.released),
+                             .renewals = get(counters_.renewals),
+                             .renewals_failed = get(counters_.renewals_failed),
+                             .lost = get(counters_.lost),
+                             .handoffs = get(counters_.handoffs),
+                             .pushes = get(counters_.pushes),
+                             .wasted_wakeups = get(counters_.wasted_wakeups),
+                             .split_votes = get(counters_.split_votes),
+                             .raises = get(counters_.raises),
+                             .held = get(counters_.held),
+                             .pending = get(counters_.pending),
+                             .waiters = get(counters_.waiters)};
     for (auto const& i : instances_) {
         s.commands += get(i->counts().commands);
         s.batches += get(i->counts().batches);
@@ -402,7 +413,8 @@ holdfast::stats engine::statistics() const {
 }
 
 void engine::abandon() noexcept {
-    // What is let go of may be all that keeps other parts of this alive; who calls keeps all of it until then.
+    // What is let go of may be all that keeps other parts of this alive; who calls keeps all of it
+    // until then.
     auto const self = std::move(running_);
     {
         auto const guard = lock_inbox();
@@ -602,7 +614,8 @@ void engine::on_cancel(operation& op, asio::cancellation_type_t type) {
     }
     switch (op.what) {
     case operation::kind::acquire: {
-        // Asked in the total way, an acquire must have no effect at all; so once it was sent, it has to wait.
+        // Asked in the total way, an acquire must have no effect at all; so once it was sent, it
+        // has to wait.
         auto const total_only =
             (type & (asio::cancellation_type_t::partial | asio::cancellation_type_t::terminal)) ==
             asio::cancellation_type_t::none;
@@ -636,8 +649,8 @@ std::uint64_t engine::pause_bits() noexcept {
     }
 }
 
-// What a turn does, it does as of its beginning: that is before the first byte is sent, and after every call
-// that it answers.
+// What a turn does, it does as of its beginning: that is before the first byte is sent, and after
+// every call that it answers.
 lease_clock::time_point engine::time() const noexcept {
     return turn_depth_ > 0 ? turn_began_ : lease_clock::now();
 }
@@ -666,7 +679,8 @@ void engine::look_at_instances() const {
 bool engine::is_new_server(unsigned instance, std::string_view run_id) {
     for (unsigned i = 0; i < instances_.size(); ++i) {
         // A suspect counts: it may answer again, and vote.
-        if (i != instance && instances_[i]->connected() && instances_[i]->run_id() == run_id) return false;
+        if (i != instance && instances_[i]->connected() && instances_[i]->run_id() == run_id)
+            return false;
     }
     return true;
 }
@@ -783,7 +797,8 @@ void engine::answer_what_is_owed() {
             });
         }
         owed.gone.for_each([&](unsigned i) {
-            h.on_answer(i, command::raise, 0, {.verdict = protocol::verdict::unsent, .why = reason_of(i)});
+            h.on_answer(i, command::raise, 0,
+                        {.verdict = protocol::verdict::unsent, .why = reason_of(i)});
         });
         for (std::size_t c = 0; c < owed.out_of_memory.size(); ++c) {
             owed.out_of_memory[c].for_each([&](unsigned i) {
@@ -869,14 +884,15 @@ void engine::release(holding& h, operation* op, bool gives_back, lease_clock::ti
     settle(q, now);
 }
 
-// The next waiter of this process gets a lease of the same tenure; the servers hear nothing of it. `l` is the
-// one before, unless that has ended already.
-bool engine::hand_over(holding& tenure, lease_state* l, operation* op, lease_clock::time_point now) {
+// The next waiter of this process gets a lease of the same tenure; the servers hear nothing of it.
+// `l` is the one before, unless that has ended already.
+bool engine::hand_over(holding& tenure, lease_state* l, operation* op,
+                       lease_clock::time_point now) {
     holding_ptr const h(&tenure);
     auto& q = *h->queue;
     auto const& options = h->lock->options;
-    if (!q.machine.hands_over(now, h->machine.valid_until() - now, options.ttl, options.handoff_limit,
-                              options.handoff_time)) {
+    if (!q.machine.hands_over(now, h->machine.valid_until() - now, options.ttl,
+                              options.handoff_limit, options.handoff_time)) {
         return false;
     }
     auto* const next = new_lease();
@@ -952,7 +968,8 @@ void engine::end_tenure(key_queue& q, lease_clock::time_point now) {
 void engine::start_extend(operation& op) {
     auto& l = static_cast<lease_state&>(*op.lease.get());
     if (l.ended != lease_state::end::none) {
-        return complete(op, l.ended == lease_state::end::lost ? errc::lease_lost : errc::lease_released);
+        return complete(op, l.ended == lease_state::end::lost ? errc::lease_lost
+                                                              : errc::lease_released);
     }
     op.where = operation::stage::attached;
     l.waiters.push_back(op);
@@ -975,7 +992,8 @@ void engine::start_lost(operation& op) {
     if (op.limit.time > l.tenure->machine.margin()) wait_for_end(op, time());
 }
 
-// Until the deadline is near. It moves; one timer that looks again is less work than to move with it.
+// Until the deadline is near. It moves; one timer that looks again is less work than to move with
+// it.
 void engine::wait_for_end(operation& op, lease_clock::time_point now) {
     auto const due = op.watched_lease->deadline.load(std::memory_order_relaxed) - op.limit.time;
     if (now >= due) return complete(op, errc{});
@@ -1028,14 +1046,15 @@ void engine::tell_waiters(lease_state& l, bool only_extends, errc to_extends, er
 // Completion
 //
 
-// A handler that throws, or for which there is no memory to send it to its executor, is gone: the others go on.
+// A handler that throws, or for which there is no memory to send it to its executor, is gone: the
+// others go on.
 
 void engine::complete(operation& op, error e, detail::lease_ref lease) {
     if (auto* const acquire = std::get_if<detail::acquire_handler>(&op.handler)) {
         auto handler = std::move(*acquire);
         finish(op);
         try {
-            std::move(handler)(std::move(e), holdfast::lease(std::move(lease)));
+            std::move(handler)(std::move(e), detail::access::make_lease(lease));
         } catch (...) {
             keep_exception();
         }
@@ -1066,7 +1085,8 @@ void engine::finish(operation& op) {
     static_cast<operation_hook&>(op).unlink();
     if (op.what == operation::kind::acquire) {
         counters_.pending.fetch_sub(1, std::memory_order_relaxed);
-        if (std::exchange(op.behind, false)) counters_.waiters.fetch_sub(1, std::memory_order_relaxed);
+        if (std::exchange(op.behind, false))
+            counters_.waiters.fetch_sub(1, std::memory_order_relaxed);
     }
     ++op.generation;
     op.handler = {};
@@ -1086,7 +1106,8 @@ void engine::begin_shutdown(errc why) {
     drain_.result = !held_.empty() ? why : drain_.lost ? errc::lease_lost : errc{};
     while (!held_.empty()) end_lease(held_.front(), nullptr, lease_state::end::lost);
     for_each_queue([this](key_queue& q) {
-        if (q.machine.held()) end_tenure(q, time()); // told of its loss, and not at its deadline yet
+        if (q.machine.held())
+            end_tenure(q, time()); // told of its loss, and not at its deadline yet
     });
 }
 
@@ -1110,11 +1131,12 @@ void engine::for_each_queue(Visit visit) {
 std::shared_ptr<engine> engine::finish_shutdown_if_done() noexcept {
     if (!stopping_) return nullptr;
     if (!stopped_) {
-        auto const settled =
-            std::all_of(instances_.begin(), instances_.end(), [](auto const& i) { return i->settled(); });
+        auto const settled = std::all_of(instances_.begin(), instances_.end(),
+                                         [](auto const& i) { return i->settled(); });
         if (releasing_ > 0 || !owed_.empty() || !settled) return nullptr;
         stopped_ = true;
-        // Those that stand back would keep their lock, and so this engine: their time does not come any more.
+        // Those that stand back would keep their lock, and so this engine: their time does not come
+        // any more.
         for_each_queue([this](key_queue& q) { forget(q); });
         deadlines_.stop();
         for (auto const& i : instances_) attempt([&] { i->stop(); });

@@ -1,21 +1,21 @@
 // The client at work: drives the protocol's machines with the instances.
 //
-// Calls come in from any thread through an inbox. Everything else happens on one executor (a strand unless
-// the user vouches for a single thread), in turns: a turn looks at what has come in, lets the machines
-// decide, and ends by sending to each instance what it has gathered, in one batch.
+// Calls come in from any thread through an inbox. Everything else happens on one executor (a strand
+// unless the user vouches for a single thread), in turns: a turn looks at what has come in, lets
+// the machines decide, and ends by sending to each instance what it has gathered, in one batch.
 //
-// One operation's exception is that operation's. Whatever allocates is contained where it does: an operation
-// that memory runs out for ends with errc::out_of_memory, and a command that cannot be submitted counts as
-// never sent. What a handler throws, or its allocator, is kept until the turn is over; then the first of it
-// leaves through the executor. Nothing that is noexcept allocates.
+// One operation's exception is that operation's. Whatever allocates is contained where it does: an
+// operation that memory runs out for ends with errc::out_of_memory, and a command that cannot be
+// submitted counts as never sent. What a handler throws, or its allocator, is kept until the turn
+// is over; then the first of it leaves through the executor. Nothing that is noexcept allocates.
 #ifndef HOLDFAST_RUNTIME_ENGINE_HPP
 #define HOLDFAST_RUNTIME_ENGINE_HPP
 
 #include <holdfast/address.hpp>
+#include <holdfast/client_stats.hpp>
 #include <holdfast/detail/initiate.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/options.hpp>
-#include <holdfast/stats.hpp>
 
 #include "protocol/instance_set.hpp"
 #include "protocol/round_trips.hpp"
@@ -64,7 +64,7 @@ public:
     void renew_while(detail::lease_ref, std::function<bool()>);
     void shut_down_in_background() noexcept;
     std::vector<instance_status> instances() const;
-    holdfast::stats statistics() const;
+    holdfast::client_stats statistics() const;
     asio::any_io_executor const& executor() const { return user_executor_; }
     std::string const& key_prefix() const { return key_prefix_; }
     std::chrono::milliseconds max_ttl() const { return max_ttl_; }
@@ -72,7 +72,8 @@ public:
     /// The context is going: lets go of every handler, without calling it, and of all that is of
     /// the context. What the user still has keeps the rest, and finds it dead.
     void abandon() noexcept;
-    /// This process is the child of a fork: all of this is the parent's. Ends without a word to the instances.
+    /// This process is the child of a fork: all of this is the parent's. Ends without a word to the
+    /// instances.
     void end_in_child();
 
 private:
@@ -82,9 +83,9 @@ private:
     friend class draining;
 
     struct counters {
-        std::atomic<std::uint64_t> acquired{0}, acquire_failed{0}, rounds{0}, released{0}, renewals{0},
-            renewals_failed{0}, lost{0}, held{0}, pending{0}, waiters{0}, handoffs{0}, pushes{0},
-            wasted_wakeups{0}, split_votes{0}, raises{0};
+        std::atomic<std::uint64_t> acquired{0}, acquire_failed{0}, rounds{0}, released{0},
+            renewals{0}, renewals_failed{0}, lost{0}, held{0}, pending{0}, waiters{0}, handoffs{0},
+            pushes{0}, wasted_wakeups{0}, split_votes{0}, raises{0};
     };
 
     // instance_owner
@@ -117,7 +118,8 @@ private:
     template <class Work>
     void in_a_turn(Work&&);
     void leave_turn() noexcept;
-    /// Whether it did not throw. Whoever memory ran out for is told so by the caller; all else is kept.
+    /// Whether it did not throw. Whoever memory ran out for is told so by the caller; all else is
+    /// kept.
     template <class Work>
     bool attempt(Work&& work) noexcept {
         try {
@@ -170,8 +172,9 @@ private:
     void note(key_queue&, unsigned instance, redis::answer const&);
     errc reason_of(unsigned instance) const;
     errc common_cause(key_queue const&) const;
-    std::shared_ptr<report const> make_report(operation const&) const;
-    outcome outcome_without_vote(key_queue const&, unsigned instance, instance_state) const;
+    std::shared_ptr<acquire_report const> make_report(operation const&) const;
+    instance_outcome outcome_without_vote(key_queue const&, unsigned instance,
+                                          instance_state) const;
     static operation& front(key_queue&);
 
     // Our own clock: engine_clock.cpp
@@ -179,7 +182,8 @@ private:
     void move_deadlines(protocol::standstill::finding const&);
 
     // Tenures and leases
-    void on_answer(holding&, unsigned instance, protocol::command, std::uint32_t round, redis::answer const&);
+    void on_answer(holding&, unsigned instance, protocol::command, std::uint32_t round,
+                   redis::answer const&);
     void apply(holding&, protocol::step const&);
     void send(holding&, protocol::command, protocol::instance_set, std::uint32_t round);
     void start_release(operation&);
@@ -234,7 +238,8 @@ private:
     // From any thread, under the mutex.
     mutable std::mutex mutex_;
     pool<operation> operations_;
-    std::uint32_t first_generation_ = 0; ///< of an operation that is made now: none before it had it
+    std::uint32_t first_generation_ =
+        0; ///< of an operation that is made now: none before it had it
     operation_list starts_;
     cancel_list cancellations_;
     drop_list drops_;

@@ -1,5 +1,5 @@
-// How an acquire comes to its lease: the queue of its key, the tries made for the head of it, and what is told
-// to those who do not get it.
+// How an acquire comes to its lease: the queue of its key, the tries made for the head of it, and
+// what is told to those who do not get it.
 #include "protocol/arbiter.hpp"
 #include "protocol/fence.hpp"
 #include "runtime/engine.hpp"
@@ -25,28 +25,30 @@ std::uint64_t common_hash(std::string_view key) {
 /// Any clock will do for safety; a right one spares rounds.
 std::uint64_t fence_hint() {
     using namespace std::chrono;
-    return protocol::fence_hint(duration_cast<milliseconds>(system_clock::now().time_since_epoch()));
+    return protocol::fence_hint(
+        duration_cast<milliseconds>(system_clock::now().time_since_epoch()));
 }
 
-outcome outcome_of(errc why) {
+instance_outcome outcome_of(errc why) {
     switch (why) {
     case errc::unreachable:
-        return outcome::unreachable;
-    case errc::timed_out:
-        return outcome::timed_out;
+        return instance_outcome::unreachable;
+    case errc::instance_timeout:
+        return instance_outcome::timed_out;
     case errc::quarantined:
-        return outcome::quarantined;
+        return instance_outcome::quarantined;
     case errc::out_of_memory:
-        return outcome::unanswered;
+        return instance_outcome::unanswered;
     default:
-        return outcome::rejected;
+        return instance_outcome::rejected;
     }
 }
 
-/// Whether an instance did not vote, whatever it was asked; else it was for the script that makes fences.
+/// Whether an instance did not vote, whatever it was asked; else it was for the script that makes
+/// fences.
 bool is_silence(errc why) {
-    return why == errc{} || why == errc::unreachable || why == errc::timed_out || why == errc::quarantined ||
-           why == errc::out_of_memory;
+    return why == errc{} || why == errc::unreachable || why == errc::instance_timeout ||
+           why == errc::quarantined || why == errc::out_of_memory;
 }
 
 } // namespace
@@ -204,8 +206,8 @@ void engine::detach(key_queue& q) {
 void engine::begin_try(key_queue& q, bool at_arbiter) {
     auto& op = front(q);
     auto const& options = op.lock->options;
-    auto const now =
-        time(); // before the hint is made, so that a tenure that is won has a hint of within its ttl
+    // Read before the hint is made: a tenure that is won then has a hint of within its ttl.
+    auto const now = time();
     redis::token token;
     std::uint64_t spread = 0;
     holding* made = nullptr;
@@ -219,8 +221,9 @@ void engine::begin_try(key_queue& q, bool at_arbiter) {
         return leave(op, errc::out_of_memory);
     }
     auto& h = *made;
-    h.machine = protocol::tenure(static_cast<unsigned>(instances_.size()), options.ttl, options.watchdog,
-                                 protocol::spread_renewal_period(options.ttl, spread));
+    h.machine =
+        protocol::tenure(static_cast<unsigned>(instances_.size()), options.ttl, options.watchdog,
+                         protocol::spread_renewal_period(options.ttl, spread));
     h.machine.heed(round_trips_);
     if (options.fencing) h.machine.number_from(fence_hint());
     h.counted = now;
@@ -295,13 +298,14 @@ void engine::on_arbiter_refused(key_queue& q, redis::answer const& a) {
     auto const now = time();
     auto& op = front(q);
     count_as_waiting(op);
-    q.machine.refused(now, left, a.told, op.lock->options.retry_delay, pause_bits());
+    q.machine.refused(now, left, a.told, op.lock->options.max_retry_delay, pause_bits());
     counters_.wasted_wakeups.fetch_add(q.machine.wasted() - before, std::memory_order_relaxed);
     if (op.cancel_requested) leave(op, errc::cancelled);
     settle(q, now);
 }
 
-// All that a try can come to but the lease. Whoever it was for has not left, as it would have taken it back.
+// All that a try can come to but the lease. Whoever it was for has not left, as it would have taken
+// it back.
 void engine::on_try_failed(holding& h, protocol::event why) {
     auto& q = *h.queue;
     auto& op = front(q);
@@ -317,7 +321,7 @@ void engine::on_try_failed(holding& h, protocol::event why) {
     switch (why) {
     case protocol::event::contended:
         count_as_waiting(op);
-        q.machine.contended(now, h.machine.votes(), op.lock->options.retry_delay, pause_bits());
+        q.machine.contended(now, h.machine.votes(), op.lock->options.max_retry_delay, pause_bits());
         counters_.split_votes.fetch_add(q.machine.splits() - before, std::memory_order_relaxed);
         if (op.cancel_requested) leave(op, errc::cancelled);
         if (!q.machine.asks()) detach(q);
@@ -329,15 +333,17 @@ void engine::on_try_failed(holding& h, protocol::event why) {
         break;
     default: {
         // Who has waited allows them a moment to come back.
-        if (why == protocol::event::no_quorum && op.behind && !op.cancel_requested && !has_quorum() &&
-            q.machine.failed_in_outage(now + instance_timeout_)) {
+        if (why == protocol::event::no_quorum && op.behind && !op.cancel_requested &&
+            !has_quorum() && q.machine.failed_in_outage(now + instance_timeout_)) {
             detach(q);
             break;
         }
         q.machine.failed();
-        auto const cause = why == protocol::event::expired ? errc::expired : common_cause(q);
+        auto const cause =
+            why == protocol::event::expired ? errc::granted_too_late : common_cause(q);
         leave(op, op.cancel_requested ? errc::cancelled : cause);
-        // It was made for all who were there when it began: they have waited as long, and fare no better.
+        // It was made for all who were there when it began: they have waited as long, and fare no
+        // better.
         auto const ttl = h.machine.ttl();
         auto refused = false;
         q.found.votes.failed().for_each(
@@ -448,7 +454,8 @@ void engine::on_available(unsigned) {
 
 bool engine::has_quorum() const {
     auto const there = voters().size();
-    return there >= protocol::redlock_rules::quorum(static_cast<unsigned>(instances_.size()), there);
+    return there >=
+           protocol::redlock_rules::quorum(static_cast<unsigned>(instances_.size()), there);
 }
 
 //
@@ -468,7 +475,8 @@ void engine::grant(operation& op, holding& h, lease_state& l) {
     l.ended = lease_state::end::none;
     l.over.store(false, std::memory_order_relaxed);
     protocol::duration const longest = op.lock->options.max_hold;
-    h.machine.begin_lease(op.watched, time(), longest.count() == 0 ? protocol::duration::max() : longest);
+    h.machine.begin_lease(op.watched, time(),
+                          longest.count() == 0 ? protocol::duration::max() : longest);
     l.deadline.store(h.machine.deadline(), std::memory_order_release);
     l.fence = op.fenced ? protocol::fence_of(h.machine.number(), h.queue->machine.handoffs()) : 0;
     l.shares.store(1, std::memory_order_relaxed);
@@ -493,7 +501,8 @@ void engine::leave(operation& op, errc why) {
     fail_acquire(op, why);
 }
 
-// The caller does not want it any more. What may have been granted is given back, unless another waits for it.
+// The caller does not want it any more. What may have been granted is given back, unless another
+// waits for it.
 void engine::give_up_acquire(operation& op, errc why) {
     auto& q = *op.queue;
     if (q.machine.trying() && q.asks_all) q.found.votes = q.tenure->machine.votes();
@@ -503,9 +512,11 @@ void engine::give_up_acquire(operation& op, errc why) {
 
 void engine::fail_acquire(operation& op, errc why) {
     counters_.acquire_failed.fetch_add(1, std::memory_order_relaxed);
-    auto const of_interest = op.queue != nullptr && why != errc::shut_down && why != errc::out_of_memory;
-    std::shared_ptr<report const> findings;
-    if (of_interest) attempt([&] { findings = make_report(op); }); // without it the code is told all the same
+    auto const of_interest =
+        op.queue != nullptr && why != errc::shut_down && why != errc::out_of_memory;
+    std::shared_ptr<acquire_report const> findings;
+    if (of_interest)
+        attempt([&] { findings = make_report(op); }); // without it the code is told all the same
     complete(op, error(why, std::move(findings)));
 }
 
@@ -523,7 +534,8 @@ bool engine::waited_for_a_holder(operation const& op) const {
 // Null: there is no memory for them.
 key_queue::findings::one* engine::findings_of(key_queue& q, unsigned instance) noexcept {
     auto& all = q.found.instances;
-    if (all.size() < instances_.size() && !attempt([&] { all.resize(instances_.size()); })) return nullptr;
+    if (all.size() < instances_.size() && !attempt([&] { all.resize(instances_.size()); }))
+        return nullptr;
     return &all[instance];
 }
 
@@ -548,13 +560,16 @@ errc engine::reason_of(unsigned instance) const {
 }
 
 // Of one that had no part in the last round: nothing is wrong with it where it is up.
-outcome engine::outcome_without_vote(key_queue const& q, unsigned instance, instance_state state) const {
+instance_outcome engine::outcome_without_vote(key_queue const& q, unsigned instance,
+                                              instance_state state) const {
     auto const asked = q.machine.trying() && q.tenure->machine.maybe_held().contains(instance);
-    if (asked || state == instance_state::connecting) return outcome::unanswered;
-    return state == instance_state::up ? outcome::not_needed : outcome_of(reason_of(instance));
+    if (asked || state == instance_state::connecting) return instance_outcome::unanswered;
+    return state == instance_state::up ? instance_outcome::not_needed
+                                       : outcome_of(reason_of(instance));
 }
 
-// Why there was no quorum: what all that failed have in common, where that says more than "no answer".
+// Why there was no quorum: what all that failed have in common, where that says more than "no
+// answer".
 errc engine::common_cause(key_queue const& q) const {
     std::optional<errc> cause;
     auto same = true;
@@ -568,8 +583,8 @@ errc engine::common_cause(key_queue const& q) const {
     return same && telling ? *cause : errc::no_quorum;
 }
 
-std::shared_ptr<report const> engine::make_report(operation const& op) const {
-    auto r = std::make_shared<report>();
+std::shared_ptr<acquire_report const> engine::make_report(operation const& op) const {
+    auto r = std::make_shared<acquire_report>();
     auto const& q = *op.queue;
     r->key = op.lock->key;
     r->quorum = protocol::redlock_rules::quorum(static_cast<unsigned>(instances_.size()), 0);
@@ -580,12 +595,14 @@ std::shared_ptr<report const> engine::make_report(operation const& op) const {
     for (unsigned i = 0; i < instances_.size(); ++i) {
         auto status = instances_[i]->status();
         auto const without_vote = outcome_without_vote(q, i, status.state);
-        instance_report one{
-            .address = std::move(status.address), .what = without_vote, .ttl_left = {}, .message = {}};
+        instance_report one{.address = std::move(status.address),
+                            .outcome = without_vote,
+                            .ttl_left = {},
+                            .message = {}};
         if (status.state == instance_state::up) ++r->up;
         if (here) {
             if (q.tenure->machine.maybe_held().contains(i)) {
-                one.what = outcome::held;
+                one.outcome = instance_outcome::held;
                 one.holder = r->holder;
                 one.ttl_known = true;
                 one.ttl_left = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -595,22 +612,23 @@ std::shared_ptr<report const> engine::make_report(operation const& op) const {
             auto const& noted = q.found.noted(i);
             auto const& votes = q.found.votes;
             if (noted.noted && noted.held) {
-                one.what = outcome::held;
+                one.outcome = instance_outcome::held;
                 one.ttl_known = noted.ttl_known;
                 one.ttl_left = noted.ttl_left;
                 one.round_trip = noted.round_trip;
                 one.holder = noted.holder;
                 if (r->holder.empty()) r->holder = noted.holder;
             } else if (votes.yes().contains(i)) {
-                one.what = outcome::granted;
+                one.outcome = instance_outcome::granted;
             } else if (noted.noted || votes.failed().contains(i)) {
                 auto const why = noted.why != errc{} ? noted.why : reason_of(i);
-                one.what = outcome_of(why);
+                one.outcome = outcome_of(why);
                 one.message = noted.why != errc{} ? noted.message : instances_[i]->reason_message();
                 one.round_trip = noted.round_trip;
             }
         }
-        if (one.message.empty() && one.what == without_vote) one.message = std::move(status.message);
+        if (one.message.empty() && one.outcome == without_vote)
+            one.message = std::move(status.message);
         r->instances.push_back(std::move(one));
     }
     return r;

@@ -17,7 +17,8 @@ void engine::judge_clock() {
         if (instances_[i]->connected() && instances_[i]->available()) there.insert(i);
     }
     // The others at once, and not within a second or two.
-    standstill_.to_ask(there).for_each([&](unsigned i) { attempt([&] { instances_[i]->ask_time_now(); }); });
+    standstill_.to_ask(there).for_each(
+        [&](unsigned i) { attempt([&] { instances_[i]->ask_time_now(); }); });
     auto const found = standstill_.judge(there);
     if (found.is_new) move_deadlines(found);
     if (!found.is_ours) return;
@@ -25,8 +26,9 @@ void engine::judge_clock() {
         if (found.who.contains(i)) {
             attempt([&] { instances_[i]->excuse_jump(); });
         } else {
-            attempt(
-                [&] { instances_[i]->our_clock_stood_still(found.from, found.to, found.least, found.most); });
+            attempt([&] {
+                instances_[i]->our_clock_stood_still(found.from, found.to, found.least, found.most);
+            });
         }
     }
 }

@@ -9,7 +9,7 @@
 namespace holdfast::runtime {
 
 void draining::on_time(lease_clock::time_point) {
-    engine_.begin_shutdown(errc::timeout);
+    engine_.begin_shutdown(errc::wait_timeout);
 }
 
 void engine::start_drain(operation& op) {
@@ -21,7 +21,8 @@ void engine::start_drain(operation& op) {
     auto const limit = op.limit.time;
     if (limit <= std::chrono::nanoseconds::zero()) return drain_.on_time(now);
     // A limit too large to be added to the time is no limit.
-    auto const until = now + std::min<lease_clock::duration>(limit, lease_clock::time_point::max() - now);
+    auto const until =
+        now + std::min<lease_clock::duration>(limit, lease_clock::time_point::max() - now);
     if (!drain_.is_linked() || until < drain_.when()) deadlines_.schedule(drain_, until);
 }
 

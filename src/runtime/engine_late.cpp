@@ -10,8 +10,8 @@ void engine::schedule_if_late(holding& h) {
     if (h.machine.depends_on_late_answers()) schedule(h);
 }
 
-// A push of an instance that hangs comes when it goes on, and the key may be free long before. This is looked at as
-// turns come by, so it costs no timer.
+// A push of an instance that hangs comes when it goes on, and the key may be free long before. This
+// is looked at as turns come by, so it costs no timer.
 void engine::look_for_late_instances() {
     auto const now = time();
     for (unsigned i = 0; i < instances_.size(); ++i) {

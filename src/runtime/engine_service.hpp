@@ -1,4 +1,5 @@
-// Tells engines that their execution context is about to be destroyed, or that the process has forked.
+// Tells engines that their execution context is about to be destroyed, or that the process has
+// forked.
 #ifndef HOLDFAST_RUNTIME_ENGINE_SERVICE_HPP
 #define HOLDFAST_RUNTIME_ENGINE_SERVICE_HPP
 
@@ -12,8 +13,8 @@ namespace holdfast::runtime {
 
 class engine;
 
-/// Handlers wait in the engine, not in the context, and hold what holds the engine. So when the context goes,
-/// somebody has to let go of them.
+/// Handlers wait in the engine, not in the context, and hold what holds the engine. So when the
+/// context goes, somebody has to let go of them.
 class engine_service final : public boost::asio::execution_context::service {
 public:
     using key_type = engine_service;

@@ -17,19 +17,21 @@ void engine::listen(key_queue& q) {
 
 void engine::ask_to_push(key_queue& q, protocol::instance_set whom) {
     auto const round = q.machine.watch_round();
-    auto const ready = q.watch || attempt([&] {
-                           auto& h = holdings_.take(*this);
-                           h.machine = protocol::tenure(static_cast<unsigned>(instances_.size()), {}, false);
-                           h.lock = q.lock;
-                           h.queue = &q;
-                           q.watch = &h;
-                       });
+    auto const ready =
+        q.watch || attempt([&] {
+            auto& h = holdings_.take(*this);
+            h.machine = protocol::tenure(static_cast<unsigned>(instances_.size()), {}, false);
+            h.lock = q.lock;
+            h.queue = &q;
+            q.watch = &h;
+        });
     if (ready) return send(*q.watch, protocol::command::watch, whom, round);
     auto const now = time();
     whom.for_each([&](unsigned i) { q.machine.watched(now, i, round, {}, pause_bits()); });
 }
 
-void engine::on_watched(holding& h, unsigned instance, std::uint32_t round, redis::answer const& a) {
+void engine::on_watched(holding& h, unsigned instance, std::uint32_t round,
+                        redis::answer const& a) {
     if (h.queue == nullptr) return;
     auto& q = *h.queue;
     protocol::sighting seen;

@@ -32,7 +32,8 @@ public:
 
     redis::subject about(protocol::command) const noexcept override;
     bool still_wants(protocol::command) const noexcept override;
-    void on_answer(unsigned instance, protocol::command, std::uint32_t round, redis::answer const&) override;
+    void on_answer(unsigned instance, protocol::command, std::uint32_t round,
+                   redis::answer const&) override;
     void on_time(lease_clock::time_point now) override;
 
     engine& engine_;
@@ -43,7 +44,7 @@ public:
     lease_state* lease = nullptr;      ///< the one that is held
     operation* releaser = nullptr;     ///< who wants to know when it has been released
     lease_clock::time_point counted{}; ///< when the counters of its fence were last written
-    bool gives_back = false;           ///< it is released because the holder did, and not in a shutdown
+    bool gives_back = false; ///< it is released because the holder did, and not in a shutdown
 
     /// Answers that no instance will give, as it was not asked: they come in the next turn.
     struct {

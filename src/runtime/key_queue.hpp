@@ -1,4 +1,5 @@
-// A wait queue in production: the protocol's machine, its try or tenure, and what is known of its key.
+// A wait queue in production: the protocol's machine, its try or tenure, and what is known of its
+// key.
 #ifndef HOLDFAST_RUNTIME_KEY_QUEUE_HPP
 #define HOLDFAST_RUNTIME_KEY_QUEUE_HPP
 

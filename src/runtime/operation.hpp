@@ -26,8 +26,8 @@ class lease_state;
 using operation_hook =
     boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
-/// Whether a lease is to be renewed, as its holder says. A node, so that it can be kept without memory when
-/// the lease ends.
+/// Whether a lease is to be renewed, as its holder says. A node, so that it can be kept without
+/// memory when the lease ends.
 struct wish {
     std::function<bool()> says;
     std::unique_ptr<wish> next{};
@@ -35,9 +35,13 @@ struct wish {
 using wish_ptr = std::unique_ptr<wish>;
 
 /// In the inbox, of those whose cancellation has been asked for.
-using cancel_hook = boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_cancellations>>;
+using cancel_hook =
+    boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_cancellations>>;
 
-class operation final : public timed, public operation_hook, public cancel_hook, public protocol::waiter {
+class operation final : public timed,
+                        public operation_hook,
+                        public cancel_hook,
+                        public protocol::waiter {
 public:
     enum class kind : std::uint8_t {
         acquire,
@@ -53,8 +57,8 @@ public:
         queued,   ///< acquire: stands in the queue of its key
         attached, ///< waits for what happens to its lease, or to the client
     };
-    using any_handler =
-        std::variant<std::monostate, detail::acquire_handler, detail::release_handler, detail::error_handler>;
+    using any_handler = std::variant<std::monostate, detail::acquire_handler,
+                                     detail::release_handler, detail::error_handler>;
 
     explicit operation(engine&);
     ~operation();
@@ -88,8 +92,9 @@ public:
     };
 };
 
-using operation_list = boost::intrusive::list<operation, boost::intrusive::base_hook<operation_hook>,
-                                              boost::intrusive::constant_time_size<false>>;
+using operation_list =
+    boost::intrusive::list<operation, boost::intrusive::base_hook<operation_hook>,
+                           boost::intrusive::constant_time_size<false>>;
 using cancel_list = boost::intrusive::list<operation, boost::intrusive::base_hook<cancel_hook>,
                                            boost::intrusive::constant_time_size<false>>;
 

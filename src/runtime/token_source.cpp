@@ -25,7 +25,8 @@ std::uint64_t token_source::next_bits() {
     auto const forked = forks.load(std::memory_order_relaxed);
     if (used_ == pool_.size() || forks_ != forked) {
         // OpenSSL's generator is seeded by the operating system and notices a fork.
-        if (RAND_bytes(reinterpret_cast<unsigned char*>(pool_.data()), static_cast<int>(sizeof pool_)) != 1) {
+        if (RAND_bytes(reinterpret_cast<unsigned char*>(pool_.data()),
+                       static_cast<int>(sizeof pool_)) != 1) {
             throw std::runtime_error("no random numbers are to be had from the operating system");
         }
         used_ = 0;

@@ -12,7 +12,8 @@
 
 namespace holdfast::runtime {
 
-/// Random bits of the operating system, fetched many at a time. After a fork the child fetches its own.
+/// Random bits of the operating system, fetched many at a time. After a fork the child fetches its
+/// own.
 class token_source {
 public:
     explicit token_source(std::string_view label)

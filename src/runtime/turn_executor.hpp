@@ -20,8 +20,8 @@ namespace holdfast::runtime {
 
 namespace asio = boost::asio;
 
-/// Posts one function at a time. On an io_context, and on a strand of ours on one, that needs no allocation.
-/// An erased executor takes no allocator from us, so posting to any other may throw.
+/// Posts one function at a time. On an io_context, and on a strand of ours on one, that needs no
+/// allocation. An erased executor takes no allocator from us, so posting to any other may throw.
 class turn_executor {
 public:
     explicit turn_executor(asio::any_io_executor const& executor)
@@ -53,7 +53,8 @@ private:
         return executor;
     }
 
-    std::shared_ptr<redis::reserved_memory> const memory_ = std::make_shared<redis::reserved_memory>();
+    std::shared_ptr<redis::reserved_memory> const memory_ =
+        std::make_shared<redis::reserved_memory>();
     std::optional<any_known> executor_;
 };
 

@@ -17,7 +17,8 @@ bool writes_and_parses() {
     redis::resp3::parser parser;
     boost::system::error_code ec;
     auto const node = parser.consume("$5\r\nvalue\r\n", ec);
-    return request.payload() == "*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n" && !ec && node && node->value == "value";
+    return request.payload() == "*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n" && !ec && node &&
+           node->value == "value";
 }
 
 } // namespace
@@ -33,8 +34,9 @@ bool use_boost_redis() {
     ping.push("PING");
     bool refused = false;
     bool ended = false;
-    connection.async_exec(ping, redis::ignore,
-                          [&](boost::system::error_code ec, std::size_t) { refused = ec.failed(); });
+    connection.async_exec(ping, redis::ignore, [&](boost::system::error_code ec, std::size_t) {
+        refused = ec.failed();
+    });
     connection.async_run(config, [&](boost::system::error_code ec) {
         ended = ec.failed();
         connection.cancel();

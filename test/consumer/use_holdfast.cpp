@@ -11,7 +11,7 @@ bool use_holdfast() {
     holdfast::client locks(context.get_executor(), {"127.0.0.1:1"});
     bool unavailable = false;
     locks.make_lock("key").try_acquire([&](holdfast::error e, holdfast::lease) {
-        unavailable = e == holdfast::condition::unavailable;
+        unavailable = e == holdfast::error_condition::unavailable;
         std::cout << e.what() << '\n';
         locks.shutdown([](holdfast::error) {});
     });

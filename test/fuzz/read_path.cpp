@@ -70,19 +70,22 @@ struct wire {
         std::memcpy(buffer.data(), coming.data(), size);
         coming.erase(0, size);
         auto const ec = size == 0 ? error_code(asio::error::eof) : error_code();
-        asio::post(context, [user = std::exchange(reader, nullptr), ec, size] { user->on_read(ec, size); });
+        asio::post(context,
+                   [user = std::exchange(reader, nullptr), ec, size] { user->on_read(ec, size); });
     }
     void close() {
         open = ends = false;
         coming.clear();
         room = std::string::npos;
         if (auto user = std::exchange(reader, nullptr)) {
-            asio::post(context,
-                       [user = std::move(user)] { user->on_read(asio::error::operation_aborted, 0); });
+            asio::post(context, [user = std::move(user)] {
+                user->on_read(asio::error::operation_aborted, 0);
+            });
         }
         if (auto user = std::exchange(writer, nullptr)) {
-            asio::post(context,
-                       [user = std::move(user)] { user->on_writable(asio::error::operation_aborted); });
+            asio::post(context, [user = std::move(user)] {
+                user->on_writable(asio::error::operation_aborted);
+            });
         }
     }
 };
@@ -101,8 +104,9 @@ public:
     void read(std::shared_ptr<stream_user> user, asio::mutable_buffer buffer) override {
         check(!wire_.reader && buffer.size() != 0);
         if (!open_) {
-            asio::post(wire_.context,
-                       [user = std::move(user)] { user->on_read(asio::error::operation_aborted, 0); });
+            asio::post(wire_.context, [user = std::move(user)] {
+                user->on_read(asio::error::operation_aborted, 0);
+            });
             return;
         }
         wire_.reader = std::move(user);
@@ -186,11 +190,11 @@ public:
             connection_options{.address = address("127.0.0.1:1"),
                                .instance_timeout = 1ms,
                                .connect_timeout = 10s,
-                               .reconnect_delay = 20ms,
+                               .max_reconnect_delay = 20ms,
                                .max_ttl = 60s,
-                               .on_restart = static_cast<restart_guard>(options % 3),
-                               .watch_clocks = (options & 4U) != 0,
-                               .max_kept_releases = 3,
+                               .on_restart = static_cast<restart_policy>(options % 3),
+                               .detect_clock_jumps = (options & 4U) != 0,
+                               .max_pending_releases = 3,
                                .name = "fuzz"},
             static_cast<instance_owner&>(*this),
             [this](asio::any_io_executor const&, address const&, location::endpoints) {
@@ -369,10 +373,12 @@ private:
                                       "redis_version:7.2.4\r\nvalkey_version:8.1.0",
                                       "redis_version:7.2.4\r\nvalkey_version:9.0.0"};
         auto const time = "*2\r\n" + bulk("1700000000") + bulk("0");
-        return "%1\r\n" + bulk("proto") + ":3\r\n+OK\r\n" + bulk("a") + bulk("b") + bulk("c") + bulk("d") +
-               "%1\r\n" + bulk("appendfsync") + bulk("always") + ((version & 0x80U) != 0 ? time : "") +
+        return "%1\r\n" + bulk("proto") + ":3\r\n+OK\r\n" + bulk("a") + bulk("b") + bulk("c") +
+               bulk("d") + "%1\r\n" + bulk("appendfsync") + bulk("always") +
+               ((version & 0x80U) != 0 ? time : "") +
                bulk("# Server\r\n" + std::string(versions[version % versions.size()]) +
-                    "\r\nrun_id:0123456789abcdef0123456789abcdef0123456" + std::to_string(version / 4 % 8) +
+                    "\r\nrun_id:0123456789abcdef0123456789abcdef0123456" +
+                    std::to_string(version / 4 % 8) +
                     "\r\naof_enabled:1\r\nuptime_in_seconds:17\r\nrole:master\r\n");
     }
 
@@ -416,7 +422,8 @@ private:
     encoder encoder_;
     lease_clock::time_point now_ = lease_clock::time_point() + 1h;
     unsigned times_ = 0;
-    bool in_turn_ = false, submitting_ = false, abandons_ = false, abandoned_ = false, over_ = false;
+    bool in_turn_ = false, submitting_ = false, abandons_ = false, abandoned_ = false,
+         over_ = false;
     std::size_t yes_ = 0, possible_yes_ = 0;
     unsigned volatile touched_ = 0; // what was passed has been read
     std::shared_ptr<instance_connection> connection_;

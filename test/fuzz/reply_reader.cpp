@@ -44,7 +44,8 @@ struct reading {
 
 void check_element(element const& e, std::string_view bytes) {
     auto const* const end = bytes.data() + bytes.size();
-    check(e.value.empty() || (e.value.data() > bytes.data() && e.value.data() + e.value.size() < end));
+    check(e.value.empty() ||
+          (e.value.data() > bytes.data() && e.value.data() + e.value.size() < end));
     check(e.depth <= 5);
     check(e.type != reply_type::push || e.depth == 0);
     switch (e.type) {

@@ -92,8 +92,8 @@ public:
     /// Its exit status; -1 if it was killed, or does not end in time.
     int status() {
         int ended = 0;
-        auto const in_time =
-            wait_until([&] { return ::waitpid(pid_, &ended, WNOHANG) == pid_; }, std::chrono::seconds(20));
+        auto const in_time = wait_until([&] { return ::waitpid(pid_, &ended, WNOHANG) == pid_; },
+                                        std::chrono::seconds(20));
         if (!in_time) return -1;
         pid_ = -1;
         return WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;

@@ -1,5 +1,5 @@
-// Several clients on one context: they know as little of each other as if each had a process, but one thread
-// sees in which order they get a key.
+// Several clients on one context: they know as little of each other as if each had a process, but
+// one thread sees in which order they get a key.
 #ifndef HOLDFAST_TEST_INTEGRATION_COMPANY_HPP
 #define HOLDFAST_TEST_INTEGRATION_COMPANY_HPP
 
@@ -32,12 +32,14 @@ struct company {
         BOOST_REQUIRE(all_up());
     }
     template <class Predicate>
-    [[nodiscard]] bool until(Predicate happened, std::chrono::seconds limit = std::chrono::seconds(20)) {
+    [[nodiscard]] bool until(Predicate happened,
+                             std::chrono::seconds limit = std::chrono::seconds(20)) {
         return run_until(context, happened, limit);
     }
     [[nodiscard]] bool all_up() {
         return until([&] {
-            return std::all_of(clients.begin(), clients.end(), [](auto const& one) { return is_up(*one); });
+            return std::all_of(clients.begin(), clients.end(),
+                               [](auto const& one) { return is_up(*one); });
         });
     }
     [[nodiscard]] bool idle() {

@@ -3,10 +3,10 @@
 //   contender --instances HOST:PORT,... [--key KEY] [--ttl MS] [--instance-timeout MS]
 //     [--fencing on|off] [--witness HOST:PORT --coroutines N (--sections N | --seconds N)]
 //
-// Prints "ready" when every instance is up and goes on when a line comes in. With a witness, a server that is
-// none of the instances, each coroutine does --sections sections under the lock, or as many as it can in
-// --seconds; then one line says how it went, and the exit status is 0 if nothing failed. Without one it takes
-// the key, prints "held" and keeps it until the input ends.
+// Prints "ready" when every instance is up and goes on when a line comes in. With a witness, a
+// server that is none of the instances, each coroutine does --sections sections under the lock, or
+// as many as it can in --seconds; then one line says how it went, and the exit status is 0 if
+// nothing failed. Without one it takes the key, prints "held" and keeps it until the input ends.
 #include <holdfast/client.hpp>
 
 #include "support/redis_cli.hpp"
@@ -57,7 +57,8 @@ struct findings {
     std::uint64_t timely = 0; ///< those of them that began before the time was up
     std::uint64_t failed = 0;
     std::uint64_t lost = 0;
-    std::uint64_t disordered = 0; ///< of them, those whose fence was not greater than that of the one before
+    std::uint64_t disordered =
+        0; ///< of them, those whose fence was not greater than that of the one before
     std::uint64_t violations = 0; ///< two at once in this process; the witness knows of the others
     std::string first_failure;
 };
@@ -67,7 +68,8 @@ public:
     explicit contender(settings s)
         : settings_(std::move(s))
         , locks_(context_.get_executor(), settings_.instances, options())
-        , lock_(locks_.make_lock(settings_.key, {.ttl = settings_.ttl, .fencing = settings_.fencing}))
+        , lock_(
+              locks_.make_lock(settings_.key, {.ttl = settings_.ttl, .fencing = settings_.fencing}))
         , input_(context_, ::dup(STDIN_FILENO))
         , changed_(context_, clock_type::time_point::max()) {
         if (settings_.witness) witness_.emplace(*settings_.witness);
@@ -78,14 +80,15 @@ public:
             if (e) std::rethrow_exception(e);
         });
         context_.run();
-        return found_.failed == 0 && found_.lost == 0 && found_.violations == 0 && found_.disordered == 0;
+        return found_.failed == 0 && found_.lost == 0 && found_.violations == 0 &&
+               found_.disordered == 0;
     }
 
 private:
     holdfast::client_options options() const {
         return {.instance_timeout = settings_.instance_timeout,
                 .connect_timeout = settings_.instance_timeout,
-                .reconnect_delay = 50ms};
+                .max_reconnect_delay = 50ms};
     }
 
     asio::awaitable<void> everything() {
@@ -135,13 +138,14 @@ private:
         std::cout << "sections=" << found_.sections << " timely=" << found_.timely
                   << " failed=" << found_.failed << " lost=" << found_.lost
                   << " violations=" << found_.violations << " disordered=" << found_.disordered
-                  << " acquired=" << s.acquired << " handoffs=" << s.handoffs << " commands=" << s.commands
-                  << " waiters=" << s.waiters << " why: " << found_.first_failure << std::endl;
+                  << " acquired=" << s.acquired << " handoffs=" << s.handoffs
+                  << " commands=" << s.commands << " waiters=" << s.waiters
+                  << " why: " << found_.first_failure << std::endl;
     }
 
     asio::awaitable<void> worker() {
-        for (unsigned n = 0; settings_.sections > 0 ? n < settings_.sections : clock_type::now() < end_;
-             ++n) {
+        for (unsigned n = 0;
+             settings_.sections > 0 ? n < settings_.sections : clock_type::now() < end_; ++n) {
             auto acquired = co_await lock_.acquire(asio::as_tuple);
             auto& [e, lease] = acquired;
             if (e) {
@@ -154,7 +158,8 @@ private:
         }
     }
 
-    // Not atomic on purpose: whoever comes between the reading and the writing makes the counter fall short.
+    // Not atomic on purpose: whoever comes between the reading and the writing makes the counter
+    // fall short.
     asio::awaitable<void> section(holdfast::lease& lease) {
         if (inside_++ != 0) ++found_.violations;
         if (settings_.sections > 0 || clock_type::now() < end_) ++found_.timely;

@@ -1,5 +1,6 @@
-// Many that want one key: coroutines of one process, several processes, and holders that do not know of us.
-// Everybody gets it, one at a time, whoever dies, freezes, deletes or cancels meanwhile; and nothing is left over.
+// Many that want one key: coroutines of one process, several processes, and holders that do not
+// know of us. Everybody gets it, one at a time, whoever dies, freezes, deletes or cancels
+// meanwhile; and nothing is left over.
 #include "integration/child.hpp"
 #include "integration/company.hpp"
 #include "integration/party.hpp"
@@ -42,7 +43,8 @@ using wall_clock = std::chrono::steady_clock;
 
 constexpr std::string_view this_client = "this client";
 
-// For each number of instances that behaves differently: no quorum to speak of, the usual, and a larger one.
+// For each number of instances that behaves differently: no quorum to speak of, the usual, and a
+// larger one.
 template <class Test>
 void with_each_fleet(Test test) {
     with_fleets_of({1, 3, 5}, test);
@@ -60,11 +62,15 @@ struct waiting {
             ++ended;
         };
     }
-    void start(lock const& key) { key.acquire(asio::bind_cancellation_slot(signal.slot(), take())); }
+    void start(lock const& key) {
+        key.acquire(asio::bind_cancellation_slot(signal.slot(), take()));
+    }
     void start_for(lock const& key, std::chrono::nanoseconds limit) {
         key.try_acquire_for(limit, asio::bind_cancellation_slot(signal.slot(), take()));
     }
-    void start_try(lock const& key) { key.try_acquire(asio::bind_cancellation_slot(signal.slot(), take())); }
+    void start_try(lock const& key) {
+        key.try_acquire(asio::bind_cancellation_slot(signal.slot(), take()));
+    }
 
     bool won() const { return done && !how && held.held(); }
 
@@ -76,7 +82,8 @@ struct waiting {
     wall_clock::time_point when;
 };
 
-// A holder of another make: SET NX PX and compare-and-delete on every instance, no part of holdfast.
+// A holder of another make: SET NX PX and compare-and-delete on every instance, no part of
+// holdfast.
 struct foreigner {
     static constexpr char const* token = "0e5d3bd4-foreign-7c1b";
 
@@ -101,11 +108,12 @@ struct foreigner {
     // Ends everybody's connections but ours.
     std::int64_t kill_clients() {
         std::int64_t killed = 0;
-        for (auto& cli : clis) killed += cli.command({"CLIENT", "KILL", "TYPE", "normal"}).integer();
+        for (auto& cli : clis)
+            killed += cli.command({"CLIENT", "KILL", "TYPE", "normal"}).integer();
         return killed;
     }
-    // How many (client, key) pairs the servers know that want to hear of a key. Those of clients that are gone
-    // count too, until their key changes.
+    // How many (client, key) pairs the servers know that want to hear of a key. Those of clients
+    // that are gone count too, until their key changes.
     std::int64_t tracked() {
         std::int64_t all = 0;
         for (auto& cli : clis) all += std::stoll(cli.info("tracking_total_items"));
@@ -167,8 +175,8 @@ struct crowd {
     }
 };
 
-asio::awaitable<void> member(client& locks, std::size_t number, std::size_t sections, lock_options options,
-                             crowd& c) {
+asio::awaitable<void> member(client& locks, std::size_t number, std::size_t sections,
+                             lock_options options, crowd& c) {
     auto const lock = locks.make_lock("hot", options);
     for (std::size_t i = 0; i < sections; ++i) {
         c.asked.push_back(number);
@@ -192,9 +200,10 @@ asio::awaitable<void> member(client& locks, std::size_t number, std::size_t sect
 
 void join(asio::io_context& context, client& locks, std::size_t number, std::size_t sections,
           lock_options const& options, crowd& c) {
-    asio::co_spawn(context, member(locks, number, sections, options, c), [](std::exception_ptr thrown) {
-        if (thrown) std::rethrow_exception(thrown);
-    });
+    asio::co_spawn(context, member(locks, number, sections, options, c),
+                   [](std::exception_ptr thrown) {
+                       if (thrown) std::rethrow_exception(thrown);
+                   });
 }
 
 // What a contender has to say in the end.
@@ -219,7 +228,8 @@ struct outcome_line {
 
 constexpr std::size_t processes = 4;
 
-// Lets the processes contend; each must say that nothing failed, and the witness that no two were in at once.
+// Lets the processes contend; each must say that nothing failed, and the witness that no two were
+// in at once.
 std::vector<outcome_line> compete(fleet const& servers, std::vector<std::string> const& how) {
     server witness;
     std::vector<std::unique_ptr<child>> all;
@@ -253,14 +263,16 @@ std::vector<outcome_line> compete(fleet const& servers, std::vector<std::string>
     return results;
 }
 
-// Three clients contend while an instance drops out. Whichever is the arbiter of the key, it is one of them.
+// Three clients contend while an instance drops out. Whichever is the arbiter of the key, it is one
+// of them.
 void check_without_each(void (*drop_out)(server&), void (*come_back)(server&)) {
     constexpr std::size_t clients = 3, coroutines = 10, sections = 12;
     // Many tenures, so that there is much to decide.
     constexpr lock_options options{.ttl = 60s, .handoff_limit = 4};
     fleet servers(5);
     auto soon = trusting(hasty());
-    soon.instance_timeout = soon.connect_timeout = 1s; // the others must be in time on a busy machine too
+    soon.instance_timeout = soon.connect_timeout =
+        1s; // the others must be in time on a busy machine too
     company c(servers, clients, soon);
     for (std::size_t i = 0; i < servers.size(); ++i) {
         BOOST_TEST_CONTEXT("instance " << i) {
@@ -268,7 +280,8 @@ void check_without_each(void (*drop_out)(server&), void (*come_back)(server&)) {
             for (std::size_t n = 0; n < clients * coroutines; ++n) {
                 join(c.context, *c.clients[n % clients], n, sections, options, all);
             }
-            BOOST_REQUIRE(c.until([&] { return all.sections >= clients * coroutines * sections / 4; }, 30s));
+            BOOST_REQUIRE(
+                c.until([&] { return all.sections >= clients * coroutines * sections / 4; }, 30s));
             BOOST_TEST(all.done < clients * coroutines);
             drop_out(servers[i]);
             BOOST_TEST(c.until([&] { return all.done == clients * coroutines; }, 30s));
@@ -430,7 +443,7 @@ BOOST_AUTO_TEST_CASE(a_key_that_never_expires_is_waited_for_and_reported) {
         limited.start_for(p.locks.make_lock("k", long_lived), 500ms);
         BOOST_REQUIRE(waits(p));
         BOOST_REQUIRE(p.until([&] { return limited.done; }));
-        BOOST_TEST((limited.how == errc::timeout), limited.how.what());
+        BOOST_TEST((limited.how == errc::wait_timeout), limited.how.what());
         auto const* const why = limited.how.report();
         BOOST_REQUIRE(why != nullptr);
         std::size_t known = 0;
@@ -440,7 +453,8 @@ BOOST_AUTO_TEST_CASE(a_key_that_never_expires_is_waited_for_and_reported) {
             BOOST_TEST(!i.ttl_left.has_value(), limited.how.what());
         }
         BOOST_TEST(known > 0U, limited.how.what());
-        BOOST_TEST(limited.how.what().find("never expires") != std::string::npos, limited.how.what());
+        BOOST_TEST(limited.how.what().find("never expires") != std::string::npos,
+                   limited.how.what());
         BOOST_TEST(p.locks.stats().waiters == 0U);
 
         auto const already = f.tracked();
@@ -472,8 +486,8 @@ BOOST_AUTO_TEST_CASE(a_key_that_expires_everywhere_goes_to_the_waiter) {
     });
 }
 
-// A holder that could not reach one instance leaves its key there; a majority is free all the same. Whichever
-// instance the waiter is watching, it is one of them.
+// A holder that could not reach one instance leaves its key there; a majority is free all the same.
+// Whichever instance the waiter is watching, it is one of them.
 BOOST_AUTO_TEST_CASE(a_key_that_is_left_on_one_instance_keeps_nobody_waiting) {
     fleet servers(3);
     for (std::size_t i = 0; i < servers.size(); ++i) {
@@ -531,7 +545,8 @@ void check_noticed_without(Free free, bool expires = false) {
             BOOST_TEST(w.won(), w.how.what());
             BOOST_TEST_MESSAGE(
                 "noticed after "
-                << std::chrono::duration_cast<std::chrono::milliseconds>(w.when - freed).count() << " ms");
+                << std::chrono::duration_cast<std::chrono::milliseconds>(w.when - freed).count()
+                << " ms");
             if (w.held) BOOST_TEST(p.releases(w.held));
             f.flush();
             w.held = {};
@@ -710,7 +725,8 @@ BOOST_AUTO_TEST_CASE(the_holders_renewals_do_not_make_the_waiter_spin) {
         auto const start = wall_clock::now();
         auto const holder_before = holder.stats();
         auto const waiter_before = waiter.stats();
-        BOOST_REQUIRE(c.until([&] { return holder.stats().renewals >= holder_before.renewals + 12; }));
+        BOOST_REQUIRE(
+            c.until([&] { return holder.stats().renewals >= holder_before.renewals + 12; }));
         auto const renewed = holder.stats().renewals - holder_before.renewals;
         auto const waiter_after = waiter.stats();
         auto const seconds =
@@ -750,14 +766,15 @@ public:
                 auto const key = k == 0 ? "hot" : "key:" + std::to_string(k);
                 // What one tenure can serve, and what it cannot.
                 for (auto const ttl : {30s, 60s}) {
-                    locks_.push_back(
-                        company_.key_of(c, key, {.ttl = ttl, .retry_delay = 5ms, .handoff_limit = 8}));
+                    locks_.push_back(company_.key_of(
+                        c, key, {.ttl = ttl, .max_retry_delay = 5ms, .handoff_limit = 8}));
                 }
             }
         }
     }
 
-    // Until so many acquires were cancelled under way; then everything that is left comes to its end.
+    // Until so many acquires were cancelled under way; then everything that is left comes to its
+    // end.
     void blow(std::size_t cancellations) {
         company_.context.restart();
         auto const until = wall_clock::now() + 60s;
@@ -796,7 +813,8 @@ public:
             BOOST_REQUIRE(company_.until([&] { return w.done; }));
             BOOST_TEST(!w.how, w.how.what());
             auto released = w.how ? true : false;
-            if (!released) w.held.release([&](release_result r) { released = static_cast<bool>(r); });
+            if (!released)
+                w.held.release([&](release_result r) { released = static_cast<bool>(r); });
             BOOST_REQUIRE(company_.until([&] { return released; }));
         }
         for (auto const& one : company_.clients) {
@@ -870,7 +888,7 @@ private:
             ++won;
         } else if (one.told && one.how == errc::cancelled) {
             ++cancelled;
-        } else if (one.limited && (one.how == errc::timeout || one.how == errc::no_quorum)) {
+        } else if (one.limited && (one.how == errc::wait_timeout || one.how == errc::no_quorum)) {
             ++timed_out; // no_quorum: nobody had answered in that time
         } else if (!(one.tries_once && one.how == errc::contended) && unexpected++ == 0) {
             first_unexpected = one.how.what();
@@ -915,8 +933,9 @@ BOOST_AUTO_TEST_CASE(who_is_cancelled_while_being_given_the_key_passes_it_on) {
     for (bool const thread_safe : {true, false}) {
         for (bool const release_first : {true, false}) {
             for (auto const type : every_type) {
-                BOOST_TEST_CONTEXT("thread safe " << thread_safe << ", release first " << release_first
-                                                  << ", type " << static_cast<int>(type)) {
+                BOOST_TEST_CONTEXT("thread safe " << thread_safe << ", release first "
+                                                  << release_first << ", type "
+                                                  << static_cast<int>(type)) {
                     auto options = patient();
                     options.thread_safe = thread_safe;
                     party p(servers, options);
@@ -987,7 +1006,8 @@ BOOST_AUTO_TEST_CASE(who_is_shut_down_while_being_given_the_key_passes_it_on) {
     // The first waiter is of the holder's client, or of another one.
     for (std::size_t const of : {0U, 1U}) {
         for (bool const release_first : {true, false}) {
-            BOOST_TEST_CONTEXT("first waiter of client " << of << ", release first " << release_first) {
+            BOOST_TEST_CONTEXT("first waiter of client " << of << ", release first "
+                                                         << release_first) {
                 company c(servers, 3, patient());
                 waiting holder, first, second;
                 holder.start(c.key_of(0, "k"));
@@ -995,10 +1015,13 @@ BOOST_AUTO_TEST_CASE(who_is_shut_down_while_being_given_the_key_passes_it_on) {
                 first.start(c.key_of(of, "k"));
                 second.start(c.key_of(2, "k"));
                 BOOST_REQUIRE(c.until([&] {
-                    return c.clients[of]->stats().waiters == 1 && c.clients[2]->stats().waiters == 1;
+                    return c.clients[of]->stats().waiters == 1 &&
+                           c.clients[2]->stats().waiters == 1;
                 }));
                 auto released = false, down = false;
-                auto const release = [&] { holder.held.release([&](release_result) { released = true; }); };
+                auto const release = [&] {
+                    holder.held.release([&](release_result) { released = true; });
+                };
                 asio::post(c.context, [&] {
                     if (release_first) release();
                     c.clients[of]->shutdown([&](error) { down = true; });
@@ -1031,7 +1054,8 @@ BOOST_AUTO_TEST_CASE(whose_time_is_up_while_being_given_the_key_passes_it_on) {
             waiting first, second;
             auto const limit = 1ms;
             // Around the moment at which the time is up, in the same turn as that and in others.
-            auto const moment = wall_clock::now() + limit - 300us + std::chrono::microseconds(random() % 400);
+            auto const moment =
+                wall_clock::now() + limit - 300us + std::chrono::microseconds(random() % 400);
             auto const idle = random() % 2 == 0;
             first.start_for(lock, limit);
             second.start(lock);
@@ -1045,7 +1069,7 @@ BOOST_AUTO_TEST_CASE(whose_time_is_up_while_being_given_the_key_passes_it_on) {
             auto released = false;
             held.release([&](release_result r) { released = static_cast<bool>(r); });
             BOOST_REQUIRE(p.until([&] { return released && first.done; }));
-            BOOST_TEST((!first.how || first.how == errc::timeout), first.how.what());
+            BOOST_TEST((!first.how || first.how == errc::wait_timeout), first.how.what());
             ++(first.how ? timed_out : won);
             first.held = {};
             check_gets(p, second);
@@ -1129,7 +1153,8 @@ mixed_fleet mix(lock_options const& options, std::chrono::milliseconds pause, st
     company c(servers, 2, patient());
     mixed_fleet seen;
     auto end = false;
-    for (std::size_t n = 0; n < 40; ++n) c.start(use_until(c.key_of(n % 2, "k", options), end, seen.ours));
+    for (std::size_t n = 0; n < 40; ++n)
+        c.start(use_until(c.key_of(n % 2, "k", options), end, seen.ours));
     poller other(servers[0], pause);
     auto const polled = c.until(
         [&] {
@@ -1137,8 +1162,9 @@ mixed_fleet mix(lock_options const& options, std::chrono::milliseconds pause, st
             return other.turns >= turns;
         },
         limit);
-    BOOST_TEST_MESSAGE((polled ? "" : "not ") << "enough: the poller at " << pause.count() << " ms had "
-                                              << other.turns << " turns beside " << seen.ours);
+    BOOST_TEST_MESSAGE((polled ? "" : "not ")
+                       << "enough: the poller at " << pause.count() << " ms had " << other.turns
+                       << " turns beside " << seen.ours);
     seen.polled = other.turns;
     end = true;
     BOOST_TEST(c.until([&] { return c.working == 0; }, 30s));
@@ -1160,7 +1186,8 @@ BOOST_AUTO_TEST_CASE(pollers_get_the_key_from_those_who_yield_to_them) {
 
 namespace {
 
-asio::awaitable<void> use_once(client& locks, std::size_t number, std::size_t& done, std::size_t& failed) {
+asio::awaitable<void> use_once(client& locks, std::size_t number, std::size_t& done,
+                               std::size_t& failed) {
     auto const lock = locks.make_lock("key:" + std::to_string(number), long_lived);
     auto acquired = co_await lock.acquire(asio::as_tuple);
     auto& [e, held] = acquired;
@@ -1214,8 +1241,8 @@ BOOST_AUTO_TEST_CASE(where_tracking_is_refused_waiters_poll) {
         std::vector<address> where;
         for (server& one : servers) {
             BOOST_REQUIRE(redis_cli(one)
-                              .command({"ACL", "SETUSER", "polling", "on", ">pw", "~*", "&*", "+@all",
-                                        "-client|tracking", "-client|caching"})
+                              .command({"ACL", "SETUSER", "polling", "on", ">pw", "~*", "&*",
+                                        "+@all", "-client|tracking", "-client|caching"})
                               .is_ok());
             where.emplace_back("redis://polling:pw@" + one.address());
         }
@@ -1279,7 +1306,8 @@ BOOST_AUTO_TEST_CASE(a_refusal_names_the_holder_and_not_its_token) {
         }
         BOOST_TEST(named >= servers.quorum());
         BOOST_TEST(e.what().find("worker-7") != std::string::npos, e.what());
-        for (auto const& one : secrets) BOOST_TEST(e.what().find(one) == std::string::npos, e.what());
+        for (auto const& one : secrets)
+            BOOST_TEST(e.what().find(one) == std::string::npos, e.what());
         BOOST_TEST(labelled.releases(held));
     });
 }
@@ -1311,7 +1339,8 @@ BOOST_AUTO_TEST_CASE(a_refusal_does_not_tell_the_value_of_a_foreign_key) {
     BOOST_TEST(e.what().find(foreigner::token) == std::string::npos, e.what());
 }
 
-// A try goes on for the next in the queue when the one that it was begun for has left; its options do not.
+// A try goes on for the next in the queue when the one that it was begun for has left; its options
+// do not.
 BOOST_AUTO_TEST_CASE(a_lease_has_the_watchdog_of_its_own_call) {
     for (auto const watched : {true, false}) {
         BOOST_TEST_CONTEXT("watchdog " << watched) {
@@ -1345,9 +1374,10 @@ BOOST_AUTO_TEST_CASE(silent_servers_are_told_to_the_whole_queue_at_once) {
     party p(servers, {.instance_timeout = 200ms, .connect_timeout = 30s});
     std::array<waiting, 6> queue;
     for (auto& w : queue) w.start(p.locks.make_lock("k", long_lived));
-    BOOST_TEST(p.until(
-        [&] { return std::all_of(queue.begin(), queue.end(), [](waiting const& w) { return w.done; }); }));
-    for (auto const& w : queue) BOOST_TEST((w.how == condition::unavailable), w.how.what());
+    BOOST_TEST(p.until([&] {
+        return std::all_of(queue.begin(), queue.end(), [](waiting const& w) { return w.done; });
+    }));
+    for (auto const& w : queue) BOOST_TEST((w.how == error_condition::unavailable), w.how.what());
 }
 
 // The process is stopped while a try is under way. Nobody is to blame the servers for that.
@@ -1380,8 +1410,9 @@ BOOST_AUTO_TEST_CASE(a_pause_of_the_process_longer_than_the_ttl_fails_nobody) {
         waiting limited;
         stop_in_mid_try([&] { limited.start_for(p.locks.make_lock("k", options), ttl); });
         BOOST_REQUIRE(p.until([&] { return limited.done; }));
-        BOOST_TEST((!limited.how || limited.how == errc::timeout || limited.how == errc::no_quorum),
-                   limited.how.what());
+        BOOST_TEST(
+            (!limited.how || limited.how == errc::wait_timeout || limited.how == errc::no_quorum),
+            limited.how.what());
         limited.held = {};
         check_nothing_left(p, servers);
     });
@@ -1395,9 +1426,10 @@ BOOST_AUTO_TEST_CASE(servers_that_are_slower_than_the_lease_is_long_are_told_to_
     wire.hold_replies();
     std::array<waiting, 6> queue;
     for (auto& w : queue) w.start(p.locks.make_lock("k", {.ttl = 200ms}));
-    BOOST_TEST(p.until(
-        [&] { return std::all_of(queue.begin(), queue.end(), [](waiting const& w) { return w.done; }); }));
-    for (auto const& w : queue) BOOST_TEST((w.how == errc::expired), w.how.what());
+    BOOST_TEST(p.until([&] {
+        return std::all_of(queue.begin(), queue.end(), [](waiting const& w) { return w.done; });
+    }));
+    for (auto const& w : queue) BOOST_TEST((w.how == errc::granted_too_late), w.how.what());
     wire.resume();
 }
 
@@ -1437,7 +1469,7 @@ BOOST_AUTO_TEST_CASE(whose_time_is_up_between_two_holders_was_kept_by_a_holder) 
     wire.hold_replies();
     held = {};
     BOOST_REQUIRE(p.until([&] { return w.done; }));
-    BOOST_TEST((w.how == errc::timeout), w.how.what());
+    BOOST_TEST((w.how == errc::wait_timeout), w.how.what());
     wire.resume();
 }
 
@@ -1468,8 +1500,9 @@ BOOST_AUTO_TEST_CASE(the_shortest_leases_are_lost_when_their_servers_go) {
     for (std::size_t i = 0; i < all.size(); ++i) {
         all[i].start(p.locks.make_lock("k" + std::to_string(i), {.ttl = min_ttl}));
     }
-    BOOST_REQUIRE(p.until(
-        [&] { return std::all_of(all.begin(), all.end(), [](waiting const& w) { return w.done; }); }));
+    BOOST_REQUIRE(p.until([&] {
+        return std::all_of(all.begin(), all.end(), [](waiting const& w) { return w.done; });
+    }));
     one.kill();
     BOOST_TEST(p.until([&] { return p.locks.stats().held == 0; }));
 }
@@ -1484,15 +1517,18 @@ BOOST_AUTO_TEST_CASE(instances_that_were_not_asked_are_not_called_unreachable) {
     BOOST_REQUIRE(waits(p));
     for (server& one : servers) redis_cli(one).set("k", "foreign", 60s);
     BOOST_REQUIRE(p.until([&] { return w.done; }));
-    BOOST_TEST((w.how == errc::timeout), w.how.what());
+    BOOST_TEST((w.how == errc::wait_timeout), w.how.what());
     BOOST_REQUIRE(w.how.report() != nullptr);
     for (auto const& i : w.how.report()->instances) {
-        BOOST_TEST((i.what == outcome::held || i.what == outcome::not_needed), w.how.what());
+        BOOST_TEST(
+            (i.outcome == instance_outcome::held || i.outcome == instance_outcome::not_needed),
+            w.how.what());
     }
     BOOST_TEST(w.how.report()->up == 3U);
 }
 
-// Cancelled in a way that must have no effect, it waits for its try, and not for one at the next arbiter.
+// Cancelled in a way that must have no effect, it waits for its try, and not for one at the next
+// arbiter.
 BOOST_AUTO_TEST_CASE(a_total_cancellation_does_not_wait_for_another_arbiter) {
     fleet servers(3);
     wires ways(servers);

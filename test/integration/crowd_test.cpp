@@ -49,11 +49,12 @@ void check_crowd(party& p, std::size_t keys) {
     std::vector<section> sections(keys);
     crowd_result r;
     for (std::size_t i = 0; i < everybody; ++i) {
-        asio::co_spawn(p.context,
-                       one_of_many(p.locks, "key:" + std::to_string(i % keys), sections[i % keys], r),
-                       [](std::exception_ptr thrown) {
-                           if (thrown) std::rethrow_exception(thrown);
-                       });
+        asio::co_spawn(
+            p.context,
+            one_of_many(p.locks, "key:" + std::to_string(i % keys), sections[i % keys], r),
+            [](std::exception_ptr thrown) {
+                if (thrown) std::rethrow_exception(thrown);
+            });
     }
     BOOST_TEST(run_until(
         p.context, [&] { return r.done == everybody; }, 60s));

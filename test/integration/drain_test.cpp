@@ -45,7 +45,8 @@ struct waiter {
 
 bool is_down(client const& locks) {
     auto const all = locks.instances();
-    return std::all_of(all.begin(), all.end(), [](auto const& i) { return i.state == instance_state::down; });
+    return std::all_of(all.begin(), all.end(),
+                       [](auto const& i) { return i.state == instance_state::down; });
 }
 
 } // namespace
@@ -112,12 +113,13 @@ BOOST_AUTO_TEST_CASE(a_section_in_progress_ends_as_it_would) {
     };
     std::exception_ptr thrown;
     std::optional<int> value;
-    p.locks.run("k", long_lived, body, [&](std::exception_ptr e, int v) {
+    with_lock(p.locks.make_lock("k", long_lived), body, [&](std::exception_ptr e, int v) {
         thrown = e;
         value = v;
     });
     std::exception_ptr refused;
-    p.locks.run("k", long_lived, body, [&](std::exception_ptr e, int) { refused = e; });
+    with_lock(p.locks.make_lock("k", long_lived), body,
+              [&](std::exception_ptr e, int) { refused = e; });
     BOOST_REQUIRE(p.until([&] { return inside && p.locks.stats().waiters == 1; }));
     ending drained;
     p.locks.drain(1h, drained.take());
@@ -154,10 +156,10 @@ BOOST_AUTO_TEST_CASE(who_holds_beyond_the_limit_is_told) {
     party p(servers);
     auto held = p.hold("k");
     ending drained, lost;
-    held.lost(lost.take());
+    held.wait_lost(lost.take());
     p.locks.drain(50ms, drained.take());
     BOOST_REQUIRE(p.until([&] { return drained.done() && lost.done(); }));
-    BOOST_TEST((*drained.how == errc::timeout), drained.how->what());
+    BOOST_TEST((*drained.how == errc::wait_timeout), drained.how->what());
     BOOST_TEST(lost.clean(), lost.how->what());
     BOOST_TEST(!held.held());
     BOOST_TEST(p.locks.stats().lost == 1U);
@@ -175,7 +177,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_lost_meanwhile_is_told_of_after_its_deadlin
         ending drained, lost;
         std::optional<lease_clock::time_point> over_at;
         auto const at_deadline = held.deadline();
-        held.lost([&](error e) {
+        held.wait_lost([&](error e) {
             lost.how = std::move(e);
             auto const seen = copies(servers, "k");
             if (lease_clock::now() < at_deadline) BOOST_TEST(seen == 3U);
@@ -196,15 +198,15 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_lost_meanwhile_is_told_of_after_its_deadlin
 }
 
 BOOST_AUTO_TEST_CASE(without_time_it_is_a_shutdown_at_once) {
-    for (auto const limit :
-         {std::chrono::nanoseconds(0), std::chrono::nanoseconds(-1), std::chrono::nanoseconds::min()}) {
+    for (auto const limit : {std::chrono::nanoseconds(0), std::chrono::nanoseconds(-1),
+                             std::chrono::nanoseconds::min()}) {
         fleet servers(1);
         party p(servers);
         auto held = p.hold("k");
         ending drained;
         p.locks.drain(limit, drained.take());
         BOOST_REQUIRE(p.until([&] { return drained.done(); }));
-        BOOST_TEST((*drained.how == errc::timeout), drained.how->what());
+        BOOST_TEST((*drained.how == errc::wait_timeout), drained.how->what());
         BOOST_TEST(!held.held());
     }
 }
@@ -218,8 +220,8 @@ BOOST_AUTO_TEST_CASE(of_several_limits_the_earliest_counts) {
         p.locks.drain(short_first ? 50ms : std::chrono::nanoseconds::max(), first.take());
         p.locks.drain(short_first ? std::chrono::nanoseconds::max() : 50ms, second.take());
         BOOST_REQUIRE(p.until([&] { return first.done() && second.done(); }));
-        BOOST_TEST((*first.how == errc::timeout), first.how->what());
-        BOOST_TEST((*second.how == errc::timeout), second.how->what());
+        BOOST_TEST((*first.how == errc::wait_timeout), first.how->what());
+        BOOST_TEST((*second.how == errc::wait_timeout), second.how->what());
         // Over is over.
         ending again;
         p.locks.drain(1h, again.take());

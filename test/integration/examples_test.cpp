@@ -26,11 +26,12 @@ std::string program(char const* variable) {
 }
 
 outcome run(std::string const& command) {
-    outcome o;
+    instance_outcome o;
     auto* const pipe = ::popen((command + " 2>&1").c_str(), "r");
     BOOST_REQUIRE(pipe != nullptr);
     char buffer[4096];
-    for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) o.said.append(buffer, n);
+    for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+        o.said.append(buffer, n);
     auto const ended = ::pclose(pipe);
     o.status = WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
     return o;
@@ -63,17 +64,18 @@ BOOST_AUTO_TEST_CASE(stress_ends_0_when_all_held) {
     BOOST_TEST(contains(o.said, "all held"), o.said);
 }
 
-// Whoever deletes everybody's keys lets two in at once, if they are in two processes. (A flush would be
-// announced, and its instances quarantined.)
+// Whoever deletes everybody's keys lets two in at once, if they are in two processes. (A flush
+// would be announced, and its instances quarantined.)
 BOOST_AUTO_TEST_CASE(stress_sees_violations) {
     stage s;
     std::string ports;
     for (server& one : s.instances) ports += ' ' + std::to_string(one.port());
     auto const o =
         run(s.command("") + " & " +
-            s.command("--faults 'bash -c \"for i in {1..300}; do for p in" + ports +
-                      "; do exec 3<>/dev/tcp/127.0.0.1/\\$p; echo DEL stress:{0..4} >&3; read -r x <&3; "
-                      "done; done\"'") +
+            s.command(
+                "--faults 'bash -c \"for i in {1..300}; do for p in" + ports +
+                "; do exec 3<>/dev/tcp/127.0.0.1/\\$p; echo DEL stress:{0..4} >&3; read -r x <&3; "
+                "done; done\"'") +
             "; status=$?; wait $! || status=$?; exit $status");
     BOOST_TEST(o.status == 1, o.said);
     auto const clean = "violations           0\n";

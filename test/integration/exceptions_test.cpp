@@ -1,5 +1,5 @@
-// One exception is one operation's: whatever allocation fails, the others succeed, no handler is lost and no key
-// is left. Its own executable, as it replaces operator new.
+// One exception is one operation's: whatever allocation fails, the others succeed, no handler is
+// lost and no key is left. Its own executable, as it replaces operator new.
 #include "redis/vote_guard.hpp"
 
 #include "integration/party.hpp"
@@ -52,7 +52,8 @@ namespace {
 
 std::string_view name_of(void* frame) {
     Dl_info info{};
-    return dladdr(frame, &info) != 0 && info.dli_sname != nullptr ? info.dli_sname : std::string_view();
+    return dladdr(frame, &info) != 0 && info.dli_sname != nullptr ? info.dli_sname
+                                                                  : std::string_view();
 }
 
 /// What contains the exceptions of another layer, or of a library, is that one's to test.
@@ -125,7 +126,8 @@ struct call {
     bool over = false;
 };
 
-// Until it is over, or its handler is gone. A call that comes to neither is found by the life's own limit.
+// Until it is over, or its handler is gone. A call that comes to neither is found by the life's own
+// limit.
 asio::awaitable<void> until_over(std::shared_ptr<call> const& c) {
     auto const executor = co_await asio::this_coro::executor;
     while (!c->over && c.use_count() > 1) co_await asio::post(executor, asio::deferred);
@@ -162,7 +164,7 @@ asio::awaitable<void> find_anothers(lock key) {
 asio::awaitable<void> wait_in_vain(lock key) {
     auto const held = co_await key.acquire();
     auto const result = co_await key.try_acquire_for(1ms, asio::as_tuple(asio::deferred));
-    expect(std::get<0>(result) == errc::timeout, "timeout");
+    expect(std::get<0>(result) == errc::wait_timeout, "timeout");
 }
 
 asio::awaitable<void> cancel(lock key) {
@@ -198,7 +200,7 @@ asio::awaitable<void> watch(lock key) {
     auto held = co_await key.acquire();
     held.renew_while([] { return true; });
     auto const loss = std::make_shared<call>();
-    held.lost([loss](error e) {
+    held.wait_lost([loss](error e) {
         loss->result = std::move(e);
         loss->over = true;
     });
@@ -367,7 +369,8 @@ public:
         asio::co_spawn(context_, acquire_and_release(locks_->make_lock("after", long_lived)),
                        witness(of_check));
         until([&] { return of_check.all_over(); }, "usable");
-        if (of_check.failed + of_check.destroyed > 0) problems.push_back("not usable: " + of_check.why);
+        if (of_check.failed + of_check.destroyed > 0)
+            problems.push_back("not usable: " + of_check.why);
 
         // Something is held, and somebody waits.
         auto const lasting = locks_->make_lock("lasting", long_lived);
@@ -424,11 +427,12 @@ private:
 /// Lets every allocation of a life fail, in a life for each.
 void sweep(std::size_t size, bool thread_safe, may_fail when) {
     fleet servers(size);
-    for (server& one : servers) redis_cli(one).set("key:" + std::to_string(finds_anothers), "another's");
+    for (server& one : servers)
+        redis_cli(one).set("key:" + std::to_string(finds_anothers), "another's");
     auto options = patient();
     options.thread_safe = thread_safe;
-    options.watch_clocks = false;
-    options.on_restart = restart_guard::off; // no questions in between
+    options.detect_clock_jumps = false;
+    options.on_restart = restart_policy::off; // no questions in between
     std::uint64_t failed = 0, spared = 0, beyond = 0;
     std::map<std::string, std::size_t> findings;
     // How many there are differs from life to life.
@@ -443,7 +447,8 @@ void sweep(std::size_t size, bool thread_safe, may_fail when) {
             ++(injected.failed ? failed : spared);
             auto& p = l.problems;
             auto const hurt = l.of_flows.failed + (flows.size() - l.of_flows.called);
-            if (hurt > 1) p.push_back("failed flows: " + std::to_string(hurt) + " " + l.of_flows.why);
+            if (hurt > 1)
+                p.push_back("failed flows: " + std::to_string(hurt) + " " + l.of_flows.why);
             if (hurt > 0 && !injected.failed) p.push_back("failed for nothing " + l.of_flows.why);
             for (server& one : servers) {
                 auto const keys = redis_cli(one).dbsize();
@@ -504,9 +509,9 @@ BOOST_AUTO_TEST_CASE(a_handlers_allocator_that_throws_loses_that_handler_alone) 
             auto const key = p.locks.make_lock("key:" + std::to_string(i), long_lived);
             if (i % 2 == 0) {
                 // The first is for the call, the second for its end.
-                key.acquire(
-                    asio::bind_allocator(throwing_allocator<void>(1),
-                                         [w = witness(bad)](error e, lease) mutable { w(std::move(e)); }));
+                key.acquire(asio::bind_allocator(
+                    throwing_allocator<void>(1),
+                    [w = witness(bad)](error e, lease) mutable { w(std::move(e)); }));
             } else {
                 key.acquire([&, w = witness(good)](error e, lease l) mutable {
                     w(std::move(e));
@@ -516,8 +521,8 @@ BOOST_AUTO_TEST_CASE(a_handlers_allocator_that_throws_loses_that_handler_alone) 
             }
         }
         std::size_t thrown = 0;
-        BOOST_REQUIRE(
-            until_in_spite_of_exceptions(p.context, thrown, [&] { return left == 0 && bad.all_over(); }));
+        BOOST_REQUIRE(until_in_spite_of_exceptions(p.context, thrown,
+                                                   [&] { return left == 0 && bad.all_over(); }));
         BOOST_TEST(good.called == each);
         BOOST_TEST(bad.destroyed == each);
         // The first of a turn's leaves; as many as there were turns that had some.
@@ -542,11 +547,12 @@ BOOST_AUTO_TEST_CASE(a_handler_that_throws_where_it_is_called_hurts_no_other) {
     for (auto i = 0; i < 10; ++i) {
         auto const key = p.locks.make_lock("key:" + std::to_string(i), long_lived);
         if (i % 3 == 0) {
-            key.acquire(asio::bind_executor(calling_executor{&p.context}, [own](error, lease) { own(); }));
-        } else {
             key.acquire(
-                asio::bind_executor(calling_executor{&p.context},
-                                    [w = witness(others)](error e, lease) mutable { w(std::move(e)); }));
+                asio::bind_executor(calling_executor{&p.context}, [own](error, lease) { own(); }));
+        } else {
+            key.acquire(asio::bind_executor(
+                calling_executor{&p.context},
+                [w = witness(others)](error e, lease) mutable { w(std::move(e)); }));
         }
     }
     redis_cli cli(servers[0]);
@@ -568,14 +574,15 @@ BOOST_AUTO_TEST_CASE(a_call_that_throws_was_not_made) {
     BOOST_CHECK_THROW(key.acquire(ignore), std::bad_alloc);
     auto held = p.hold("k");
     BOOST_CHECK_THROW(held.extend(ignore), std::bad_alloc);
-    BOOST_CHECK_THROW(held.lost(ignore), std::bad_alloc);
+    BOOST_CHECK_THROW(held.wait_lost(ignore), std::bad_alloc);
     BOOST_CHECK_THROW(held.release(ignore), std::bad_alloc);
     BOOST_TEST(held.held());
     {
         auto other = held.share();
         BOOST_CHECK_THROW(other.release(ignore), std::bad_alloc);
         // Not the last, and so completed within the call.
-        auto const ignore_later = asio::bind_allocator(throwing_allocator<void>(1), [](auto&&...) {});
+        auto const ignore_later =
+            asio::bind_allocator(throwing_allocator<void>(1), [](auto&&...) {});
         BOOST_CHECK_THROW(other.release(ignore_later), std::bad_alloc);
         BOOST_TEST(other.held());
         BOOST_TEST(p.releases(other));
@@ -639,8 +646,9 @@ BOOST_AUTO_TEST_CASE(what_cannot_fail_allocates_nothing) {
             asio::cancellation_signal signal;
             auto cancelled = false;
             p.locks.make_lock("k", long_lived)
-                .acquire(asio::bind_cancellation_slot(
-                    signal.slot(), [&](error const& e, lease) { cancelled = e == errc::cancelled; }));
+                .acquire(asio::bind_cancellation_slot(signal.slot(), [&](error const& e, lease) {
+                    cancelled = e == errc::cancelled;
+                }));
             BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
             count_allocations();
             signal.emit(asio::cancellation_type::terminal);
@@ -673,8 +681,8 @@ BOOST_AUTO_TEST_CASE(a_cancellation_that_is_asked_for_twice_is_the_sum_of_both) 
         asio::cancellation_signal signal;
         error result;
         p.locks.make_lock("k", long_lived)
-            .acquire(
-                asio::bind_cancellation_slot(signal.slot(), [&](error e, lease) { result = std::move(e); }));
+            .acquire(asio::bind_cancellation_slot(signal.slot(),
+                                                  [&](error e, lease) { result = std::move(e); }));
         BOOST_REQUIRE(p.until([&] { return copies(servers, "k") == 1; }));
         // The total alone would wait for the answer, which does not come.
         signal.emit(order.first);
@@ -686,7 +694,8 @@ BOOST_AUTO_TEST_CASE(a_cancellation_that_is_asked_for_twice_is_the_sum_of_both) 
     }
 }
 
-// Only an executor that is not an io_context's can fail to take the turn of a call that may not throw.
+// Only an executor that is not an io_context's can fail to take the turn of a call that may not
+// throw.
 BOOST_AUTO_TEST_CASE(a_turn_that_the_executor_does_not_take_is_asked_for_again) {
     fleet servers(1);
     asio::io_context context;
@@ -712,12 +721,13 @@ BOOST_AUTO_TEST_CASE(a_quarantine_begins_though_there_is_no_memory_for_its_words
     using holdfast::protocol::time_point;
     time_point const now{1h};
     for (std::uint64_t n = 0;; ++n) {
-        redis::vote_guard restarted(restart_guard::observed, 60'000ms);
-        redis::vote_guard jumped(restart_guard::observed, 60'000ms);
+        redis::vote_guard restarted(restart_policy::observed, 60'000ms);
+        redis::vote_guard jumped(restart_policy::observed, 60'000ms);
         restarted.connected({.run = 1}, 5, now);
         jumped.told_time(now, now, 10s);
         fail_allocation(n, everywhere);
-        auto const begun = restarted.connected({.run = 2}, 5, now) && jumped.told_time(now, now, 100s);
+        auto const begun =
+            restarted.connected({.run = 2}, 5, now) && jumped.told_time(now, now, 100s);
         allocate_as_ever();
         BOOST_TEST(begun);
         BOOST_TEST(restarted.quarantined(now));
@@ -731,9 +741,9 @@ BOOST_AUTO_TEST_CASE(silence_is_noticed_whichever_allocation_fails) {
     fleet servers(1);
     auto options = patient();
     options.instance_timeout = 50ms;
-    options.watch_clocks = false;
-    options.on_restart = restart_guard::off; // no questions in between
-    options.thread_safe = false;             // a strand that gets no memory itself loses what it was given
+    options.detect_clock_jumps = false;
+    options.on_restart = restart_policy::off; // no questions in between
+    options.thread_safe = false; // a strand that gets no memory itself loses what it was given
     // The one allocation that fails may be the handler's own, or that of the question.
     auto const until = [](asio::io_context& context, auto happened) {
         auto const limit = std::chrono::steady_clock::now() + 10s;

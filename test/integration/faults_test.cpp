@@ -1,5 +1,5 @@
-// Instances die, hang, forget and come back; connections break; others take what is ours. No lock is lost
-// before its time, none is left behind, and nobody waits for ever.
+// Instances die, hang, forget and come back; connections break; others take what is ours. No lock
+// is lost before its time, none is left behind, and nobody waits for ever.
 #include <holdfast/client.hpp>
 
 #include "integration/party.hpp"
@@ -40,7 +40,7 @@ struct loss {
     lease_clock::time_point at{};
 
     explicit loss(lease& of) {
-        of.lost([this](error e) {
+        of.wait_lost([this](error e) {
             at = lease_clock::now();
             how = std::move(e);
             told = true;
@@ -94,7 +94,8 @@ BOOST_AUTO_TEST_CASE(a_minority_may_be_killed_in_mid_hold) {
 BOOST_AUTO_TEST_CASE(a_minority_may_be_frozen) {
     for (auto const from_start : {true, false}) {
         for (std::size_t const n : {3U, 5U}) {
-            BOOST_TEST_CONTEXT(n << " instances, " << (from_start ? "from the start" : "in mid-hold")) {
+            BOOST_TEST_CONTEXT(n << " instances, "
+                                 << (from_start ? "from the start" : "in mid-hold")) {
                 fleet servers(n);
                 if (from_start) servers.freeze(n / 2);
                 party p(servers, hasty());
@@ -149,11 +150,12 @@ BOOST_AUTO_TEST_CASE(a_majority_that_is_down_fails_an_acquire_at_once) {
                 }
                 for (int i = 0; i < 3; ++i) {
                     auto const [e, l] = p.acquire("k");
-                    BOOST_TEST((e == condition::unavailable), e.what());
+                    BOOST_TEST((e == error_condition::unavailable), e.what());
                     BOOST_TEST((e == errc::no_quorum || e == errc::unreachable), e.what());
                     BOOST_REQUIRE(e.report() != nullptr);
                     BOOST_TEST(e.report()->instances.size() == n);
-                    for (auto k = servers.quorum(); k < n; ++k) BOOST_TEST(p.sees_no_keys(servers[k]));
+                    for (auto k = servers.quorum(); k < n; ++k)
+                        BOOST_TEST(p.sees_no_keys(servers[k]));
                 }
             }
         }
@@ -167,8 +169,8 @@ BOOST_AUTO_TEST_CASE(a_frozen_majority_fails_an_acquire_within_the_timeout) {
     servers.freeze(2);
     for (int i = 0; i < 3; ++i) {
         auto const [e, l] = p.acquire("k");
-        BOOST_TEST((e == condition::unavailable), e.what());
-        BOOST_TEST((e == errc::no_quorum || e == errc::timed_out), e.what());
+        BOOST_TEST((e == error_condition::unavailable), e.what());
+        BOOST_TEST((e == errc::no_quorum || e == errc::instance_timeout), e.what());
         BOOST_TEST(p.sees_no_keys(servers[2]));
     }
     servers.thaw_all();
@@ -240,7 +242,8 @@ BOOST_AUTO_TEST_CASE(who_was_kept_busy_before_its_question_left_waits_for_the_an
         done = true;
     });
     // It is asked for, and not yet written; and then nothing runs for a while.
-    for (auto const& one : ways.all) BOOST_TEST(one.replies_forwarded() == one.commands_forwarded());
+    for (auto const& one : ways.all)
+        BOOST_TEST(one.replies_forwarded() == one.commands_forwarded());
     BOOST_TEST(p.locks.stats().batches == sent);
     auto const overdue = lease_clock::now() + of_a_second().instance_timeout + 100ms;
     while (lease_clock::now() < overdue) continue;
@@ -306,7 +309,7 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_when_all_instances_hang) 
                 BOOST_TEST((p.release(l) == errc::lease_lost));
                 auto const e = p.extend(l);
                 BOOST_TEST((e == errc::lease_lost), e.what());
-                BOOST_TEST((e == condition::not_held));
+                BOOST_TEST((e == error_condition::not_held));
                 servers.thaw_all();
                 BOOST_TEST(p.sees_no_keys(servers));
                 BOOST_TEST(p.all_up());
@@ -356,7 +359,7 @@ BOOST_AUTO_TEST_CASE(all_servers_may_restart_at_once) {
     BOOST_TEST(p.all_up());
     servers.kill(3);
     auto const [e, none] = p.acquire("k");
-    BOOST_TEST((e == condition::unavailable), e.what());
+    BOOST_TEST((e == error_condition::unavailable), e.what());
     for (std::size_t i = 0; i < servers.size(); ++i) BOOST_TEST(p.becomes(i, instance_state::down));
     for (server& one : servers) one.restart();
     BOOST_TEST(p.all_up());
@@ -417,7 +420,7 @@ BOOST_AUTO_TEST_CASE(a_lost_reply_leaks_no_key) {
         wire.cut(kind);
         wire.resume();
         BOOST_REQUIRE(p.until([&] { return done; }));
-        BOOST_TEST((e == condition::unavailable), e.what());
+        BOOST_TEST((e == error_condition::unavailable), e.what());
         BOOST_TEST(p.sees_no_keys(redis));
         BOOST_TEST(p.locks.instances().at(0).connections == 2U);
         auto l = p.hold("k");
@@ -450,7 +453,7 @@ BOOST_AUTO_TEST_CASE(an_answer_after_the_acquire_has_failed_leaks_no_key) {
     one.hold_requests();
     two.hold_requests();
     auto const [e, l] = p.acquire("k");
-    BOOST_TEST((e == condition::unavailable), e.what());
+    BOOST_TEST((e == error_condition::unavailable), e.what());
     one.resume();
     two.resume();
     // Each has carried out the SET, and only then is asked whether the key is gone.
@@ -474,10 +477,10 @@ BOOST_AUTO_TEST_CASE(a_release_is_kept_for_an_instance_that_is_down) {
     BOOST_TEST(p.becomes(0, instance_state::down));
     BOOST_TEST(p.releases(l));
     BOOST_TEST(cli.exists("k"));
-    BOOST_TEST(p.locks.instances().at(0).kept_releases == 1U);
+    BOOST_TEST(p.locks.instances().at(0).pending_releases == 1U);
     wire.up();
     BOOST_TEST(p.sees_no_keys(servers[0]));
-    BOOST_TEST(p.locks.instances().at(0).kept_releases == 0U);
+    BOOST_TEST(p.locks.instances().at(0).pending_releases == 0U);
     BOOST_TEST(p.locks.stats().releases_dropped == 0U);
 }
 
@@ -741,7 +744,7 @@ BOOST_AUTO_TEST_CASE(an_even_number_of_instances_needs_more_than_half) {
         BOOST_TEST(p.releases(again));
         servers.kill(n / 2);
         auto const [e, nothing] = p.acquire("k");
-        BOOST_TEST((e == condition::unavailable), e.what());
+        BOOST_TEST((e == error_condition::unavailable), e.what());
         for (auto i = n / 2; i < n; ++i) BOOST_TEST(p.sees_no_keys(servers[i]));
     });
 }
@@ -763,7 +766,7 @@ BOOST_AUTO_TEST_CASE(one_instance_is_a_set_of_one) {
     BOOST_TEST(lost.told);
     redis.kill();
     auto const [down, nothing] = p.acquire("k");
-    BOOST_TEST((down == condition::unavailable), down.what());
+    BOOST_TEST((down == error_condition::unavailable), down.what());
     BOOST_TEST(p.becomes(0, instance_state::down));
     redis.restart();
     BOOST_TEST(p.all_up());
@@ -853,7 +856,7 @@ BOOST_AUTO_TEST_CASE(memory_is_bounded_while_an_instance_hangs) {
     constexpr int pairs_each = 200;
     fleet servers(3);
     auto options = hasty();
-    options.max_kept_releases = 1'000;
+    options.max_pending_releases = 1'000;
     party p(servers, options);
     BOOST_TEST(p.all_up());
     servers.freeze(1);
@@ -868,7 +871,7 @@ BOOST_AUTO_TEST_CASE(memory_is_bounded_while_an_instance_hangs) {
             auto const result = co_await l.release();
             if (!result) throw system_error(result.code());
             ++pairs;
-            most_kept = std::max(most_kept, p.locks.instances()[0].kept_releases);
+            most_kept = std::max(most_kept, p.locks.instances()[0].pending_releases);
         }
     };
     auto const work = [&] {
@@ -891,13 +894,14 @@ BOOST_AUTO_TEST_CASE(memory_is_bounded_while_an_instance_hangs) {
     work(); // and when it is known
     auto const before = ::mallinfo2().uordblks;
     for (int again = 0; again < 5; ++again) work();
-    // A lock that is kept somewhere takes hundreds of bytes; five times 20,000 of them would be tens of MB.
+    // A lock that is kept somewhere takes hundreds of bytes; five times 20,000 of them would be
+    // tens of MB.
     BOOST_TEST(::mallinfo2().uordblks < before + 1'000'000);
     BOOST_TEST(what == "");
     BOOST_TEST(pairs == 7 * workers * pairs_each);
     BOOST_TEST(p.until([&] { return p.locks.stats().releases_dropped > 0; }));
-    BOOST_TEST(p.locks.instances()[0].kept_releases > 0U);
-    BOOST_TEST(p.locks.instances()[0].kept_releases <= 1'000U);
+    BOOST_TEST(p.locks.instances()[0].pending_releases > 0U);
+    BOOST_TEST(p.locks.instances()[0].pending_releases <= 1'000U);
     BOOST_TEST(most_kept <= 1'000U);
     for (std::size_t const i : {1U, 2U}) BOOST_TEST(p.sees_no_keys(servers[i]));
 }

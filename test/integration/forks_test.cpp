@@ -52,7 +52,8 @@ private:
 };
 
 /// Forks as Asio wants it. True: the child's expectations are met.
-[[nodiscard]] bool in_a_child(asio::io_context& context, std::function<void(checklist&)> const& work) {
+[[nodiscard]] bool in_a_child(asio::io_context& context,
+                              std::function<void(checklist&)> const& work) {
     context.notify_fork(fork_event::fork_prepare);
     auto const pid = ::fork();
     if (pid == 0) {
@@ -101,13 +102,14 @@ BOOST_AUTO_TEST_CASE(the_locks_stay_the_parents) {
         waited = std::move(e);
         next = std::move(got);
     });
-    l.lost([&](error e) { lost = std::move(e); });
+    l.wait_lost([&](error e) { lost = std::move(e); });
     BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
 
     BOOST_TEST(in_a_child(p.context, [&](checklist& list) {
         list.expect(!l.held(), "the lease is not held");
         list.expect(comes_to_an_end(p.context), "the context has nothing more to do");
-        list.expect(waited && *waited == errc::shut_down, "who waited is told that it is shut down");
+        list.expect(waited && *waited == errc::shut_down,
+                    "who waited is told that it is shut down");
         list.expect(lost && !*lost, "who watched is told of the loss");
         std::optional<release_result> released;
         l.release([&](release_result r) { released = r; });
@@ -116,7 +118,8 @@ BOOST_AUTO_TEST_CASE(the_locks_stay_the_parents) {
         p.locks.make_lock("other").try_acquire([&](error e, lease) { tried = std::move(e); });
         p.locks.shutdown([&](error e) { over = std::move(e); });
         list.expect(comes_to_an_end(p.context), "the context has nothing more to do, again");
-        list.expect(released && *released == errc::lease_lost, "a release says that the lease was lost");
+        list.expect(released && *released == errc::lease_lost,
+                    "a release says that the lease was lost");
         list.expect(extended && *extended == errc::lease_lost, "and so does an extension");
         list.expect(tried && *tried == errc::shut_down, "a new try is told that it is shut down");
         list.expect(over && !*over, "a shutdown ends");
@@ -158,8 +161,10 @@ BOOST_AUTO_TEST_CASE(what_has_not_been_sent_is_sent_by_the_parent_alone) {
     auto const before = p.locks.stats().commands;
     BOOST_TEST(in_a_child(p.context, [&](checklist& list) {
         list.expect(comes_to_an_end(p.context), "the context has nothing more to do");
-        list.expect(acquired && *acquired == errc::shut_down, "the acquire is told that it is shut down");
-        list.expect(released && *released == errc::lease_lost, "the release says that the lease was lost");
+        list.expect(acquired && *acquired == errc::shut_down,
+                    "the acquire is told that it is shut down");
+        list.expect(released && *released == errc::lease_lost,
+                    "the release says that the lease was lost");
         list.expect(p.locks.stats().commands == before, "nothing is sent");
     }));
     BOOST_REQUIRE(p.until([&] { return acquired && released; }));
@@ -184,7 +189,8 @@ BOOST_AUTO_TEST_CASE(a_fork_between_a_question_and_its_answer_harms_nobody) {
     BOOST_REQUIRE(p.until([&] { return p.locks.stats().commands >= before + 3; }));
     BOOST_TEST(in_a_child(p.context, [&](checklist& list) {
         list.expect(comes_to_an_end(p.context), "the context has nothing more to do");
-        list.expect(acquired && *acquired == errc::shut_down, "the acquire is told that it is shut down");
+        list.expect(acquired && *acquired == errc::shut_down,
+                    "the acquire is told that it is shut down");
     }));
     for (auto& one : servers) one.thaw();
     BOOST_REQUIRE(p.until([&] { return acquired.has_value(); }));
@@ -227,8 +233,8 @@ BOOST_AUTO_TEST_CASE(a_coroutine_that_holds_a_lock_may_fork) {
         auto l = co_await lock.acquire();
         // Within the client's own turn, perhaps, and with other work in it.
         auto other = co_await lock.try_acquire_for(1ms, asio::as_tuple(asio::deferred));
-        met =
-            in_a_child(p.context, [&](checklist& list) { list.expect(!l.held(), "the lease is not held"); });
+        met = in_a_child(p.context,
+                         [&](checklist& list) { list.expect(!l.held(), "the lease is not held"); });
         auto const released = co_await l.release();
         BOOST_TEST(static_cast<bool>(released));
     });

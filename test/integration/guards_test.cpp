@@ -1,6 +1,6 @@
-// Instances that restart may have forgotten what they granted, and instances whose clock jumps have let it expire
-// too early. Whoever guards against it waits that out, and no lock has two holders; without the guards it has,
-// which shows that these tests see it.
+// Instances that restart may have forgotten what they granted, and instances whose clock jumps have
+// let it expire too early. Whoever guards against it waits that out, and no lock has two holders;
+// without the guards it has, which shows that these tests see it.
 #include "integration/party.hpp"
 #include "integration/wires.hpp"
 #include "support/proxy.hpp"
@@ -50,7 +50,8 @@ constexpr lock_options unwatched(milliseconds ttl) {
     return {.ttl = ttl, .watchdog = false};
 }
 
-client_options guarded(restart_guard how, milliseconds max_ttl, client_options options = patient()) {
+client_options guarded(restart_policy how, milliseconds max_ttl,
+                       client_options options = patient()) {
     options.on_restart = how;
     options.max_ttl = max_ttl;
     return options;
@@ -112,19 +113,21 @@ void check_quarantined(party const& p, std::size_t i, std::string_view why) {
     }
 }
 
-std::size_t quarantined_in(report const& r) {
+std::size_t quarantined_in(acquire_report const& r) {
     return static_cast<std::size_t>(
-        std::count_if(r.instances.begin(), r.instances.end(),
-                      [](auto const& one) { return one.what == outcome::quarantined; }));
+        std::count_if(r.instances.begin(), r.instances.end(), [](auto const& one) {
+            return one.outcome == instance_outcome::quarantined;
+        }));
 }
 
 /// An acquire failed because `count` instances are in quarantine.
 void check_report(error const& e, std::size_t count, std::string_view why) {
     BOOST_TEST((e == errc::quarantined), e.what());
-    BOOST_TEST((e == condition::unavailable));
+    BOOST_TEST((e == error_condition::unavailable));
     BOOST_REQUIRE(e.report() != nullptr);
     for (auto const& one : e.report()->instances) {
-        if (one.what == outcome::quarantined) BOOST_TEST(contains(one.message, why), one.message);
+        if (one.outcome == instance_outcome::quarantined)
+            BOOST_TEST(contains(one.message, why), one.message);
     }
     BOOST_TEST(quarantined_in(*e.report()) == count, e.what());
     BOOST_TEST(contains(e.what(), why), e.what());
@@ -151,7 +154,8 @@ indexes the_first(std::size_t count) {
 }
 
 /// Waits until it is connected to these once more than before.
-[[nodiscard]] bool is_back(party& p, std::vector<std::uint64_t> const& before, indexes const& which) {
+[[nodiscard]] bool is_back(party& p, std::vector<std::uint64_t> const& before,
+                           indexes const& which) {
     return p.until([&] {
         auto const all = p.locks.instances();
         return std::all_of(which.begin(), which.end(), [&](std::size_t i) {
@@ -212,7 +216,8 @@ std::size_t tracked_keys(fleet& servers) {
     return all;
 }
 
-/// It asks each of its instances, `times` times from now on, for its time and where its data comes from.
+/// It asks each of its instances, `times` times from now on, for its time and where its data comes
+/// from.
 [[nodiscard]] bool asks_the_time(party& p, unsigned times) {
     auto const enough = p.locks.stats().commands + 2 * times * p.locks.instances().size();
     return p.until([&] { return p.locks.stats().commands >= enough; });
@@ -246,7 +251,8 @@ public:
         std::lock_guard const lock(mutex_);
         auto& here = leases_[key];
         for (auto const* other : here) {
-            // A lease that is over stays so: if it is held after the look at the other, it was at the look.
+            // A lease that is over stays so: if it is held after the look at the other, it was at
+            // the look.
             if (other->held() && l.held()) ++overlaps_;
         }
         here.push_back(&l);
@@ -264,7 +270,8 @@ private:
     std::atomic<unsigned> overlaps_{0};
 };
 
-/// A client in a thread of its own whose coroutines take locks and give them back, until it is stopped.
+/// A client in a thread of its own whose coroutines take locks and give them back, until it is
+/// stopped.
 class load {
 public:
     load(fleet const& servers, client_options const& options, std::vector<std::string> const& keys,
@@ -310,7 +317,7 @@ private:
             auto& [e, l] = acquired;
             if (e) {
                 ++failures_;
-                if (e != condition::unavailable) ++surprises_;
+                if (e != error_condition::unavailable) ++surprises_;
                 timer.expires_after(5ms);
             } else {
                 judge_.begins(key, l);
@@ -357,7 +364,8 @@ unsigned failures_of(loads const& all) {
 [[nodiscard]] bool each(loads const& all, std::function<bool(client const&)> const& holds) {
     return wait_until(
         [&] {
-            return std::all_of(all.begin(), all.end(), [&](auto const& one) { return holds(one->locks()); });
+            return std::all_of(all.begin(), all.end(),
+                               [&](auto const& one) { return holds(one->locks()); });
         },
         15s);
 }
@@ -368,15 +376,16 @@ std::size_t count_of(client const& c, instance_state state) {
         std::count_if(all.begin(), all.end(), [&](auto const& s) { return s.state == state; }));
 }
 
-/// Three clients work; one more holds a lease on one of their keys over each crash, and does not renew it.
+/// Three clients work; one more holds a lease on one of their keys over each crash, and does not
+/// renew it.
 struct scenario {
-    scenario(words const& disk, restart_guard how, milliseconds longest)
+    scenario(words const& disk, restart_policy how, milliseconds longest)
         : servers(5, {.arguments = disk})
         , options(guarded(how, longest))
         , holder(servers, options) {
         for (int i = 0; i < 3; ++i) {
-            working.push_back(
-                std::make_unique<load>(servers, options, std::vector<std::string>{"a", "b"}, judge));
+            working.push_back(std::make_unique<load>(servers, options,
+                                                     std::vector<std::string>{"a", "b"}, judge));
         }
         BOOST_REQUIRE(holder.all_up());
         BOOST_REQUIRE(all_go_on(working, 3));
@@ -395,7 +404,7 @@ struct scenario {
 /// `forget` makes the first instance forget, and b notices.
 void check_moves_on(std::function<void(fleet&, party& b)> const& forget) {
     fleet servers(3);
-    auto const options = guarded(restart_guard::observed, 60s);
+    auto const options = guarded(restart_policy::observed, 60s);
     party a(servers, options), b(servers, options);
     BOOST_REQUIRE(b.all_up());
     std::vector<lease> held;
@@ -440,7 +449,7 @@ BOOST_AUTO_TEST_SUITE(guards)
 
 BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_forgot_makes_a_second_holder) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
-        auto const options = guarded(restart_guard::off, 60s);
+        auto const options = guarded(restart_policy::off, 60s);
         party a(servers, options), b(servers, options);
         BOOST_REQUIRE(b.all_up());
         auto first = a.hold("k", unwatched(60s));
@@ -457,7 +466,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_forgot_makes_no_second_holder) {
     constexpr auto longest = 2s;
     with_fleets_of({1, 5}, [&](fleet& servers) {
         auto const n = servers.size();
-        auto const options = guarded(restart_guard::observed, longest);
+        auto const options = guarded(restart_policy::observed, longest);
         party a(servers, options), b(servers, options);
         BOOST_REQUIRE(b.all_up());
         auto first = a.hold("k", unwatched(longest));
@@ -496,7 +505,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_forgot_makes_no_second_holder) {
 }
 
 BOOST_AUTO_TEST_CASE(a_majority_that_has_all_on_disk_is_trusted_and_refuses) {
-    for (auto const how : {restart_guard::off, restart_guard::observed, restart_guard::strict}) {
+    for (auto const how : {restart_policy::off, restart_policy::observed, restart_policy::strict}) {
         fleet servers(3, {.arguments = always});
         auto const options = guarded(how, 60s);
         party a(servers, options), b(servers, options);
@@ -520,7 +529,7 @@ BOOST_AUTO_TEST_CASE(who_had_it_all_on_disk_only_before_or_only_since_the_restar
     for (auto const& [before, after] : {std::pair(nothing, always), std::pair(everysec, always),
                                         std::pair(always, everysec), std::pair(always, nothing)}) {
         server one({.arguments = before});
-        party p({one.address()}, guarded(restart_guard::observed, 60s));
+        party p({one.address()}, guarded(restart_policy::observed, 60s));
         BOOST_REQUIRE(p.all_up());
         auto const connections = connections_of(p);
         one.kill();
@@ -533,7 +542,7 @@ BOOST_AUTO_TEST_CASE(who_had_it_all_on_disk_only_before_or_only_since_the_restar
 
 BOOST_AUTO_TEST_CASE(a_lost_connection_is_no_restart) {
     fleet servers(3);
-    party p(servers, guarded(restart_guard::observed, 60s));
+    party p(servers, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(p.all_up());
     auto const before = connections_of(p);
     for (server& one : servers) {
@@ -545,7 +554,7 @@ BOOST_AUTO_TEST_CASE(a_lost_connection_is_no_restart) {
 
 BOOST_AUTO_TEST_CASE(the_guard_off_trusts_whatever_comes_back) {
     fleet servers(3);
-    party p(servers, guarded(restart_guard::off, 60s));
+    party p(servers, guarded(restart_policy::off, 60s));
     BOOST_REQUIRE(p.all_up());
     crash(servers, the_first(3), {&p});
     BOOST_TEST(were_always_trusted(p.locks));
@@ -557,8 +566,8 @@ BOOST_AUTO_TEST_CASE(the_guard_off_trusts_whatever_comes_back) {
 BOOST_AUTO_TEST_CASE(neither_uptime_nor_a_new_connection_ends_a_quarantine) {
     constexpr auto longest = 3s;
     server one({.shiftable_clock = true});
-    auto options = guarded(restart_guard::observed, longest);
-    options.watch_clocks = false;
+    auto options = guarded(restart_policy::observed, longest);
+    options.detect_clock_jumps = false;
     party p({one.address()}, options);
     BOOST_REQUIRE(p.all_up());
     crash(one, p);
@@ -578,7 +587,7 @@ BOOST_AUTO_TEST_CASE(neither_uptime_nor_a_new_connection_ends_a_quarantine) {
 
 BOOST_AUTO_TEST_CASE(a_second_restart_begins_a_quarantine_anew) {
     server one;
-    party p({one.address()}, guarded(restart_guard::observed, 60s));
+    party p({one.address()}, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(p.all_up());
     lease_clock::time_point last{};
     for (int i = 0; i < 3; ++i) {
@@ -599,7 +608,7 @@ BOOST_AUTO_TEST_CASE(a_strict_client_trusts_nobody_at_first_sight) {
     constexpr auto longest = 2500ms;
     fleet servers(3);
     auto const before = lease_clock::now();
-    party p(servers, guarded(restart_guard::strict, longest));
+    party p(servers, guarded(restart_policy::strict, longest));
     {
         // It is sent before anything is known of them, and what they grant is given back.
         auto const [e, none] = p.try_acquire("k", unwatched(longest));
@@ -637,7 +646,7 @@ BOOST_AUTO_TEST_CASE(a_strict_client_trusts_nobody_at_first_sight) {
 
 BOOST_AUTO_TEST_CASE(what_a_quarantined_instance_grants_with_a_fence_is_given_back_too) {
     server one;
-    party p({one.address()}, guarded(restart_guard::strict, 60s));
+    party p({one.address()}, guarded(restart_policy::strict, 60s));
     auto const [e, none] =
         p.acquire("k", {.ttl = 60s, .fencing = true}); // sent before anything is known of it
     check_report(e, 1, restarted);
@@ -652,14 +661,14 @@ BOOST_AUTO_TEST_CASE(only_a_strict_client_minds_what_was_before_it) {
     crash(servers, the_first(3), {});
     durable.kill();
     durable.restart();
-    for (auto const how : {restart_guard::off, restart_guard::observed}) {
+    for (auto const how : {restart_policy::off, restart_policy::observed}) {
         party p(servers, guarded(how, 60s));
         auto l = p.hold("k", unwatched(60s));
         BOOST_TEST(p.all_up());
         BOOST_TEST(were_always_trusted(p.locks));
         BOOST_TEST(p.releases(l));
     }
-    party p({durable.address(), servers[0].address()}, guarded(restart_guard::strict, 60s));
+    party p({durable.address(), servers[0].address()}, guarded(restart_policy::strict, 60s));
     BOOST_TEST(p.becomes(1, instance_state::quarantined));
     BOOST_TEST(p.becomes(0, instance_state::up));
 }
@@ -675,8 +684,10 @@ BOOST_AUTO_TEST_CASE(who_waits_when_the_others_are_quarantined_is_served_after_i
         BOOST_TEST_CONTEXT((in_time ? "in time" : "too late")) {
             fleet servers(3);
             // Somebody who does not hear of the restart.
-            for (server& one : servers) BOOST_REQUIRE(redis_cli(one).set_if_absent("k", "foreign", 60s));
-            party p(servers, guarded(restart_guard::observed, longest, in_time ? patient() : hasty()));
+            for (server& one : servers)
+                BOOST_REQUIRE(redis_cli(one).set_if_absent("k", "foreign", 60s));
+            party p(servers,
+                    guarded(restart_policy::observed, longest, in_time ? patient() : hasty()));
             BOOST_REQUIRE(p.all_up());
             attempt w(p, "k", unwatched(longest));
             BOOST_REQUIRE(p.until([&] { return asked_to_tell(servers).size() == 1; }));
@@ -714,7 +725,7 @@ BOOST_AUTO_TEST_CASE(who_waits_when_any_majority_is_quarantined_is_served_after_
     for (std::size_t const spared : {0U, 1U, 2U}) {
         BOOST_TEST_CONTEXT("all but " << spared) {
             fleet servers(3);
-            auto const options = guarded(restart_guard::observed, longest);
+            auto const options = guarded(restart_policy::observed, longest);
             party a(servers, options), b(servers, options);
             BOOST_REQUIRE(b.all_up());
             auto held = a.hold("k", unwatched(longest));
@@ -752,7 +763,7 @@ BOOST_AUTO_TEST_CASE(who_waits_at_an_arbiter_that_is_flushed_moves_on) {
 // N = 3, one quarantined, one down: two answer, and that is not enough.
 BOOST_AUTO_TEST_CASE(a_quarantined_minority_costs_nothing_and_has_no_vote) {
     fleet servers(3);
-    party p(servers, guarded(restart_guard::observed, 60s));
+    party p(servers, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(p.all_up());
     crash(servers, the_first(1), {&p});
     for (int i = 0; i < 20; ++i) {
@@ -769,9 +780,9 @@ BOOST_AUTO_TEST_CASE(a_quarantined_minority_costs_nothing_and_has_no_vote) {
         BOOST_TEST((e == errc::no_quorum), e.what());
         BOOST_REQUIRE(e.report() != nullptr);
         auto const& all = e.report()->instances;
-        BOOST_TEST((all.at(0).what == outcome::quarantined), e.what());
-        BOOST_TEST((all.at(1).what == outcome::unreachable), e.what());
-        BOOST_TEST((all.at(2).what == outcome::not_needed), e.what());
+        BOOST_TEST((all.at(0).outcome == instance_outcome::quarantined), e.what());
+        BOOST_TEST((all.at(1).outcome == instance_outcome::unreachable), e.what());
+        BOOST_TEST((all.at(2).outcome == instance_outcome::not_needed), e.what());
         BOOST_TEST(e.report()->up == 1U);
         BOOST_TEST(p.sees_no_keys(servers[0]));
         BOOST_TEST(p.sees_no_keys(servers[2]));
@@ -781,7 +792,7 @@ BOOST_AUTO_TEST_CASE(a_quarantined_minority_costs_nothing_and_has_no_vote) {
 BOOST_AUTO_TEST_CASE(a_lease_is_extended_by_quarantined_instances_that_still_have_it) {
     for (auto const& disk : {everysec, always}) {
         fleet servers(5, {.arguments = disk});
-        party p(servers, guarded(restart_guard::observed, 60s));
+        party p(servers, guarded(restart_policy::observed, 60s));
         BOOST_REQUIRE(p.all_up());
         auto l = p.hold("k", unwatched(60s));
         BOOST_REQUIRE(p.sees(servers, "k", true));
@@ -798,7 +809,7 @@ BOOST_AUTO_TEST_CASE(a_lease_is_extended_by_quarantined_instances_that_still_hav
 
 BOOST_AUTO_TEST_CASE(a_lease_outlives_a_minority_that_forgot_it_and_is_put_back_there) {
     fleet servers(5);
-    party p(servers, guarded(restart_guard::observed, 60s));
+    party p(servers, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(p.all_up());
     auto l = p.hold("k", {.ttl = 4s});
     BOOST_REQUIRE(p.sees(servers, "k", true));
@@ -815,14 +826,14 @@ BOOST_AUTO_TEST_CASE(a_lease_outlives_a_minority_that_forgot_it_and_is_put_back_
 
 BOOST_AUTO_TEST_CASE(a_lease_that_a_majority_forgot_is_lost_by_its_deadline) {
     fleet servers(5);
-    party p(servers, guarded(restart_guard::observed, 60s));
+    party p(servers, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(p.all_up());
     auto l = p.hold("k", {.ttl = 4s});
     BOOST_REQUIRE(p.sees(servers, "k", true));
     auto told = false;
     error how;
     lease_clock::time_point at{};
-    l.lost([&](error e) {
+    l.wait_lost([&](error e) {
         at = lease_clock::now();
         how = std::move(e);
         told = true;
@@ -843,10 +854,11 @@ BOOST_AUTO_TEST_CASE(a_lease_that_a_majority_forgot_is_lost_by_its_deadline) {
 BOOST_AUTO_TEST_CASE(no_lock_has_two_holders_whoever_crashes) {
     for (auto const& disk : {nothing, everysec, always}) {
         auto const forgets = disk != always;
-        // Who remembers all keeps the lease over the crash; of the others it is waited for that it ends.
+        // Who remembers all keeps the lease over the crash; of the others it is waited for that it
+        // ends.
         auto const longest = forgets ? milliseconds(2s) : milliseconds(60s);
         BOOST_TEST_CONTEXT((disk.empty() ? "no persistence" : disk.back())) {
-            scenario s(disk, restart_guard::observed, longest);
+            scenario s(disk, restart_policy::observed, longest);
             for (std::size_t const n : {1U, 2U, 3U}) {
                 BOOST_TEST_CONTEXT(n << " of five") {
                     auto const failed = failures_of(s.working);
@@ -863,8 +875,9 @@ BOOST_AUTO_TEST_CASE(no_lock_has_two_holders_whoever_crashes) {
                     BOOST_TEST(all_go_on(s.working, 5));
                     BOOST_TEST((n > 2 || failures_of(s.working) == failed));
                     BOOST_REQUIRE(is_back(s.holder, before, the_first(n)));
-                    BOOST_TEST(each(s.working,
-                                    [](client const& c) { return count_of(c, instance_state::up) == 5; }));
+                    BOOST_TEST(each(s.working, [](client const& c) {
+                        return count_of(c, instance_state::up) == 5;
+                    }));
                     BOOST_TEST(s.holder.all_up());
                     if (forgets) s.holder.pass(l.deadline());
                     s.judge.ends("a", l);
@@ -883,7 +896,7 @@ BOOST_AUTO_TEST_CASE(no_lock_has_two_holders_whoever_crashes) {
 }
 
 BOOST_AUTO_TEST_CASE(the_same_load_without_the_guard_shows_two_holders) {
-    scenario s(nothing, restart_guard::off, 60s);
+    scenario s(nothing, restart_policy::off, 60s);
     auto l = s.holder.hold("a", unwatched(60s));
     s.judge.begins("a", l);
     BOOST_TEST(s.judge.overlaps() == 0U);
@@ -900,8 +913,8 @@ BOOST_AUTO_TEST_CASE(the_same_load_without_the_guard_shows_two_holders) {
 
 BOOST_AUTO_TEST_CASE(who_may_not_ask_how_a_server_writes_takes_it_to_forget) {
     server one({.arguments = always, .config = "user guest on >pw ~* &* +@all -config\n"});
-    party guest({"redis://guest:pw@" + one.address()}, guarded(restart_guard::observed, 60s));
-    party other({one.address()}, guarded(restart_guard::observed, 60s));
+    party guest({"redis://guest:pw@" + one.address()}, guarded(restart_policy::observed, 60s));
+    party other({one.address()}, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(guest.all_up());
     BOOST_REQUIRE(other.all_up());
     auto l = guest.hold("k", unwatched(60s));
@@ -917,11 +930,12 @@ BOOST_AUTO_TEST_CASE(who_may_not_ask_how_a_server_writes_takes_it_to_forget) {
 // Other ways to forget
 //
 
-// While it is a replica it takes no lock, and when it is none any more it has another server's data.
+// While it is a replica it takes no lock, and when it is none any more it has another server's
+// data.
 BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_was_a_replica_makes_a_second_holder) {
     server primary(quick_primary());
     with_fleets_of({1, 3}, [&](fleet& servers) {
-        auto const options = guarded(restart_guard::off, 60s);
+        auto const options = guarded(restart_policy::off, 60s);
         party a(servers, options), b(servers, options);
         BOOST_REQUIRE(b.all_up());
         auto first = a.hold("k", unwatched(60s));
@@ -939,7 +953,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_was_a_replica_makes_no_second_holder) {
     server primary(quick_primary());
     for (auto const& disk : {nothing, always}) {
         with_fleets_of({1, 3}, {.arguments = disk}, [&](fleet& servers) {
-            auto const options = guarded(restart_guard::observed, longest);
+            auto const options = guarded(restart_policy::observed, longest);
             party a(servers, options), b(servers, options);
             BOOST_REQUIRE(b.all_up());
             auto first = a.hold("k", unwatched(longest));
@@ -970,9 +984,10 @@ BOOST_AUTO_TEST_CASE(a_role_that_changes_is_noticed_where_nothing_is_announced) 
     for (auto const watches : {true, false}) {
         fleet servers(1);
         redis_cli cli(servers[0]);
-        cli.command({"ACL", "SETUSER", "guest", "on", ">pw", "~*", "&*", "+@all", "-client|tracking"});
-        auto options = guarded(restart_guard::observed, 60s);
-        options.watch_clocks = watches;
+        cli.command(
+            {"ACL", "SETUSER", "guest", "on", ">pw", "~*", "&*", "+@all", "-client|tracking"});
+        auto options = guarded(restart_policy::observed, 60s);
+        options.detect_clock_jumps = watches;
         party p({"redis://guest:pw@" + servers[0].address()}, options);
         BOOST_REQUIRE(p.all_up());
         replace_data(servers, {0}, primary);
@@ -985,7 +1000,7 @@ BOOST_AUTO_TEST_CASE(a_role_that_changed_while_nobody_was_connected_is_noticed_a
     server primary(quick_primary());
     fleet servers(1);
     wires way(servers);
-    party p(way.addresses(), guarded(restart_guard::observed, 60s));
+    party p(way.addresses(), guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(p.all_up());
     auto const before = connections_of(p);
     way[0].down();
@@ -998,12 +1013,12 @@ BOOST_AUTO_TEST_CASE(a_role_that_changed_while_nobody_was_connected_is_noticed_a
 
 BOOST_AUTO_TEST_CASE(who_meets_it_as_a_replica_does_not_trust_it_as_a_primary) {
     server primary(quick_primary());
-    for (auto const how : {restart_guard::off, restart_guard::observed}) {
+    for (auto const how : {restart_policy::off, restart_policy::observed}) {
         server one({.arguments = {"--replicaof", "127.0.0.1", std::to_string(primary.port())}});
         party p({one.address()}, guarded(how, 60s));
         BOOST_REQUIRE(p.goes_down(0, errc::read_only));
         redis_cli(one).command({"REPLICAOF", "NO", "ONE"});
-        if (how == restart_guard::off) {
+        if (how == restart_policy::off) {
             BOOST_TEST(p.all_up());
         } else {
             BOOST_TEST(p.becomes(0, instance_state::quarantined));
@@ -1017,7 +1032,7 @@ BOOST_AUTO_TEST_CASE(a_replica_of_nobody_that_can_be_reached_counts_too) {
     net::reserved_port const nobody;
     server one({.arguments = always});
     redis_cli cli(one);
-    party p({one.address()}, guarded(restart_guard::observed, 60s));
+    party p({one.address()}, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(p.all_up());
     cli.command({"REPLICAOF", "127.0.0.1", std::to_string(nobody.number())});
     cli.command({"REPLICAOF", "NO", "ONE"});
@@ -1025,11 +1040,12 @@ BOOST_AUTO_TEST_CASE(a_replica_of_nobody_that_can_be_reached_counts_too) {
     check_quarantined(p, 0, replaced);
 }
 
-// A first replica, or a tool that makes a backup as one, changes the replication id and nothing else.
+// A first replica, or a tool that makes a backup as one, changes the replication id and nothing
+// else.
 BOOST_AUTO_TEST_CASE(a_replica_that_comes_is_no_reason_to_doubt_its_primary) {
     server one(quick_primary());
     redis_cli cli(one);
-    party p({one.address()}, guarded(restart_guard::observed, 60s, brisk()));
+    party p({one.address()}, guarded(restart_policy::observed, 60s, brisk()));
     BOOST_REQUIRE(p.all_up());
     auto const before = cli.info("master_replid");
     server replica({.arguments = {"--replicaof", "127.0.0.1", std::to_string(one.port())}});
@@ -1045,7 +1061,7 @@ BOOST_AUTO_TEST_CASE(a_restart_counts_also_if_the_server_comes_back_with_keys) {
     fleet servers(1);
     replace_data(servers, {0}, primary);
     redis_cli(servers[0]).del("k");
-    party p(servers, guarded(restart_guard::observed, 60s));
+    party p(servers, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(p.all_up());
     auto l = p.hold("new", unwatched(60s));
     crash(servers, {0}, {&p});
@@ -1057,7 +1073,7 @@ BOOST_AUTO_TEST_CASE(a_restart_counts_also_if_the_server_comes_back_with_keys) {
 BOOST_AUTO_TEST_CASE(a_server_that_stops_writing_to_disk_is_not_trusted_after_a_restart) {
     server one({.arguments = always});
     redis_cli cli(one);
-    party p({one.address()}, guarded(restart_guard::observed, 60s, brisk()));
+    party p({one.address()}, guarded(restart_policy::observed, 60s, brisk()));
     BOOST_REQUIRE(p.all_up());
     crash(one, p);
     BOOST_TEST(were_always_trusted(p.locks));
@@ -1070,7 +1086,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_stops_writing_to_disk_is_not_trusted_after_a_
 
 BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_is_flushed_makes_a_second_holder) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
-        auto const options = guarded(restart_guard::off, 60s);
+        auto const options = guarded(restart_policy::off, 60s);
         party a(servers, options), b(servers, options);
         BOOST_REQUIRE(b.all_up());
         auto first = a.hold("k", unwatched(60s));
@@ -1089,7 +1105,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_is_flushed_makes_no_second_holder) {
     std::vector<command_line> const all{{"FLUSHALL"}, {"FLUSHALL", "ASYNC"}, {"FLUSHDB"}};
     for (auto const& flush : all) {
         with_fleets_of({1, 3, 5}, [&](fleet& servers) {
-            auto const options = guarded(restart_guard::observed, longest);
+            auto const options = guarded(restart_policy::observed, longest);
             party a(servers, options), b(servers, options);
             BOOST_REQUIRE(b.all_up());
             auto first = a.hold("k", unwatched(longest));
@@ -1121,7 +1137,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_is_flushed_makes_no_second_holder) {
 // The server does not say which database it was.
 BOOST_AUTO_TEST_CASE(a_flush_of_another_database_counts_too) {
     server one;
-    party p({one.address()}, guarded(restart_guard::observed, 60s));
+    party p({one.address()}, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(p.all_up());
     auto l = p.hold("k", unwatched(60s));
     redis_cli cli(one);
@@ -1135,7 +1151,7 @@ BOOST_AUTO_TEST_CASE(a_flush_of_another_database_counts_too) {
 
 BOOST_AUTO_TEST_CASE(a_lease_outlives_a_minority_that_is_flushed_and_is_put_back_there) {
     fleet servers(5);
-    party p(servers, guarded(restart_guard::observed, 60s));
+    party p(servers, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(p.all_up());
     auto l = p.hold("k", unwatched(30s));
     BOOST_REQUIRE(p.sees(servers, "k", true));
@@ -1150,7 +1166,7 @@ BOOST_AUTO_TEST_CASE(a_lease_outlives_a_minority_that_is_flushed_and_is_put_back
 
 BOOST_AUTO_TEST_CASE(a_lease_that_is_flushed_from_a_majority_is_lost) {
     fleet servers(3);
-    party p(servers, guarded(restart_guard::observed, 60s));
+    party p(servers, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(p.all_up());
     auto l = p.hold("k", unwatched(30s));
     BOOST_REQUIRE(p.sees(servers, "k", true));
@@ -1166,7 +1182,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_flushed_from_a_majority_is_lost) {
 BOOST_AUTO_TEST_CASE(a_flush_while_nobody_was_connected_is_noticed_afterwards) {
     fleet servers(1);
     wires way(servers);
-    party p(way.addresses(), guarded(restart_guard::observed, 60s));
+    party p(way.addresses(), guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(p.all_up());
     auto const before = connections_of(p);
     way[0].down();
@@ -1180,7 +1196,7 @@ BOOST_AUTO_TEST_CASE(a_flush_while_nobody_was_connected_is_noticed_afterwards) {
 // Nothing announces it: the next look tells.
 BOOST_AUTO_TEST_CASE(databases_that_are_exchanged_are_noticed) {
     server one;
-    party p({one.address()}, guarded(restart_guard::observed, 60s));
+    party p({one.address()}, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(p.all_up());
     redis_cli(one).command({"SWAPDB", "0", "1"});
     BOOST_TEST(p.becomes(0, instance_state::quarantined));
@@ -1201,7 +1217,7 @@ void evict(server& one, std::string const& key, std::string const& policy) {
 
 BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_evicts_makes_a_second_holder) {
     fleet servers(3);
-    auto const options = guarded(restart_guard::off, 60s);
+    auto const options = guarded(restart_policy::off, 60s);
     party a(servers, options), b(servers, options);
     BOOST_REQUIRE(b.all_up());
     auto first = a.hold("k", unwatched(60s));
@@ -1216,7 +1232,7 @@ BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_evicts_makes_a_second_ho
 BOOST_AUTO_TEST_CASE(a_majority_that_may_evict_makes_no_second_holder) {
     for (std::string const policy : {"volatile-lru", "allkeys-random"}) {
         with_fleets_of({1, 3}, [&](fleet& servers) {
-            auto const options = guarded(restart_guard::observed, 2s);
+            auto const options = guarded(restart_policy::observed, 2s);
             party a(servers, options), b(servers, options);
             BOOST_REQUIRE(b.all_up());
             auto first = a.hold("k", unwatched(2s));
@@ -1245,7 +1261,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_may_evict_does_not_vote_from_the_first_connec
     server unlimited({.arguments = {"--maxmemory-policy", "allkeys-lru"}});
     std::vector<address> const all{evicts.address(), limited.address(), unlimited.address()};
     {
-        party p(all, guarded(restart_guard::observed, 60s));
+        party p(all, guarded(restart_policy::observed, 60s));
         BOOST_TEST(p.becomes(0, instance_state::quarantined));
         check_quarantined(p, 0, evicting);
         check_quarantined(p, 0, "volatile-ttl");
@@ -1254,10 +1270,10 @@ BOOST_AUTO_TEST_CASE(a_server_that_may_evict_does_not_vote_from_the_first_connec
         BOOST_TEST(is_trusted(p, 2));
         BOOST_TEST(p.releases(l));
     }
-    party alone({all[0]}, guarded(restart_guard::observed, 60s));
+    party alone({all[0]}, guarded(restart_policy::observed, 60s));
     auto const [e, none] = alone.acquire("k", unwatched(60s));
     check_report(e, 1, evicting);
-    party unguarded(all, guarded(restart_guard::off, 60s));
+    party unguarded(all, guarded(restart_policy::off, 60s));
     BOOST_REQUIRE(unguarded.all_up());
 }
 
@@ -1266,7 +1282,7 @@ BOOST_AUTO_TEST_CASE(a_server_whose_log_waits_for_rewrites_is_not_trusted_after_
     auto relaxed = always;
     relaxed.insert(relaxed.end(), {"--no-appendfsync-on-rewrite", "yes"});
     server one({.arguments = relaxed});
-    party p({one.address()}, guarded(restart_guard::observed, 60s));
+    party p({one.address()}, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(p.all_up());
     crash(one, p);
     check_quarantined(p, 0, restarted);
@@ -1279,7 +1295,7 @@ BOOST_AUTO_TEST_CASE(a_server_whose_log_waits_for_rewrites_is_not_trusted_after_
 BOOST_AUTO_TEST_CASE(a_server_whose_clock_jumps_ahead_is_quarantined) {
     constexpr auto longest = 1s;
     fleet servers(2, {.shiftable_clock = true});
-    party p(servers, guarded(restart_guard::observed, longest, brisk()));
+    party p(servers, guarded(restart_policy::observed, longest, brisk()));
     BOOST_REQUIRE(p.all_up());
     auto const before = lease_clock::now();
     servers[0].shift_clock(10s);
@@ -1306,7 +1322,7 @@ BOOST_AUTO_TEST_CASE(a_server_whose_clock_jumps_ahead_is_quarantined) {
 
 BOOST_AUTO_TEST_CASE(a_jump_in_quarantine_makes_it_longer) {
     server one({.shiftable_clock = true});
-    party p({one.address()}, guarded(restart_guard::observed, 60s, brisk()));
+    party p({one.address()}, guarded(restart_policy::observed, 60s, brisk()));
     BOOST_REQUIRE(p.all_up());
     crash(one, p);
     check_quarantined(p, 0, restarted);
@@ -1320,7 +1336,7 @@ BOOST_AUTO_TEST_CASE(a_jump_in_quarantine_makes_it_longer) {
 BOOST_AUTO_TEST_CASE(the_time_is_asked_for_under_a_backlog_too) {
     fleet servers(1);
     wires ways(servers);
-    auto options = guarded(restart_guard::off, 60s);
+    auto options = guarded(restart_policy::off, 60s);
     options.instance_timeout = 20s;
     party p(ways.addresses(), options);
     BOOST_REQUIRE(p.all_up());
@@ -1345,7 +1361,9 @@ BOOST_AUTO_TEST_CASE(the_time_is_asked_for_under_a_backlog_too) {
     ways[0].resume();
     BOOST_REQUIRE(p.until([&] { return all.back()->done; }));
     std::lock_guard const lock(mutex);
-    auto const at = [&](std::string_view what) { return std::find(seen.begin(), seen.end(), what); };
+    auto const at = [&](std::string_view what) {
+        return std::find(seen.begin(), seen.end(), what);
+    };
     BOOST_TEST((at("d") < at("TIME") && at("TIME") < at("last") && at("last") != seen.end()),
                boost::algorithm::join(seen, " "));
 }
@@ -1355,7 +1373,7 @@ BOOST_AUTO_TEST_CASE(what_a_quarantined_arbiter_grants_is_given_back) {
     fleet servers(3, {.shiftable_clock = true});
     for (server& one : servers) redis_cli(one).set("k", "foreign");
     wires ways(servers);
-    party p(ways.addresses(), guarded(restart_guard::observed, 60s, brisk()));
+    party p(ways.addresses(), guarded(restart_policy::observed, 60s, brisk()));
     BOOST_REQUIRE(p.all_up());
     attempt w(p, "k", unwatched(60s));
     BOOST_REQUIRE(p.until([&] { return asked_to_tell(servers).size() == 1; }));
@@ -1389,10 +1407,11 @@ BOOST_AUTO_TEST_CASE(what_a_quarantined_arbiter_grants_is_given_back) {
 // What one client does not mind another sees, so it could have been seen.
 BOOST_AUTO_TEST_CASE(a_jump_is_seen_by_those_who_look_for_it_alone) {
     server one({.config = "user guest on >pw ~* &* +@all -time\n", .shiftable_clock = true});
-    party watcher({one.address()}, guarded(restart_guard::observed, 60s, brisk()));
-    party denied({"redis://guest:pw@" + one.address()}, guarded(restart_guard::observed, 60s, brisk()));
-    auto options = guarded(restart_guard::observed, 60s, brisk());
-    options.watch_clocks = false;
+    party watcher({one.address()}, guarded(restart_policy::observed, 60s, brisk()));
+    party denied({"redis://guest:pw@" + one.address()},
+                 guarded(restart_policy::observed, 60s, brisk()));
+    auto options = guarded(restart_policy::observed, 60s, brisk());
+    options.detect_clock_jumps = false;
     party careless({one.address()}, options);
     for (auto* p : {&watcher, &denied, &careless}) BOOST_REQUIRE(p->all_up());
     watcher.runs_with(denied);
@@ -1403,8 +1422,9 @@ BOOST_AUTO_TEST_CASE(a_jump_is_seen_by_those_who_look_for_it_alone) {
     auto const enough = [](party& p) {
         return [&p, n = p.locks.stats().commands + 4] { return p.locks.stats().commands >= n; };
     };
-    BOOST_TEST(watcher.until(
-        [a = enough(watcher), b = enough(denied), c = enough(careless)] { return a() && b() && c(); }));
+    BOOST_TEST(watcher.until([a = enough(watcher), b = enough(denied), c = enough(careless)] {
+        return a() && b() && c();
+    }));
     for (auto* p : {&denied, &careless}) {
         BOOST_TEST(were_always_trusted(p->locks));
         auto l = p->hold("k", unwatched(60s));
@@ -1415,7 +1435,7 @@ BOOST_AUTO_TEST_CASE(a_jump_is_seen_by_those_who_look_for_it_alone) {
 
 BOOST_AUTO_TEST_CASE(a_clock_that_goes_back_is_none_of_our_business_but_its_return_is) {
     server one({.shiftable_clock = true});
-    party p({one.address()}, guarded(restart_guard::observed, 60s, brisk()));
+    party p({one.address()}, guarded(restart_policy::observed, 60s, brisk()));
     BOOST_REQUIRE(p.all_up());
     one.shift_clock(-120s);
     BOOST_TEST(asks_the_time(p, 2));
@@ -1429,7 +1449,7 @@ BOOST_AUTO_TEST_CASE(a_clock_that_goes_back_is_none_of_our_business_but_its_retu
 
 BOOST_AUTO_TEST_CASE(a_jump_while_nobody_is_connected_is_seen_afterwards) {
     server one({.arguments = always, .shiftable_clock = true});
-    party p({one.address()}, guarded(restart_guard::observed, 60s, brisk()));
+    party p({one.address()}, guarded(restart_policy::observed, 60s, brisk()));
     BOOST_REQUIRE(p.all_up());
     crash(one, p);
     BOOST_TEST(were_always_trusted(p.locks));
@@ -1441,8 +1461,8 @@ BOOST_AUTO_TEST_CASE(a_jump_while_nobody_is_connected_is_seen_afterwards) {
     check_quarantined(p, 0, jumped);
 }
 
-// It asks when it finds that nothing was sent since it looked before, and looks again when the answer could be
-// overdue.
+// It asks when it finds that nothing was sent since it looked before, and looks again when the
+// answer could be overdue.
 BOOST_AUTO_TEST_CASE(an_idle_client_sends_less_than_a_command_a_second_to_each_instance) {
     server one;
     party p({one.address()}, brisk());
@@ -1463,7 +1483,8 @@ BOOST_AUTO_TEST_CASE(neither_a_frozen_server_nor_a_slow_wire_nor_a_stalled_clien
         party p({one.address()}, hasty());
         BOOST_REQUIRE(p.all_up());
         one.freeze();
-        BOOST_TEST(p.becomes(0, instance_state::suspect)); // it was asked the time, as there is nothing else
+        BOOST_TEST(p.becomes(
+            0, instance_state::suspect)); // it was asked the time, as there is nothing else
         one.thaw();
         BOOST_TEST(p.all_up());
         one.freeze();
@@ -1498,12 +1519,12 @@ BOOST_AUTO_TEST_CASE(neither_a_frozen_server_nor_a_slow_wire_nor_a_stalled_clien
 
 // A look at what is overdue must not be the only one while something is under way.
 BOOST_AUTO_TEST_CASE(a_jump_is_seen_however_long_an_instance_may_take_to_answer) {
-    for (auto const how : {restart_guard::off, restart_guard::strict}) {
+    for (auto const how : {restart_policy::off, restart_policy::strict}) {
         server one({.shiftable_clock = true});
         party p({one.address()}, guarded(how, 1s));
         {
             auto const [e, l] = p.try_acquire("k", unwatched(1s)); // sent with the first breath
-            BOOST_TEST(static_cast<bool>(e) == (how == restart_guard::strict), e.what());
+            BOOST_TEST(static_cast<bool>(e) == (how == restart_policy::strict), e.what());
         }
         BOOST_REQUIRE(p.until([&] { return is_trusted(p, 0); }));
         one.shift_clock(10s);
@@ -1513,8 +1534,8 @@ BOOST_AUTO_TEST_CASE(a_jump_is_seen_however_long_an_instance_may_take_to_answer)
 
 BOOST_AUTO_TEST_CASE(without_the_clock_guard_a_majority_that_jumps_makes_a_second_holder) {
     fleet servers(3, {.shiftable_clock = true});
-    auto options = guarded(restart_guard::observed, 60s, brisk());
-    options.watch_clocks = false;
+    auto options = guarded(restart_policy::observed, 60s, brisk());
+    options.detect_clock_jumps = false;
     party a(servers, options), b(servers, options);
     BOOST_REQUIRE(b.all_up());
     auto first = a.hold("k", unwatched(60s));
@@ -1528,7 +1549,7 @@ BOOST_AUTO_TEST_CASE(without_the_clock_guard_a_majority_that_jumps_makes_a_secon
 BOOST_AUTO_TEST_CASE(a_majority_that_jumps_and_is_seen_to_makes_no_second_holder) {
     constexpr auto longest = 4s;
     fleet servers(3, {.shiftable_clock = true});
-    auto const options = guarded(restart_guard::observed, longest, brisk());
+    auto const options = guarded(restart_policy::observed, longest, brisk());
     party a(servers, options), b(servers, options);
     BOOST_REQUIRE(b.all_up());
     auto first = a.hold("k", unwatched(longest));
@@ -1550,7 +1571,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_jumps_and_is_seen_to_makes_no_second_holder
 
 BOOST_AUTO_TEST_CASE(a_lease_outlives_a_minority_whose_clock_jumps) {
     fleet servers(3, {.shiftable_clock = true});
-    party p(servers, guarded(restart_guard::observed, 60s, brisk()));
+    party p(servers, guarded(restart_policy::observed, 60s, brisk()));
     BOOST_REQUIRE(p.all_up());
     auto l = p.hold("k", unwatched(30s));
     BOOST_REQUIRE(p.sees(servers, "k", true));
@@ -1579,14 +1600,14 @@ void stand_still(fleet& servers, milliseconds by) {
 
 BOOST_AUTO_TEST_CASE(a_standstill_of_our_clock_moves_deadlines_and_quarantines_nobody) {
     fleet servers(3, {.shiftable_clock = true});
-    party p(servers, guarded(restart_guard::observed, 60s, brisk()));
+    party p(servers, guarded(restart_policy::observed, 60s, brisk()));
     BOOST_REQUIRE(p.all_up());
     auto l = p.hold("long", unwatched(60s));
     auto gone = p.hold("short", unwatched(10s));
     auto renewed = p.hold("renewed", {.ttl = 40s});
     std::optional<error> told, told_early;
-    gone.lost([&](error e) { told = std::move(e); });
-    l.lost(40s, [&](error e) { told_early = std::move(e); });
+    gone.wait_lost([&](error e) { told = std::move(e); });
+    l.wait_lost(40s, [&](error e) { told_early = std::move(e); });
     auto const deadline = l.deadline();
     auto const renewals = p.locks.stats().renewals;
     stand_still(servers, 25s);
@@ -1611,7 +1632,7 @@ BOOST_AUTO_TEST_CASE(a_standstill_of_our_clock_moves_deadlines_and_quarantines_n
 // Nobody can say whose clock it was. So the deadlines move, and the instance is in quarantine.
 BOOST_AUTO_TEST_CASE(a_jump_of_a_lone_instance_is_taken_both_ways) {
     fleet servers(1, {.shiftable_clock = true});
-    party p(servers, guarded(restart_guard::observed, 60s, brisk()));
+    party p(servers, guarded(restart_policy::observed, 60s, brisk()));
     BOOST_REQUIRE(p.all_up());
     auto l = p.hold("k", unwatched(60s));
     auto const deadline = l.deadline();

@@ -1,5 +1,5 @@
-// What holders may do with a lease: share it, limit it, let it end; and how they learn that it ends, in time, also
-// when there are many of them, or when they were stopped.
+// What holders may do with a lease: share it, limit it, let it end; and how they learn that it
+// ends, in time, also when there are many of them, or when they were stopped.
 #include "protocol/rules.hpp"
 
 #include "integration/child.hpp"
@@ -61,9 +61,11 @@ struct watch {
             done = true;
         };
     }
-    void start(lease& held) { held.lost(asio::bind_cancellation_slot(signal.slot(), take(held))); }
+    void start(lease& held) {
+        held.wait_lost(asio::bind_cancellation_slot(signal.slot(), take(held)));
+    }
     void start(lease& held, std::chrono::nanoseconds ahead) {
-        held.lost(ahead, asio::bind_cancellation_slot(signal.slot(), take(held)));
+        held.wait_lost(ahead, asio::bind_cancellation_slot(signal.slot(), take(held)));
     }
     bool told() const { return done && !how; }
 
@@ -141,7 +143,8 @@ BOOST_AUTO_TEST_CASE(a_shared_lease_lasts_until_the_last_of_it_is_given_up) {
                     BOOST_TEST(copies(servers, "k") == servers.size());
                 }
                 BOOST_TEST(p.sees(servers, "k", false));
-                BOOST_TEST(p.until([&] { return p.locks.stats().released == before.released + 1; }));
+                BOOST_TEST(
+                    p.until([&] { return p.locks.stats().released == before.released + 1; }));
                 BOOST_TEST(p.locks.stats().held == 0U);
                 BOOST_TEST(p.locks.stats().lost == 0U);
             }
@@ -327,10 +330,10 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_at_the_latest) {
         std::chrono::milliseconds ttl, max_hold;
         bool watchdog;
     };
-    for (auto const s : {setting{900ms, 2s, true}, setting{60s, 400ms, true}, setting{60s, 400ms, false},
-                         setting{300ms, 600ms, false}}) {
-        BOOST_TEST_CONTEXT("ttl " << s.ttl.count() << ", max_hold " << s.max_hold.count() << ", watchdog "
-                                  << s.watchdog) {
+    for (auto const s : {setting{900ms, 2s, true}, setting{60s, 400ms, true},
+                         setting{60s, 400ms, false}, setting{300ms, 600ms, false}}) {
+        BOOST_TEST_CONTEXT("ttl " << s.ttl.count() << ", max_hold " << s.max_hold.count()
+                                  << ", watchdog " << s.watchdog) {
             // A machine that stalls can make the telling late; what is late once is tried again.
             auto late = true;
             for (int attempt = 0; attempt < 3 && late; ++attempt) {
@@ -339,7 +342,8 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_at_the_latest) {
                 auto const asked = lease_clock::now();
                 lease held;
                 lease_clock::time_point given{};
-                p.locks.make_lock("k", {.ttl = s.ttl, .watchdog = s.watchdog, .max_hold = s.max_hold})
+                p.locks
+                    .make_lock("k", {.ttl = s.ttl, .watchdog = s.watchdog, .max_hold = s.max_hold})
                     .acquire([&](error e, lease l) {
                         BOOST_TEST(!e, e.what());
                         given = lease_clock::now();
@@ -435,7 +439,7 @@ BOOST_AUTO_TEST_CASE(whoever_waits_gets_the_lock_at_the_limit) {
     }
 }
 
-void check_section_with_limit(std::chrono::milliseconds grace) {
+void check_section_with_limit(std::chrono::milliseconds cancel_margin) {
     fleet servers(3);
     party p(servers);
     auto signalled = false, held = false, done = false;
@@ -450,10 +454,11 @@ void check_section_with_limit(std::chrono::milliseconds grace) {
         held = l.held();
         throw system_error(why.code());
     };
-    p.locks.run("k", {.ttl = 60s, .max_hold = 1s, .grace = grace}, body, [&](std::exception_ptr e) {
-        thrown = e;
-        done = true;
-    });
+    with_lock(p.locks.make_lock("k", {.ttl = 60s, .max_hold = 1s, .cancel_margin = cancel_margin}),
+              body, [&](std::exception_ptr e) {
+                  thrown = e;
+                  done = true;
+              });
     BOOST_REQUIRE(p.until([&] { return done; }));
     BOOST_TEST(signalled);
     BOOST_TEST(held);
@@ -472,11 +477,11 @@ BOOST_AUTO_TEST_CASE(a_limit_out_of_its_range_is_rejected) {
     fleet servers(1);
     party p(servers);
     for (auto const bad : {-1ms, 1ms, 9ms}) {
-        BOOST_CHECK_EXCEPTION(p.locks.make_lock("k", {.max_hold = bad}), system_error,
-                              [](system_error const& e) {
-                                  return e.code() == errc::invalid_options &&
-                                         std::string(e.what()).find("max_hold") != std::string::npos;
-                              });
+        BOOST_CHECK_EXCEPTION(
+            p.locks.make_lock("k", {.max_hold = bad}), system_error, [](system_error const& e) {
+                return e.code() == errc::invalid_options &&
+                       std::string(e.what()).find("max_hold") != std::string::npos;
+            });
     }
     BOOST_CHECK_NO_THROW((void)p.locks.make_lock("k", {.max_hold = 10ms}));
 }
@@ -752,7 +757,7 @@ BOOST_AUTO_TEST_CASE(who_is_told_ahead_is_told_of_the_end) {
     {
         auto held = p.hold("destroyed");
         // The object is not there any more when that is told.
-        held.lost(1s, [&](error e) {
+        held.wait_lost(1s, [&](error e) {
             destroyed.how = std::move(e);
             destroyed.done = true;
         });
@@ -796,9 +801,9 @@ BOOST_AUTO_TEST_CASE(who_waits_to_be_told_ahead_is_let_go_of_with_the_context) {
     {
         party p(servers);
         auto held = p.hold("k");
-        for (int i = 0; i < 3; ++i) held.lost(1s, [&called, mark](error) { ++called; });
+        for (int i = 0; i < 3; ++i) held.wait_lost(1s, [&called, mark](error) { ++called; });
         p.context.poll();
-        held.lost(1s, [&called, mark](error) { ++called; });
+        held.wait_lost(1s, [&called, mark](error) { ++called; });
     }
     BOOST_TEST(called == 0);
     BOOST_TEST(mark.use_count() == 1);
@@ -831,7 +836,7 @@ BOOST_AUTO_TEST_CASE(a_loss_is_told_by_the_deadline_to_however_many) {
                             auto& mine = all[i];
                             mine.held = std::move(l);
                             if (!mine.held) return;
-                            mine.held.lost([&](error why) {
+                            mine.held.wait_lost([&](error why) {
                                 mine.told = lease_clock::now();
                                 mine.deadline = mine.held.deadline();
                                 lost += why ? 0 : 1;
@@ -858,9 +863,10 @@ BOOST_AUTO_TEST_CASE(a_loss_is_told_by_the_deadline_to_however_many) {
                 auto const us = [](auto d) {
                     return std::chrono::duration_cast<std::chrono::microseconds>(d).count();
                 };
-                BOOST_TEST_MESSAGE(count << " leases: " << late << " told late; the earliest " << us(earliest)
-                                         << " us before its deadline, the latest " << -us(latest)
-                                         << " us before; all of them within " << us(*last - *first) << " us");
+                BOOST_TEST_MESSAGE(count << " leases: " << late << " told late; the earliest "
+                                         << us(earliest) << " us before its deadline, the latest "
+                                         << -us(latest) << " us before; all of them within "
+                                         << us(*last - *first) << " us");
                 servers.thaw_all();
             }
             BOOST_TEST(late == 0U);
@@ -893,7 +899,8 @@ BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_sees_at_its_first_look_that_its_
             auto mine = p.hold(first);
             BOOST_REQUIRE(p.sees(servers, first, true));
             std::vector<std::string> tokens;
-            for (server& one : servers) tokens.push_back(redis_cli(one).get(first).value_or("none"));
+            for (server& one : servers)
+                tokens.push_back(redis_cli(one).get(first).value_or("none"));
             c.go_on();
             auto const said = c.line();
             auto const n = std::to_string(keys);

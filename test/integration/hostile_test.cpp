@@ -145,8 +145,8 @@ bool is_of_probe(point p) {
 }
 // The client can do without the answer.
 bool is_informative(point p) {
-    return (p >= point::tracking && p <= point::time) || (p >= point::caching && p <= point::getrange) ||
-           p == point::ping;
+    return (p >= point::tracking && p <= point::time) ||
+           (p >= point::caching && p <= point::getrange) || p == point::ping;
 }
 
 //
@@ -202,7 +202,8 @@ fault of_type(char const* name, std::string bytes) {
     return f;
 }
 
-fault flood(char const* name, effect what, std::string start, std::string filler, std::string says = {}) {
+fault flood(char const* name, effect what, std::string start, std::string filler,
+            std::string says = {}) {
     auto f = in_place(name, what, fake_server::then_flood(start, filler), std::move(says));
     f.floods = true;
     return f;
@@ -236,7 +237,8 @@ std::vector<fault> all_faults() {
         in_place("negative count", effect::malformed, "*-1\r\n", no_length),
         in_place("huge length", effect::malformed, "$9999999999\r\n", too_long),
         in_place("largest length", effect::malformed, "$18446744073709551615\r\n", too_long),
-        in_place("length beyond the largest", effect::malformed, "$18446744073709551616\r\n", too_long),
+        in_place("length beyond the largest", effect::malformed, "$18446744073709551616\r\n",
+                 too_long),
         in_place("huge count", effect::malformed, "*99999999\r\n", too_long),
         in_place("map that overflows", effect::malformed, "%9223372036854775808\r\n", too_long),
         in_place("longer than announced", effect::malformed, "$2\r\nabcd\r\n", "longer"),
@@ -253,12 +255,16 @@ std::vector<fault> all_faults() {
         in_place("deep nesting", effect::malformed, repeated(1000, "*1\r\n")),
         in_place("attribute", effect::malformed, "|1\r\n+ttl\r\n:1\r\n", "RESP3"),
         in_place("zeros", effect::malformed, std::string(8, '\0'), "RESP3"),
-        in_place("another protocol", effect::malformed, "HTTP/1.1 400 Bad Request\r\n\r\n", "RESP3"),
-        in_place("push within an array", effect::malformed, "*2\r\n+a\r\n>1\r\n+p\r\n+b\r\n", "push"),
+        in_place("another protocol", effect::malformed, "HTTP/1.1 400 Bad Request\r\n\r\n",
+                 "RESP3"),
+        in_place("push within an array", effect::malformed, "*2\r\n+a\r\n>1\r\n+p\r\n+b\r\n",
+                 "push"),
         // Replies without end.
         flood("endless line", effect::malformed, "+", std::string(1024, 'x'), too_long),
-        flood("endless string", effect::malformed, "$9999999999\r\n", std::string(1024, 'x'), too_long),
-        flood("endless array", effect::malformed, "*300000\r\n", repeated(64, "+0123456789\r\n"), too_long),
+        flood("endless string", effect::malformed, "$9999999999\r\n", std::string(1024, 'x'),
+              too_long),
+        flood("endless array", effect::malformed, "*300000\r\n", repeated(64, "+0123456789\r\n"),
+              too_long),
         flood("endless replies", effect::surplus, "", "+OK\r\n"),
         // Connections that end, or do not.
         in_place("close", effect::disconnected, fake_server::then_close("")),
@@ -276,7 +282,8 @@ std::vector<fault> all_faults() {
              [](std::string const& right) {
                  return fake_server::then_silent(right.substr(0, right.size() / 2));
              }},
-        in_place("half a string and silence", effect::hangs, fake_server::then_silent("$100\r\nabc")),
+        in_place("half a string and silence", effect::hangs,
+                 fake_server::then_silent("$100\r\nabc")),
         // More than was asked for.
         {.name = "two replies",
          .what = effect::surplus,
@@ -368,13 +375,14 @@ private:
         if (is_command(words, "TIME")) {
             auto const now = std::chrono::system_clock::now().time_since_epoch();
             auto const us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
-            return resp::array(
-                {resp::bulk(std::to_string(us / 1'000'000)), resp::bulk(std::to_string(us % 1'000'000))});
+            return resp::array({resp::bulk(std::to_string(us / 1'000'000)),
+                                resp::bulk(std::to_string(us % 1'000'000))});
         }
         if (is_command(words, "INFO")) return resp::bulk(info_);
         if (is_command(words, "PING")) return resp::simple("PONG");
         if (is_command(words, "SET")) {
-            return tokens_.emplace(words.at(1), words.at(2)).second ? resp::simple("OK") : resp::null();
+            return tokens_.emplace(words.at(1), words.at(2)).second ? resp::simple("OK")
+                                                                    : resp::null();
         }
         if (is_command(words, "PTTL")) return resp::integer(holds(words.at(1)) ? 60'000 : -2);
         if (is_command(words, "TYPE")) return resp::simple(holds(words.at(1)) ? "string" : "none");
@@ -479,8 +487,8 @@ client_options options_for(point p, fault const& f) {
     if (f.what == effect::hangs || f.what == effect::mixes_up) {
         o = hasty();
     }
-    o.on_restart = restart_guard::off;
-    o.watch_clocks = p == point::time;
+    o.on_restart = restart_policy::off;
+    o.detect_clock_jumps = p == point::time;
     return o;
 }
 
@@ -491,8 +499,8 @@ lock_options lock_options_for(point p) {
     return o;
 }
 
-/// Shared by all trials of a test. Trials run together and the macros of Boost.Test know of one thing
-/// at a time, so each trial notes its complaints here.
+/// Shared by all trials of a test. Trials run together and the macros of Boost.Test know of one
+/// thing at a time, so each trial notes its complaints here.
 struct court {
     asio::io_context context;
     std::vector<std::string> complaints;
@@ -586,7 +594,7 @@ void trial::check_error(error const& e) {
         check(e == errc::unreachable, "is not called unreachable: " + e.what());
         break;
     case effect::hangs:
-        check(e == errc::timed_out, "is not called timed_out: " + e.what());
+        check(e == errc::instance_timeout, "is not called timed_out: " + e.what());
         break;
     case effect::error:
         check(e == errc::rejected, "is not called rejected: " + e.what());
@@ -679,7 +687,7 @@ awaitable<void> trial::ask_alone(client const& locks) {
         auto const r = co_await k.try_acquire(settled);
         auto const& [e, l] = r;
         check(static_cast<bool>(e), "two have the key");
-        check(e == errc::contended || e == condition::unavailable, e.what());
+        check(e == errc::contended || e == error_condition::unavailable, e.what());
         break;
     }
     case point::extend: {
@@ -723,7 +731,8 @@ awaitable<void> trial::among(std::string first, std::string second) {
     auto const others_are_up = [&] {
         for (auto const* const c : {&one, &other}) {
             auto const all = c->instances();
-            if (all[1].state != instance_state::up || all[2].state != instance_state::up) return false;
+            if (all[1].state != instance_state::up || all[2].state != instance_state::up)
+                return false;
         }
         return true;
     };
@@ -773,8 +782,8 @@ awaitable<void> run_alone(court& c, std::string name, named_point p, fault const
     co_await t.alone();
 }
 
-awaitable<void> run_among(court& c, std::string name, named_point p, fault const& f, std::string first,
-                          std::string second) {
+awaitable<void> run_among(court& c, std::string name, named_point p, fault const& f,
+                          std::string first, std::string second) {
     trial t(c, std::move(name), p, f);
     co_await t.among(std::move(first), std::move(second));
 }
@@ -782,7 +791,8 @@ awaitable<void> run_among(court& c, std::string name, named_point p, fault const
 void start_both(court& c, named_point p, fault const& f, fleet& good) {
     auto const name = p.name + ": "s + f.name;
     c.start(name + ", alone", run_alone(c, name + ", alone", p, f));
-    c.start(name + ", among", run_among(c, name + ", among", p, f, good[0].address(), good[1].address()));
+    c.start(name + ", among",
+            run_among(c, name + ", among", p, f, good[0].address(), good[1].address()));
 }
 
 std::vector<fault> const faults = all_faults();
@@ -808,8 +818,9 @@ BOOST_AUTO_TEST_CASE(a_wrong_answer_to_a_ping_harms_nobody) {
 
 // The client has read it before it asks for the vote, and so can know that it is none.
 BOOST_AUTO_TEST_CASE(an_answer_that_nobody_asked_for_is_no_vote) {
-    fault const none{
-        .name = "none", .what = effect::harmless, .answer = [](auto const& right) { return right; }};
+    fault const none{.name = "none", .what = effect::harmless, .answer = [](auto const& right) {
+                         return right;
+                     }};
     for (auto const* const bytes : {"+OK\r\n", ":1\r\n", "_\r\n", "+OK\r\n+OK\r\n"}) {
         BOOST_TEST_CONTEXT(bytes) {
             hostile_server fake(point::ping, none);

@@ -1,5 +1,5 @@
-// Who outlives whom: whatever is destroyed first, no handler is lost while its context runs, none runs after
-// it, nothing leaks, and keys are given back where that can still be done.
+// Who outlives whom: whatever is destroyed first, no handler is lost while its context runs, none
+// runs after it, nothing leaks, and keys are given back where that can still be done.
 #include "integration/party.hpp"
 #include "integration/wires.hpp"
 
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_lease_may_go_while_its_operations_are_under_way) {
     {
         // Who waits for a loss does not hold.
         auto held = p.hold("k");
-        held.lost([&](error e) {
+        held.wait_lost([&](error e) {
             BOOST_TEST((e == errc::lease_released), e.what());
             ++told;
         });
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(destroying_the_client_ends_what_waits_and_gives_back_what_i
             held = std::move(l);
         });
         BOOST_REQUIRE(run_until(context, [&] { return held.held(); }));
-        held.lost(count_in(losses, w));
+        held.wait_lost(count_in(losses, w));
         for (int i = 0; i < 10; ++i) survivor->acquire(count_in(acquires, w));
         BOOST_REQUIRE(run_until(context, [&] { return locks.stats().waiters == 10; }));
     }
@@ -231,12 +231,12 @@ BOOST_AUTO_TEST_CASE(what_a_dead_client_has_given_out_still_answers) {
     std::optional<error> extended, lost, extended_released, lost_released;
     std::optional<release_result> again;
     kept.extend([&](error e) { extended = std::move(e); });
-    kept.lost([&](error e) { lost = std::move(e); });
+    kept.wait_lost([&](error e) { lost = std::move(e); });
     released.extend([&](error e) { extended_released = std::move(e); });
-    released.lost([&](error e) { lost_released = std::move(e); });
+    released.wait_lost([&](error e) { lost_released = std::move(e); });
     released.release([&](release_result r) { again = r; });
-    BOOST_REQUIRE(
-        run_until(context, [&] { return extended && lost && extended_released && lost_released && again; }));
+    BOOST_REQUIRE(run_until(
+        context, [&] { return extended && lost && extended_released && lost_released && again; }));
     BOOST_TEST((*extended == errc::lease_lost), extended->what());
     BOOST_TEST(!*lost, lost->what());
     BOOST_TEST((*extended_released == errc::lease_released), extended_released->what());
@@ -251,7 +251,8 @@ BOOST_AUTO_TEST_CASE(what_ends_while_the_context_stands_still_is_settled_when_it
     counts acquires;
     counts losses;
     {
-        std::optional<client> locks(std::in_place, context.get_executor(), addresses_of(servers), patient());
+        std::optional<client> locks(std::in_place, context.get_executor(), addresses_of(servers),
+                                    patient());
         BOOST_REQUIRE(run_until(context, [&] { return is_up(*locks); }));
         auto const key = locks->make_lock("k", long_lived);
         lease held;
@@ -262,7 +263,7 @@ BOOST_AUTO_TEST_CASE(what_ends_while_the_context_stands_still_is_settled_when_it
             redis_cli cli(one);
             BOOST_REQUIRE(run_until(context, [&] { return cli.exists("k"); }));
         }
-        held.lost(count_in(losses, w));
+        held.wait_lost(count_in(losses, w));
         for (int i = 0; i < 3; ++i) key.acquire(count_in(acquires, w));
         BOOST_REQUIRE(run_until(context, [&] { return locks->stats().pending == 3; }));
         context.stop();
@@ -363,11 +364,12 @@ BOOST_AUTO_TEST_CASE(an_empty_lease_is_over) {
         BOOST_TEST(!l->held());
         BOOST_TEST((l->remaining() == 0s));
         BOOST_TEST(l->key().empty());
-        for (auto const& call : std::vector<void (*)(lease&)>{[](lease& e) { (void)e.release(); },
-                                                              [](lease& e) { (void)e.extend(); },
-                                                              [](lease& e) { (void)e.lost(); }}) {
-            BOOST_CHECK_EXCEPTION(call(*l), system_error,
-                                  [](system_error const& e) { return e.code() == errc::lease_released; });
+        for (auto const& call : std::vector<void (*)(lease&)>{
+                 [](lease& e) { (void)e.release(); }, [](lease& e) { (void)e.extend(); },
+                 [](lease& e) { (void)e.wait_lost(); }}) {
+            BOOST_CHECK_EXCEPTION(call(*l), system_error, [](system_error const& e) {
+                return e.code() == errc::lease_released;
+            });
         }
     }
 }
@@ -391,7 +393,7 @@ BOOST_AUTO_TEST_CASE(what_was_moved_from_says_so) {
     auto const body = [](lease&) -> asio::awaitable<void> { co_return; };
     BOOST_TEST(!old.get_executor());
     BOOST_CHECK_EXCEPTION((void)old.make_lock("k"), system_error, is_shut_down);
-    BOOST_CHECK_EXCEPTION((void)old.run("k", {}, body), system_error, is_shut_down);
+    BOOST_CHECK_EXCEPTION((void)with_lock(old.make_lock("k"), body), system_error, is_shut_down);
     BOOST_CHECK_EXCEPTION((void)old.shutdown(), system_error, is_shut_down);
     BOOST_CHECK_EXCEPTION((void)old.drain(1s), system_error, is_shut_down);
     BOOST_CHECK_EXCEPTION((void)old.instances(), system_error, is_shut_down);
@@ -421,7 +423,7 @@ void check_dead(left_over& all) {
         BOOST_TEST(l->key() == "k");
         BOOST_CHECK_EXCEPTION((void)l->release(), system_error, is_shut_down);
         BOOST_CHECK_EXCEPTION((void)l->extend(), system_error, is_shut_down);
-        BOOST_CHECK_EXCEPTION((void)l->lost(), system_error, is_shut_down);
+        BOOST_CHECK_EXCEPTION((void)l->wait_lost(), system_error, is_shut_down);
         BOOST_CHECK_EXCEPTION(l->renew_while([] { return true; }), system_error, is_shut_down);
         auto const another = l->share();
         BOOST_TEST(!another.held());
@@ -458,10 +460,11 @@ void outlive(left_over& all, fleet const& servers, client_options const& options
         all.released = std::move(l);
         all.released.release([](release_result) {});
     });
-    BOOST_REQUIRE(run_until(*context, [&] { return all.held.held() && all.locks->stats().held == 1; }));
+    BOOST_REQUIRE(
+        run_until(*context, [&] { return all.held.held() && all.locks->stats().held == 1; }));
     all.shared = all.held.share();
     if (waits) {
-        all.held.lost([](error) {});
+        all.held.wait_lost([](error) {});
         all.key->acquire([](error, lease) {});
         all.locks->drain(1h, [](error) {});
         context->restart();
@@ -480,9 +483,9 @@ BOOST_AUTO_TEST_CASE(what_outlives_its_context_is_harmless) {
         for (auto const on_strand : {false, true}) {
             for (auto const waits : {false, true}) {
                 for (auto const client_last : {false, true}) {
-                    BOOST_TEST_CONTEXT("thread_safe " << options.thread_safe << " strand " << on_strand
-                                                      << " waits " << waits << " client last "
-                                                      << client_last) {
+                    BOOST_TEST_CONTEXT("thread_safe " << options.thread_safe << " strand "
+                                                      << on_strand << " waits " << waits
+                                                      << " client last " << client_last) {
                         left_over all;
                         outlive(all, servers, options, on_strand, waits);
                         check_dead(all);
@@ -546,13 +549,16 @@ BOOST_AUTO_TEST_CASE(a_context_that_goes_drops_every_handler_uncalled) {
             asio::io_context context;
             client locks(context.get_executor(), addresses_of(servers), hasty());
             lease held;
-            locks.make_lock("held", {.ttl = 1s}).acquire([&, w](error, lease l) { held = std::move(l); });
+            locks.make_lock("held", {.ttl = 1s}).acquire([&, w](error, lease l) {
+                held = std::move(l);
+            });
             BOOST_REQUIRE(run_until(context, [&] { return held.held(); }));
             if (frozen) servers.freeze(3);
-            held.lost(count_in(c, w));
+            held.wait_lost(count_in(c, w));
             held.extend(count_in(c, w));
             for (int i = 0; i < 10; ++i) locks.make_lock("held").acquire(count_in(c, w));
-            for (int i = 0; i < 100; ++i) locks.make_lock(std::to_string(i)).acquire(count_in(c, w));
+            for (int i = 0; i < 100; ++i)
+                locks.make_lock(std::to_string(i)).acquire(count_in(c, w));
             locks.shutdown(count_in(c, w));
             // Some are only handed in, some are on their way.
             context.restart();
@@ -575,7 +581,7 @@ BOOST_AUTO_TEST_CASE(a_context_that_goes_lets_go_of_the_contexts_of_its_handlers
         lease held;
         locks.make_lock("k", {.ttl = 1s}).acquire([&](error, lease l) { held = std::move(l); });
         BOOST_REQUIRE(run_until(context, [&] { return held.held(); }));
-        held.lost(asio::bind_executor(elsewhere, count_in(c, w)));
+        held.wait_lost(asio::bind_executor(elsewhere, count_in(c, w)));
         for (int i = 0; i < 10; ++i) {
             locks.make_lock("k").acquire(asio::bind_executor(elsewhere, count_in(c, w)));
         }
@@ -594,10 +600,10 @@ BOOST_AUTO_TEST_CASE(a_context_that_goes_lets_go_of_the_contexts_of_its_handlers
 namespace {
 
 asio::awaitable<void> live(client& locks, std::string key, witness) {
-    auto const lock = locks.make_lock(key, {.ttl = 5s, .retry_delay = 2ms});
+    auto const lock = locks.make_lock(key, {.ttl = 5s, .max_retry_delay = 2ms});
     auto held = co_await lock.acquire();
     auto [order, extended, lost] =
-        co_await asio::experimental::make_parallel_group(held.extend(), held.lost())
+        co_await asio::experimental::make_parallel_group(held.extend(), held.wait_lost())
             .async_wait(asio::experimental::wait_for_one(), asio::deferred);
     co_await held.release();
     auto const again = co_await lock.try_acquire_for(50ms, asio::as_tuple);
@@ -615,9 +621,12 @@ bool end_after(std::size_t steps, order how, fleet const& servers) {
     auto ended = 0;
     {
         auto context = std::make_unique<asio::io_context>();
-        std::optional<client> locks(std::in_place, context->get_executor(), addresses_of(servers), patient());
+        std::optional<client> locks(std::in_place, context->get_executor(), addresses_of(servers),
+                                    patient());
         lease kept;
-        locks->make_lock("kept", {.ttl = 5s}).acquire([&kept, w](error, lease l) { kept = std::move(l); });
+        locks->make_lock("kept", {.ttl = 5s}).acquire([&kept, w](error, lease l) {
+            kept = std::move(l);
+        });
         auto const both = [&, w](std::exception_ptr thrown) {
             BOOST_TEST(!thrown);
             if (++ended == 2) locks->shutdown([&, w](error) { ++ended; });

@@ -1,5 +1,5 @@
-// A minority freezes, and nobody waits until it is suspected: not who contends, not who releases, not who waits for a
-// push. No timeout has a part in it: it is longer than the tests wait.
+// A minority freezes, and nobody waits until it is suspected: not who contends, not who releases,
+// not who waits for a push. No timeout has a part in it: it is longer than the tests wait.
 #include <holdfast/client.hpp>
 
 #include "protocol/key_watch.hpp"
@@ -105,7 +105,8 @@ BOOST_AUTO_TEST_CASE(who_is_refused_hears_of_it_beside_a_frozen_instance) {
     BOOST_TEST((trusts(0) && trusts(1)));
 }
 
-// One that answered the try hangs when it is asked what is in the way, and nobody else has an answer to come.
+// One that answered the try hangs when it is asked what is in the way, and nobody else has an
+// answer to come.
 BOOST_AUTO_TEST_CASE(who_is_refused_does_not_wait_for_what_is_in_the_way) {
     wires ways(servers);
     std::promise<void> goes_on; // at the latest when it is destroyed
@@ -117,11 +118,11 @@ BOOST_AUTO_TEST_CASE(who_is_refused_does_not_wait_for_what_is_in_the_way) {
                            [](auto const& i) { return i.state == instance_state::up; });
     }));
     set({0, 1, 2}, "k");
-    ways[0].intercept(
-        [until = goes_on.get_future().share()](command_line const& words) -> std::optional<std::string> {
-            if (words[0] == "PTTL") until.wait();
-            return std::nullopt;
-        });
+    ways[0].intercept([until = goes_on.get_future().share()](
+                          command_line const& words) -> std::optional<std::string> {
+        if (words[0] == "PTTL") until.wait();
+        return std::nullopt;
+    });
     auto const [e, l] = q.try_acquire("k");
     BOOST_TEST((e == errc::contended), e.what());
     goes_on.set_value();
@@ -186,7 +187,8 @@ BOOST_AUTO_TEST_CASE(who_waits_stays_where_it_is_when_all_instances_are_late_at_
     crowd all(p);
     all.start(keys);
     auto const tries = [&] { return p.locks.stats().rounds; };
-    BOOST_REQUIRE(p.until([&] { return tries() >= 20U + 2 * keys && p.locks.stats().waiters == keys; }));
+    BOOST_REQUIRE(
+        p.until([&] { return tries() >= 20U + 2 * keys && p.locks.stats().waiters == keys; }));
     // Nothing is under way: whoever waits has asked to be told by all that it needs.
     p.pass(lease_clock::now() + 3 * protocol::watching_rules::settled_after);
     servers.freeze(5);

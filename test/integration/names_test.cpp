@@ -64,7 +64,8 @@ using look_up = int (*)(char const*, char const*, addrinfo const*, addrinfo**);
 } // namespace
 
 // Takes the place of the system's for the two names.
-extern "C" int getaddrinfo(char const* name, char const* service, addrinfo const* hints, addrinfo** found) {
+extern "C" int getaddrinfo(char const* name, char const* service, addrinfo const* hints,
+                           addrinfo** found) {
     static auto const system = reinterpret_cast<look_up>(dlsym(RTLD_NEXT, "getaddrinfo"));
     std::string_view const wanted = name == nullptr ? "" : name;
     if (wanted == silent_name) {

@@ -26,32 +26,33 @@ namespace holdfast::test {
 inline client_options patient() {
     return {.instance_timeout = std::chrono::seconds(20),
             .connect_timeout = std::chrono::seconds(20),
-            .reconnect_delay = std::chrono::milliseconds(50)};
+            .max_reconnect_delay = std::chrono::milliseconds(50)};
 }
 
 inline client_options hasty() {
     return {.instance_timeout = std::chrono::milliseconds(250),
             .connect_timeout = std::chrono::milliseconds(250),
-            .reconnect_delay = std::chrono::milliseconds(50)};
+            .max_reconnect_delay = std::chrono::milliseconds(50)};
 }
 
 /// For servers that restart empty, or are flushed, where that is not what the test is about.
 inline client_options trusting(client_options options) {
-    options.on_restart = restart_guard::off;
+    options.on_restart = restart_policy::off;
     return options;
 }
 
 /// No question of the client's own comes between the calls.
 inline client_options without_questions() {
     auto options = trusting(patient());
-    options.watch_clocks = false;
+    options.detect_clock_jumps = false;
     return options;
 }
 
 /// Long enough that a key which goes away was deleted.
 inline constexpr lock_options long_lived{.ttl = std::chrono::seconds(60)};
 
-inline constexpr std::array every_type{asio::cancellation_type::total, asio::cancellation_type::partial,
+inline constexpr std::array every_type{asio::cancellation_type::total,
+                                       asio::cancellation_type::partial,
                                        asio::cancellation_type::terminal};
 
 inline std::size_t copies(fleet const& servers, std::string const& key) {
@@ -62,7 +63,8 @@ inline std::size_t copies(fleet const& servers, std::string const& key) {
 
 inline bool is_up(client const& locks) {
     auto const all = locks.instances();
-    return std::all_of(all.begin(), all.end(), [](auto const& i) { return i.state == instance_state::up; });
+    return std::all_of(all.begin(), all.end(),
+                       [](auto const& i) { return i.state == instance_state::up; });
 }
 
 /// Its calls wait for their end.
@@ -75,11 +77,13 @@ struct party {
     explicit party(fleet const& servers, client_options const& options = patient())
         : party(addresses_of(servers), options) {}
 
-    std::pair<error, lease> acquire(std::string_view key, lock_options const& options = long_lived) {
+    std::pair<error, lease> acquire(std::string_view key,
+                                    lock_options const& options = long_lived) {
         auto const lock = locks.make_lock(key, options);
         return wait([&](auto handler) { lock.acquire(std::move(handler)); });
     }
-    std::pair<error, lease> try_acquire(std::string_view key, lock_options const& options = long_lived) {
+    std::pair<error, lease> try_acquire(std::string_view key,
+                                        lock_options const& options = long_lived) {
         auto const lock = locks.make_lock(key, options);
         return wait([&](auto handler) { lock.try_acquire(std::move(handler)); });
     }
@@ -123,8 +127,8 @@ struct party {
             return happened();
         });
     }
-    // A release is over at the quorum: who takes turns with another may still owe it one at the last instance,
-    // and pays only while it runs. From now on, and for as long as both are there.
+    // A release is over at the quorum: who takes turns with another may still owe it one at the
+    // last instance, and pays only while it runs. From now on, and for as long as both are there.
     void runs_with(party& other) {
         others_.push_back(&other);
         other.others_.push_back(this);

@@ -21,10 +21,11 @@ namespace holdfast::test {
 
 namespace asio = boost::asio;
 
-/// Runs `context` until the coroutine that `body()` makes has ended, and throws what it threw. What else
-/// there is to do (connections, watchdogs) is left undone then.
+/// Runs `context` until the coroutine that `body()` makes has ended, and throws what it threw. What
+/// else there is to do (connections, watchdogs) is left undone then.
 template <class Body>
-void run(asio::io_context& context, Body&& body, std::chrono::seconds limit = std::chrono::seconds(30)) {
+void run(asio::io_context& context, Body&& body,
+         std::chrono::seconds limit = std::chrono::seconds(30)) {
     std::exception_ptr thrown;
     auto done = false;
     asio::co_spawn(context, body(), [&](std::exception_ptr e) {
@@ -58,7 +59,8 @@ inline std::vector<address> addresses_of(fleet const& servers) {
 
 /// For what is to hold with each of so many instances.
 template <class Test>
-void with_fleets_of(std::initializer_list<std::size_t> sizes, server_options const& each, Test test) {
+void with_fleets_of(std::initializer_list<std::size_t> sizes, server_options const& each,
+                    Test test) {
     for (auto const size : sizes) {
         BOOST_TEST_CONTEXT(size << " instances") {
             fleet servers(size, each);

@@ -2,10 +2,11 @@
 //
 //   sleeper --instances HOST:PORT,... --keys N --ttl MS --loop (busy|events)
 //
-// Takes the keys sleeper:0 .. sleeper:N-1, prints "held" and looks at its leases all the time: in one handler that
-// lets nothing else run, or in one every millisecond. As soon as it sees that it was stopped it says in one line how
-// many leases it still thinks are held at that first look, how many losses it hears of, how many releases say that
-// the lease was lost, and how often in all a lease was held past its deadline.
+// Takes the keys sleeper:0 .. sleeper:N-1, prints "held" and looks at its leases all the time: in
+// one handler that lets nothing else run, or in one every millisecond. As soon as it sees that it
+// was stopped it says in one line how many leases it still thinks are held at that first look, how
+// many losses it hears of, how many releases say that the lease was lost, and how often in all a
+// lease was held past its deadline.
 #include <holdfast/client.hpp>
 
 #include <boost/asio/awaitable.hpp>
@@ -56,7 +57,8 @@ public:
 private:
     asio::awaitable<void> everything() {
         for (std::size_t i = 0; i < leases_.size(); ++i) {
-            auto const lock = locks_.make_lock("sleeper:" + std::to_string(i), {.ttl = settings_.ttl});
+            auto const lock =
+                locks_.make_lock("sleeper:" + std::to_string(i), {.ttl = settings_.ttl});
             leases_[i] = co_await lock.acquire();
             leases_[i].lost([this](holdfast::error e) { told_ += e ? 0 : 1; });
         }
@@ -78,8 +80,8 @@ private:
             auto const released = co_await one.release();
             lost += released == holdfast::errc::lease_lost ? 1U : 0U;
         }
-        std::cout << "held=" << at_first << " told=" << told_ << " lost=" << lost << " wrong=" << wrong_
-                  << std::endl;
+        std::cout << "held=" << at_first << " told=" << told_ << " lost=" << lost
+                  << " wrong=" << wrong_ << std::endl;
         co_await locks_.shutdown();
     }
 

@@ -51,7 +51,8 @@ bool is_shifted_by(redis_cli& cli, std::chrono::milliseconds shift) {
     auto const after = now();
     auto const at = std::chrono::seconds{std::stoll(time.elements().at(0).string())} +
                     std::chrono::microseconds{std::stoll(time.elements().at(1).string())};
-    constexpr auto imprecise = 50ms; // a server may reckon for a moment from a time that it read before
+    constexpr auto imprecise =
+        50ms; // a server may reckon for a moment from a time that it read before
     return at >= before + shift - imprecise && at <= after + shift + imprecise;
 }
 
@@ -149,8 +150,8 @@ BOOST_FIXTURE_TEST_CASE(server_killed_refuses_and_comes_back_on_its_port, one_se
 }
 
 BOOST_AUTO_TEST_CASE(server_takes_arguments) {
-    server redis{{.arguments = {"--requirepass", "secret", "--appendonly", "yes", "--appendfsync", "always",
-                                "--enable-debug-command", "yes"}}};
+    server redis{{.arguments = {"--requirepass", "secret", "--appendonly", "yes", "--appendfsync",
+                                "always", "--enable-debug-command", "yes"}}};
     redis_cli stranger{redis};
     BOOST_TEST(stranger.command({"PING"}).error().starts_with("NOAUTH"));
     redis_cli cli{redis, "secret"};
@@ -185,7 +186,8 @@ BOOST_AUTO_TEST_CASE(server_survives_the_thread_that_started_it) {
 BOOST_AUTO_TEST_CASE(server_does_not_inherit_the_sockets_of_the_test) {
     server redis;
     int ends[2];
-    BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0); // not close-on-exec, like Asio's
+    BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) ==
+                  0); // not close-on-exec, like Asio's
     const net::unique_fd kept{ends[0]};
     net::unique_fd closed{ends[1]};
     redis.kill();
@@ -203,10 +205,11 @@ BOOST_AUTO_TEST_CASE(server_in_cluster_and_sentinel_mode) {
     BOOST_TEST(cluster.port("cluster-port") != cluster.port());
 
     server primary;
-    const server sentinel{
-        {.arguments = {"--sentinel"},
-         .config = "sentinel monitor mymaster 127.0.0.1 " + std::to_string(primary.port()) + " 1\n"}};
-    const reply answer = redis_cli{sentinel}.command({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"});
+    const server sentinel{{.arguments = {"--sentinel"},
+                           .config = "sentinel monitor mymaster 127.0.0.1 " +
+                                     std::to_string(primary.port()) + " 1\n"}};
+    const reply answer =
+        redis_cli{sentinel}.command({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"});
     BOOST_TEST(answer.elements().at(1).string() == std::to_string(primary.port()));
 }
 
@@ -256,7 +259,8 @@ BOOST_FIXTURE_TEST_CASE(witness_plays_a_foreign_client, one_server) {
     cli.command({"CLIENT", "TRACKING", "ON", "NOLOOP"});
     BOOST_TEST(!cli.exists("watched"));
     redis_cli{redis}.set("watched", "v");
-    BOOST_TEST(cli.receive() == (reply{reply::array{{"invalidate"}, {reply::array{{"watched"}}}}, true}));
+    BOOST_TEST(cli.receive() ==
+               (reply{reply::array{{"invalidate"}, {reply::array{{"watched"}}}}, true}));
 }
 
 BOOST_AUTO_TEST_CASE(fakes_misbehave) {
@@ -303,7 +307,8 @@ BOOST_AUTO_TEST_CASE(fake_follows_its_script) {
     fake_server fake{[&](command_line const& words) {
         if (is_command(words, "hello")) return resp::error("ERR unknown command 'HELLO'");
         if (is_command(words, "EVALSHA"))
-            return ++evaluations == 1 ? resp::error("NOSCRIPT No matching script.") : resp::integer(1);
+            return ++evaluations == 1 ? resp::error("NOSCRIPT No matching script.")
+                                      : resp::integer(1);
         if (is_command(words, "CLIENT", "TRACKING")) return resp::simple("OK");
         if (is_command(words, "BLPOP")) return fake_server::no_answer;
         if (is_command(words, "QUIT")) return resp::simple("OK") + fake_server::hang_up;
@@ -482,7 +487,8 @@ BOOST_FIXTURE_TEST_CASE(server_whose_clock_goes_back_keeps_for_longer, movable_c
 }
 
 BOOST_AUTO_TEST_CASE(server_starts_again_in_its_shifted_time) {
-    server redis{{.arguments = {"--appendonly", "yes", "--appendfsync", "always"}, .shiftable_clock = true}};
+    server redis{
+        {.arguments = {"--appendonly", "yes", "--appendfsync", "always"}, .shiftable_clock = true}};
     redis_cli cli{redis};
     cli.set("short", "v", 60s);
     redis.shift_clock(30s);
@@ -534,9 +540,11 @@ BOOST_AUTO_TEST_CASE(shifted_clock_moves_the_wall_clocks_only) {
     BOOST_REQUIRE(loaded != nullptr);
     auto const its_clock_gettime =
         reinterpret_cast<int (*)(clockid_t, timespec*)>(::dlsym(loaded, "clock_gettime"));
-    auto const its_gettimeofday = reinterpret_cast<int (*)(timeval*, void*)>(::dlsym(loaded, "gettimeofday"));
+    auto const its_gettimeofday =
+        reinterpret_cast<int (*)(timeval*, void*)>(::dlsym(loaded, "gettimeofday"));
     auto const its_time = reinterpret_cast<time_t (*)(time_t*)>(::dlsym(loaded, "time"));
-    BOOST_REQUIRE((its_clock_gettime != nullptr && its_gettimeofday != nullptr && its_time != nullptr));
+    BOOST_REQUIRE(
+        (its_clock_gettime != nullptr && its_gettimeofday != nullptr && its_time != nullptr));
     auto const in_order =
         [](auto... times) { // each no more than a coarse clock's ticks behind the one before
             auto last = std::chrono::nanoseconds::min();
@@ -552,8 +560,9 @@ BOOST_AUTO_TEST_CASE(shifted_clock_moves_the_wall_clocks_only) {
     for (auto const by : {0ms, 999ms, -120'999ms, 3'600'000ms}) {
         clock.advance(by - clock.shift());
         BOOST_CHECK(clock.shift() == by);
-        for (const clockid_t id : {CLOCK_REALTIME, CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC,
-                                   CLOCK_MONOTONIC_COARSE, CLOCK_BOOTTIME, CLOCK_PROCESS_CPUTIME_ID}) {
+        for (const clockid_t id :
+             {CLOCK_REALTIME, CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE,
+              CLOCK_BOOTTIME, CLOCK_PROCESS_CPUTIME_ID}) {
             bool const moves = id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE;
             auto const shift = moves ? by : 0ms;
             auto const before = read(id, ::clock_gettime);
@@ -568,10 +577,11 @@ BOOST_AUTO_TEST_CASE(shifted_clock_moves_the_wall_clocks_only) {
         BOOST_TEST(its_time(&seconds) == seconds);
         BOOST_CHECK(its_time(nullptr) >= seconds);
         auto const after = read(CLOCK_REALTIME, ::clock_gettime);
-        BOOST_CHECK(in_order(before + by,
-                             std::chrono::seconds{now.tv_sec} + std::chrono::microseconds{now.tv_usec},
-                             after + by));
-        BOOST_CHECK(std::chrono::seconds{seconds} >= std::chrono::floor<std::chrono::seconds>(before + by));
+        BOOST_CHECK(in_order(
+            before + by, std::chrono::seconds{now.tv_sec} + std::chrono::microseconds{now.tv_usec},
+            after + by));
+        BOOST_CHECK(std::chrono::seconds{seconds} >=
+                    std::chrono::floor<std::chrono::seconds>(before + by));
         BOOST_CHECK(std::chrono::seconds{seconds} <= after + by);
     }
     timespec nothing{};
@@ -597,7 +607,8 @@ BOOST_AUTO_TEST_CASE(every_available_kind_has_a_movable_clock) {
             BOOST_CHECK(cli.pttl("k") == -2ms);
             one.restart();
             BOOST_TEST(is_shifted_by(cli, 120s));
-            const reply threads = cli.command({"CONFIG", "GET", "jemalloc-bg-thread"}); // that would spin
+            const reply threads =
+                cli.command({"CONFIG", "GET", "jemalloc-bg-thread"}); // that would spin
             BOOST_TEST(threads.elements().at(1).string() == "no");
         }
     }

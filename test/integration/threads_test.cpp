@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(coroutines_on_every_thread_share_one_lock) {
     asio::thread_pool pool(thread_count);
     {
         client locks(pool.get_executor(), addresses_of(servers), patient());
-        auto const hot = locks.make_lock("hot", {.ttl = 60s, .retry_delay = 5ms});
+        auto const hot = locks.make_lock("hot", {.ttl = 60s, .max_retry_delay = 5ms});
         section s;
         group all;
         for (int i = 0; i < 20; ++i) all.spawn(pool, visit(hot, s, 4));
@@ -100,7 +100,8 @@ BOOST_AUTO_TEST_CASE(what_the_lock_guards_needs_no_atomic) {
     asio::thread_pool pool(thread_count);
     {
         client locks(pool.get_executor(), addresses_of(servers), patient());
-        auto const hot = locks.make_lock("hot", {.ttl = 60s, .retry_delay = 50ms}); // shared by all
+        auto const hot =
+            locks.make_lock("hot", {.ttl = 60s, .max_retry_delay = 50ms}); // shared by all
         constexpr int visitors = 200;
         auto plain = 0;
         group all;
@@ -127,7 +128,7 @@ BOOST_AUTO_TEST_CASE(many_locks_on_every_thread_of_a_context) {
         for (std::size_t i = 0; i < 200; ++i) {
             auto const key = "key:" + std::to_string(i % sections.size());
             auto& from = i % 2 == 0 ? one : two;
-            all.spawn(context, visit(from.make_lock(key, {.ttl = 60s, .retry_delay = 5ms}),
+            all.spawn(context, visit(from.make_lock(key, {.ttl = 60s, .max_retry_delay = 5ms}),
                                      sections[i % sections.size()], 3));
         }
         // Anybody may look at any time.
@@ -156,7 +157,7 @@ BOOST_AUTO_TEST_CASE(threads_outside_wait_for_futures) {
     asio::thread_pool pool(2);
     {
         client locks(pool.get_executor(), addresses_of(servers), patient());
-        auto const key = locks.make_lock("k", {.ttl = 60s, .retry_delay = 5ms});
+        auto const key = locks.make_lock("k", {.ttl = 60s, .max_retry_delay = 5ms});
         section s;
         std::vector<std::thread> outside;
         for (int t = 0; t < thread_count; ++t) {
@@ -214,7 +215,7 @@ BOOST_AUTO_TEST_CASE(cancellations_race_with_wins) {
     asio::thread_pool pool(thread_count);
     {
         client locks(pool.get_executor(), addresses_of(servers), patient());
-        auto const key = locks.make_lock("k", {.ttl = 60s, .retry_delay = 5ms});
+        auto const key = locks.make_lock("k", {.ttl = 60s, .max_retry_delay = 5ms});
         std::atomic<int> won{0}, cancelled{0}, other{0};
         constexpr int times = 400;
         for (int i = 0; i < times; ++i) {
@@ -246,8 +247,9 @@ BOOST_AUTO_TEST_CASE(cancellations_race_with_wins) {
                 if (i % 2 == 0) {
                     c->signal.emit(type);
                 } else {
-                    asio::post(pool,
-                               [c, type] { asio::post(c->strand, [c, type] { c->signal.emit(type); }); });
+                    asio::post(pool, [c, type] {
+                        asio::post(c->strand, [c, type] { c->signal.emit(type); });
+                    });
                 }
             });
         }
@@ -275,8 +277,8 @@ BOOST_AUTO_TEST_CASE(a_shutdown_comes_while_others_acquire) {
             for (int t = 0; t < 2; ++t) {
                 callers.emplace_back([&] {
                     for (int i = 0; i < times; ++i) {
-                        auto const key =
-                            locks.make_lock("key:" + std::to_string(i % 7), {.retry_delay = 2ms});
+                        auto const key = locks.make_lock("key:" + std::to_string(i % 7),
+                                                         {.max_retry_delay = 2ms});
                         key.acquire([&](error e, lease) {
                             if (!e) {
                                 ++won;

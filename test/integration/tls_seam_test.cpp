@@ -58,7 +58,9 @@ private:
     };
 
     std::string path(char const* name) const { return (folder_.path / name).string(); }
-    void write(char const* name, std::string const& text) const { std::ofstream(path(name)) << text; }
+    void write(char const* name, std::string const& text) const {
+        std::ofstream(path(name)) << text;
+    }
 
     certificates const certificates_ = make_certificates("DNS:server.test");
     folder folder_;
@@ -72,8 +74,8 @@ public:
         auto context = std::make_shared<ssl::context>(ssl::context::tls_client);
         context->set_verify_mode(ssl::verify_peer);
         context->add_certificate_authority(asio::buffer(authority));
-        user_ = std::make_shared<recording_user>(
-            holdfast::redis::make_tls_stream(io_.get_executor(), {to}, std::move(context), std::move(name)));
+        user_ = std::make_shared<recording_user>(holdfast::redis::make_tls_stream(
+            io_.get_executor(), {to}, std::move(context), std::move(name)));
     }
 
     error_code connect() {
@@ -137,8 +139,9 @@ BOOST_AUTO_TEST_CASE(every_server_answers) {
             auto const value = pattern(1024 * 1024);
             auto const bulk = "$" + std::to_string(value.size()) + "\r\n" + value + "\r\n";
             auto const expected = "+OK\r\n" + bulk;
-            auto const reply = w.ask(
-                "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n" + bulk + "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", expected.size());
+            auto const reply =
+                w.ask("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n" + bulk + "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n",
+                      expected.size());
             BOOST_TEST((reply == expected));
         }
     }

@@ -1,5 +1,5 @@
-// Every asynchronous function with every completion token, and what cancelling it does to the caller and to
-// the servers.
+// Every asynchronous function with every completion token, and what cancelling it does to the
+// caller and to the servers.
 #include "integration/party.hpp"
 #include "integration/wires.hpp"
 #include "support/fake_server.hpp"
@@ -51,8 +51,8 @@ namespace {
 // Three servers behind proxies, so that votes can be held up.
 struct guarded_party {
     guarded_party() { BOOST_REQUIRE(p.all_up()); }
-    // A lease is given at the quorum; this waits for the last vote too, so that the next reply that is held
-    // up is the next call's.
+    // A lease is given at the quorum; this waits for the last vote too, so that the next reply that
+    // is held up is the next call's.
     lease hold(std::string const& key) {
         auto held = p.hold(key);
         BOOST_REQUIRE(p.sees(servers, key, true));
@@ -75,7 +75,8 @@ struct cancellable {
         }));
     }
     void start_for(lock const& key, std::chrono::nanoseconds limit) {
-        key.try_acquire_for(limit, asio::bind_cancellation_slot(signal.slot(), [this](error e, lease l) {
+        key.try_acquire_for(limit,
+                            asio::bind_cancellation_slot(signal.slot(), [this](error e, lease l) {
                                 how = std::move(e);
                                 held = std::move(l);
                                 done = true;
@@ -117,7 +118,7 @@ void call_everything(fleet const& servers, Adapt adapt) {
     BOOST_REQUIRE(settled(1));
     held.extend(adapt(succeed));
     BOOST_REQUIRE(settled(2));
-    held.lost(adapt(over));
+    held.wait_lost(adapt(over));
     held.release(adapt(given_back));
     BOOST_REQUIRE(settled(4));
     key.try_acquire(adapt(take));
@@ -206,7 +207,8 @@ BOOST_AUTO_TEST_CASE(coroutines_await_everything) {
             BOOST_TEST((thrown.code() == errc::contended));
             std::string const said = thrown.what();
             BOOST_TEST(said.find("\"k\"") != said.npos, said);
-            for (auto const& where : servers.addresses()) BOOST_TEST(said.find(where) != said.npos, said);
+            for (auto const& where : servers.addresses())
+                BOOST_TEST(said.find(where) != said.npos, said);
         }
         auto [result] = co_await l.release(asio::as_tuple);
         BOOST_TEST(static_cast<bool>(result));
@@ -222,8 +224,9 @@ BOOST_AUTO_TEST_CASE(every_function_takes_adapted_handlers) {
         return asio::cancel_at(std::chrono::steady_clock::now() + 1h, handler);
     });
     asio::cancellation_signal unused;
-    call_everything(servers,
-                    [&](auto handler) { return asio::bind_cancellation_slot(unused.slot(), handler); });
+    call_everything(servers, [&](auto handler) {
+        return asio::bind_cancellation_slot(unused.slot(), handler);
+    });
     allocations counts;
     call_everything(servers, [&](auto handler) {
         return asio::bind_allocator(counting_allocator<void*>(counts), handler);
@@ -241,13 +244,13 @@ BOOST_AUTO_TEST_CASE(coroutines_await_every_function_in_every_way) {
         auto held = co_await key.acquire(asio::use_awaitable);
         auto refused = co_await key.try_acquire_for(30ms, asio::as_tuple);
         auto& [contended, none] = refused;
-        BOOST_TEST((contended == errc::timeout), contended.what());
+        BOOST_TEST((contended == errc::wait_timeout), contended.what());
         BOOST_TEST(!none);
         BOOST_TEST(static_cast<bool>(co_await held.release(asio::use_awaitable)));
-        auto [lost] = co_await held.lost(asio::as_tuple);
+        auto [lost] = co_await held.wait_lost(asio::as_tuple);
         BOOST_TEST((lost == errc::lease_released), lost.what());
         try {
-            co_await held.lost(asio::use_awaitable);
+            co_await held.wait_lost(asio::use_awaitable);
             BOOST_ERROR("what was released is not lost");
         } catch (system_error const& thrown) {
             BOOST_TEST((thrown.code() == errc::lease_released));
@@ -280,13 +283,14 @@ BOOST_AUTO_TEST_CASE(a_disposition_may_be_redirected) {
         BOOST_TEST((e == errc::contended), e.what());
         BOOST_TEST((e.report() != nullptr)); // it comes along
         BOOST_TEST(!none);
-        auto const late = co_await key.try_acquire_for(1ms, asio::redirect_disposition(asio::deferred, e));
-        BOOST_TEST((e == errc::timeout), e.what());
+        auto const late =
+            co_await key.try_acquire_for(1ms, asio::redirect_disposition(asio::deferred, e));
+        BOOST_TEST((e == errc::wait_timeout), e.what());
         BOOST_TEST(!late);
         co_await held.extend(asio::redirect_disposition(asio::use_awaitable, e));
         BOOST_TEST(!e, e.what());
         BOOST_TEST(static_cast<bool>(co_await held.release()));
-        co_await held.lost(asio::redirect_disposition(e));
+        co_await held.wait_lost(asio::redirect_disposition(e));
         BOOST_TEST((e == errc::lease_released), e.what());
         std::exception_ptr thrown;
         co_await held.extend(asio::redirect_disposition(thrown));
@@ -313,8 +317,9 @@ BOOST_AUTO_TEST_CASE(an_error_may_be_redirected) {
         auto const none = co_await key.try_acquire(asio::redirect_error(ec));
         BOOST_TEST((ec == errc::contended), ec.message());
         BOOST_TEST(!none);
-        auto const late = co_await key.try_acquire_for(1ms, asio::redirect_error(asio::deferred, ec));
-        BOOST_TEST((ec == errc::timeout), ec.message());
+        auto const late =
+            co_await key.try_acquire_for(1ms, asio::redirect_error(asio::deferred, ec));
+        BOOST_TEST((ec == errc::wait_timeout), ec.message());
         BOOST_TEST(!late);
         auto const limited = asio::cancel_after(5ms, asio::redirect_error(ec));
         auto const cut = co_await key.acquire(limited);
@@ -328,7 +333,7 @@ BOOST_AUTO_TEST_CASE(an_error_may_be_redirected) {
         BOOST_TEST(!ec, ec.message());
         // Its result is no error.
         BOOST_TEST(static_cast<bool>(co_await held.release(asio::redirect_error(ec))));
-        co_await held.lost(asio::redirect_error(ec));
+        co_await held.wait_lost(asio::redirect_error(ec));
         BOOST_TEST((ec == errc::lease_released), ec.message());
         co_await locks.drain(1h, asio::redirect_error(ec));
         BOOST_TEST(!ec, ec.message());
@@ -358,7 +363,7 @@ BOOST_AUTO_TEST_CASE(callbacks_may_take_error_codes_and_own_what_cannot_be_copie
         done += *owned;
     });
     BOOST_REQUIRE(p.until([&] { return done == 8; }));
-    held.lost([&, owned = std::make_unique<int>(1)](error_code e) {
+    held.wait_lost([&, owned = std::make_unique<int>(1)](error_code e) {
         BOOST_TEST((e == errc::lease_released));
         done += *owned;
     });
@@ -381,12 +386,14 @@ BOOST_AUTO_TEST_CASE(futures_throw_the_report) {
         held.extend(asio::use_future).get();
         auto refused = key.try_acquire(asio::use_future);
         BOOST_CHECK_EXCEPTION((void)refused.get(), system_error, [&](system_error const& e) {
-            return e.code() == errc::contended && std::string(e.what()).find("\"k\"") != std::string::npos;
+            return e.code() == errc::contended &&
+                   std::string(e.what()).find("\"k\"") != std::string::npos;
         });
-        auto lost = held.lost(asio::use_future);
+        auto lost = held.wait_lost(asio::use_future);
         BOOST_TEST(static_cast<bool>(held.release(asio::use_future).get()));
-        BOOST_CHECK_EXCEPTION((void)lost.get(), system_error,
-                              [](system_error const& e) { return e.code() == errc::lease_released; });
+        BOOST_CHECK_EXCEPTION((void)lost.get(), system_error, [](system_error const& e) {
+            return e.code() == errc::lease_released;
+        });
         locks.shutdown(asio::use_future).get();
     }
     pool.join();
@@ -424,7 +431,7 @@ BOOST_AUTO_TEST_CASE(handlers_run_on_their_own_executor) {
     BOOST_REQUIRE(p.until([&] { return done == 1; }));
     held.extend(asio::bind_executor(strand, here));
     BOOST_REQUIRE(p.until([&] { return done == 2; }));
-    held.lost(asio::bind_executor(strand, here));
+    held.wait_lost(asio::bind_executor(strand, here));
     held.release(asio::bind_executor(strand, here));
     BOOST_REQUIRE(p.until([&] { return done == 4; }));
     p.locks.shutdown(asio::bind_executor(strand, here));
@@ -453,7 +460,7 @@ BOOST_AUTO_TEST_CASE(no_handler_runs_inside_the_call) {
         running = true;
         held.release(check); // has been: known at once
         held.extend(check);
-        held.lost(check);
+        held.wait_lost(check);
         key.try_acquire(check);
         running = false;
     });
@@ -486,7 +493,7 @@ BOOST_AUTO_TEST_CASE(an_immediate_executor_makes_no_difference_to_that) {
     });
     held.release(check);
     held.extend(check);
-    held.lost(check);
+    held.wait_lost(check);
     key.acquire(check);
     p.locks.shutdown(check);
     running = false;
@@ -515,9 +522,9 @@ BOOST_AUTO_TEST_CASE(a_handler_may_have_an_inline_executor) {
     });
     held.release(check);
     held.extend(check);
-    held.lost(check);
+    held.wait_lost(check);
     auto const body = [](lease&) -> asio::awaitable<void> { co_return; };
-    p.locks.run("section", long_lived, body, check);
+    with_lock(p.locks.make_lock("section", long_lived), body, check);
     key.acquire(check);
     running = false;
     BOOST_REQUIRE(p.until([&] { return done == 5; }));
@@ -544,13 +551,15 @@ BOOST_AUTO_TEST_CASE(groups_and_operators_compose) {
 
         // The work and the loss of the lease: whichever comes first ends the other.
         asio::steady_timer work(context, 1ms);
-        auto const ended = co_await (work.async_wait(asio::use_awaitable) || first.lost(asio::use_awaitable));
+        auto const ended =
+            co_await (work.async_wait(asio::use_awaitable) || first.wait_lost(asio::use_awaitable));
         BOOST_TEST(ended.index() == 0U);
         BOOST_TEST(first.held());
 
-        auto [order, e1, r1, r2] = co_await asio::experimental::make_parallel_group(
-                                       first.extend(), first.release(), second.release())
-                                       .async_wait(asio::experimental::wait_for_all(), asio::deferred);
+        auto [order, e1, r1, r2] =
+            co_await asio::experimental::make_parallel_group(first.extend(), first.release(),
+                                                             second.release())
+                .async_wait(asio::experimental::wait_for_all(), asio::deferred);
         BOOST_TEST(order.size() == 3U);
         BOOST_TEST((!e1 || e1 == errc::lease_released), e1.what());
         BOOST_TEST(static_cast<bool>(r1));
@@ -570,12 +579,13 @@ BOOST_AUTO_TEST_CASE(what_loses_a_race_leaves_nothing) {
         auto held = co_await taken.acquire();
         asio::steady_timer soon(context, 20ms);
         {
-            auto const first =
-                co_await (taken.acquire(asio::use_awaitable) || soon.async_wait(asio::use_awaitable));
+            auto const first = co_await (taken.acquire(asio::use_awaitable) ||
+                                         soon.async_wait(asio::use_awaitable));
             BOOST_TEST(first.index() == 1U);
         }
         BOOST_TEST(static_cast<bool>(co_await held.release()));
-        auto const either = co_await (one.acquire(asio::use_awaitable) || two.acquire(asio::use_awaitable));
+        auto const either =
+            co_await (one.acquire(asio::use_awaitable) || two.acquire(asio::use_awaitable));
         BOOST_TEST(std::visit([](lease const& l) { return l.held(); }, either));
     });
     for (server& each : servers) {
@@ -652,7 +662,7 @@ BOOST_AUTO_TEST_CASE(a_time_limit_of_asio_cancels) {
         auto too_late = co_await key.acquire(at_once);
         auto& [at, nothing] = too_late;
         BOOST_TEST((at == errc::cancelled), at.what());
-        auto [lost] = co_await held.lost(soon);
+        auto [lost] = co_await held.wait_lost(soon);
         BOOST_TEST((lost == errc::cancelled), lost.what());
         BOOST_TEST(held.held());
         BOOST_TEST(static_cast<bool>(co_await held.release()));
@@ -677,11 +687,14 @@ BOOST_AUTO_TEST_CASE(a_cancelled_wait_says_what_it_has_waited_for) {
     BOOST_TEST(why->key == "k");
     BOOST_TEST(why->attempts >= 1U);
     BOOST_TEST(why->up == 5U);
-    auto const seen_held = std::count_if(why->instances.begin(), why->instances.end(),
-                                         [](auto const& i) { return i.what == outcome::held; });
+    auto const seen_held =
+        std::count_if(why->instances.begin(), why->instances.end(),
+                      [](auto const& i) { return i.outcome == instance_outcome::held; });
     BOOST_TEST(seen_held >= 3);
     for (auto const& i : why->instances) {
-        BOOST_TEST((i.what == outcome::held || i.what == outcome::not_needed), c.how.what());
+        BOOST_TEST(
+            (i.outcome == instance_outcome::held || i.outcome == instance_outcome::not_needed),
+            c.how.what());
     }
     BOOST_TEST(c.how.what().find("5 of 5 up, quorum 3") != std::string::npos, c.how.what());
     // Behind a holder of the same client.
@@ -705,13 +718,14 @@ BOOST_AUTO_TEST_CASE(a_report_says_who_is_up) {
     servers.kill(3);
     for (std::size_t i = 0; i < 3; ++i) BOOST_REQUIRE(p.goes_down(i, errc::unreachable));
     auto const e = p.acquire("k").first;
-    BOOST_TEST((e == condition::unavailable), e.what());
+    BOOST_TEST((e == error_condition::unavailable), e.what());
     BOOST_REQUIRE(e.report() != nullptr);
     auto const& why = *e.report();
     BOOST_TEST(why.up == 2U);
     BOOST_TEST(e.what().starts_with("lock \"k\": 2 of 5 up, quorum 3"), e.what());
     for (std::size_t i = 0; i < 5; ++i) {
-        BOOST_TEST((why.instances.at(i).what == (i < 3 ? outcome::unreachable : outcome::not_needed)),
+        BOOST_TEST((why.instances.at(i).what ==
+                    (i < 3 ? instance_outcome::unreachable : instance_outcome::not_needed)),
                    e.what());
     }
 }
@@ -725,7 +739,7 @@ BOOST_AUTO_TEST_CASE(an_instance_that_was_asked_and_is_silent_is_unanswered) {
     BOOST_REQUIRE(g.p.until([&] { return c.done; }));
     BOOST_REQUIRE(c.how.report() != nullptr);
     for (auto const& i : c.how.report()->instances) {
-        BOOST_TEST((i.what == outcome::unanswered), c.how.what());
+        BOOST_TEST((i.outcome == instance_outcome::unanswered), c.how.what());
     }
     g.ways.resume();
 }
@@ -751,8 +765,11 @@ BOOST_AUTO_TEST_CASE(a_try_at_the_arbiter_makes_nobody_unreachable) {
     BOOST_REQUIRE(c.how.report() != nullptr);
     // The last round to all may have ended before each of them had answered.
     auto const& all = c.how.report()->instances;
-    BOOST_TEST((all.at(0).what == outcome::held || all.at(1).what == outcome::held), c.how.what());
-    for (auto const& i : all) BOOST_TEST((i.what != outcome::unreachable), c.how.what());
+    BOOST_TEST((all.at(0).outcome == instance_outcome::held ||
+                all.at(1).outcome == instance_outcome::held),
+               c.how.what());
+    for (auto const& i : all)
+        BOOST_TEST((i.outcome != instance_outcome::unreachable), c.how.what());
     g.ways.resume();
 }
 
@@ -813,8 +830,9 @@ BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_it_ends_at_once_and_gives_back) {
             executed ? g.ways.hold_replies() : g.ways.hold_requests();
             cancellable c;
             c.start(g.p.locks.make_lock("k", long_lived));
-            BOOST_REQUIRE(g.p.until(
-                [&] { return executed ? g.ways[0].replies_held() > 0 : g.ways[0].commands_held() > 0; }));
+            BOOST_REQUIRE(g.p.until([&] {
+                return executed ? g.ways[0].replies_held() > 0 : g.ways[0].commands_held() > 0;
+            }));
             c.signal.emit(type);
             // While the servers are still silent.
             BOOST_REQUIRE(g.p.until([&] { return c.done; }));
@@ -911,7 +929,8 @@ BOOST_AUTO_TEST_CASE(cancelled_while_it_asks_what_is_in_the_way_it_ends_at_once)
         BOOST_TEST((c.how == errc::cancelled), c.how.what());
         BOOST_TEST(g.p.locks.stats().rounds == 1U);
         g.ways.resume();
-        for (server& one : g.servers) BOOST_TEST(redis_cli(one).get("k").value_or("gone") == "foreign");
+        for (server& one : g.servers)
+            BOOST_TEST(redis_cli(one).get("k").value_or("gone") == "foreign");
     }
 }
 
@@ -1014,8 +1033,9 @@ BOOST_AUTO_TEST_CASE(a_late_signal_does_not_hit_the_next_call) {
         BOOST_TEST(!first.how, first.how.what());
         BOOST_TEST(!next.how, next.how.what());
         BOOST_TEST(next.held.held());
-        BOOST_TEST(p.locks.stats().acquire_failed == 0U); // nor is the one that has won counted as failed
-        first.signal.emit(type);                          // nothing is left that it could reach
+        BOOST_TEST(p.locks.stats().acquire_failed ==
+                   0U);          // nor is the one that has won counted as failed
+        first.signal.emit(type); // nothing is left that it could reach
         BOOST_TEST(p.releases(first.held));
         BOOST_TEST(p.releases(next.held));
     }
@@ -1055,7 +1075,8 @@ BOOST_AUTO_TEST_CASE(an_extension_cancelled_before_it_was_sent_is_never_sent) {
         auto const sent = p.locks.stats().commands;
         asio::cancellation_signal signal;
         std::optional<error> how;
-        held.extend(asio::bind_cancellation_slot(signal.slot(), [&](error e) { how = std::move(e); }));
+        held.extend(
+            asio::bind_cancellation_slot(signal.slot(), [&](error e) { how = std::move(e); }));
         signal.emit(type);
         BOOST_REQUIRE(p.until([&] { return how.has_value(); }));
         BOOST_TEST((*how == errc::cancelled), how->what());
@@ -1073,8 +1094,9 @@ BOOST_AUTO_TEST_CASE(a_cancelled_wait_for_the_loss_leaves_the_lease_and_the_othe
             auto held = p.hold("k");
             asio::cancellation_signal signal;
             std::optional<error> how, other;
-            held.lost([&](error e) { other = std::move(e); });
-            held.lost(asio::bind_cancellation_slot(signal.slot(), [&](error e) { how = std::move(e); }));
+            held.wait_lost([&](error e) { other = std::move(e); });
+            held.wait_lost(
+                asio::bind_cancellation_slot(signal.slot(), [&](error e) { how = std::move(e); }));
             if (!at_once) BOOST_TEST(!p.extend(held)); // so the wait has begun
             signal.emit(type);
             BOOST_REQUIRE(p.until([&] { return how.has_value(); }));
@@ -1095,7 +1117,8 @@ BOOST_AUTO_TEST_CASE(a_release_cannot_be_cancelled) {
         g.ways.hold_replies();
         asio::cancellation_signal signal;
         std::optional<release_result> how;
-        held.release(asio::bind_cancellation_slot(signal.slot(), [&](release_result r) { how = r; }));
+        held.release(
+            asio::bind_cancellation_slot(signal.slot(), [&](release_result r) { how = r; }));
         BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_held() > 0; }));
         signal.emit(type);
         BOOST_TEST(!run_until(
@@ -1128,10 +1151,11 @@ BOOST_AUTO_TEST_CASE(a_limit_is_kept_and_told_as_a_timeout) {
         BOOST_REQUIRE(p.until([&] { return c.done; }));
         if (limit == 1ns) {
             // Over before the answers come, or just after: then it is known that somebody holds it.
-            BOOST_TEST((c.how == errc::timeout || c.how == errc::no_quorum), c.how.what());
+            BOOST_TEST((c.how == errc::wait_timeout || c.how == errc::no_quorum), c.how.what());
         } else {
             // Without any time there is one try, which ends as try_acquire does.
-            BOOST_TEST((c.how == (limit > 0s ? errc::timeout : errc::contended)), c.how.what());
+            BOOST_TEST((c.how == (limit > 0s ? errc::wait_timeout : errc::contended)),
+                       c.how.what());
         }
         BOOST_TEST(p.locks.stats().rounds > rounds);
         BOOST_REQUIRE(c.how.report() != nullptr);
@@ -1161,12 +1185,12 @@ BOOST_AUTO_TEST_CASE(behind_a_holder_of_the_same_client_nobody_asks_the_instance
         cancellable c;
         c.start_for(key, limit);
         BOOST_REQUIRE(p.until([&] { return c.done; }));
-        BOOST_TEST((c.how == (limit > 0s ? errc::timeout : errc::contended)), c.how.what());
+        BOOST_TEST((c.how == (limit > 0s ? errc::wait_timeout : errc::contended)), c.how.what());
         BOOST_REQUIRE(c.how.report() != nullptr);
         BOOST_TEST(c.how.report()->holder == "this client");
         BOOST_TEST(c.how.report()->attempts == 0U);
         for (auto const& i : c.how.report()->instances) {
-            BOOST_TEST((i.what == outcome::held));
+            BOOST_TEST((i.outcome == instance_outcome::held));
             BOOST_TEST(i.ttl_known);
         }
     }
@@ -1195,8 +1219,8 @@ BOOST_AUTO_TEST_CASE(each_end_has_its_own_code) {
         cancellable c;
         c.start_for(p.locks.make_lock("k"), 10ms);
         BOOST_REQUIRE(p.until([&] { return c.done; }));
-        BOOST_TEST((c.how == errc::timeout));
-        BOOST_TEST(!(c.how == condition::unavailable));
+        BOOST_TEST((c.how == errc::wait_timeout));
+        BOOST_TEST(!(c.how == error_condition::unavailable));
     }
     BOOST_TEST(p.releases(held));
     BOOST_TEST((p.release(held) == errc::lease_released));
@@ -1209,7 +1233,7 @@ BOOST_AUTO_TEST_CASE(each_end_has_its_own_code) {
     servers[1].freeze();
     auto const down = p.acquire("k").first;
     BOOST_TEST((down == errc::no_quorum), down.what());
-    BOOST_TEST((down == condition::unavailable));
+    BOOST_TEST((down == error_condition::unavailable));
     servers[1].thaw();
     auto done = false;
     p.locks.shutdown([&](error) { done = true; });

@@ -1,5 +1,5 @@
-// The same lock on every kind of server that this machine has, alone and side by side: they compare before
-// they delete or extend in different ways.
+// The same lock on every kind of server that this machine has, alone and side by side: they compare
+// before they delete or extend in different ways.
 #include <holdfast/client.hpp>
 
 #include "integration/party.hpp"
@@ -62,8 +62,8 @@ BOOST_AUTO_TEST_CASE(each_server_is_known_by_its_product_and_version) {
         for (std::size_t i = 0; i < all.size(); ++i) {
             redis_cli cli(servers[i]);
             auto const valkey = cli.info("valkey_version");
-            BOOST_TEST(all[i].server ==
-                       (valkey.empty() ? "redis " + cli.info("redis_version") : "valkey " + valkey));
+            BOOST_TEST(all[i].server == (valkey.empty() ? "redis " + cli.info("redis_version")
+                                                        : "valkey " + valkey));
         }
     });
 }
@@ -129,11 +129,12 @@ BOOST_AUTO_TEST_CASE(a_lease_whose_keys_are_deleted_is_lost) {
         auto l = p.hold("k");
         BOOST_TEST(p.sees(servers, "k", true));
         auto told = false;
-        l.lost([&](error e) {
+        l.wait_lost([&](error e) {
             BOOST_TEST(!e, e.what());
             told = true;
         });
-        for (std::size_t i = 0; i < servers.quorum(); ++i) BOOST_TEST(redis_cli(servers[i]).del("k"));
+        for (std::size_t i = 0; i < servers.quorum(); ++i)
+            BOOST_TEST(redis_cli(servers[i]).del("k"));
         auto const e = p.extend(l);
         BOOST_TEST((e == errc::lease_lost), e.what());
         BOOST_TEST(p.until([&] { return told; }));
@@ -175,7 +176,8 @@ BOOST_AUTO_TEST_CASE(scripts_that_a_server_forgot_are_sent_again) {
         party p(servers);
         BOOST_REQUIRE(p.all_up());
         auto const forget = [&] {
-            for (server& one : servers) BOOST_TEST(redis_cli(one).command({"SCRIPT", "FLUSH"}).is_ok());
+            for (server& one : servers)
+                BOOST_TEST(redis_cli(one).command({"SCRIPT", "FLUSH"}).is_ok());
         };
         auto l = p.hold("k");
         forget();

@@ -44,7 +44,7 @@ struct many_leases {
 
     void listen() {
         for (auto& l : all) {
-            l.held.lost([this, &l](error e) {
+            l.held.wait_lost([this, &l](error e) {
                 if (e) return;
                 l.told = lease_clock::now();
                 // Nothing extends it any more, so this is the deadline that counted.
@@ -94,7 +94,8 @@ BOOST_AUTO_TEST_CASE(a_renewed_lease_is_held_whenever_one_looks) {
     BOOST_TEST(p.releases(held));
 }
 
-// A deadline that counts from a moment which has not come yet is later than what the servers keep to.
+// A deadline that counts from a moment which has not come yet is later than what the servers keep
+// to.
 BOOST_AUTO_TEST_CASE(no_deadline_counts_from_the_future) {
     fleet servers(3);
     party p(servers);
@@ -156,8 +157,9 @@ BOOST_AUTO_TEST_CASE(a_renewal_is_tried_again_until_the_deadline) {
     BOOST_TEST(p.releases(held));
 }
 
-// A machine that stalls for longer than the margin can make a telling late, and no lease can help that; so
-// what is late once is tried again. A library that waits for the instances is late each time.
+// A machine that stalls for longer than the margin can make a telling late, and no lease can help
+// that; so what is late once is tried again. A library that waits for the instances is late each
+// time.
 BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_to_many) {
     for (std::size_t const count : {std::size_t{1}, std::size_t{10}, many}) {
         BOOST_TEST_CONTEXT(count) {
@@ -170,8 +172,9 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_to_many) {
                 leases.listen();
                 servers.freeze(3);
                 BOOST_REQUIRE(p.until([&] { return leases.lost == count; }));
-                late = static_cast<std::size_t>(std::count_if(
-                    leases.all.begin(), leases.all.end(), [](auto const& l) { return l.told > l.deadline; }));
+                late = static_cast<std::size_t>(
+                    std::count_if(leases.all.begin(), leases.all.end(),
+                                  [](auto const& l) { return l.told > l.deadline; }));
                 for (auto const& l : leases.all) BOOST_TEST(!l.held.held());
                 BOOST_TEST(p.locks.stats().lost == count);
                 servers.thaw_all();

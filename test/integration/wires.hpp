@@ -42,7 +42,8 @@ struct wires {
         });
     }
     bool each_holds_a_reply() const {
-        return std::all_of(all.begin(), all.end(), [](auto const& one) { return one.replies_held() > 0; });
+        return std::all_of(all.begin(), all.end(),
+                           [](auto const& one) { return one.replies_held() > 0; });
     }
 
     std::deque<proxy> all;

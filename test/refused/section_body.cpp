@@ -1,6 +1,7 @@
-// Ways to write the body of a critical section; refused.cmake compiles each: SPELLING 0 to 4 are right everywhere,
-// 10 and above would be destroyed twice by g++ 12 and must not compile there.
+// Ways to write the body of a critical section; refused.cmake compiles each: SPELLING 0 to 4 are
+// right everywhere, 10 and above would be destroyed twice by g++ 12 and must not compile there.
 #include <holdfast/client.hpp>
+#include <holdfast/with_lock.hpp>
 
 #include <boost/asio.hpp>
 
@@ -13,29 +14,33 @@ namespace asio = boost::asio;
 asio::awaitable<int> use(holdfast::client& locks) {
     auto const what = std::make_shared<int>(7);
 #if SPELLING == 0
-    co_return co_await locks.run("k", {}, [&](holdfast::lease&) -> asio::awaitable<int> { co_return *what; });
+    co_return co_await with_lock(
+        locks.make_lock("k"), [&](holdfast::lease&) -> asio::awaitable<int> { co_return *what; });
 #elif SPELLING == 1
     auto const body = [what](holdfast::lease&) -> asio::awaitable<int> { co_return *what; };
-    co_return co_await locks.run("k", {}, body);
+    co_return co_await with_lock(locks.make_lock("k"), body);
 #elif SPELLING == 2
     auto body = [what](holdfast::lease&) -> asio::awaitable<int> { co_return *what; };
-    co_return co_await locks.run("k", {}, std::ref(body));
+    co_return co_await with_lock(locks.make_lock("k"), std::ref(body));
 #elif SPELLING == 3
-    co_return co_await locks.run("k", {},
-                                 [n = *what](holdfast::lease&) -> asio::awaitable<int> { co_return n; });
+    co_return co_await with_lock(
+        locks.make_lock("k"),
+        [n = *what](holdfast::lease&) -> asio::awaitable<int> { co_return n; });
 #elif SPELLING == 4
     std::function<asio::awaitable<int>(holdfast::lease&)> const body =
         [what](holdfast::lease&) -> asio::awaitable<int> { co_return *what; };
-    co_return co_await locks.run("k", {}, body);
+    co_return co_await with_lock(locks.make_lock("k"), body);
 #elif SPELLING == 10
-    co_return co_await locks.run("k", {},
-                                 [what](holdfast::lease&) -> asio::awaitable<int> { co_return *what; });
+    co_return co_await with_lock(
+        locks.make_lock("k"),
+        [what](holdfast::lease&) -> asio::awaitable<int> { co_return *what; });
 #elif SPELLING == 11
-    co_return co_await locks.run(
-        "k", {},
-        [s = std::string("text")](holdfast::lease&) -> asio::awaitable<int> { co_return *s.c_str(); });
+    co_return co_await with_lock(
+        locks.make_lock("k"), [s = std::string("text")](holdfast::lease&) -> asio::awaitable<int> {
+            co_return *s.c_str();
+        });
 #elif SPELLING == 12
     auto body = [what](holdfast::lease&) -> asio::awaitable<int> { co_return *what; };
-    co_return co_await locks.run("k", {}, std::move(body), asio::use_awaitable);
+    co_return co_await with_lock(locks.make_lock("k"), std::move(body), asio::use_awaitable);
 #endif
 }

@@ -1,7 +1,7 @@
 // The wait queue and the tenure in many processes that want one key.
 //
-// HOLDFAST_SCHEDULES is how many schedules are tried (20,000 by default; give millions for a night),
-// HOLDFAST_SEED the first one's seed. A failure names the seed that shows it again.
+// HOLDFAST_SCHEDULES is how many schedules are tried (20,000 by default; give millions for a
+// night), HOLDFAST_SEED the first one's seed. A failure names the seed that shows it again.
 #include "simulation/contest.hpp"
 #include "simulation/search.hpp"
 
@@ -20,7 +20,9 @@ using namespace holdfast::test;
 /// What a schedule of a seed violates under these rules, with this driver.
 template <class Rules, class Driver = faithful_driver>
 auto under(contest_tally& seen, std::optional<contest_shape> shape = std::nullopt) {
-    return [&seen, shape](std::uint64_t seed) { return contest<Rules, Driver>(seed, seen, shape).run(); };
+    return [&seen, shape](std::uint64_t seed) {
+        return contest<Rules, Driver>(seed, seen, shape).run();
+    };
 }
 
 /// The same, where a minority falls silent and is not suspected.
@@ -74,7 +76,9 @@ struct at_the_arbiter_alone : protocol::waiting_rules {
 };
 
 struct at_one_too_few : protocol::waiting_rules {
-    static constexpr unsigned watched(unsigned reachable, unsigned quorum) { return reachable - quorum; }
+    static constexpr unsigned watched(unsigned reachable, unsigned quorum) {
+        return reachable - quorum;
+    }
 };
 
 struct deaf_to_own_releases : faithful_driver {
@@ -104,28 +108,31 @@ BOOST_AUTO_TEST_SUITE(contention)
 BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
     contest_tally seen;
     auto const found = search(schedules_to_try(), under<protocol::waiting_rules>(seen));
-    BOOST_TEST(!found.has_value(),
-               "seed " << (found ? found->seed : 0) << ": " << (found ? found->violation : std::string()));
+    BOOST_TEST(!found.has_value(), "seed " << (found ? found->seed : 0) << ": "
+                                           << (found ? found->violation : std::string()));
     BOOST_TEST_MESSAGE(
         "leases " << seen.leases << ", tenures " << seen.tenures << ", handoffs " << seen.handoffs
-                  << ", pushes " << seen.pushes << ", wasted " << seen.wasted << ", splits " << seen.splits
-                  << ", stand-backs " << seen.stand_backs << ", own releases " << seen.own_releases
-                  << ", cancelled " << seen.cancelled << ", heads cancelled " << seen.heads_cancelled
-                  << ", cancelled when granted " << seen.cancelled_when_granted << ", timed out "
-                  << seen.timed_out << ", refused " << seen.refused << ", given up " << seen.given_up
-                  << ", no quorum " << seen.no_quorum << ", lost " << seen.lost << ", deaths " << seen.deaths
-                  << ", disconnects " << seen.disconnects << ", suspects " << seen.suspects << ", expiries "
-                  << seen.expiries << ", flushes " << seen.flushes << ", resent " << seen.resent << ", kept "
-                  << seen.kept << ", late ttls " << seen.late_ttls << ", foreign " << seen.foreign
-                  << ", forgotten " << seen.forgotten << ", measured " << seen.measured << ", outages "
-                  << seen.outages << ", stops " << seen.stops << ", overslept " << seen.overslept
-                  << ", watches " << seen.watches << ", listens " << seen.listens << ", stays " << seen.stays
-                  << ", remnants " << seen.remnants << ", rescued " << seen.rescued);
+                  << ", pushes " << seen.pushes << ", wasted " << seen.wasted << ", splits "
+                  << seen.splits << ", stand-backs " << seen.stand_backs << ", own releases "
+                  << seen.own_releases << ", cancelled " << seen.cancelled << ", heads cancelled "
+                  << seen.heads_cancelled << ", cancelled when granted "
+                  << seen.cancelled_when_granted << ", timed out " << seen.timed_out << ", refused "
+                  << seen.refused << ", given up " << seen.given_up << ", no quorum "
+                  << seen.no_quorum << ", lost " << seen.lost << ", deaths " << seen.deaths
+                  << ", disconnects " << seen.disconnects << ", suspects " << seen.suspects
+                  << ", expiries " << seen.expiries << ", flushes " << seen.flushes << ", resent "
+                  << seen.resent << ", kept " << seen.kept << ", late ttls " << seen.late_ttls
+                  << ", foreign " << seen.foreign << ", forgotten " << seen.forgotten
+                  << ", measured " << seen.measured << ", outages " << seen.outages << ", stops "
+                  << seen.stops << ", overslept " << seen.overslept << ", watches " << seen.watches
+                  << ", listens " << seen.listens << ", stays " << seen.stays << ", remnants "
+                  << seen.remnants << ", rescued " << seen.rescued);
     BOOST_TEST_MESSAGE("longest wait " << seen.longest_wait << " of its bound, for a quorum "
-                                       << seen.longest_quorum_wait << ", highest cost " << seen.highest_cost
-                                       << " of what is allowed, most tries " << seen.most_tries
-                                       << " of what is allowed, smallest share " << seen.smallest_share
-                                       << " of the fair one (" << seen.smallest_turns << " of the turns)");
+                                       << seen.longest_quorum_wait << ", highest cost "
+                                       << seen.highest_cost << " of what is allowed, most tries "
+                                       << seen.most_tries << " of what is allowed, smallest share "
+                                       << seen.smallest_share << " of the fair one ("
+                                       << seen.smallest_turns << " of the turns)");
     for (auto const n : {seen.leases,
                          seen.tenures,
                          seen.handoffs,
@@ -168,16 +175,16 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
 BOOST_AUTO_TEST_CASE(a_silent_minority_delays_nobody) {
     contest_tally seen;
     auto const found = search(schedules_to_try() / 10, beside_a_silent_minority(seen));
-    BOOST_TEST(!found.has_value(),
-               "seed " << (found ? found->seed : 0) << ": " << (found ? found->violation : std::string()));
-    BOOST_TEST_MESSAGE("silences " << seen.silences << ", tenures " << seen.tenures << ", late tries "
-                                   << seen.late_tries << ", late arbiters " << seen.late_arbiters
-                                   << ", late releases " << seen.late_releases << ", late inspections "
-                                   << seen.late_inspections << ", moved " << seen.moved << ", longest try "
-                                   << seen.longest_try << " of its bound, longest wait "
-                                   << seen.longest_wait);
-    for (auto const n : {seen.silences, seen.tenures, seen.late_tries, seen.late_arbiters, seen.late_releases,
-                         seen.late_inspections, seen.moved}) {
+    BOOST_TEST(!found.has_value(), "seed " << (found ? found->seed : 0) << ": "
+                                           << (found ? found->violation : std::string()));
+    BOOST_TEST_MESSAGE("silences " << seen.silences << ", tenures " << seen.tenures
+                                   << ", late tries " << seen.late_tries << ", late arbiters "
+                                   << seen.late_arbiters << ", late releases " << seen.late_releases
+                                   << ", late inspections " << seen.late_inspections << ", moved "
+                                   << seen.moved << ", longest try " << seen.longest_try
+                                   << " of its bound, longest wait " << seen.longest_wait);
+    for (auto const n : {seen.silences, seen.tenures, seen.late_tries, seen.late_arbiters,
+                         seen.late_releases, seen.late_inspections, seen.moved}) {
         BOOST_TEST(n > 0U);
     }
 }
@@ -199,11 +206,12 @@ BOOST_AUTO_TEST_CASE(no_stand_back_is_refuted) {
     refute<greedy>("fairness");
 }
 
-// Where all messages take equally long, the one whom the server tells first is always the first to try.
+// Where all messages take equally long, the one whom the server tells first is always the first to
+// try.
 BOOST_AUTO_TEST_CASE(tries_in_the_order_of_the_pushes_are_refuted) {
     contest_tally seen;
-    auto const found =
-        search(3, under<in_the_order_of_pushes>(seen, contest_shape{16, 2, 3, 50, 0, true}), "fairness");
+    auto const found = search(
+        3, under<in_the_order_of_pushes>(seen, contest_shape{16, 2, 3, 50, 0, true}), "fairness");
     BOOST_REQUIRE(found.has_value());
     BOOST_TEST_MESSAGE("seed " << found->seed << ": " << found->violation);
 }
@@ -248,8 +256,8 @@ BOOST_AUTO_TEST_CASE(a_turn_lost_with_its_waiter_is_refuted) {
 BOOST_AUTO_TEST_CASE(tries_that_nobody_inherits_are_safe) {
     contest_tally seen;
     auto const found = search(2'000, under<for_one_waiter_only>(seen));
-    BOOST_TEST(!found.has_value(),
-               "seed " << (found ? found->seed : 0) << ": " << (found ? found->violation : std::string()));
+    BOOST_TEST(!found.has_value(), "seed " << (found ? found->seed : 0) << ": "
+                                           << (found ? found->violation : std::string()));
     BOOST_TEST(seen.given_up > 0U);
 }
 
@@ -266,12 +274,13 @@ void measure_without_handoff(char const* which) {
             contest_tally seen;
             contest<Rules> all(7, seen, contest_shape{processes, 4, 3, 500, 1, steady});
             BOOST_TEST(all.run() == "");
-            BOOST_TEST_MESSAGE(which << ", " << processes << (steady ? " steady" : "") << " processes: "
-                                     << static_cast<double>(all.leases()) / all.busy_seconds()
-                                     << " leases/s, smallest share " << all.share() << ", longest wait "
-                                     << all.longest_gap_ms() << " ms, " << all.cost() << " commands, "
-                                     << seen.stand_backs << " stand-backs, " << seen.stays << " stays; "
-                                     << all.describe());
+            BOOST_TEST_MESSAGE(which
+                               << ", " << processes << (steady ? " steady" : "") << " processes: "
+                               << static_cast<double>(all.leases()) / all.busy_seconds()
+                               << " leases/s, smallest share " << all.share() << ", longest wait "
+                               << all.longest_gap_ms() << " ms, " << all.cost() << " commands, "
+                               << seen.stand_backs << " stand-backs, " << seen.stays << " stays; "
+                               << all.describe());
         }
     }
 }
@@ -285,15 +294,16 @@ BOOST_AUTO_TEST_CASE(tenures_of_one_lease_are_shared) {
 }
 
 BOOST_AUTO_TEST_CASE(crowds_share_the_key) {
-    for (auto const& [processes, steady] :
-         {std::pair(4U, false), std::pair(16U, false), std::pair(64U, false), std::pair(16U, true)}) {
+    for (auto const& [processes, steady] : {std::pair(4U, false), std::pair(16U, false),
+                                            std::pair(64U, false), std::pair(16U, true)}) {
         contest_tally seen;
-        contest<protocol::waiting_rules> all(7, seen, contest_shape{processes, 2, 3, 200, 0, steady});
+        contest<protocol::waiting_rules> all(7, seen,
+                                             contest_shape{processes, 2, 3, 200, 0, steady});
         BOOST_TEST(all.run() == "");
         BOOST_TEST_MESSAGE(processes << " processes: " << all.cost() << " commands for a lease, "
                                      << static_cast<double>(all.leases()) / all.busy_seconds()
-                                     << " leases/s, smallest share " << all.share() << " of the leases, "
-                                     << all.turn_share() << " of the turns");
+                                     << " leases/s, smallest share " << all.share()
+                                     << " of the leases, " << all.turn_share() << " of the turns");
         BOOST_TEST(seen.measured > 0U);
     }
 }

@@ -1,15 +1,17 @@
-// A world in which processes contend for one key: the real wait queue and the real tenure in each of them, driven
-// as the engine drives them, against simulated instances that answer, expire and push as Redis does.
+// A world in which processes contend for one key: the real wait queue and the real tenure in each
+// of them, driven as the engine drives them, against simulated instances that answer, expire and
+// push as Redis does.
 //
-// Everything follows from a seed. A schedule is either calm (no faults; then it is also measured what an
-// acquisition costs, and who gets how many) or faulty: links break, instances freeze and crash, processes are
-// killed while they hold the key, strangers take it. No instance forgets a key before its time, unless the
-// schedule is `forgetful`, and then S1 is not looked at.
+// Everything follows from a seed. A schedule is either calm (no faults; then it is also measured
+// what an acquisition costs, and who gets how many) or faulty: links break, instances freeze and
+// crash, processes are killed while they hold the key, strangers take it. No instance forgets a key
+// before its time, unless the schedule is `forgetful`, and then S1 is not looked at.
 //
-// Properties: S1 no two valid leases, S3 nobody's key is deleted while its holder holds, S4 no key left behind,
-// L no wake-up is lost (a key that is free, and wanted, is had within a bound), L3 every call settles, L5 a minority
-// that is silent, and never suspected, holds up no try and no release, FIFO within a process, cost the commands of an
-// acquisition, fairness between processes, forget that an empty queue goes.
+// Properties: S1 no two valid leases, S3 nobody's key is deleted while its holder holds, S4 no key
+// left behind, L no wake-up is lost (a key that is free, and wanted, is had within a bound), L3
+// every call settles, L5 a minority that is silent, and never suspected, holds up no try and no
+// release, FIFO within a process, cost the commands of an acquisition, fairness between processes,
+// forget that an empty queue goes.
 #ifndef HOLDFAST_TEST_SIMULATION_CONTEST_HPP
 #define HOLDFAST_TEST_SIMULATION_CONTEST_HPP
 
@@ -44,31 +46,36 @@ using protocol::round_trip;
 using protocol::time_point;
 using protocol::verdict;
 
-/// How often what the properties are about has happened: schedules in which nothing happens prove nothing.
+/// How often what the properties are about has happened: schedules in which nothing happens prove
+/// nothing.
 struct contest_tally {
-    std::uint64_t leases = 0, tenures = 0, handoffs = 0, pushes = 0, wasted = 0, splits = 0, stand_backs = 0,
-                  own_releases = 0, cancelled = 0, heads_cancelled = 0, cancelled_when_granted = 0,
-                  timed_out = 0, refused = 0, given_up = 0, no_quorum = 0, lost = 0, deaths = 0,
-                  disconnects = 0, suspects = 0, expiries = 0, flushes = 0, resent = 0, kept = 0,
-                  late_ttls = 0, foreign = 0, forgotten = 0, outages = 0, measured = 0, stops = 0,
-                  overslept = 0, silences = 0, late_tries = 0, late_arbiters = 0, late_releases = 0,
-                  late_inspections = 0, moved = 0, watches = 0, listens = 0, stays = 0, remnants = 0,
-                  rescued = 0;
-    double longest_try = 0;  ///< or release, beside a silent minority, as a part of its bound
-    double most_tries = 0;   ///< of a process while one holder has the key, as a part of what is allowed
-    double longest_wait = 0; ///< of a free and wanted key, as a part of its bound
+    std::uint64_t leases = 0, tenures = 0, handoffs = 0, pushes = 0, wasted = 0, splits = 0,
+                  stand_backs = 0, own_releases = 0, cancelled = 0, heads_cancelled = 0,
+                  cancelled_when_granted = 0, timed_out = 0, refused = 0, given_up = 0,
+                  no_quorum = 0, lost = 0, deaths = 0, disconnects = 0, suspects = 0, expiries = 0,
+                  flushes = 0, resent = 0, kept = 0, late_ttls = 0, foreign = 0, forgotten = 0,
+                  outages = 0, measured = 0, stops = 0, overslept = 0, silences = 0, late_tries = 0,
+                  late_arbiters = 0, late_releases = 0, late_inspections = 0, moved = 0,
+                  watches = 0, listens = 0, stays = 0, remnants = 0, rescued = 0;
+    double longest_try = 0; ///< or release, beside a silent minority, as a part of its bound
+    double most_tries =
+        0; ///< of a process while one holder has the key, as a part of what is allowed
+    double longest_wait = 0;        ///< of a free and wanted key, as a part of its bound
     double longest_quorum_wait = 0; ///< the same, where a minority keeps the key
     double highest_cost = 0;        ///< commands of an acquisition, as a part of what is allowed
-    double smallest_share = 1e9;    ///< of the leases, as a part of the fair share; of long runs only
-    double smallest_turns = 1e9;    ///< the same, of the tenures
+    double smallest_share = 1e9; ///< of the leases, as a part of the fair share; of long runs only
+    double smallest_turns = 1e9; ///< the same, of the tenures
 };
 
 /// What a driver owes the machines. Broken ones leave something out.
 struct faithful_driver {
-    static constexpr bool hears_own_release = true; ///< takes it for the push that NOLOOP keeps from it
+    static constexpr bool hears_own_release =
+        true; ///< takes it for the push that NOLOOP keeps from it
     static constexpr bool hears_pushes = true;
-    static constexpr bool starts_again = true;   ///< asks for what is next after it has given a try up
-    static constexpr bool keeps_the_turn = true; ///< releases what a waiter got that was just cancelled
+    static constexpr bool starts_again =
+        true; ///< asks for what is next after it has given a try up
+    static constexpr bool keeps_the_turn =
+        true; ///< releases what a waiter got that was just cancelled
     static constexpr bool knows_who_is_late = true;
 };
 
@@ -77,15 +84,15 @@ struct contest_shape {
     unsigned processes, waiters, instances;
     unsigned turns;             ///< tenures for each process
     unsigned handoff_limit = 0; ///< none: chance decides
-    bool steady = false;        ///< messages take equally long, so that who is told first hears first
+    bool steady = false; ///< messages take equally long, so that who is told first hears first
 };
 
 template <class Rules, class Driver = faithful_driver>
 class contest {
 public:
     /// `silent`: nothing happens but that a minority does not answer any more.
-    contest(std::uint64_t seed, contest_tally& seen, std::optional<contest_shape> shape = std::nullopt,
-            bool silent = false)
+    contest(std::uint64_t seed, contest_tally& seen,
+            std::optional<contest_shape> shape = std::nullopt, bool silent = false)
         : random_(seed)
         , seen_(seen)
         , silent_(silent) {
@@ -103,7 +110,8 @@ public:
         static constexpr std::array<std::int64_t, 3> ttls_ms{200, 1'000, 10'000};
         ttl_ = std::chrono::milliseconds(calm_ ? 10'000 : ttls_ms[below(ttls_ms.size())]);
         timeout_ = 20 * max_travel();
-        if (!calm_ && one_in(4)) timeout_ = max_travel() * 3 / 2; // so that some that are well come too late
+        if (!calm_ && one_in(4))
+            timeout_ = max_travel() * 3 / 2; // so that some that are well come too late
         static constexpr std::array<std::int64_t, 3> retries_ms{5, 50, 250};
         retry_ = std::chrono::milliseconds(retries_ms[below(retries_ms.size())]);
         static constexpr std::array limits{1U, 4U, 64U};
@@ -124,7 +132,8 @@ public:
         for (unsigned p = 0; p < processes_.size(); ++p) {
             processes_[p].links.resize(instances_.size());
             auto const waiters =
-                shape ? shape->waiters : static_cast<unsigned>((eager_ ? 2 : 1) + below(one_in(8) ? 7 : 3));
+                shape ? shape->waiters
+                      : static_cast<unsigned>((eager_ ? 2 : 1) + below(one_in(8) ? 7 : 3));
             for (unsigned n = 0; n < waiters; ++n) {
                 actors_.emplace_back();
                 actors_.back().process = p;
@@ -145,7 +154,8 @@ public:
             auto const most = instances_.size() - quorum();
             for (unsigned n = 0; n < most && (n == 0 || one_in(2)); ++n) {
                 ++seen_.silences;
-                after(some_of(horizon_ / 2), kind::freeze, n, 0, static_cast<std::uint64_t>(stop_at_ * 2));
+                after(some_of(horizon_ / 2), kind::freeze, n, 0,
+                      static_cast<std::uint64_t>(stop_at_ * 2));
             }
         } else if (!calm_) {
             auto const faults = 1 + below(3 + 2 * instances_.size());
@@ -155,8 +165,8 @@ public:
             ttl_ = one_in(2) ? 200ms : 1'000ms;
             plan(some_of(horizon_), kind::kill);
         }
-        // A push, the pauses of the one who is to try, the stand-back of who was the last to have it, a try or two
-        // and their rounds; and by how much a clock may be wrong.
+        // A push, the pauses of the one who is to try, the stand-back of who was the last to have
+        // it, a try or two and their rounds; and by how much a clock may be wrong.
         auto const trips = 2 * static_cast<std::int64_t>(processes_.size()) + 8;
         auto const pauses =
             calm_ ? std::min<duration>(trips * 2 * max_travel(), longest_pause) : longest_pause;
@@ -164,7 +174,8 @@ public:
         // those it asks.
         bound_ = 16 * max_travel() + 2ms + 2 * pauses + ttl_ / 200;
         if (freezes_)
-            bound_ += ping_interval + (2 * static_cast<std::int64_t>(instances_.size()) + 2) * timeout_;
+            bound_ +=
+                ping_interval + (2 * static_cast<std::int64_t>(instances_.size()) + 2) * timeout_;
         if (untracked_) bound_ += 2 * retry_;
         // An idle waiter finds out by its next ping that the instance that is to push is silent.
         if (silent) bound_ += ping_interval + round_trip::soonest_late;
@@ -339,7 +350,8 @@ private:
         std::vector<link> links;
         protocol::round_trips usual;
         instance_set newly_late;
-        std::uint64_t tries = 0, head = 0, period = 0; ///< refusals of the head since the holder last changed
+        std::uint64_t tries = 0, head = 0,
+                      period = 0; ///< refusals of the head since the holder last changed
         true_time last_turn = 0;
         std::uint64_t leases = 0, turns = 0, leases_before = 0, turns_before = 0;
     };
@@ -391,7 +403,8 @@ private:
 
     void fail(char const* property, std::string const& how) {
         if (violation_.empty()) {
-            violation_ = std::string(property) + ": " + how + ", at " + std::to_string(now_ / 1'000) + " us";
+            violation_ =
+                std::string(property) + ": " + how + ", at " + std::to_string(now_ / 1'000) + " us";
         }
     }
 
@@ -481,7 +494,8 @@ private:
         case kind::expire: {
             auto& at = instances_[h.a];
             if (at.version != h.c) return;
-            if (now_ < at.frozen_until) return after(at.frozen_until - now_, kind::expire, h.a, 0, h.c);
+            if (now_ < at.frozen_until)
+                return after(at.frozen_until - now_, kind::expire, h.a, 0, h.c);
             return look(h.a);
         }
         case kind::tick:
@@ -534,7 +548,8 @@ private:
     void freeze(unsigned i, true_time span) {
         instances_[i].frozen_until = std::max(instances_[i].frozen_until, now_ + span);
         // An idle link finds that out by its next ping.
-        for (unsigned p = 0; p < processes_.size(); ++p) after(some(ping_interval), kind::ping, p, i);
+        for (unsigned p = 0; p < processes_.size(); ++p)
+            after(some(ping_interval), kind::ping, p, i);
         if (!silent_) return;
         // The answers of the others give it the turns in which it looks.
         for (unsigned p = 0; p < processes_.size(); ++p) {
@@ -579,7 +594,8 @@ private:
         auto& l = me.links[i];
         if (!me.alive || l.epoch != epoch) return;
         auto const& at = instances_[i];
-        if (now_ < at.frozen_until) return after(at.frozen_until - now_, kind::reconnect, p, i, epoch);
+        if (now_ < at.frozen_until)
+            return after(at.frozen_until - now_, kind::reconnect, p, i, epoch);
         progress();
         l.connected = true;
         l.last_arrival = l.last_reply = now_;
@@ -594,7 +610,8 @@ private:
         }
         auto& me = processes_[p];
         if (!me.alive) return;
-        if (std::count_if(processes_.begin(), processes_.end(), [](auto const& o) { return o.alive; }) < 2)
+        if (std::count_if(processes_.begin(), processes_.end(),
+                          [](auto const& o) { return o.alive; }) < 2)
             return;
         progress();
         ++seen_.deaths;
@@ -655,7 +672,8 @@ private:
 
     void take_back(unsigned where) {
         progress();
-        if ((where >> instances_.size()) == 0 && where + 1 != 1U << instances_.size()) ++seen_.remnants;
+        if ((where >> instances_.size()) == 0 && where + 1 != 1U << instances_.size())
+            ++seen_.remnants;
         for (unsigned i = 0; i < instances_.size(); ++i) {
             if (instances_[i].holder != stranger || (where >> i & 1U) == 0) continue;
             instances_[i].holder = nobody;
@@ -748,7 +766,8 @@ private:
             if (new_session && gone <= now_) {
                 finished(k.tenure);
             } else {
-                send(p, i, {.tenure = k.tenure, .what = command::release, .round = 0, .answered = true});
+                send(p, i,
+                     {.tenure = k.tenure, .what = command::release, .round = 0, .answered = true});
             }
         }
     }
@@ -774,7 +793,8 @@ private:
         } else if (r.sent.what == command::release && !at.scripts && !r.sent.whole) {
             reply(p, i, {response::type::reply, {.no_script = true}});
         } else {
-            reply(p, i, {response::type::reply, {.said = execute(p, i, r.sent.tenure, r.sent.what)}});
+            reply(p, i,
+                  {response::type::reply, {.said = execute(p, i, r.sent.tenure, r.sent.what)}});
         }
     }
 
@@ -1006,7 +1026,9 @@ private:
     }
 
     void detach(unsigned p) { processes_[p].tenure = nobody; }
-    bool is_queues(unsigned t) const { return processes_[tenures_[t].process].tenure == static_cast<int>(t); }
+    bool is_queues(unsigned t) const {
+        return processes_[tenures_[t].process].tenure == static_cast<int>(t);
+    }
 
     void begin_try(unsigned p, bool at_arbiter) {
         auto& me = processes_[p];
@@ -1060,7 +1082,8 @@ private:
         auto const& q = *me.queue;
         if (me.watcher == nobody) {
             me.watcher = static_cast<int>(tenures_.size());
-            tenures_.push_back({p, {static_cast<unsigned>(instances_.size()), ttl_, false}, {}, true});
+            tenures_.push_back(
+                {p, {static_cast<unsigned>(instances_.size()), ttl_, false}, {}, true});
             tenures_.back().watches = true;
         }
         whom.for_each([&](unsigned i) {
@@ -1102,7 +1125,8 @@ private:
         auto const asks = s.what == command::acquire || s.what == command::contend;
         if (asks && is_queues(t) && me.queue->trying()) return on_try_answer(t, s.what, i, a);
         auto const step = h.machine.answer(s.what, s.round, i, a.said, local());
-        if (Driver::hears_own_release && s.what == command::release && a.said == verdict::yes && push(p, i)) {
+        if (Driver::hears_own_release && s.what == command::release && a.said == verdict::yes &&
+            push(p, i)) {
             ++seen_.own_releases;
         }
         apply(t, step);
@@ -1307,7 +1331,8 @@ private:
 
     bool is_held(tenure_state const& t) const {
         auto const where = t.machine.where();
-        return !t.over && !t.dead && (where == tenure_phase::held || where == tenure_phase::ending) &&
+        return !t.over && !t.dead &&
+               (where == tenure_phase::held || where == tenure_phase::ending) &&
                local() < t.machine.deadline();
     }
 
@@ -1324,7 +1349,8 @@ private:
             }
         }
         ++seen_.tenures;
-        if (me.turns > 0 && wants_more()) longest_gap_ = std::max(longest_gap_, now_ - me.last_turn);
+        if (me.turns > 0 && wants_more())
+            longest_gap_ = std::max(longest_gap_, now_ - me.last_turn);
         me.last_turn = now_;
         ++me.turns;
         ++turns_;
@@ -1460,7 +1486,8 @@ private:
         a.is = actor::state::queued;
         a.arrived = ++arrivals_;
         ++a.ticket;
-        if (!eager_ && a.waits && one_in(6)) after(some(hold_ + 8 * delay_), kind::time_out, n, 0, a.ticket);
+        if (!eager_ && a.waits && one_in(6))
+            after(some(hold_ + 8 * delay_), kind::time_out, n, 0, a.ticket);
         if (!eager_ && one_in(6)) after(some(hold_ + 8 * delay_), kind::cancel, n, 0, a.ticket);
         settle(a.process);
     }
@@ -1548,7 +1575,8 @@ private:
     }
     void check_release(unsigned t, event how) {
         check_decided(t, "a release");
-        if (silent_ && how == event::release_unconfirmed) fail("L5", "a majority answers a release, in vain");
+        if (silent_ && how == event::release_unconfirmed)
+            fail("L5", "a majority answers a release, in vain");
     }
 
     // A key that is in nobody's way, and wanted by somebody who can reach a quorum.
@@ -1560,9 +1588,11 @@ private:
             if (at.holder == nobody || (at.holder >= 0 && now_ >= at.expires)) continue;
             if (at.holder == stranger) return false;
             auto const& t = tenures_[static_cast<std::size_t>(at.holder)];
-            // Unless its owner will take it away, or makes use of it, or has promised not to before its deadline.
+            // Unless its owner will take it away, or makes use of it, or has promised not to before
+            // its deadline.
             if (t.machine.where() == tenure_phase::ending) return false;
-            if (t.dead || !processes_[t.process].links[i].available() || now_ < at.frozen_until) return false;
+            if (t.dead || !processes_[t.process].links[i].available() || now_ < at.frozen_until)
+                return false;
             if (now_ < processes_[t.process].stopped_until) return false;
         }
         return std::any_of(actors_.begin(), actors_.end(), [this](actor const& a) {
@@ -1570,7 +1600,9 @@ private:
             if (now_ < processes_[a.process].stopped_until) return false;
             unsigned well = 0;
             for (unsigned i = 0; i < instances_.size(); ++i) {
-                if (processes_[a.process].links[i].available() && now_ >= instances_[i].frozen_until) ++well;
+                if (processes_[a.process].links[i].available() &&
+                    now_ >= instances_[i].frozen_until)
+                    ++well;
             }
             return well >= quorum();
         });
@@ -1603,7 +1635,8 @@ private:
         auto const same = std::exchange(me.period, period_) == period_ && me.head == head.arrived;
         me.head = head.arrived;
         me.tries = same ? me.tries + 1 : 0;
-        // A holder that they have to find takes each of them a few; and each pause of a backoff may end in one.
+        // A holder that they have to find takes each of them a few; and each pause of a backoff may
+        // end in one.
         auto const most = 50 + 2 * static_cast<std::int64_t>(processes_.size()) +
                           4 * (now_ - period_since_) / retry_.count();
         seen_.most_tries =
@@ -1643,7 +1676,8 @@ private:
             auto const pauses = static_cast<std::int64_t>(std::min(backoffs_, 20U));
             auto const bound = bound_ + pauses * (retry_ + 4 * max_travel());
             auto const since = std::max(since_, full_since_);
-            auto const part = static_cast<double>(now_ - since) / static_cast<double>(bound.count());
+            auto const part =
+                static_cast<double>(now_ - since) / static_cast<double>(bound.count());
             seen_.longest_wait = std::max(seen_.longest_wait, part);
             if (part > 1) {
                 fail("L", "the key is free and wanted, and nobody gets it, since " +
@@ -1665,15 +1699,18 @@ private:
             if (t.pending != 0) fail("L3", "a command was never accounted for");
         }
         for (auto const& i : instances_) {
-            if (i.holder >= 0 && now_ < i.expires && !tenures_[static_cast<std::size_t>(i.holder)].dead) {
+            if (i.holder >= 0 && now_ < i.expires &&
+                !tenures_[static_cast<std::size_t>(i.holder)].dead) {
                 fail("S4", "a key stays behind at the end");
             }
         }
     }
 
-    // The steady state is measured: from when everybody has had the key until the first stops wanting it.
+    // The steady state is measured: from when everybody has had the key until the first stops
+    // wanting it.
     void start_measuring() {
-        if (!std::all_of(processes_.begin(), processes_.end(), [](auto const& p) { return p.turns > 0; }))
+        if (!std::all_of(processes_.begin(), processes_.end(),
+                         [](auto const& p) { return p.turns > 0; }))
             return;
         measuring_ = true;
         commands_before_ = commands_;
@@ -1709,15 +1746,16 @@ private:
         }
         if (!measured_ || leases_measured_ < 100) return;
         ++seen_.measured;
-        // Each process asks the arbiter once for each turn (SET, CACHING, PTTL), the winner all others, and it
-        // releases them: 3 P + 2 N - 1.
-        auto const most =
-            static_cast<double>(std::max<std::size_t>(10, 2 * instances_.size()) + 3 * processes_.size());
+        // Each process asks the arbiter once for each turn (SET, CACHING, PTTL), the winner all
+        // others, and it releases them: 3 P + 2 N - 1.
+        auto const most = static_cast<double>(std::max<std::size_t>(10, 2 * instances_.size()) +
+                                              3 * processes_.size());
         cost_ = static_cast<double>(commands_measured_) / static_cast<double>(leases_measured_);
         seen_.highest_cost = std::max(seen_.highest_cost, cost_ / most);
         if (cost_ > most && !untracked_) {
-            fail("cost", std::to_string(cost_) + " commands for each of " + std::to_string(leases_measured_) +
-                             " leases, " + std::to_string(processes_.size()) + " processes, " +
+            fail("cost", std::to_string(cost_) + " commands for each of " +
+                             std::to_string(leases_measured_) + " leases, " +
+                             std::to_string(processes_.size()) + " processes, " +
                              std::to_string(instances_.size()) + " instances");
         }
         if (turns_measured_ < 40 * processes_.size() || untracked_) return;
@@ -1734,11 +1772,12 @@ public:
             return std::to_string(static_cast<double>(d.count()) * 1e-6) + " ms";
         };
         return std::string(calm_ ? "calm" : "faulty") + (eager_ ? ", eager" : "") +
-               (forgetful_ ? ", forgetful" : "") + ", N " + std::to_string(instances_.size()) + ", P " +
-               std::to_string(processes_.size()) + ", waiters " + std::to_string(actors_.size()) +
-               ", delay " + ms(delay_) + ", hold " + ms(hold_) + ", ttl " + ms(ttl_) + ", timeout " +
-               ms(timeout_) + ", retry " + ms(retry_) + ", handoff " + std::to_string(handoff_limit_) +
-               " and " + ms(handoff_time_) + ", bound " + ms(bound_) + (untracked_ ? ", untracked" : "");
+               (forgetful_ ? ", forgetful" : "") + ", N " + std::to_string(instances_.size()) +
+               ", P " + std::to_string(processes_.size()) + ", waiters " +
+               std::to_string(actors_.size()) + ", delay " + ms(delay_) + ", hold " + ms(hold_) +
+               ", ttl " + ms(ttl_) + ", timeout " + ms(timeout_) + ", retry " + ms(retry_) +
+               ", handoff " + std::to_string(handoff_limit_) + " and " + ms(handoff_time_) +
+               ", bound " + ms(bound_) + (untracked_ ? ", untracked" : "");
     }
     double cost() const { return cost_; }
     double share() const { return share_; }
@@ -1768,8 +1807,8 @@ private:
     std::deque<tenure_state> tenures_;
     std::priority_queue<happening> events_;
     true_time now_ = 0, last_backoff_ = std::numeric_limits<true_time>::min() / 2, busy_until_ = 0,
-              period_since_ = 0, horizon_ = 0, stop_at_ = 0, since_ = 0, full_since_ = 0, free_since_ = 0,
-              longest_gap_ = 0;
+              period_since_ = 0, horizon_ = 0, stop_at_ = 0, since_ = 0, full_since_ = 0,
+              free_since_ = 0, longest_gap_ = 0;
     std::uint64_t order_ = 0, period_ = 0, essential_ = 0, happened_ = 0, arrivals_ = 0;
     unsigned queued_ = 0, held_ = 0, backoffs_ = 0, turns_wanted_ = 0;
     std::uint64_t commands_ = 0, leases_ = 0, turns_ = 0;

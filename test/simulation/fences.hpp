@@ -1,34 +1,38 @@
 // A world in which tenures are numbered, and nothing may be relied on but that instances remember.
 //
-// Everything in it follows from a seed. The real machine of a tenure runs in each client; instances carry out
-// what the scripts of src/redis/scripts.hpp say. Messages of one connection keep their order and come once or
-// not at all. All else is arbitrary: keys expire at any moment; clients stop for any time, also between the
-// reading of the hint and the sending; wall clocks and lease clocks of clients and the clocks of instances
-// show anything and jump; instances freeze, or crash and come back with what they had; connections break, and
-// what was under way is lost, or is carried out at any time later and nobody hears of it.
+// Everything in it follows from a seed. The real machine of a tenure runs in each client; instances
+// carry out what the scripts of src/redis/scripts.hpp say. Messages of one connection keep their
+// order and come once or not at all. All else is arbitrary: keys expire at any moment; clients stop
+// for any time, also between the reading of the hint and the sending; wall clocks and lease clocks
+// of clients and the clocks of instances show anything and jump; instances freeze, or crash and
+// come back with what they had; connections break, and what was under way is lost, or is carried
+// out at any time later and nobody hears of it.
 //
-// Checked is S2 of the design: no two leases have the same fence, and a tenure that began after another was
-// won has the greater number. (Mutual exclusion is not: with such clocks there is none.) And L3, that no
-// acquire waits for what nobody will answer; and L1 in calm worlds: how many round trips an acquire takes.
+// Checked is S2 of the design: no two leases have the same fence, and a tenure that began after
+// another was won has the greater number. (Mutual exclusion is not: with such clocks there is
+// none.) And L3, that no acquire waits for what nobody will answer; and L1 in calm worlds: how many
+// round trips an acquire takes.
 //
-// With `forgetful` instances the world is another one. Such an instance loses its keys and counters in a crash,
-// and one is enough for harm, as it may be all that two quorums share. S2 then holds under these assumptions
-// (fence_conditions), where G is the greatest number that any instance had counted to when it crashed, as a
-// time (16 in a millisecond):
-//  - When an instance carries out an acquire, its hint differs from the true time by at most E: by the error
-//    of the client's clock, by what went by since that was read, and by what it was rounded down by. Where an
-//    acquire's deadline counts from before the hint is read (`hint_within`) and lease clocks are right, what
-//    goes by is no more than the ttl, or the acquire does not win.
-//  - Who forgets is away for more than 2 E, and until G + E has passed. The two are the same, but where
-//    counters ran ahead of all clocks, as more than 16 tenures in a millisecond make them.
-//  - Who has forgotten believes right hints: its clock is no more than a minute less E behind the true time.
-//    The clocks of those that remember may show anything.
-//  - Who comes back with an older state, and not with an empty one, is also away for longer than an acquire
-//    takes: a key that it has again, and should not, can be raised by an acquire from before the crash.
-// For: whatever number a tenure has won with, an instance that forgot it had counted to no more than G. Who is
-// granted the key there later has a hint of more than G, and so a greater number.
-// A counter that expires after its own ttl is forgotten as well, by an instance that was as good as away for
-// that long. It is not when the instance's clock jumps ahead by as much.
+// With `forgetful` instances the world is another one. Such an instance loses its keys and counters
+// in a crash, and one is enough for harm, as it may be all that two quorums share. S2 then holds
+// under these assumptions (fence_conditions), where G is the greatest number that any instance had
+// counted to when it crashed, as a time (10 in a millisecond):
+//  - When an instance carries out an acquire, its hint differs from the true time by at most E: by
+//    the error of the client's clock, by what went by since that was read, and by what it was
+//    rounded down by. Where an acquire's deadline counts from before the hint is read
+//    (`hint_within`) and lease clocks are right, what goes by is no more than the ttl, or the
+//    acquire does not win.
+//  - Who forgets is away for more than 2 E, and until G + E has passed. The two are the same, but
+//    where counters ran ahead of all clocks, as more than 10 tenures in a millisecond make them.
+//  - Who has forgotten believes right hints: its clock is no more than a minute less E behind the
+//    true time. The clocks of those that remember may show anything.
+//  - Who comes back with an older state, and not with an empty one, is also away for longer than an
+//    acquire takes: a key that it has again, and should not, can be raised by an acquire from
+//    before the crash.
+// For: whatever number a tenure has won with, an instance that forgot it had counted to no more
+// than G. Who is granted the key there later has a hint of more than G, and so a greater number. A
+// counter that expires after its own ttl is forgotten as well, by an instance that was as good as
+// away for that long. It is not when the instance's clock jumps ahead by as much.
 #ifndef HOLDFAST_TEST_SIMULATION_FENCES_HPP
 #define HOLDFAST_TEST_SIMULATION_FENCES_HPP
 
@@ -48,16 +52,18 @@
 
 namespace holdfast::test {
 
-/// How often what the fences are about has happened: schedules in which nothing happens prove nothing.
+/// How often what the fences are about has happened: schedules in which nothing happens prove
+/// nothing.
 struct fence_tally {
-    std::uint64_t tenures = 0, won = 0, won_unfenced = 0, won_at_arbiter = 0, raises = 0, won_by_raise = 0,
-                  lifted = 0, won_after_lift = 0, raises_denied = 0, raises_unknown = 0, raises_unsent = 0,
-                  ended_by_raise = 0, saved_by_late_grant = 0, stale_raises = 0, expired_in_raise = 0,
-                  cancelled_in_raise = 0, expiries = 0, handoffs = 0, extended = 0, healed = 0, lost = 0,
-                  released = 0, pauses = 0, stale_hints = 0, hints_ignored = 0, hints_behind = 0,
-                  clock_jumps = 0, freezes = 0, breaks = 0, ghosts = 0, timeouts = 0, crashes = 0,
-                  forgotten = 0, restored = 0, forgetful_grants = 0, ran_ahead = 0, too_old = 0,
-                  scripts_lost = 0, exhausted = 0;
+    std::uint64_t tenures = 0, won = 0, won_unfenced = 0, won_at_arbiter = 0, raises = 0,
+                  won_by_raise = 0, lifted = 0, won_after_lift = 0, raises_denied = 0,
+                  raises_unknown = 0, raises_unsent = 0, ended_by_raise = 0,
+                  saved_by_late_grant = 0, stale_raises = 0, expired_in_raise = 0,
+                  cancelled_in_raise = 0, expiries = 0, handoffs = 0, extended = 0, healed = 0,
+                  lost = 0, released = 0, pauses = 0, stale_hints = 0, hints_ignored = 0,
+                  hints_behind = 0, clock_jumps = 0, freezes = 0, breaks = 0, ghosts = 0,
+                  timeouts = 0, crashes = 0, forgotten = 0, restored = 0, forgetful_grants = 0,
+                  ran_ahead = 0, too_old = 0, scripts_lost = 0, exhausted = 0;
 };
 
 /// What may be relied on.
@@ -76,8 +82,8 @@ struct fence_conditions {
     calmness calm = calmness::no;
     unsigned fewest = 1, most = 7; ///< instances
     bool right_clocks = false;     ///< the clocks that hints are read from are right to within E
-    bool fresh_hints = true;       ///< and hints still are when they are carried out, with such clocks
-    unsigned forgetful = 0;        ///< so many instances may forget
+    bool fresh_hints = true; ///< and hints still are when they are carried out, with such clocks
+    unsigned forgetful = 0;  ///< so many instances may forget
     away forgetting = away::long_enough;
     bool right_servers = true;     ///< who forgets believes right hints
     bool older_state = false;      ///< who forgets may come back with an older state
@@ -115,7 +121,8 @@ public:
         static constexpr std::array sizes{1U, 2U, 3U, 3U, 3U, 3U, 4U, 5U, 5U, 6U, 7U};
         instances_.resize(std::clamp(any_of(sizes), given_.fewest, given_.most));
         clients_.resize(calm_ ? 1 : 1 + below(5));
-        // Also so short that many tenures begin in one millisecond, and the clocks do not tell them apart.
+        // Also so short that many tenures begin in one millisecond, and the clocks do not tell them
+        // apart.
         delay_ = any_of(std::array<ticks, 4>{10, 30, 100, 1'000});
         // More than the 2 ms that are allowed for drift.
         ttl_ = 3 * ms + delay_ * any_of(std::array<ticks, 3>{20, 100, 1'000});
@@ -139,7 +146,8 @@ public:
             faults_ = 30;
         }
         contends_ = any_of(std::array{0U, 30U, 100U});
-        for (unsigned i = 0; i < instances_.size(); ++i) instances_[i].may_forget = i < given_.forgetful;
+        for (unsigned i = 0; i < instances_.size(); ++i)
+            instances_[i].may_forget = i < given_.forgetful;
         // Which are not always the first.
         if (given_.forgetful != 0) std::shuffle(instances_.begin(), instances_.end(), random_);
         set_up_clocks();
@@ -293,8 +301,9 @@ private:
         ticks hint_of = 0;            ///< what the wall clock showed
         ticks asked_at = 0;
         std::uint64_t floor = 0; ///< the greatest fence that had been given when it began
-        unsigned awaited = 0;    ///< commands of the acquire, and what the client itself will go on with
-        unsigned rounds = 0;     ///< of raises
+        unsigned awaited =
+            0; ///< commands of the acquire, and what the client itself will go on with
+        unsigned rounds = 0; ///< of raises
         unsigned lifts = 0;
         unsigned handoffs = 0;
         bool at_arbiter = false;
@@ -358,8 +367,9 @@ private:
         for (auto& c : clients_) {
             if (calm_) continue;
             if (!given_.right_clocks) {
-                c.wall_clock = any_of(std::array{wall::right, wall::a_bit_off, wall::years_off, wall::stuck,
-                                                 wall::anything, wall::before_1970, wall::jumping});
+                c.wall_clock =
+                    any_of(std::array{wall::right, wall::a_bit_off, wall::years_off, wall::stuck,
+                                      wall::anything, wall::before_1970, wall::jumping});
                 c.off = c.wall_clock == wall::a_bit_off ? some(20 * ms) - 10 * ms
                         : c.wall_clock == wall::stuck   ? some(10) * ms - 5 * ms
                                                         : some(60 * years) - 30 * years;
@@ -440,8 +450,8 @@ private:
         auto const now = protocol::fence_hint(std::chrono::milliseconds(now_ / ms));
         auto const how = given_.calm == calmness::good_clocks ? 3
                          : given_.calm == calmness::diverged  ? 4
-                         : given_.right_clocks                ? any_of(std::array{0U, 2U, 3U, 3U, 7U, 8U})
-                                                              : below(7);
+                         : given_.right_clocks ? any_of(std::array{0U, 2U, 3U, 3U, 7U, 8U})
+                                               : below(7);
         for (auto& i : instances_) {
             switch (how) {
             case 0: // none has been used
@@ -462,10 +472,11 @@ private:
                 i.has.counter = now + below(100);
                 break;
             case 7: // ahead of all clocks
-                i.has.counter = now + static_cast<std::uint64_t>(error_ / ms + some(5 * error_ / ms)) * 16;
+                i.has.counter =
+                    now + static_cast<std::uint64_t>(error_ / ms + some(5 * error_ / ms)) * 10;
                 break;
             case 8: // the same, and all alike
-                i.has.counter = now + static_cast<std::uint64_t>(error_ / ms) * 16;
+                i.has.counter = now + static_cast<std::uint64_t>(error_ / ms) * 10;
                 break;
             default: // nearly used up
                 i.has.counter = protocol::fence_limit - 1 - below(one_in(4) ? 20 : 1'000'000);
@@ -547,7 +558,8 @@ private:
         auto what = any_of(which);
         if (given_.forgetful != 0 && one_in(4)) {
             what = kind::crash;
-            while (!instances_[i].may_forget) i = static_cast<unsigned>((i + 1) % instances_.size());
+            while (!instances_[i].may_forget)
+                i = static_cast<unsigned>((i + 1) % instances_.size());
         }
         push(some(delay_ * 6), {.what = what, .client = c, .instance = i});
     }
@@ -570,7 +582,8 @@ private:
                                                        : some(40 * years) - 20 * years;
     }
 
-    // What has not arrived is lost, or arrives when nobody listens; the client hears of it when it runs.
+    // What has not arrived is lost, or arrives when nobody listens; the client hears of it when it
+    // runs.
     void cut(unsigned c, unsigned i, ticks span, bool ghosts) {
         auto& l = clients_[c].links[i];
         ++seen_.breaks;
@@ -608,10 +621,10 @@ private:
         if (back) ++seen_.restored;
         at.has = back ? at.earlier : state{};
         at.forgot = true;
-        tell_story("instance ", i, " crashes and comes back with counter ", at.has.counter, " and key of ",
-                   at.has.holder);
+        tell_story("instance ", i, " crashes and comes back with counter ", at.has.counter,
+                   " and key of ", at.has.holder);
         if (given_.forgetting == away::briefly) return some(delay_ * 4);
-        auto const counted = static_cast<ticks>(most_) * ms / 16 + 1;
+        auto const counted = static_cast<ticks>(most_) * ms / 10 + 1;
         auto const twice = 2 * error_;
         if (given_.forgetting == away::twice_the_error) return twice + 1;
         if (counted + error_ - now_ > twice) ++seen_.ran_ahead;
@@ -628,12 +641,15 @@ private:
     void send(unsigned t, unsigned i, command what, std::uint32_t round) {
         auto const c = tenures_[t].client;
         auto& l = clients_[c].links[i];
-        message const m{.tenure = t, .what = what, .round = round, .number = tenures_[t].is.asks_for(what)};
-        auto const awaited = what == command::acquire || what == command::contend || what == command::raise;
+        message const m{
+            .tenure = t, .what = what, .round = round, .number = tenures_[t].is.asks_for(what)};
+        auto const awaited =
+            what == command::acquire || what == command::contend || what == command::raise;
         if (awaited) ++tenures_[t].awaited;
         if (l.available()) return transmit(c, i, m, false);
         if (what == command::release) l.kept.push_back(t);
-        // The instances that an acquire goes to are up; but who granted may be gone when it is to be raised.
+        // The instances that an acquire goes to are up; but who granted may be gone when it is to
+        // be raised.
         if (what == command::raise) {
             ++seen_.raises_unsent;
             auto told = m;
@@ -829,9 +845,10 @@ private:
         }
         auto n = has.counter + (Parts::counts_up ? 1 : 0);
         if (m.number > n) {
-            auto const shown = std::floor(static_cast<double>(now_ + at.off) / 1'000'000); // seconds
-            auto const near = m.number < n + 960'000;
-            if (near || static_cast<double>(m.number) <= (shown + 61) * 16'000) {
+            auto const shown =
+                std::floor(static_cast<double>(now_ + at.off) / 1'000'000); // seconds
+            auto const near = m.number < n + 600'000;
+            if (near || static_cast<double>(m.number) <= (shown + 61) * 10'000) {
                 n = m.number;
             } else {
                 ++seen_.hints_ignored;
@@ -844,8 +861,8 @@ private:
         most_ = std::max(most_, n);
         if (at.forgot) ++seen_.forgetful_grants;
         give(i, m.tenure);
-        tell_story("instance ", i, m.what == command::heal ? " is healed by " : " grants to ", m.tenure,
-                   " with hint ", m.number, " the number ", n);
+        tell_story("instance ", i, m.what == command::heal ? " is healed by " : " grants to ",
+                   m.tenure, " with hint ", m.number, " the number ", n);
         m.number = n;
         return verdict::yes;
     }
@@ -867,9 +884,10 @@ private:
         if (me.attempts_left == 0) return;
         --me.attempts_left;
         auto const t = static_cast<unsigned>(tenures_.size());
-        tenures_.push_back({c,
-                            {static_cast<unsigned>(instances_.size()), std::chrono::microseconds(ttl_), false,
-                             std::chrono::microseconds(ttl_ / 3)}});
+        tenures_.push_back(
+            {c,
+             {static_cast<unsigned>(instances_.size()), std::chrono::microseconds(ttl_), false,
+              std::chrono::microseconds(ttl_ / 3)}});
         ++seen_.tenures;
         auto& its = tenures_.back();
         its.began = lease_clock(c);
@@ -894,15 +912,17 @@ private:
         while (percent(faults_)) plan_fault();
         push(calm_ ? patience_ * 100 : delay_ + some(patience_),
              {.what = kind::cancel, .client = c, .about = {.tenure = t}});
-        if (!calm_) push(some(patience_), {.what = kind::tick, .client = c, .about = {.tenure = t}});
+        if (!calm_)
+            push(some(patience_), {.what = kind::tick, .client = c, .about = {.tenure = t}});
         auto const who = reachable(c);
         auto const now = given_.hint_within ? its.began : lease_clock(c);
         tell_story("client ", c, " begins ", t, its.is.fenced() ? " with hint " : " without fence ",
-                   its.is.number(), ", greatest fence ", greatest_ >> protocol::handoff_bits);
+                   its.is.number(), ", greatest fence ", greatest_ / protocol::leases_per_number);
         if (!who.empty() && percent(contends_)) {
             its.at_arbiter = true;
             auto arbiter = static_cast<unsigned>(below(instances_.size()));
-            while (!who.contains(arbiter)) arbiter = (arbiter + 1) % static_cast<unsigned>(instances_.size());
+            while (!who.contains(arbiter))
+                arbiter = (arbiter + 1) % static_cast<unsigned>(instances_.size());
             return apply(t, its.is.contend(now, arbiter));
         }
         apply(t, its.is.acquire(now, who));
@@ -929,19 +949,22 @@ private:
             if (!Parts::doubts_silence && v == verdict::unknown) v = verdict::yes;
             if (acquiring && v == verdict::no) ++seen_.raises_denied;
             if (acquiring && v == verdict::unknown) ++seen_.raises_unknown;
-            if (acquiring && v == verdict::yes && round != its.is.round_number()) ++seen_.stale_raises;
+            if (acquiring && v == verdict::yes && round != its.is.round_number())
+                ++seen_.stale_raises;
             if (!Parts::tells_round) round = its.is.round_number();
         }
         auto const number = v == verdict::yes ? m.number : 0;
         auto const step = its.is.answer(m.what, round, i, v, lease_clock(its.client), number);
-        if (raising && m.what == command::acquire && v == verdict::yes && its.is.number() > before) {
+        if (raising && m.what == command::acquire && v == verdict::yes &&
+            its.is.number() > before) {
             ++seen_.lifted;
             ++its.lifts;
         }
         if (m.what == command::raise && step.what != event::none && step.what != event::won) {
             ++seen_.ended_by_raise;
         }
-        if (raising && its.is.where() == phase::acquiring && !its.is.votes().won()) its.undecided = true;
+        if (raising && its.is.where() == phase::acquiring && !its.is.votes().won())
+            its.undecided = true;
         apply(m.tenure, step);
     }
 
@@ -956,7 +979,8 @@ private:
             s.raise.for_each([&](unsigned i) {
                 send(t, i, command::raise, its.is.round_number());
                 if (percent(expiry_ / 2)) {
-                    push(some(delay_ * 2), {.what = kind::expire, .instance = i, .about = {.tenure = t}});
+                    push(some(delay_ * 2),
+                         {.what = kind::expire, .instance = i, .about = {.tenure = t}});
                 }
             });
         }
@@ -977,7 +1001,8 @@ private:
         case event::arbiter_won:
             ++its.awaited;
             if (percent(stops_)) {
-                push(some(a_while()), {.what = kind::ask_rest, .client = its.client, .about = {.tenure = t}});
+                push(some(a_while()),
+                     {.what = kind::ask_rest, .client = its.client, .about = {.tenure = t}});
             } else {
                 ask_rest(t);
             }
@@ -1040,7 +1065,8 @@ private:
     /// A lease is given: its fence is checked.
     void issue(unsigned t) {
         auto& its = tenures_[t];
-        if (!protocol::is_fence_count(its.is.number())) return fail("S2", "a number that no tenure may have");
+        if (!protocol::is_fence_count(its.is.number()))
+            return fail("S2", "a number that no tenure may have");
         auto const fence = protocol::fence_of(its.is.number(), its.handoffs);
         if (std::find(issued_.begin(), issued_.end(), fence) != issued_.end()) {
             fail("S2", "two leases have the same fence");
@@ -1055,7 +1081,8 @@ private:
         using calmness = fence_conditions::calmness;
         auto const round_trip = 2 * (delay_ + 1);
         auto const asks = its.at_arbiter && instances_.size() > 1 ? 2 : 1;
-        if (given_.calm == calmness::good_clocks && its.rounds != 0) fail("L1", "a raise that is of no use");
+        if (given_.calm == calmness::good_clocks && its.rounds != 0)
+            fail("L1", "a raise that is of no use");
         if (its.is.round_number() > 1 + its.lifts) fail("L1", "more raises than numbers");
         auto const raises = its.rounds != 0 ? 1 : 0;
         if (now_ - its.asked_at > (asks + raises) * round_trip)

@@ -1,7 +1,9 @@
-// Fences in a world where keys expire at any moment, clocks show anything, and processes stop for any time.
+// Fences in a world where keys expire at any moment, clocks show anything, and processes stop for
+// any time.
 //
-// HOLDFAST_SCHEDULES is how many schedules are tried (100,000 by default; give millions for a night),
-// HOLDFAST_SEED the first one's seed. A failure names the seed that shows it again, and tells its story.
+// HOLDFAST_SCHEDULES is how many schedules are tried (100,000 by default; give millions for a
+// night), HOLDFAST_SEED the first one's seed. A failure names the seed that shows it again, and
+// tells its story.
 #include "simulation/fences.hpp"
 #include "simulation/search.hpp"
 
@@ -30,7 +32,9 @@ std::uint64_t fence_schedules() {
 /// What a schedule of a seed violates.
 template <class Rules = protocol::redlock_rules, class Parts = faithful_parts>
 auto under(fence_tally& seen, fence_conditions const& given = {}) {
-    return [&seen, given](std::uint64_t seed) { return fence_world<Rules, Parts>(seed, seen, given).run(); };
+    return [&seen, given](std::uint64_t seed) {
+        return fence_world<Rules, Parts>(seed, seen, given).run();
+    };
 }
 
 template <class Rules = protocol::redlock_rules, class Parts = faithful_parts>
@@ -44,30 +48,32 @@ std::string story(std::uint64_t seed, fence_conditions const& given) {
 void keeps_every_promise(fence_tally& seen, fence_conditions const& given,
                          std::uint64_t schedules = fence_schedules()) {
     auto const found = search(schedules, under(seen, given));
-    BOOST_TEST(!found.has_value(),
-               "seed " << (found ? found->seed : 0) << ": " << (found ? found->violation : std::string()));
+    BOOST_TEST(!found.has_value(), "seed " << (found ? found->seed : 0) << ": "
+                                           << (found ? found->violation : std::string()));
     if (found) BOOST_TEST_MESSAGE(story(found->seed, given));
     BOOST_TEST_MESSAGE(
-        "tenures " << seen.tenures << ", won " << seen.won << " and without a fence " << seen.won_unfenced
-                   << ", after the arbiter " << seen.won_at_arbiter << ", raises " << seen.raises
-                   << ", won by one " << seen.won_by_raise << ", lifted " << seen.lifted
-                   << ", won after that " << seen.won_after_lift << ", raises denied " << seen.raises_denied
-                   << ", unknown " << seen.raises_unknown << ", unsent " << seen.raises_unsent << ", stale "
+        "tenures " << seen.tenures << ", won " << seen.won << " and without a fence "
+                   << seen.won_unfenced << ", after the arbiter " << seen.won_at_arbiter
+                   << ", raises " << seen.raises << ", won by one " << seen.won_by_raise
+                   << ", lifted " << seen.lifted << ", won after that " << seen.won_after_lift
+                   << ", raises denied " << seen.raises_denied << ", unknown "
+                   << seen.raises_unknown << ", unsent " << seen.raises_unsent << ", stale "
                    << seen.stale_raises << ", ended by one " << seen.ended_by_raise
-                   << ", saved by a late grant " << seen.saved_by_late_grant << ", expired in a raise "
-                   << seen.expired_in_raise << ", cancelled in one " << seen.cancelled_in_raise
-                   << ", expiries " << seen.expiries << ", handoffs " << seen.handoffs << ", extended "
-                   << seen.extended << ", healed " << seen.healed << ", lost " << seen.lost << ", released "
-                   << seen.released);
+                   << ", saved by a late grant " << seen.saved_by_late_grant
+                   << ", expired in a raise " << seen.expired_in_raise << ", cancelled in one "
+                   << seen.cancelled_in_raise << ", expiries " << seen.expiries << ", handoffs "
+                   << seen.handoffs << ", extended " << seen.extended << ", healed " << seen.healed
+                   << ", lost " << seen.lost << ", released " << seen.released);
     BOOST_TEST_MESSAGE(
         "pauses " << seen.pauses << ", after the hint " << seen.stale_hints << ", hints ignored "
-                  << seen.hints_ignored << ", behind " << seen.hints_behind << ", jumps " << seen.clock_jumps
-                  << ", freezes " << seen.freezes << ", breaks " << seen.breaks << ", ghosts " << seen.ghosts
-                  << ", timeouts " << seen.timeouts << ", crashes " << seen.crashes << ", forgotten "
-                  << seen.forgotten << ", older states " << seen.restored << ", grants by who forgot "
-                  << seen.forgetful_grants << ", counters ahead of clocks " << seen.ran_ahead
-                  << ", hints too old " << seen.too_old << ", scripts lost " << seen.scripts_lost
-                  << ", exhausted " << seen.exhausted);
+                  << seen.hints_ignored << ", behind " << seen.hints_behind << ", jumps "
+                  << seen.clock_jumps << ", freezes " << seen.freezes << ", breaks " << seen.breaks
+                  << ", ghosts " << seen.ghosts << ", timeouts " << seen.timeouts << ", crashes "
+                  << seen.crashes << ", forgotten " << seen.forgotten << ", older states "
+                  << seen.restored << ", grants by who forgot " << seen.forgetful_grants
+                  << ", counters ahead of clocks " << seen.ran_ahead << ", hints too old "
+                  << seen.too_old << ", scripts lost " << seen.scripts_lost << ", exhausted "
+                  << seen.exhausted);
 }
 
 template <class Rules = protocol::redlock_rules, class Parts = faithful_parts>
@@ -113,7 +119,8 @@ constexpr unsigned all = 7;
 /// What S2 needs where instances forget.
 constexpr fence_conditions who_forgets_stays_away{.right_clocks = true, .forgetful = all};
 constexpr fence_conditions one_forgets{.fewest = 3, .right_clocks = true, .forgetful = 1};
-constexpr fence_conditions one_of_three_forgets{.fewest = 3, .most = 3, .right_clocks = true, .forgetful = 1};
+constexpr fence_conditions one_of_three_forgets{
+    .fewest = 3, .most = 3, .right_clocks = true, .forgetful = 1};
 
 std::uint64_t calm_schedules() {
     return fence_schedules() / 10;
@@ -208,18 +215,19 @@ BOOST_AUTO_TEST_CASE(a_raise_that_cannot_be_sent_and_is_not_told_of_is_refuted) 
 BOOST_AUTO_TEST_CASE(who_forgets_and_stays_away_does_no_harm_where_clocks_are_right) {
     fence_tally seen;
     keeps_every_promise(seen, who_forgets_stays_away);
-    for (auto const n :
-         {seen.won, seen.won_by_raise, seen.forgotten, seen.forgetful_grants, seen.ran_ahead, seen.too_old}) {
+    for (auto const n : {seen.won, seen.won_by_raise, seen.forgotten, seen.forgetful_grants,
+                         seen.ran_ahead, seen.too_old}) {
         BOOST_TEST(n > 0U);
     }
 }
 
 // The clocks of those that remember may be wrong all the same.
-BOOST_AUTO_TEST_CASE(one_that_forgets_and_stays_away_does_no_harm_where_the_clocks_of_clients_are_right) {
+BOOST_AUTO_TEST_CASE(
+    one_that_forgets_and_stays_away_does_no_harm_where_the_clocks_of_clients_are_right) {
     fence_tally seen;
     keeps_every_promise(seen, one_forgets);
-    for (auto const n : {seen.won, seen.won_by_raise, seen.forgotten, seen.forgetful_grants, seen.ran_ahead,
-                         seen.too_old, seen.hints_ignored}) {
+    for (auto const n : {seen.won, seen.won_by_raise, seen.forgotten, seen.forgetful_grants,
+                         seen.ran_ahead, seen.too_old, seen.hints_ignored}) {
         BOOST_TEST(n > 0U);
     }
 }
@@ -234,9 +242,10 @@ BOOST_AUTO_TEST_CASE(who_comes_back_with_an_older_state_after_every_acquire_does
     }
 }
 
-// Where the deadline of an acquire counts from before its hint was read, a hint that is older than the ttl
-// cannot win. Nothing else is known of its age then.
-BOOST_AUTO_TEST_CASE(old_hints_do_no_harm_where_an_acquire_that_wins_began_before_its_hint_was_read) {
+// Where the deadline of an acquire counts from before its hint was read, a hint that is older than
+// the ttl cannot win. Nothing else is known of its age then.
+BOOST_AUTO_TEST_CASE(
+    old_hints_do_no_harm_where_an_acquire_that_wins_began_before_its_hint_was_read) {
     auto given = one_forgets;
     given.fresh_hints = false;
     given.bounded_acquires = given.hint_within = true;
@@ -247,8 +256,8 @@ BOOST_AUTO_TEST_CASE(old_hints_do_no_harm_where_an_acquire_that_wins_began_befor
     }
 }
 
-// The limits: without any one of the assumptions S2 does not hold, and one instance of three that forgets is
-// enough, as it may be the only one that two quorums share.
+// The limits: without any one of the assumptions S2 does not hold, and one instance of three that
+// forgets is enough, as it may be the only one that two quorums share.
 
 BOOST_AUTO_TEST_CASE(one_that_forgets_is_enough_where_clocks_are_wrong) {
     refute("S2", {.fewest = 3, .most = 3, .forgetful = 1});
@@ -279,9 +288,10 @@ BOOST_AUTO_TEST_CASE(one_that_forgets_is_enough_where_its_clock_is_so_slow_that_
     refute("S2", given);
 }
 
-// Too rare to be met by chance, so by hand: 0 gives its number to one whose key expires, and to another that wins;
-// comes back with the key of the first; and is then raised by that.
-BOOST_AUTO_TEST_CASE(an_older_state_with_the_key_of_an_acquire_that_goes_on_gives_one_number_twice) {
+// Too rare to be met by chance, so by hand: 0 gives its number to one whose key expires, and to
+// another that wins; comes back with the key of the first; and is then raised by that.
+BOOST_AUTO_TEST_CASE(
+    an_older_state_with_the_key_of_an_acquire_that_goes_on_gives_one_number_twice) {
     using protocol::command;
     using protocol::event;
     using protocol::instance_set;
@@ -299,11 +309,14 @@ BOOST_AUTO_TEST_CASE(an_older_state_with_the_key_of_an_acquire_that_goes_on_give
     second.acquire(now, everywhere);
     second.answer(command::acquire, 0, 0, yes, now, hint + 1);
     second.answer(command::acquire, 0, 1, yes, now, hint - 1);
-    BOOST_TEST((second.answer(command::raise, second.round_number(), 1, yes, now).what == event::won));
-    // 2 had counted to the hint already. 0 says yes, as it has the key, and is raised from what it had.
+    BOOST_TEST(
+        (second.answer(command::raise, second.round_number(), 1, yes, now).what == event::won));
+    // 2 had counted to the hint already. 0 says yes, as it has the key, and is raised from what it
+    // had.
     auto const step = first.answer(command::acquire, 0, 2, yes, now, hint + 1);
     BOOST_TEST((step.raise == instance_set::only(0)));
-    BOOST_TEST((first.answer(command::raise, first.round_number(), 0, yes, now).what == event::won));
+    BOOST_TEST(
+        (first.answer(command::raise, first.round_number(), 0, yes, now).what == event::won));
     BOOST_TEST(first.number() == second.number());
 }
 
@@ -311,7 +324,8 @@ BOOST_AUTO_TEST_CASE(an_older_state_with_the_key_of_an_acquire_that_goes_on_give
 // What it costs
 //
 
-BOOST_AUTO_TEST_CASE(an_acquire_with_a_right_clock_that_nothing_stands_in_the_way_of_needs_no_raise) {
+BOOST_AUTO_TEST_CASE(
+    an_acquire_with_a_right_clock_that_nothing_stands_in_the_way_of_needs_no_raise) {
     fence_tally seen;
     keeps_every_promise(seen, {.calm = calmness::good_clocks}, calm_schedules());
     BOOST_TEST(seen.won > 0U);
@@ -320,7 +334,8 @@ BOOST_AUTO_TEST_CASE(an_acquire_with_a_right_clock_that_nothing_stands_in_the_wa
     BOOST_TEST(seen.raises == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(an_acquire_with_counters_that_have_diverged_takes_one_round_trip_more_at_most) {
+BOOST_AUTO_TEST_CASE(
+    an_acquire_with_counters_that_have_diverged_takes_one_round_trip_more_at_most) {
     fence_tally seen;
     keeps_every_promise(seen, {.calm = calmness::diverged}, calm_schedules());
     BOOST_TEST(seen.won == seen.tenures);

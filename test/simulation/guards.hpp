@@ -1,24 +1,30 @@
 // A world in which what Redlock assumes of instances does not hold, and the guards against that.
 //
-// Instances restart as new processes that have forgotten all, the last second or nothing; they are flushed, or
-// become replicas for a while and then have another server's data; and their wall
-// clocks jump, by which keys expire. A flush and replaced data are announced to those who are connected. Each client has the real restart guard, clock guard and quarantine for
-// each instance, and uses them as redis::link does: it asks on each connection who the server is and what
-// time, before anything else counts, and the time every second, like a client that has something to send (an
-// idle one asks less often, and before its next command); what a quarantined instance grants does not count and
-// is given back; new rounds pass it by, but extensions, releases and heals go to it. Everything follows from a
-// seed. A client's machine can stand still, with its clock and all that runs on it.
+// Instances restart as new processes that have forgotten all, the last second or nothing; they are
+// flushed, or become replicas for a while and then have another server's data; and their wall
+// clocks jump, by which keys expire. A flush and replaced data are announced to those who are
+// connected. Each client has the real restart guard, clock guard and quarantine for each instance,
+// and uses them as redis::link does: it asks on each connection who the server is and what time,
+// before anything else counts, and the time every second, like a client that has something to send
+// (an idle one asks less often, and before its next command); what a quarantined instance grants
+// does not count and is given back; new rounds pass it by, but extensions, releases and heals go to
+// it. Everything follows from a seed. A client's machine can stand still, with its clock and all
+// that runs on it.
 //
 // Properties:
-//   S1      no two leases are valid at once, each by its holder's clock. Where clocks jump, this is asserted of
-//           - two leases that were granted by nobody of whose jumps, before the grant, the client did not know,
+//   S1      no two leases are valid at once, each by its holder's clock. Where clocks jump, this is
+//   asserted of
+//           - two leases that were granted by nobody of whose jumps, before the grant, the client
+//             did not know,
 //           - and any two, if one's client knew of all jumps when it asked, and none came since.
-//           Where clients' clocks stand still, of leases whose clients have noticed each standstill;
+//           Where clients' clocks stand still, of leases whose clients have noticed each
+//           standstill;
 //   alarm   no clock is said to have jumped that has only drifted, however slow the answers are;
-//   ours    a standstill of a client's clock is noticed by the next look, and no instance is in quarantine for it;
-//   theirs  jumps of servers' clocks are not taken for a standstill, if an instance is there whose clock did not;
-//   notice  a jump that nothing else can explain is noticed by the next look, and that comes in time;
-//   live    once the last restart is as long ago as the longest ttl, or while only a minority is in quarantine, a
+//   ours    a standstill of a client's clock is noticed by the next look, and no instance is in
+//   quarantine for it; theirs  jumps of servers' clocks are not taken for a standstill, if an
+//   instance is there whose clock did not; notice  a jump that nothing else can explain is noticed
+//   by the next look, and that comes in time; live    once the last restart is as long ago as the
+//   longest ttl, or while only a minority is in quarantine, a
 //           key that is free is had; and it is not while a majority is.
 #ifndef HOLDFAST_TEST_SIMULATION_GUARDS_HPP
 #define HOLDFAST_TEST_SIMULATION_GUARDS_HPP
@@ -53,16 +59,17 @@ using protocol::instance_set;
 using protocol::time_point;
 using protocol::verdict;
 
-/// How often what the properties are about has happened: schedules in which nothing happens prove nothing.
+/// How often what the properties are about has happened: schedules in which nothing happens prove
+/// nothing.
 struct guards_tally {
-    std::uint64_t won = 0, contended = 0, no_quorum = 0, extended = 0, lost = 0, released = 0, healed = 0,
-                  restarts = 0, all_restarted = 0, forgotten = 0, turned_back = 0, kept_all = 0,
-                  setting_changes = 0, doubted = 0, prolonged = 0, late_starters = 0, uncounted = 0,
-                  left_out = 0, won_beside = 0, kept_by_doubted = 0, kept_by_healed = 0, jumps = 0,
-                  small_jumps = 0, jumps_back = 0, alarms = 0, slow_looks = 0, known_all = 0,
-                  blind_overlaps = 0, standstills = 0, moved = 0, excused = 0, misread = 0, final_wins = 0,
-                  final_refusals = 0, flushes = 0, replacements = 0, announced = 0, missed = 0,
-                  refused_by_replica = 0;
+    std::uint64_t won = 0, contended = 0, no_quorum = 0, extended = 0, lost = 0, released = 0,
+                  healed = 0, restarts = 0, all_restarted = 0, forgotten = 0, turned_back = 0,
+                  kept_all = 0, setting_changes = 0, doubted = 0, prolonged = 0, late_starters = 0,
+                  uncounted = 0, left_out = 0, won_beside = 0, kept_by_doubted = 0,
+                  kept_by_healed = 0, jumps = 0, small_jumps = 0, jumps_back = 0, alarms = 0,
+                  slow_looks = 0, known_all = 0, blind_overlaps = 0, standstills = 0, moved = 0,
+                  excused = 0, misread = 0, final_wins = 0, final_refusals = 0, flushes = 0,
+                  replacements = 0, announced = 0, missed = 0, refused_by_replica = 0;
 };
 
 /// How the guards are used. Broken ones differ.
@@ -91,7 +98,8 @@ struct guards_as_they_are {
     static duration moves(protocol::standstill::finding const& f) { return f.by; }
     /// Whether no server's clock has jumped.
     static bool is_ours(protocol::standstill::finding const& f) { return f.is_ours; }
-    /// Whether a grant counts that came so long after it was asked for, where no ttl is shorter than that.
+    /// Whether a grant counts that came so long after it was asked for, where no ttl is shorter
+    /// than that.
     static bool counts_grant(duration /*after*/, duration /*shortest_ttl*/) { return true; }
 };
 
@@ -110,7 +118,7 @@ struct guards_setup {
     bool slow = false;        ///< no faults but slow answers, stopped clients and drift
     bool single = false;      ///< one jump, and nothing else
     bool all_but_one = false; ///< the same, of all instances but one together
-    bool away = false;        ///< one client is cut off, and instances jump by different amounts meanwhile
+    bool away = false; ///< one client is cut off, and instances jump by different amounts meanwhile
     bool standstills = false;
     bool lone_standstill = false; ///< one, and nothing else
 };
@@ -313,7 +321,8 @@ private:
     }
     duration wall(instance const& i) const { return i.offset + duration(stretched(now(), i.ppm)); }
     bool held(tenure_state const& t) const {
-        // Also when its holder has been told of its loss: he has until the deadline to end what he does.
+        // Also when its holder has been told of its loss: he has until the deadline to end what he
+        // does.
         auto const has = t.machine.where() == phase::held || t.machine.where() == phase::ending;
         return !t.over && has && local(t.client) < t.machine.deadline();
     }
@@ -326,8 +335,8 @@ private:
     void plan() {
         auto const when = [this] { return warm_ + some(duration(horizon_ - warm_)); };
         if (setup_.long_rounds) {
-            // Search where it may be found: one client cannot reach this instance, the other that one, and a
-            // third one's answer decides for neither.
+            // Search where it may be found: one client cannot reach this instance, the other that
+            // one, and a third one's answer decides for neither.
             auto const soon = [this] { return warm_ + some(max_ttl_ / 4); };
             for (auto n = 1 + below(3); n > 0; --n)
                 plan_break(soon(), 0, one_in(2) ? 0 : 1, max_ttl_.count() / 10);
@@ -370,7 +379,8 @@ private:
                 for (auto n = 1 + below(3); n > 0; --n) plan_jumps(when());
             }
             if (setup_.standstills) {
-                for (auto n = 1 + below(3); n > 0; --n) plan_standstill(when(), noticeable(max_ttl_));
+                for (auto n = 1 + below(3); n > 0; --n)
+                    plan_standstill(when(), noticeable(max_ttl_));
             }
             if (setup_.replacements) {
                 for (auto n = 1 + below(3); n > 0; --n) plan_replacements(when());
@@ -406,18 +416,23 @@ private:
         auto const c = some_client();
         auto const span = some_span();
         lasts_until(when + span);
-        at(when,
-           [this, c, span] { clients_[c].paused_until = std::max(clients_[c].paused_until, now() + span); });
+        at(when, [this, c, span] {
+            clients_[c].paused_until = std::max(clients_[c].paused_until, now() + span);
+        });
     }
 
-    void plan_break(true_time when) { plan_break(when, some_client(), some_instance(), some_span()); }
+    void plan_break(true_time when) {
+        plan_break(when, some_client(), some_instance(), some_span());
+    }
     void plan_break(true_time when, unsigned c, unsigned i, true_time span) {
         lasts_until(when + span);
         at(when, [this, c, i, span] { break_link(c, i, span); });
     }
 
     /// A network that loses every packet for a while: what was sent arrives after all, late.
-    void plan_stall(true_time when) { plan_stall(when, some_client(), some_instance(), some_span()); }
+    void plan_stall(true_time when) {
+        plan_stall(when, some_client(), some_instance(), some_span());
+    }
     void plan_stall(true_time when, unsigned c, unsigned i, true_time span) {
         lasts_until(when + span);
         at(when, [this, c, i, span] {
@@ -468,7 +483,8 @@ private:
             auto const trip = 32 * delay_.count() + 4;
             if (!setup_.lone_standstill || trip >= look_period.count()) return;
             at(span + look_period.count() + look_period.count() / 100 + trip, [this, c] {
-                if (clients_[c].unnoticed > duration::zero()) fail("ours", "a standstill was not noticed");
+                if (clients_[c].unnoticed > duration::zero())
+                    fail("ours", "a standstill was not noticed");
                 for (unsigned i = 0; i < instances_.size(); ++i) {
                     if (instances_.size() > 1 && doubted(c, i)) {
                         fail("ours", "an instance is in doubt after a standstill of ours");
@@ -500,8 +516,8 @@ private:
         auto const apart = one_in(2) ? max_ttl_ / 100 : max_ttl_ / 4;
         for (unsigned n = 0; n < count; ++n) {
             auto const i = static_cast<unsigned>((first + n) % instances_.size());
-            std::array<duration, 5> const sizes{std::chrono::milliseconds(20), max_ttl_ / 10, max_ttl_,
-                                                max_ttl_ * 2, std::chrono::seconds(120)};
+            std::array<duration, 5> const sizes{std::chrono::milliseconds(20), max_ttl_ / 10,
+                                                max_ttl_, max_ttl_ * 2, std::chrono::seconds(120)};
             duration const size(1 + some(sizes[below(sizes.size())]));
             auto const t = when + some(apart);
             auto const back = one_in(5);
@@ -566,7 +582,8 @@ private:
         announce(i);
     }
 
-    /// It has the data of a server that never heard of the lock, or of one with an older state of it.
+    /// It has the data of a server that never heard of the lock, or of one with an older state of
+    /// it.
     void replace(unsigned i) {
         auto& it = instances_[i];
         if (!it.replica) return; // it has restarted
@@ -598,14 +615,14 @@ private:
 
     void restart(unsigned i, true_time down, std::optional<kind> as) {
         auto& it = instances_[i];
-        // What it forgot in a life that a client has not seen to its end, that client cannot know; and it would
-        // trust the next one.
+        // What it forgot in a life that a client has not seen to its end, that client cannot know;
+        // and it would trust the next one.
         if (it.emptied && it.keeps == kind::always && !as) return;
         ++seen_.restarts;
         // A second restart while it is down or not yet met: the former run was seen by nobody.
-        auto const seen_by_all = std::all_of(clients_.begin(), clients_.end(), [&](client const& c) {
-            return !c.alive || c.links[i].run_seen == it.run;
-        });
+        auto const seen_by_all =
+            std::all_of(clients_.begin(), clients_.end(),
+                        [&](client const& c) { return !c.alive || c.links[i].run_seen == it.run; });
         auto const before = it.keeps;
         auto const may_change = setup_.settings_change == guards_setup::when_seen && seen_by_all;
         if (as) {
@@ -748,7 +765,8 @@ private:
     void send_kept(unsigned c, unsigned i) {
         for (auto const t : std::exchange(clients_[c].links[i].kept, {})) {
             send(c, i,
-                 messages_.emplace_back(message{.tenure = t, .what = command::release, .answered = true}));
+                 messages_.emplace_back(
+                     message{.tenure = t, .what = command::release, .answered = true}));
         }
     }
 
@@ -766,7 +784,8 @@ private:
         auto& l = clients_[c].links[i];
         if (l.epoch != epoch) return;
         if (now() < instances_[i].frozen_until) {
-            return at(instances_[i].frozen_until - now(), [this, c, i, epoch] { arrive(c, i, epoch); });
+            return at(instances_[i].frozen_until - now(),
+                      [this, c, i, epoch] { arrive(c, i, epoch); });
         }
         auto* const m = l.to_server.front();
         l.to_server.pop_front();
@@ -779,8 +798,9 @@ private:
         auto& l = clients_[c].links[i];
         l.to_client.push_back(&m);
         l.last_reply = std::max({l.last_reply, now() + travel(), l.stalled_until});
-        at(l.last_reply - now(),
-           [this, c, i, epoch = l.epoch] { on_client(c, [this, c, i, epoch] { reply(c, i, epoch); }); });
+        at(l.last_reply - now(), [this, c, i, epoch = l.epoch] {
+            on_client(c, [this, c, i, epoch] { reply(c, i, epoch); });
+        });
     }
 
     void reply(unsigned c, unsigned i, unsigned epoch) {
@@ -824,7 +844,8 @@ private:
 
     bool doubted(unsigned c, unsigned i) const {
         auto const& l = clients_[c].links[i];
-        return l.doubted.active(local(c)) || (l.clock_doubt.active(local(c)) && local(c) < l.in_doubt_until);
+        return l.doubted.active(local(c)) ||
+               (l.clock_doubt.active(local(c)) && local(c) < l.in_doubt_until);
     }
 
     void doubt(unsigned c, unsigned i, duration for_how_long) {
@@ -837,7 +858,8 @@ private:
         auto& l = clients_[c].links[i];
         on_time_told(c, i, m);
         if (m.replica) return leave_replica(c, i);
-        if (Guards::doubts(l.restarts, m.origin)) doubt(c, i, Guards::doubted_for(max_ttl_, m.uptime));
+        if (Guards::doubts(l.restarts, m.origin))
+            doubt(c, i, Guards::doubted_for(max_ttl_, m.uptime));
         l.run_seen = m.origin.run;
         l.probed = true;
         l.is = link::state::up;
@@ -871,21 +893,25 @@ private:
         auto const offset_then = m.shown - duration(stretched(m.executed, instances_[i].ppm));
         if (jumped > duration::zero()) {
             ++seen_.alarms;
-            if (setup_.slow && !l.absent) fail("alarm", "a clock that never jumped is said to have");
+            if (setup_.slow && !l.absent)
+                fail("alarm", "a clock that never jumped is said to have");
             l.known_until = m.executed;
             l.absent = false;
             if (Guards::heeds_jumps()) {
                 ++seen_.doubted;
-                l.in_doubt_until = std::max(l.in_doubt_until,
-                                            received + Guards::in_doubt_for(max_ttl_, l.clock.last().most));
+                l.in_doubt_until =
+                    std::max(l.in_doubt_until,
+                             received + Guards::in_doubt_for(max_ttl_, l.clock.last().most));
             }
         } else if (l.looked && clients_[c].stops.empty() && !misread_) {
             // What the two looks leave open, and what drift may have added or taken meanwhile.
             auto const between_looks = received - l.looked_from;
-            auto const open = (l.looked_to - l.looked_from) + (received - m.sent) +
-                              protocol::redlock_rules::drift(std::min<duration>(between_looks, max_ttl_)) +
-                              between_looks / 100;
-            if (offset_then - l.offset_seen > open) fail("notice", "a jump was looked at and not seen");
+            auto const open =
+                (l.looked_to - l.looked_from) + (received - m.sent) +
+                protocol::redlock_rules::drift(std::min<duration>(between_looks, max_ttl_)) +
+                between_looks / 100;
+            if (offset_then - l.offset_seen > open)
+                fail("notice", "a jump was looked at and not seen");
         }
         l.looked = true;
         l.looked_from = m.sent;
@@ -913,8 +939,8 @@ private:
             ++seen_.moved;
             me.unnoticed = std::max(duration::zero(), me.unnoticed - found.by);
             if (me.current >= 0) {
-                tenures_[static_cast<unsigned>(me.current)].machine.clock_stood_still(found.to,
-                                                                                      Guards::moves(found));
+                tenures_[static_cast<unsigned>(me.current)].machine.clock_stood_still(
+                    found.to, Guards::moves(found));
                 arm(c);
             }
         }
@@ -936,7 +962,8 @@ private:
         }
     }
 
-    /// Whether it has jumped, unknown to the client, when keys existed that may have been there at `when`.
+    /// Whether it has jumped, unknown to the client, when keys existed that may have been there at
+    /// `when`.
     bool jumped_unknown(unsigned c, unsigned i, true_time when) const {
         auto const known = clients_[c].links[i].known_until;
         auto const& jumps = instances_[i].jumps;
@@ -1075,8 +1102,10 @@ private:
                 if (doubted(c, x)) in_doubt.insert(x);
             });
             if ((state.extended - in_doubt).size() < quorum()) ++seen_.kept_by_doubted;
-            if ((state.extended - (in_doubt & state.healed)).size() < quorum()) ++seen_.kept_by_healed;
-            if (!was_held || local(c) >= deadline) fail("S1", "a lease that had run out was brought back");
+            if ((state.extended - (in_doubt & state.healed)).size() < quorum())
+                ++seen_.kept_by_healed;
+            if (!was_held || local(c) >= deadline)
+                fail("S1", "a lease that had run out was brought back");
         }
         apply(m.tenure, step);
     }
@@ -1084,7 +1113,8 @@ private:
     void apply(unsigned t, protocol::step const& s) {
         auto& state = tenures_[t];
         s.acquire.for_each([&](unsigned i) { submit(t, i, command::acquire, 0); });
-        s.extend.for_each([&](unsigned i) { submit(t, i, command::extend, state.machine.round_number()); });
+        s.extend.for_each(
+            [&](unsigned i) { submit(t, i, command::extend, state.machine.round_number()); });
         s.heal.for_each([&](unsigned i) {
             ++seen_.healed;
             submit(t, i, command::heal, 0);
@@ -1145,7 +1175,8 @@ private:
                 check_overlap(state, tenures_[static_cast<unsigned>(other.current)]);
             }
         }
-        auto const beside = instance_set::first(static_cast<unsigned>(instances_.size())) - voters(c);
+        auto const beside =
+            instance_set::first(static_cast<unsigned>(instances_.size())) - voters(c);
         if (!beside.empty()) ++seen_.won_beside;
         if (last_) return on_last_try(t, true);
         auto const hold = one_in(2) ? some(max_ttl_ * 2) : some(max_ttl_ / 8);
@@ -1171,7 +1202,8 @@ private:
             return fail("S1", "beside a lease whose client knew of all jumps another is valid");
         }
         if (!mine.won_blind && !other.won_blind) {
-            return fail("S1", "two leases are valid at once, and none was granted after an unknown jump");
+            return fail("S1",
+                        "two leases are valid at once, and none was granted after an unknown jump");
         }
         ++seen_.blind_overlaps;
     }
@@ -1257,7 +1289,8 @@ private:
             return;
         }
         at(quiet - now(), [this] {
-            // On an instance whose clock was set back a key can stay for longer, when its release was lost.
+            // On an instance whose clock was set back a key can stay for longer, when its release
+            // was lost.
             if (setup_.jumps)
                 std::for_each(instances_.begin(), instances_.end(), [](auto& i) { i.has = {}; });
             ask_in_turn(finale::all_well);
@@ -1301,9 +1334,10 @@ private:
         auto const expected = *last_ != finale::majority_doubted;
         if (won && !expected) fail("live", "a key was had from a majority in quarantine");
         if (!won && expected) {
-            fail("live", *last_ == finale::minority_doubted
-                             ? "a minority in quarantine made an acquire fail"
-                             : "a free key was not had when all had been quiet for the longest ttl");
+            fail("live",
+                 *last_ == finale::minority_doubted
+                     ? "a minority in quarantine made an acquire fail"
+                     : "a free key was not had when all had been quiet for the longest ttl");
         }
         auto& state = tenures_[t];
         if (won) {

@@ -1,7 +1,7 @@
 // The guards in a world in which instances forget keys and their clocks jump.
 //
-// HOLDFAST_SCHEDULES is how many schedules are tried (20,000 by default; give millions for a night),
-// HOLDFAST_SEED the first one's seed. A failure names the seed that shows it again.
+// HOLDFAST_SCHEDULES is how many schedules are tried (20,000 by default; give millions for a
+// night), HOLDFAST_SEED the first one's seed. A failure names the seed that shows it again.
 #include "simulation/guards.hpp"
 #include "simulation/search.hpp"
 
@@ -20,33 +20,36 @@ using namespace holdfast::test;
 
 template <class Guards>
 auto in(guards_setup const& setup, guards_tally& seen) {
-    return [&seen, setup](std::uint64_t seed) { return guarded_world<Guards>(seed, seen, setup).run(); };
+    return [&seen, setup](std::uint64_t seed) {
+        return guarded_world<Guards>(seed, seen, setup).run();
+    };
 }
 
 template <class Guards = guards_as_they_are>
 guards_tally stand(std::uint64_t schedules, guards_setup const& setup) {
     guards_tally seen;
     auto const found = search(schedules, in<Guards>(setup, seen));
-    BOOST_TEST(!found.has_value(),
-               "seed " << (found ? found->seed : 0) << ": " << (found ? found->violation : std::string()));
+    BOOST_TEST(!found.has_value(), "seed " << (found ? found->seed : 0) << ": "
+                                           << (found ? found->violation : std::string()));
     BOOST_TEST_MESSAGE(
-        "won " << seen.won << " (beside some " << seen.won_beside << "), contended " << seen.contended
-               << ", no quorum " << seen.no_quorum << ", extended " << seen.extended << ", lost " << seen.lost
-               << ", released " << seen.released << ", healed " << seen.healed << "; restarts "
-               << seen.restarts << " (of all " << seen.all_restarted << "), forgotten " << seen.forgotten
-               << ", turned back " << seen.turned_back << ", kept all " << seen.kept_all
-               << ", setting changes " << seen.setting_changes << ", late starters " << seen.late_starters
-               << "; doubted " << seen.doubted << ", prolonged " << seen.prolonged << ", left out "
-               << seen.left_out << ", uncounted " << seen.uncounted << ", kept by doubted "
-               << seen.kept_by_doubted << ", kept by healed " << seen.kept_by_healed << "; jumps "
-               << seen.jumps << " (small " << seen.small_jumps << "), back " << seen.jumps_back << ", alarms "
-               << seen.alarms << ", slow looks " << seen.slow_looks << ", known all " << seen.known_all
-               << ", blind overlaps " << seen.blind_overlaps << "; standstills " << seen.standstills
-               << ", moved " << seen.moved << ", excused " << seen.excused << ", misread " << seen.misread
-               << "; flushes " << seen.flushes << ", replacements " << seen.replacements << " (announced to "
-               << seen.announced << ", missed by " << seen.missed << "), refused by a replica "
-               << seen.refused_by_replica << "; final wins " << seen.final_wins << ", final refusals "
-               << seen.final_refusals);
+        "won " << seen.won << " (beside some " << seen.won_beside << "), contended "
+               << seen.contended << ", no quorum " << seen.no_quorum << ", extended "
+               << seen.extended << ", lost " << seen.lost << ", released " << seen.released
+               << ", healed " << seen.healed << "; restarts " << seen.restarts << " (of all "
+               << seen.all_restarted << "), forgotten " << seen.forgotten << ", turned back "
+               << seen.turned_back << ", kept all " << seen.kept_all << ", setting changes "
+               << seen.setting_changes << ", late starters " << seen.late_starters << "; doubted "
+               << seen.doubted << ", prolonged " << seen.prolonged << ", left out " << seen.left_out
+               << ", uncounted " << seen.uncounted << ", kept by doubted " << seen.kept_by_doubted
+               << ", kept by healed " << seen.kept_by_healed << "; jumps " << seen.jumps
+               << " (small " << seen.small_jumps << "), back " << seen.jumps_back << ", alarms "
+               << seen.alarms << ", slow looks " << seen.slow_looks << ", known all "
+               << seen.known_all << ", blind overlaps " << seen.blind_overlaps << "; standstills "
+               << seen.standstills << ", moved " << seen.moved << ", excused " << seen.excused
+               << ", misread " << seen.misread << "; flushes " << seen.flushes << ", replacements "
+               << seen.replacements << " (announced to " << seen.announced << ", missed by "
+               << seen.missed << "), refused by a replica " << seen.refused_by_replica
+               << "; final wins " << seen.final_wins << ", final refusals " << seen.final_refusals);
     return seen;
 }
 
@@ -185,31 +188,47 @@ BOOST_AUTO_TEST_SUITE(guards)
 
 BOOST_AUTO_TEST_CASE(no_two_leases_overlap_whatever_restarts_if_the_clients_were_there_before) {
     auto const seen = stand(schedules_to_try(), restarts());
-    all_happened(
-        {seen.won,           seen.contended, seen.no_quorum,       seen.extended,       seen.lost,
-         seen.released,      seen.healed,    seen.restarts,        seen.all_restarted,  seen.forgotten,
-         seen.turned_back,   seen.kept_all,  seen.setting_changes, seen.doubted,        seen.prolonged,
-         seen.won_beside,    seen.left_out,  seen.kept_by_doubted, seen.kept_by_healed, seen.final_wins,
-         seen.final_refusals});
+    all_happened({seen.won,
+                  seen.contended,
+                  seen.no_quorum,
+                  seen.extended,
+                  seen.lost,
+                  seen.released,
+                  seen.healed,
+                  seen.restarts,
+                  seen.all_restarted,
+                  seen.forgotten,
+                  seen.turned_back,
+                  seen.kept_all,
+                  seen.setting_changes,
+                  seen.doubted,
+                  seen.prolonged,
+                  seen.won_beside,
+                  seen.left_out,
+                  seen.kept_by_doubted,
+                  seen.kept_by_healed,
+                  seen.final_wins,
+                  seen.final_refusals});
 }
 
 BOOST_AUTO_TEST_CASE(nor_with_clients_that_start_later_if_they_are_strict) {
     auto const seen = stand(schedules_to_try() / 4, restarts_and_late_starters());
-    all_happened({seen.late_starters, seen.uncounted, seen.forgotten, seen.doubted, seen.won, seen.final_wins,
-                  seen.final_refusals});
+    all_happened({seen.late_starters, seen.uncounted, seen.forgotten, seen.doubted, seen.won,
+                  seen.final_wins, seen.final_refusals});
 }
 
 BOOST_AUTO_TEST_CASE(nor_whatever_is_flushed_or_replaced) {
     auto const seen = stand(schedules_to_try() / 2, replacements());
     all_happened({seen.won, seen.extended, seen.lost, seen.healed, seen.restarts, seen.flushes,
-                  seen.replacements, seen.announced, seen.missed, seen.refused_by_replica, seen.uncounted,
-                  seen.left_out, seen.won_beside, seen.final_wins, seen.final_refusals});
+                  seen.replacements, seen.announced, seen.missed, seen.refused_by_replica,
+                  seen.uncounted, seen.left_out, seen.won_beside, seen.final_wins,
+                  seen.final_refusals});
 }
 
 BOOST_AUTO_TEST_CASE(jumps_harm_only_whom_they_take_by_surprise) {
     auto const seen = stand(schedules_to_try() / 2, jumps());
-    all_happened({seen.jumps, seen.small_jumps, seen.jumps_back, seen.alarms, seen.known_all, seen.uncounted,
-                  seen.blind_overlaps, seen.kept_by_doubted, seen.final_wins});
+    all_happened({seen.jumps, seen.small_jumps, seen.jumps_back, seen.alarms, seen.known_all,
+                  seen.uncounted, seen.blind_overlaps, seen.kept_by_doubted, seen.final_wins});
 }
 
 BOOST_AUTO_TEST_CASE(a_jump_is_noticed_within_a_second_and_a_round_trip) {
@@ -312,11 +331,12 @@ BOOST_AUTO_TEST_CASE(grants_that_arrive_in_quarantine_and_count_are_refuted) {
     is_refuted<counts_what_arrives_in_quarantine>(jumps(), "S1");
 }
 
-// The guard knows how a server was before from its last connection. What was changed in a life that this
-// client has not seen, it cannot know; nor can a client that starts afterwards, be it strict.
+// The guard knows how a server was before from its last connection. What was changed in a life that
+// this client has not seen, it cannot know; nor can a client that starts afterwards, be it strict.
 BOOST_AUTO_TEST_CASE(settings_that_change_unseen_are_refuted) {
     is_refuted({.settings_change = guards_setup::unseen}, "S1");
-    is_refuted({.strict = true, .late_starters = true, .settings_change = guards_setup::when_seen}, "S1");
+    is_refuted({.strict = true, .late_starters = true, .settings_change = guards_setup::when_seen},
+               "S1");
 }
 
 BOOST_AUTO_TEST_CASE(no_clock_guard_is_refuted) {
@@ -324,10 +344,11 @@ BOOST_AUTO_TEST_CASE(no_clock_guard_is_refuted) {
     is_refuted<deaf_to_jumps>({.restarts = false, .single = true}, "S1");
 }
 
-// An extension of an instance in quarantine counts, as who says yes does have our key; also where a heal has
-// put it. So a lease may move to an instance that has just forgotten a grant, and away from another on which
-// its key then expires. Who was granted the first before, and asks the second so late, wins beside it. That
-// takes an acquire that outlasts another's ttl: instance_timeout is to be less than half of every ttl.
+// An extension of an instance in quarantine counts, as who says yes does have our key; also where a
+// heal has put it. So a lease may move to an instance that has just forgotten a grant, and away
+// from another on which its key then expires. Who was granted the first before, and asks the second
+// so late, wins beside it. That takes an acquire that outlasts another's ttl: instance_timeout is
+// to be less than half of every ttl.
 BOOST_AUTO_TEST_CASE(an_acquire_that_outlasts_anothers_ttl_is_refuted) {
     is_refuted({.long_rounds = true}, "S1");
 }

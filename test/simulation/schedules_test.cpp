@@ -1,7 +1,8 @@
-// The protocol's classes in a world of delays, losses, crashes, stopped processes and drifting clocks.
+// The protocol's classes in a world of delays, losses, crashes, stopped processes and drifting
+// clocks.
 //
-// HOLDFAST_SCHEDULES is how many schedules are tried (20,000 by default; give millions for a night),
-// HOLDFAST_SEED the first one's seed. A failure names the seed that shows it again.
+// HOLDFAST_SCHEDULES is how many schedules are tried (20,000 by default; give millions for a
+// night), HOLDFAST_SEED the first one's seed. A failure names the seed that shows it again.
 #include "simulation/search.hpp"
 #include "simulation/world.hpp"
 
@@ -43,7 +44,9 @@ struct validity_from_the_reply : protocol::redlock_rules {
 };
 
 struct clocks_never_drift : protocol::redlock_rules {
-    static constexpr time_point deadline(time_point sent, time_point, duration ttl) { return sent + ttl; }
+    static constexpr time_point deadline(time_point sent, time_point, duration ttl) {
+        return sent + ttl;
+    }
 };
 
 struct no_late_release : protocol::redlock_rules {
@@ -72,18 +75,20 @@ BOOST_AUTO_TEST_SUITE(schedules)
 BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
     tally_of_events seen;
     auto const found = search(schedules_to_try(), under<protocol::redlock_rules>(seen));
-    BOOST_TEST(!found.has_value(),
-               "seed " << (found ? found->seed : 0) << ": " << (found ? found->violation : std::string()));
-    BOOST_TEST_MESSAGE(
-        "won " << seen.won << ", contended " << seen.contended << ", no quorum " << seen.no_quorum
-               << ", expired " << seen.expired << ", cancelled " << seen.cancelled << ", extended "
-               << seen.extended << ", not extended " << seen.extension_failed << ", lost " << seen.lost
-               << ", released " << seen.released << ", unconfirmed " << seen.unconfirmed << ", healed "
-               << seen.healed << ", late grants " << seen.late_grants << ", releases kept and sent "
-               << seen.resent << ", pauses " << seen.pauses << ", raised " << seen.raised);
-    for (auto const n : {seen.won, seen.contended, seen.no_quorum, seen.expired, seen.cancelled,
-                         seen.extended, seen.extension_failed, seen.lost, seen.released, seen.unconfirmed,
-                         seen.healed, seen.late_grants, seen.resent, seen.pauses, seen.raised}) {
+    BOOST_TEST(!found.has_value(), "seed " << (found ? found->seed : 0) << ": "
+                                           << (found ? found->violation : std::string()));
+    BOOST_TEST_MESSAGE("won " << seen.won << ", contended " << seen.contended << ", no quorum "
+                              << seen.no_quorum << ", expired " << seen.expired << ", cancelled "
+                              << seen.cancelled << ", extended " << seen.extended
+                              << ", not extended " << seen.extension_failed << ", lost "
+                              << seen.lost << ", released " << seen.released << ", unconfirmed "
+                              << seen.unconfirmed << ", healed " << seen.healed << ", late grants "
+                              << seen.late_grants << ", releases kept and sent " << seen.resent
+                              << ", pauses " << seen.pauses << ", raised " << seen.raised);
+    for (auto const n :
+         {seen.won, seen.contended, seen.no_quorum, seen.expired, seen.cancelled, seen.extended,
+          seen.extension_failed, seen.lost, seen.released, seen.unconfirmed, seen.healed,
+          seen.late_grants, seen.resent, seen.pauses, seen.raised}) {
         BOOST_TEST(n > 0U);
     }
 }

@@ -18,8 +18,8 @@ inline std::uint64_t number_from(char const* variable, std::uint64_t otherwise) 
     return text != nullptr ? std::stoull(text) : otherwise;
 }
 
-/// HOLDFAST_SCHEDULES; less under a sanitizer, which has nothing to find in one thread that the first thousands
-/// do not show.
+/// HOLDFAST_SCHEDULES; less under a sanitizer, which has nothing to find in one thread that the
+/// first thousands do not show.
 inline std::uint64_t schedules_to_try() {
 #if defined(HOLDFAST_TEST_SANITIZED)
     return number_from("HOLDFAST_SCHEDULES", 5'000);
@@ -33,8 +33,8 @@ struct finding {
     std::string violation;
 };
 
-/// The first schedule that violates `property`, or any property if that is empty. `run` takes a seed and gives
-/// what was violated, or nothing.
+/// The first schedule that violates `property`, or any property if that is empty. `run` takes a
+/// seed and gives what was violated, or nothing.
 template <class Run>
 std::optional<finding> search(std::uint64_t schedules, Run&& run, std::string_view property = {}) {
     auto const first = number_from("HOLDFAST_SEED", 1);

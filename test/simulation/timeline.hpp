@@ -1,7 +1,7 @@
 // What happens when, and by what chance: the part of a world that knows nothing of locks.
 //
-// Everything follows from the seed. True time passes from one happening to the next; clocks run at rates of
-// their own; a process that is stopped makes up for what has come meanwhile, in its order.
+// Everything follows from the seed. True time passes from one happening to the next; clocks run at
+// rates of their own; a process that is stopped makes up for what has come meanwhile, in its order.
 #ifndef HOLDFAST_TEST_SIMULATION_TIMELINE_HPP
 #define HOLDFAST_TEST_SIMULATION_TIMELINE_HPP
 

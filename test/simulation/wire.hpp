@@ -63,11 +63,13 @@ public:
     std::string run() {
         for (unsigned n = 0; n < 120 && violation_.empty(); ++n) {
             if (storm_) {
-                for (unsigned m = 0; m < batch_size; ++m) submit(protocol::command::extend, none, 0);
+                for (unsigned m = 0; m < batch_size; ++m)
+                    submit(protocol::command::extend, none, 0);
             } else if (one_in(10) && waiting_.size() < 100) {
                 ++seen_.bursts;
                 auto const many = 20 + below(200);
-                for (std::uint64_t m = 0; m < many; ++m) submit(protocol::command::release, none, 0);
+                for (std::uint64_t m = 0; m < many; ++m)
+                    submit(protocol::command::release, none, 0);
             }
             for (std::size_t k = 0; k < tenures_.size(); ++k) {
                 if (one_in(2)) act(k);
@@ -119,7 +121,8 @@ private:
             t.token = ++last_token_;
             return submit(command::acquire, k, t.token);
         }
-        if (t.now == tenure::held && !storm_ && one_in(2)) return submit(command::extend, k, t.token);
+        if (t.now == tenure::held && !storm_ && one_in(2))
+            return submit(command::extend, k, t.token);
         if (t.now == tenure::acquiring) {
             if (!one_in(4)) return; // its caller has given up
             ++seen_.cancelled;
@@ -217,8 +220,9 @@ private:
 //
 
 struct watch_tally {
-    std::uint64_t answered = 0, failed = 0, suspected = 0, came_back = 0, given_up = 0, failed_waiting = 0,
-                  asked = 0, stops = 0, frozen = 0, trickled = 0, lost = 0, held_back = 0;
+    std::uint64_t answered = 0, failed = 0, suspected = 0, came_back = 0, given_up = 0,
+                  failed_waiting = 0, asked = 0, stops = 0, frozen = 0, trickled = 0, lost = 0,
+                  held_back = 0;
 };
 
 /// One process that watches one instance, as redis/instance_connection.cpp does.
@@ -392,7 +396,8 @@ private:
 
     void arm() {
         auto const generation = ++armed_;
-        auto const in_a_while = std::max<true_time>(live_.next_look().time_since_epoch().count() - now(), 0);
+        auto const in_a_while =
+            std::max<true_time>(live_.next_look().time_since_epoch().count() - now(), 0);
         // The loop is a bit late now and then.
         at(in_a_while + (one_in(4) ? below_reading() : 0), [this, generation] {
             in(process_, [this, generation] {
@@ -400,7 +405,9 @@ private:
             });
         });
     }
-    true_time below_reading() { return static_cast<true_time>(below(static_cast<std::uint64_t>(reading))); }
+    true_time below_reading() {
+        return static_cast<true_time>(below(static_cast<std::uint64_t>(reading)));
+    }
 
     void look() {
         switch (live_.look(time())) {
@@ -547,7 +554,8 @@ private:
         if (!in_flight_.empty() && stopped_since(now() - 20 * whole).second == 0) {
             auto const age = now() - in_flight_.front()->first_since;
             auto const late = slack;
-            if (live_.now_in() == state::up && age > 2 * whole + late) fail("W3", "it is not made suspect");
+            if (live_.now_in() == state::up && age > 2 * whole + late)
+                fail("W3", "it is not made suspect");
             if (age > 5 * whole + late) fail("W4", "it is not given up");
         }
         at(watch_step, [this] { check(); });

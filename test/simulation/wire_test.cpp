@@ -20,8 +20,8 @@ using namespace holdfast::test;
 template <class Run>
 void stands(std::uint64_t schedules, Run&& run) {
     auto const found = search(schedules, run);
-    BOOST_TEST(!found.has_value(),
-               "seed " << (found ? found->seed : 0) << ": " << (found ? found->violation : std::string()));
+    BOOST_TEST(!found.has_value(), "seed " << (found ? found->seed : 0) << ": "
+                                           << (found ? found->violation : std::string()));
 }
 
 void all_happened(std::initializer_list<std::uint64_t> counts) {
@@ -30,12 +30,15 @@ void all_happened(std::initializer_list<std::uint64_t> counts) {
 
 template <class Rules>
 auto lanes_with(lanes_tally& seen, bool storm) {
-    return [&seen, storm](std::uint64_t seed) { return lanes_world<Rules>(seed, seen, storm).run(); };
+    return
+        [&seen, storm](std::uint64_t seed) { return lanes_world<Rules>(seed, seen, storm).run(); };
 }
 
 template <class Rules>
 auto watch_with(watch_tally& seen, bool stops) {
-    return [&seen, stops](std::uint64_t seed) { return watched_world<Rules>(seed, seen, stops).run(); };
+    return [&seen, stops](std::uint64_t seed) {
+        return watched_world<Rules>(seed, seen, stops).run();
+    };
 }
 
 struct a_lane_for_each_command : lanes_as_they_are {
@@ -55,7 +58,9 @@ struct looks_once : protocol::liveness_rules {
 };
 
 struct lets_trickle : protocol::liveness_rules {
-    static constexpr protocol::duration slow_limit(protocol::duration) { return std::chrono::hours(24); }
+    static constexpr protocol::duration slow_limit(protocol::duration) {
+        return std::chrono::hours(24);
+    }
 };
 
 struct counts_no_progress : protocol::liveness_rules {
@@ -69,7 +74,9 @@ struct forgets_failures : protocol::reconnect_rules {
 };
 
 struct forgets_nothing : protocol::reconnect_rules {
-    static constexpr bool came_to_something(protocol::duration, protocol::duration) { return false; }
+    static constexpr bool came_to_something(protocol::duration, protocol::duration) {
+        return false;
+    }
 };
 
 } // namespace
@@ -79,7 +86,8 @@ BOOST_AUTO_TEST_SUITE(wire)
 BOOST_AUTO_TEST_CASE(commands_on_one_key_keep_their_order_and_extensions_do_not_wait) {
     lanes_tally seen;
     stands(schedules_to_try() / 4, lanes_with<lanes_as_they_are>(seen, false));
-    all_happened({seen.acquired, seen.extended, seen.cancelled, seen.waited, seen.bursts, seen.reused});
+    all_happened(
+        {seen.acquired, seen.extended, seen.cancelled, seen.waited, seen.bursts, seen.reused});
 }
 
 BOOST_AUTO_TEST_CASE(nothing_starves_in_a_storm_of_extensions) {
@@ -114,7 +122,8 @@ BOOST_AUTO_TEST_CASE(each_command_is_answered_in_time_and_only_what_is_late_make
 BOOST_AUTO_TEST_CASE(nor_does_a_stopped_process_suspect_at_once) {
     watch_tally seen;
     stands(schedules_to_try() / 8, watch_with<protocol::liveness_rules>(seen, true));
-    all_happened({seen.answered, seen.suspected, seen.came_back, seen.given_up, seen.stops, seen.held_back});
+    all_happened(
+        {seen.answered, seen.suspected, seen.came_back, seen.given_up, seen.stops, seen.held_back});
 }
 
 BOOST_AUTO_TEST_CASE(one_look_alone_is_refuted) {
@@ -133,10 +142,12 @@ BOOST_AUTO_TEST_CASE(progress_that_does_not_count_is_refuted) {
     refute(watch_with<counts_no_progress>(seen, false), "W2");
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_closes_is_not_probed_too_often_and_a_good_one_is_connected_to_fast) {
+BOOST_AUTO_TEST_CASE(
+    a_server_that_closes_is_not_probed_too_often_and_a_good_one_is_connected_to_fast) {
     reconnect_tally seen;
-    stands(schedules_to_try() / 2,
-           [&](std::uint64_t seed) { return reconnect_often<protocol::reconnect_rules>(seed, seen); });
+    stands(schedules_to_try() / 2, [&](std::uint64_t seed) {
+        return reconnect_often<protocol::reconnect_rules>(seed, seen);
+    });
     all_happened({seen.probes, seen.long_lives});
 }
 

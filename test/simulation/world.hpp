@@ -1,14 +1,15 @@
 // A world in which the real protocol classes run against simulated instances, links and clocks.
 //
-// Everything that happens in it follows from a seed: how many instances and clients there are, how fast their
-// clocks run, how long each message takes, when an instance freezes or crashes, when a link breaks, when a
-// client is stopped, and what the clients want. It obeys the assumptions of Redlock (an instance keeps a key
-// for its ttl, by a clock whose rate is bounded) unless it is `forgetful`, and then checks nothing that
-// depends on them.
+// Everything that happens in it follows from a seed: how many instances and clients there are, how
+// fast their clocks run, how long each message takes, when an instance freezes or crashes, when a
+// link breaks, when a client is stopped, and what the clients want. It obeys the assumptions of
+// Redlock (an instance keeps a key for its ttl, by a clock whose rate is bounded) unless it is
+// `forgetful`, and then checks nothing that depends on them.
 //
-// Properties are those of the design: S1 no two valid leases, S3 nobody's key is deleted while its holder
-// holds, S4 no key left behind, L1 the quorum-th answer decides, L3 every call settles within its bound, L4
-// loss is told by the deadline; and heal, that nobody gives himself back a key without a quorum behind him.
+// Properties are those of the design: S1 no two valid leases, S3 nobody's key is deleted while its
+// holder holds, S4 no key left behind, L1 the quorum-th answer decides, L3 every call settles
+// within its bound, L4 loss is told by the deadline; and heal, that nobody gives himself back a key
+// without a quorum behind him.
 #ifndef HOLDFAST_TEST_SIMULATION_WORLD_HPP
 #define HOLDFAST_TEST_SIMULATION_WORLD_HPP
 
@@ -35,11 +36,12 @@ using protocol::instance_set;
 using protocol::time_point;
 using protocol::verdict;
 
-/// How often what the properties are about has happened: schedules in which nothing happens prove nothing.
+/// How often what the properties are about has happened: schedules in which nothing happens prove
+/// nothing.
 struct tally_of_events {
     std::uint64_t won = 0, contended = 0, no_quorum = 0, expired = 0, cancelled = 0, extended = 0,
-                  extension_failed = 0, lost = 0, released = 0, unconfirmed = 0, healed = 0, late_grants = 0,
-                  resent = 0, pauses = 0, raised = 0;
+                  extension_failed = 0, lost = 0, released = 0, unconfirmed = 0, healed = 0,
+                  late_grants = 0, resent = 0, pauses = 0, raised = 0;
 };
 
 template <class Rules>
@@ -93,11 +95,11 @@ private:
         protocol::basic_tenure<Rules> machine;
         time_point started{};
         unsigned pauses_before = 0;
-        bool settled = false;    ///< the acquire has ended
-        bool told = false;       ///< of its loss
-        bool over = false;       ///< lost, released, or never won
-        unsigned pending = 0;    ///< commands that an instance may still carry out, and kept releases
-        unsigned yes = 0;        ///< grants told to the machine
+        bool settled = false; ///< the acquire has ended
+        bool told = false;    ///< of its loss
+        bool over = false;    ///< lost, released, or never won
+        unsigned pending = 0; ///< commands that an instance may still carry out, and kept releases
+        unsigned yes = 0;     ///< grants told to the machine
         std::uint32_t round = 0; ///< the extension that extended_by is about
         instance_set extended_by{};
         bool extension_pending = false;
@@ -155,11 +157,14 @@ private:
     void on_client(unsigned c, std::function<void()> what) { in(clients_[c], std::move(what)); }
 
     /// What the client's clock shows.
-    time_point local(unsigned c) const { return time_point(duration(stretched(now(), clients_[c].ppm))); }
+    time_point local(unsigned c) const {
+        return time_point(duration(stretched(now(), clients_[c].ppm)));
+    }
     bool held(tenure_state const& t) const {
         using phase = typename protocol::basic_tenure<Rules>::phase;
         // Told of its loss or not: until the deadline that it knows.
-        return !t.over && (t.machine.where() == phase::held || t.machine.where() == phase::ending) &&
+        return !t.over &&
+               (t.machine.where() == phase::held || t.machine.where() == phase::ending) &&
                local(t.client) < t.machine.deadline();
     }
 
@@ -276,7 +281,8 @@ private:
     void send_kept(unsigned c, unsigned i, bool new_session) {
         auto& l = clients_[c].links[i];
         for (auto const& k : std::exchange(l.kept, {})) {
-            auto const gone = std::max(k.since, l.ended) + real(ttl_ + Rules::drift(ttl_), clients_[c].ppm);
+            auto const gone =
+                std::max(k.since, l.ended) + real(ttl_ + Rules::drift(ttl_), clients_[c].ppm);
             if (new_session && gone <= now()) {
                 finished(k.tenure);
                 continue;
@@ -299,7 +305,8 @@ private:
         auto& l = clients_[c].links[i];
         if (l.epoch != epoch) return;
         if (now() < instances_[i].frozen_until) {
-            return at(instances_[i].frozen_until - now(), [this, c, i, epoch] { arrive(c, i, epoch); });
+            return at(instances_[i].frozen_until - now(),
+                      [this, c, i, epoch] { arrive(c, i, epoch); });
         }
         auto* const s = l.to_server.front();
         l.to_server.pop_front();
@@ -394,8 +401,9 @@ private:
         state.started = local(c);
         state.pauses_before = me.pauses;
         if (one_in(6)) {
-            at(some(delay_ * 3),
-               [this, c, t] { on_client(c, [this, t] { apply(t, tenures_[t].machine.cancel()); }); });
+            at(some(delay_ * 3), [this, c, t] {
+                on_client(c, [this, t] { apply(t, tenures_[t].machine.cancel()); });
+            });
         }
         apply(t, state.machine.acquire(local(c), reachable(c)));
     }
@@ -424,7 +432,8 @@ private:
         auto& state = tenures_[t];
         auto const c = state.client;
         s.acquire.for_each([&](unsigned i) { submit(t, i, command::acquire, 0); });
-        s.extend.for_each([&](unsigned i) { submit(t, i, command::extend, state.machine.round_number()); });
+        s.extend.for_each(
+            [&](unsigned i) { submit(t, i, command::extend, state.machine.round_number()); });
         s.heal.for_each([&](unsigned i) {
             ++seen_.healed;
             submit(t, i, command::heal, 0);
@@ -459,7 +468,8 @@ private:
             break;
         case event::extended:
             ++seen_.extended;
-            if (local(c) >= state.old_deadline) fail("S1", "a lease that had run out was brought back");
+            if (local(c) >= state.old_deadline)
+                fail("S1", "a lease that had run out was brought back");
             extension_ended(t);
             // As for a lease with a fence, whose counters are to last.
             if (one_in(3)) {
@@ -496,7 +506,8 @@ private:
         if (local(state.client) >= state.machine.deadline())
             fail("S1", "a lease was given out that has run out");
         for (auto const& other : tenures_) {
-            if (&other != &state && !forgetful_ && held(other)) fail("S1", "two leases are valid at once");
+            if (&other != &state && !forgetful_ && held(other))
+                fail("S1", "two leases are valid at once");
         }
         auto const c = state.client;
         auto const hold = one_in(3) ? some(ttl_ * 2) : some(ttl_ / 3);
@@ -523,7 +534,8 @@ private:
         if (clients_[state.client].pauses != state.pauses_before) return;
         // A nanosecond or two for the rounding of clocks.
         auto const bound = timeout_ + duration(5) + timeout_ / 1'000'000;
-        if (local(state.client) - since > bound) fail("L3", what + " took longer than an instance may");
+        if (local(state.client) - since > bound)
+            fail("L3", what + " took longer than an instance may");
     }
 
     void extend(unsigned t) {

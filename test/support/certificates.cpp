@@ -36,8 +36,8 @@ void add_extension(X509* to, X509* issuer, int id, std::string const& value) {
     check(extension && X509_add_ext(to, extension.get(), -1) == 1);
 }
 
-certificate_ptr certify(EVP_PKEY* key, char const* name, long serial, X509* issuer, EVP_PKEY* issuer_key,
-                        int extension, std::string const& value) {
+certificate_ptr certify(EVP_PKEY* key, char const* name, long serial, X509* issuer,
+                        EVP_PKEY* issuer_key, int extension, std::string const& value) {
     certificate_ptr made(X509_new());
     auto* const c = made.get();
     check(c != nullptr && X509_set_version(c, X509_VERSION_3) == 1);
@@ -71,10 +71,10 @@ certificates make_certificates(std::string const& names) {
     // OpenSSL finds an authority by its name.
     static std::atomic<int> made = 0;
     auto const name = "authority " + std::to_string(++made);
-    auto const authority = certify(authority_key.get(), name.c_str(), 1, nullptr, authority_key.get(),
-                                   NID_basic_constraints, "critical,CA:TRUE");
-    auto const certificate = certify(key.get(), "server of a test", 2, authority.get(), authority_key.get(),
-                                     NID_subject_alt_name, names);
+    auto const authority = certify(authority_key.get(), name.c_str(), 1, nullptr,
+                                   authority_key.get(), NID_basic_constraints, "critical,CA:TRUE");
+    auto const certificate = certify(key.get(), "server of a test", 2, authority.get(),
+                                     authority_key.get(), NID_subject_alt_name, names);
     return {
         pem([&](BIO* out) { return PEM_write_bio_X509(out, authority.get()); }),
         pem([&](BIO* out) { return PEM_write_bio_X509(out, certificate.get()); }),

@@ -1,9 +1,10 @@
-// Preloaded into a server (LD_PRELOAD), it moves the wall clock that the server sees by the nanoseconds that
-// stand in the file named by HOLDFAST_CLOCK_SHIFT: see shifted_clock.hpp. Monotonic clocks stay as they are.
+// Preloaded into a server (LD_PRELOAD), it moves the wall clock that the server sees by the
+// nanoseconds that stand in the file named by HOLDFAST_CLOCK_SHIFT: see shifted_clock.hpp.
+// Monotonic clocks stay as they are.
 //
-// A server's allocator may ask for the time before anything else is set up. So nothing here allocates, takes a
-// lock or looks up a symbol; the real clock is the system call. Needs nothing but libc, and of that only what
-// every version has, as servers may bring their own.
+// A server's allocator may ask for the time before anything else is set up. So nothing here
+// allocates, takes a lock or looks up a symbol; the real clock is the system call. Needs nothing
+// but libc, and of that only what every version has, as servers may bring their own.
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>

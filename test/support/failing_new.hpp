@@ -10,7 +10,8 @@ namespace holdfast::test {
 // Whether an allocation may fail, from the functions that led to it, innermost first.
 using may_fail = bool (*)(void* const* frames, std::size_t count);
 
-// From now on, the allocation with that number fails, once; the first is number 0. Others are counted.
+// From now on, the allocation with that number fails, once; the first is number 0. Others are
+// counted.
 void fail_allocation(std::uint64_t number, may_fail) noexcept;
 void count_allocations() noexcept;
 // Stops counting. What was counted stays until the next time.

@@ -15,8 +15,9 @@ namespace holdfast::test {
 namespace {
 
 bool equal_ignoring_case(std::string_view left, std::string_view right) {
-    return std::equal(left.begin(), left.end(), right.begin(), right.end(),
-                      [](unsigned char a, unsigned char b) { return std::toupper(a) == std::toupper(b); });
+    return std::equal(
+        left.begin(), left.end(), right.begin(), right.end(),
+        [](unsigned char a, unsigned char b) { return std::toupper(a) == std::toupper(b); });
 }
 
 using namespace std::string_view_literals;
@@ -35,8 +36,9 @@ std::string ended_by(ending how, std::string_view bytes) {
 }
 
 constexpr std::string_view garbage_bytes = "\x16\x03\x01\x00\xff\xfe no\r\n\r\n\x00\x00 RESP\r\n"sv;
-constexpr std::string_view http_bytes = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n"
-                                        "Content-Length: 11\r\nConnection: close\r\n\r\nBad Request";
+constexpr std::string_view http_bytes =
+    "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n"
+    "Content-Length: 11\r\nConnection: close\r\n\r\nBad Request";
 
 } // namespace
 
@@ -244,7 +246,8 @@ private:
         try {
             bytes = script_(words);
         } catch (std::exception const& error) {
-            bytes = resp::error(std::string{"ERR the script of the fake server threw: "} + error.what());
+            bytes = resp::error(std::string{"ERR the script of the fake server threw: "} +
+                                error.what());
         }
         if (bytes == hang_up)
             one.closing = true;
@@ -332,8 +335,9 @@ void fake_server::cut() {
 
 std::size_t fake_server::count(std::string_view name) const {
     const std::vector<command_line> all = commands();
-    return static_cast<std::size_t>(std::count_if(
-        all.begin(), all.end(), [&](command_line const& words) { return is_command(words, name); }));
+    return static_cast<std::size_t>(
+        std::count_if(all.begin(), all.end(),
+                      [&](command_line const& words) { return is_command(words, name); }));
 }
 
 } // namespace holdfast::test

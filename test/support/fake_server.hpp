@@ -36,9 +36,9 @@ std::ostream& operator<<(std::ostream& out, behaviour what);
 // Thread safety: distinct objects: safe. Shared objects: safe.
 class fake_server {
 public:
-    // Gets each command, in order, and returns the bytes of the answer (see resp::). It runs in the fake's
-    // thread, one call at a time: no assertions of Boost.Test in it. What it shares with the test must be
-    // atomic or locked. An exception from it is answered as an error.
+    // Gets each command, in order, and returns the bytes of the answer (see resp::). It runs in the
+    // fake's thread, one call at a time: no assertions of Boost.Test in it. What it shares with the
+    // test must be atomic or locked. An exception from it is answered as an error.
     using script = std::function<std::string(command_line const& words)>;
 
     // A script returns these instead of bytes:
@@ -83,9 +83,10 @@ private:
     std::unique_ptr<engine> engine_;
 };
 
-// Whether the words are this command; upper and lower case are the same. is_command(words, "CLIENT",
-// "TRACKING")
+// Whether the words are this command; upper and lower case are the same. is_command(words,
+// "CLIENT", "TRACKING")
 [[nodiscard]] bool is_command(command_line const& words, std::string_view name);
-[[nodiscard]] bool is_command(command_line const& words, std::string_view name, std::string_view second);
+[[nodiscard]] bool is_command(command_line const& words, std::string_view name,
+                              std::string_view second);
 
 } // namespace holdfast::test

@@ -13,8 +13,9 @@ namespace holdfast::test {
 void io_thread::start(prepare_function prepare, handle_function handle) {
     wake_ = net::unique_fd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     if (!wake_) throw std::system_error{errno, std::generic_category(), "eventfd"};
-    thread_ = std::thread{
-        [this, prepare = std::move(prepare), handle = std::move(handle)] { serve(prepare, handle); }};
+    thread_ = std::thread{[this, prepare = std::move(prepare), handle = std::move(handle)] {
+        serve(prepare, handle);
+    }};
 }
 
 void io_thread::stop() {

@@ -29,8 +29,8 @@ public:
     void start(prepare_function prepare, handle_function handle);
     void stop();
 
-    // Runs `task` in the thread, between two turns of it, and returns when it has run. In the thread itself
-    // it runs at once.
+    // Runs `task` in the thread, between two turns of it, and returns when it has run. In the
+    // thread itself it runs at once.
     void run(std::function<void()> const& task);
 
 private:

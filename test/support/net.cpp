@@ -35,7 +35,8 @@ unique_fd bound_socket(std::uint16_t port) {
     if (!socket) fail("socket");
     set_flag(socket, SOL_SOCKET, SO_REUSEADDR);
     const sockaddr_in address = loopback(port);
-    if (::bind(socket.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address) != 0) fail("bind");
+    if (::bind(socket.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address) != 0)
+        fail("bind");
     return socket;
 }
 
@@ -59,7 +60,8 @@ reserved_port::reserved_port()
     : socket_{bound_socket(0)} {
     sockaddr_in address{};
     socklen_t size = sizeof address;
-    if (::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) fail("getsockname");
+    if (::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+        fail("getsockname");
     number_ = ntohs(address.sin_port);
 }
 
@@ -74,7 +76,8 @@ unique_fd connect_to_port(std::uint16_t port) {
     if (!socket) fail("socket");
     set_flag(socket, IPPROTO_TCP, TCP_NODELAY);
     const sockaddr_in address = loopback(port);
-    return connect_socket(std::move(socket), reinterpret_cast<sockaddr const*>(&address), sizeof address);
+    return connect_socket(std::move(socket), reinterpret_cast<sockaddr const*>(&address),
+                          sizeof address);
 }
 
 unique_fd connect_to_path(std::string const& path) {
@@ -87,7 +90,8 @@ unique_fd connect_to_path(std::string const& path) {
     std::memcpy(address.sun_path, path.data(), path.size());
     unique_fd socket{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
     if (!socket) fail("socket");
-    return connect_socket(std::move(socket), reinterpret_cast<sockaddr const*>(&address), sizeof address);
+    return connect_socket(std::move(socket), reinterpret_cast<sockaddr const*>(&address),
+                          sizeof address);
 }
 
 unique_fd accept_from(unique_fd const& listener) {

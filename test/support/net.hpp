@@ -32,10 +32,11 @@ private:
     int fd_ = -1;
 };
 
-// A port of 127.0.0.1 that is ours from now on. The socket is bound and does not listen: connections are
-// refused, the kernel gives the port to nobody who asks for a free one, but a server that binds exactly this
-// port with SO_REUSEADDR (as Redis, Valkey and listen_on() do) may listen on it. So there is no gap between
-// picking a port and using it, nor between two runs of a server on it.
+// A port of 127.0.0.1 that is ours from now on. The socket is bound and does not listen:
+// connections are refused, the kernel gives the port to nobody who asks for a free one, but a
+// server that binds exactly this port with SO_REUSEADDR (as Redis, Valkey and listen_on() do) may
+// listen on it. So there is no gap between picking a port and using it, nor between two runs of a
+// server on it.
 class reserved_port {
 public:
     reserved_port();
@@ -51,7 +52,8 @@ private:
 // A non-blocking listener on a reserved port.
 [[nodiscard]] unique_fd listen_on(reserved_port const& port);
 
-// Non-blocking; the connection may still be in progress. Empty (with errno set) when it failed at once.
+// Non-blocking; the connection may still be in progress. Empty (with errno set) when it failed at
+// once.
 [[nodiscard]] unique_fd connect_to_port(std::uint16_t port);
 [[nodiscard]] unique_fd connect_to_path(std::string const& path);
 

@@ -17,7 +17,8 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// Their confirmations are pushes (RESP3) or one reply per channel (RESP2): not one reply per command.
+// Their confirmations are pushes (RESP3) or one reply per channel (RESP2): not one reply per
+// command.
 bool answered_by_pushes(command_line const& words) {
     std::string name = words.front();
     std::transform(name.begin(), name.end(), name.begin(),
@@ -44,7 +45,8 @@ public:
 
     [[nodiscard]] net::reserved_port const& port() const noexcept { return port_; }
 
-    // Runs a change in the thread, and what follows from it. The interceptor may ask for changes as well.
+    // Runs a change in the thread, and what follows from it. The interceptor may ask for changes as
+    // well.
     template <class Change>
     void change(Change apply) {
         thread_.run([&] {
@@ -99,8 +101,8 @@ private:
         std::string from_client = {}; // the incomplete rest
         std::deque<request> requests = {};
         std::string to_server = {};
-        // What the client is owed, in order: an answer of the interceptor, or nothing: the server's next
-        // reply.
+        // What the client is owed, in order: an answer of the interceptor, or nothing: the server's
+        // next reply.
         std::deque<std::optional<std::string>> owed = {};
         std::string from_server = {}; // the incomplete rest
         std::deque<answer> answers = {};
@@ -122,8 +124,8 @@ private:
             watched.push_back({one.client_gone ? -1 : one.client.get(), events(one.to_client), 0});
             watched.push_back({one.server_gone ? -1 : one.server.get(), events(one.to_server), 0});
             if (holding_replies || one.answers.empty()) continue;
-            auto const left =
-                std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(one.answers.front().due - now));
+            auto const left = std::max(
+                milliseconds{0}, std::chrono::ceil<milliseconds>(one.answers.front().due - now));
             timeout = timeout.count() < 0 ? left : std::min(timeout, left);
         }
         return static_cast<int>(timeout.count());
@@ -217,8 +219,8 @@ private:
                 const std::string_view before = rest;
                 std::optional<command_line> words = resp::take_command(rest);
                 if (!words) break;
-                one.requests.push_back(
-                    {std::move(*words), std::string{before.substr(0, before.size() - rest.size())}});
+                one.requests.push_back({std::move(*words), std::string{before.substr(
+                                                               0, before.size() - rest.size())}});
             }
         } catch (resp::malformed const&) {
             one.requests.push_back({{}, std::string{rest}});

@@ -15,9 +15,9 @@ namespace holdfast::test {
 
 class server;
 
-// Transparent until told otherwise: it understands RESP well enough to count commands and replies, and passes
-// on the bytes unchanged. Runs in a thread of its own, which the destructor joins. A function that changes
-// something has taken effect when it returns.
+// Transparent until told otherwise: it understands RESP well enough to count commands and replies,
+// and passes on the bytes unchanged. Runs in a thread of its own, which the destructor joins. A
+// function that changes something has taken effect when it returns.
 //
 // To lose the reply of a command that the server has executed:
 //
@@ -54,8 +54,8 @@ public:
     };
     // Closes every connection on both sides; what was kept is lost. New connections are accepted.
     void cut(cut_kind kind = cut_kind::end);
-    // Cuts every connection as soon as the server's next `count` replies have been passed on, counted over
-    // all connections; what comes behind them is lost. Works once.
+    // Cuts every connection as soon as the server's next `count` replies have been passed on,
+    // counted over all connections; what comes behind them is lost. Works once.
     void cut_after_replies(std::size_t count);
 
     // Cuts, and refuses new connections, until up().
@@ -65,13 +65,14 @@ public:
     // Each reply, and push, comes this much later.
     void delay_replies(milliseconds delay);
 
-    // Asked about each command before it goes to the server: bytes (see resp::) are the answer, in the right
-    // order, and the server never hears of the command; nothing means that it is passed on. Runs in the
-    // proxy's thread: no assertions of Boost.Test in it. intercept({}) ends it.
+    // Asked about each command before it goes to the server: bytes (see resp::) are the answer, in
+    // the right order, and the server never hears of the command; nothing means that it is passed
+    // on. Runs in the proxy's thread: no assertions of Boost.Test in it. intercept({}) ends it.
     using interceptor = std::function<std::optional<std::string>(command_line const& words)>;
     void intercept(interceptor answers);
 
-    // Since the start, of all connections. Pushes are no replies, nor are the interceptor's answers.
+    // Since the start, of all connections. Pushes are no replies, nor are the interceptor's
+    // answers.
     [[nodiscard]] std::size_t accepted() const noexcept;
     [[nodiscard]] std::size_t connected() const noexcept;
     [[nodiscard]] std::size_t commands_forwarded() const noexcept;

@@ -31,7 +31,8 @@ void redis_cli::fail(std::string const& what) {
     throw cli_error{"127.0.0.1:" + std::to_string(port_) + ": " + what};
 }
 
-// One byte more or the end of the stream, without taking anything: a server that was killed has closed.
+// One byte more or the end of the stream, without taking anything: a server that was killed has
+// closed.
 bool redis_cli::closed_by_server() const {
     char next = 0;
     const ssize_t peeked = ::recv(socket_.get(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -58,7 +59,8 @@ void redis_cli::wait_for(short events, time_point deadline) {
     for (;;) {
         auto const left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
         pollfd ready{socket_.get(), events, 0};
-        int const count = ::poll(&ready, 1, static_cast<int>(std::max<milliseconds::rep>(0, left.count())));
+        int const count =
+            ::poll(&ready, 1, static_cast<int>(std::max<milliseconds::rep>(0, left.count())));
         if (count > 0) return;
         if (count < 0 && errno != EINTR) fail(std::string{"poll: "} + std::strerror(errno));
         if (count == 0 && left <= milliseconds{0}) give_up();
@@ -143,7 +145,8 @@ reply redis_cli::receive() {
 reply redis_cli::checked(command_line const& words) {
     reply answer = command(words);
     if (answer.is_error())
-        throw cli_error{"127.0.0.1:" + std::to_string(port_) + ": " + words.front() + ": " + answer.error()};
+        throw cli_error{"127.0.0.1:" + std::to_string(port_) + ": " + words.front() + ": " +
+                        answer.error()};
     return answer;
 }
 
@@ -194,8 +197,8 @@ bool redis_cli::del(std::string const& key) {
 }
 
 bool redis_cli::del_if_equal(std::string const& key, std::string const& value) {
-    constexpr char const* script =
-        "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
+    constexpr char const* script = "if redis.call('get',KEYS[1]) == ARGV[1] then return "
+                                   "redis.call('del',KEYS[1]) else return 0 end";
     return checked({"EVAL", script, "1", key, value}).integer() == 1;
 }
 

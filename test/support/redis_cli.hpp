@@ -1,5 +1,5 @@
-// The witness: a small blocking client that shares no code with the library. It tells what is really on a
-// server, and it plays foreign clients.
+// The witness: a small blocking client that shares no code with the library. It tells what is
+// really on a server, and it plays foreign clients.
 #pragma once
 
 #include "support/net.hpp"
@@ -26,8 +26,8 @@ struct cli_timeout : cli_error {
     using cli_error::cli_error;
 };
 
-// Connects on first use, and again when the server has closed the connection since (it was restarted). Speaks
-// RESP2 until it is told HELLO 3.
+// Connects on first use, and again when the server has closed the connection since (it was
+// restarted). Speaks RESP2 until it is told HELLO 3.
 class redis_cli {
 public:
     using milliseconds = std::chrono::milliseconds;
@@ -39,9 +39,9 @@ public:
 
     void set_timeout(milliseconds timeout) { timeout_ = timeout; }
 
-    // One command and its reply, also when that is an error. Pushes that come meanwhile are kept for
-    // take_pushes(). Throws cli_timeout, cli_error when the connection fails; the next command then connects
-    // anew.
+    // One command and its reply, also when that is an error. Pushes that come meanwhile are kept
+    // for take_pushes(). Throws cli_timeout, cli_error when the connection fails; the next command
+    // then connects anew.
     reply command(command_line const& words);
 
     // The halves of command(), for pipelines and for subscribers. receive() gives pushes too.
@@ -55,14 +55,16 @@ public:
     // These throw cli_error when the server answers an error.
     [[nodiscard]] bool exists(std::string const& key);
     [[nodiscard]] std::optional<std::string> get(std::string const& key);
-    [[nodiscard]] milliseconds pttl(std::string const& key); // -2 ms: no such key, -1 ms: it never expires
+    [[nodiscard]] milliseconds
+    pttl(std::string const& key); // -2 ms: no such key, -1 ms: it never expires
     [[nodiscard]] std::int64_t dbsize();
     [[nodiscard]] std::vector<std::string> keys(std::string const& pattern = "*"); // sorted
     void flush();
     void set(std::string const& key, std::string const& value);
     void set(std::string const& key, std::string const& value, milliseconds ttl);
     // SET NX PX, as every Redlock client does.
-    [[nodiscard]] bool set_if_absent(std::string const& key, std::string const& value, milliseconds ttl);
+    [[nodiscard]] bool set_if_absent(std::string const& key, std::string const& value,
+                                     milliseconds ttl);
     bool del(std::string const& key);
     // Compare and delete, as every Redlock client does.
     bool del_if_equal(std::string const& key, std::string const& value);

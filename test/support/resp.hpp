@@ -1,5 +1,5 @@
-// RESP2 and RESP3, written for the tests alone: what the witness and the fakes speak must not come from the
-// library or from Boost.Redis.
+// RESP2 and RESP3, written for the tests alone: what the witness and the fakes speak must not come
+// from the library or from Boost.Redis.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ namespace holdfast::test {
 
 using command_line = std::vector<std::string>;
 
-// One reply of a server. Simple and bulk strings, doubles and big numbers are strings, booleans are integers,
-// maps and sets are flat arrays.
+// One reply of a server. Simple and bulk strings, doubles and big numbers are strings, booleans are
+// integers, maps and sets are flat arrays.
 struct reply {
     struct nil_value {
         friend bool operator==(nil_value, nil_value) = default;

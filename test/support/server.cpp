@@ -62,8 +62,8 @@ std::optional<std::string> find_in_path(std::string_view program) {
     return std::nullopt;
 }
 
-// Forks in a thread of its own that lives as long as the process: PR_SET_PDEATHSIG fires at the end of the
-// *thread* that forked, so a server started in a short-lived thread would die with that.
+// Forks in a thread of its own that lives as long as the process: PR_SET_PDEATHSIG fires at the end
+// of the *thread* that forked, so a server started in a short-lived thread would die with that.
 class spawner {
 public:
     static spawner& instance() {
@@ -74,7 +74,8 @@ public:
     // Throws std::system_error when the program cannot be run.
     pid_t spawn(std::vector<std::string> arguments, std::vector<std::string> variables,
                 std::string log_file) {
-        std::packaged_task<pid_t()> task{[&] { return fork_and_exec(arguments, variables, log_file); }};
+        std::packaged_task<pid_t()> task{
+            [&] { return fork_and_exec(arguments, variables, log_file); }};
         std::future<pid_t> result = task.get_future();
         {
             const std::lock_guard lock{mutex_};
@@ -118,9 +119,11 @@ private:
     }
 
     static pid_t fork_and_exec(std::vector<std::string> const& arguments,
-                               std::vector<std::string> const& variables, std::string const& log_file) {
+                               std::vector<std::string> const& variables,
+                               std::string const& log_file) {
         std::vector<char*> argv;
-        for (std::string const& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+        for (std::string const& argument : arguments)
+            argv.push_back(const_cast<char*>(argument.c_str()));
         argv.push_back(nullptr);
         std::vector<char*> envp = environment_with(variables);
         int ends[2];
@@ -131,7 +134,8 @@ private:
         const pid_t parent = ::getpid();
         const pid_t child = ::fork();
         if (child < 0) fail_with(errno, "fork");
-        if (child == 0) become_server(argv.data(), envp.data(), log_file.c_str(), parent, to_parent.get());
+        if (child == 0)
+            become_server(argv.data(), envp.data(), log_file.c_str(), parent, to_parent.get());
 
         to_parent.reset(); // now the pipe ends with the child's exec
         int error = 0;
@@ -148,25 +152,29 @@ private:
     // The environment of this process with these variables ("NAME=value") in it.
     static std::vector<char*> environment_with(std::vector<std::string> const& variables) {
         std::vector<char*> envp;
-        for (std::string const& variable : variables) envp.push_back(const_cast<char*>(variable.c_str()));
+        for (std::string const& variable : variables)
+            envp.push_back(const_cast<char*>(variable.c_str()));
         for (char** variable = environ; *variable != nullptr; ++variable) {
             std::string_view const text{*variable};
             std::string_view const name = text.substr(0, std::min(text.find('=') + 1, text.size()));
-            auto const replaces = [name](std::string const& other) { return other.starts_with(name); };
-            if (std::none_of(variables.begin(), variables.end(), replaces)) envp.push_back(*variable);
+            auto const replaces = [name](std::string const& other) {
+                return other.starts_with(name);
+            };
+            if (std::none_of(variables.begin(), variables.end(), replaces))
+                envp.push_back(*variable);
         }
         envp.push_back(nullptr);
         return envp;
     }
 
     // In the child of a process that may have many threads: nothing but async-signal-safe calls.
-    [[noreturn]] static void become_server(char** argv, char** envp, char const* log_file, pid_t parent,
-                                           int to_parent) {
+    [[noreturn]] static void become_server(char** argv, char** envp, char const* log_file,
+                                           pid_t parent, int to_parent) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (::getppid() != parent) ::_exit(1);
         ::setpgid(0, 0); // Ctrl-C is for the test, which ends us
-        // Sockets of the test (Asio's are not close-on-exec) must not stay open in the server: their peers
-        // would not notice when the test closes them.
+        // Sockets of the test (Asio's are not close-on-exec) must not stay open in the server:
+        // their peers would not notice when the test closes them.
         constexpr unsigned int close_on_exec = 1U << 2U;
         if (::syscall(SYS_close_range, 3U, ~0U, close_on_exec) != 0)
             for (int fd = 3; fd < 4096; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -227,9 +235,11 @@ std::vector<server_kind> available_servers() {
         std::error_code ignored;
         for (fs::directory_entry const& entry : fs::directory_iterator{folder, ignored}) {
             const fs::path binary = fs::absolute(entry.path() / "server");
-            if (is_executable(binary)) kinds.push_back({entry.path().filename().string(), binary.string()});
+            if (is_executable(binary))
+                kinds.push_back({entry.path().filename().string(), binary.string()});
         }
-        std::sort(kinds.begin(), kinds.end(), [](auto const& a, auto const& b) { return a.name < b.name; });
+        std::sort(kinds.begin(), kinds.end(),
+                  [](auto const& a, auto const& b) { return a.name < b.name; });
     }
     if (!kinds.empty()) return kinds;
     if (char const* binary = environment("HOLDFAST_REDIS_SERVER")) {
@@ -250,7 +260,8 @@ std::optional<server_kind> find_server(std::string_view name) {
 server_kind default_server() {
     if (char const* wanted = environment("HOLDFAST_SERVER_KIND")) {
         if (auto found = find_server(wanted)) return *found;
-        throw std::runtime_error{std::string{"no server of the kind HOLDFAST_SERVER_KIND="} + wanted};
+        throw std::runtime_error{std::string{"no server of the kind HOLDFAST_SERVER_KIND="} +
+                                 wanted};
     }
     if (auto found = find_server("redis-7.0")) return *found;
     std::vector<server_kind> kinds = available_servers();
@@ -282,10 +293,12 @@ server::server(server_options options, without_waiting)
     }
 }
 
-// wait_ready() in the first constructor may throw: this runs then too, since the second has completed.
+// wait_ready() in the first constructor may throw: this runs then too, since the second has
+// completed.
 server::~server() {
     bool const healthy = pid_ < 0 || running();
-    bool const suspect = died_by_itself_ || !healthy || std::uncaught_exceptions() > exceptions_at_start_;
+    bool const suspect =
+        died_by_itself_ || !healthy || std::uncaught_exceptions() > exceptions_at_start_;
     if (suspect && !reported_) {
         std::cerr << "--- " << options_.kind.name << " at " << address() << ' '
                   << (end_.empty() ? "is running" : end_) << "; the end of its log:\n"
@@ -310,7 +323,8 @@ std::string server::expanded(std::string text) const {
             text.replace(at, what.size(), with);
     };
     replace("{dir}", folder_);
-    for (auto const& [name, port] : extra_ports_) replace("{" + name + "}", std::to_string(port.number()));
+    for (auto const& [name, port] : extra_ports_)
+        replace("{" + name + "}", std::to_string(port.number()));
     return text;
 }
 
@@ -321,8 +335,10 @@ void server::spawn() {
         arguments.insert(arguments.end(), words.begin(), words.end());
     };
     add({"--port", std::to_string(port()), "--bind", "127.0.0.1", "--unixsocket", unix_socket()});
-    add({"--dir", folder_, "--daemonize", "no", "--logfile", "", "--save", "", "--appendonly", "no"});
-    // jemalloc's threads wait by the wall clock: when it goes back, some versions wait no more, and spin.
+    add({"--dir", folder_, "--daemonize", "no", "--logfile", "", "--save", "", "--appendonly",
+         "no"});
+    // jemalloc's threads wait by the wall clock: when it goes back, some versions wait no more, and
+    // spin.
     if (clock_) add({"--jemalloc-bg-thread", "no"});
     for (auto const& [name, port] : extra_ports_) add({"--" + name, std::to_string(port.number())});
     for (std::string const& argument : options_.arguments) arguments.push_back(expanded(argument));
@@ -338,8 +354,8 @@ void server::spawn() {
     pid_ = spawner::instance().spawn(std::move(arguments), std::move(variables), folder_ + "/log");
 }
 
-// Over the Unix socket in our own folder: whoever answers there is our child, and servers listen on it only
-// after they could listen on their TCP ports.
+// Over the Unix socket in our own folder: whoever answers there is our child, and servers listen on
+// it only after they could listen on their TCP ports.
 std::optional<reply> server::ask(command_line const& words) const {
     const net::unique_fd socket = net::connect_to_path(unix_socket());
     if (!socket) return std::nullopt;
@@ -377,17 +393,18 @@ std::optional<reply> server::ask(command_line const& words) const {
     }
 }
 
-// A server that wants a password says so also while it still loads its data: it is ready only when it
-// answers after AUTH. One with other users and no `requirepass` counts as ready when it says so.
+// A server that wants a password says so also while it still loads its data: it is ready only when
+// it answers after AUTH. One with other users and no `requirepass` counts as ready when it says so.
 bool server::answers() const {
     auto const said = ask({"PING"});
     if (!said) return false;
-    return !said->is_error() || said->error().starts_with("NOAUTH") || said->error().starts_with("NOPERM");
+    return !said->is_error() || said->error().starts_with("NOAUTH") ||
+           said->error().starts_with("NOPERM");
 }
 
 void server::wait_ready() {
-    auto const elapsed =
-        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started_);
+    auto const elapsed = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::steady_clock::now() - started_);
     bool alive = true;
     bool const ready = wait_until(
         [&] {
@@ -397,7 +414,9 @@ void server::wait_ready() {
         std::max(0ms, options_.start_timeout - elapsed));
     reported_ = !alive || !ready;
     if (!alive) fail("did not start: it " + end_);
-    if (!ready) fail("did not answer PING within " + std::to_string(options_.start_timeout.count()) + " ms");
+    if (!ready)
+        fail("did not answer PING within " + std::to_string(options_.start_timeout.count()) +
+             " ms");
     reported_ = clock_ && !clock_->used_by(pid_);
     if (reported_) fail("cannot have a shifted clock: is it linked statically?");
 }
@@ -454,8 +473,9 @@ void server::shift_clock(std::chrono::milliseconds by) {
     bool const seen = wait_until([&] {
         if (!running()) return true; // it starts in its new time
         auto const asked = std::chrono::steady_clock::now();
-        // Valkey 9 asks for the time once in a millisecond and reckons between. That one is over then, also
-        // where it does not tell the time: it is frozen, or the user whom we come as has no right to TIME.
+        // Valkey 9 asks for the time once in a millisecond and reckons between. That one is over
+        // then, also where it does not tell the time: it is frozen, or the user whom we come as has
+        // no right to TIME.
         bool const reads_anew = asked > moved + 2ms;
         if (frozen_) return reads_anew;
         auto const before = since_epoch();
@@ -466,8 +486,8 @@ void server::shift_clock(std::chrono::milliseconds by) {
         // The old time must not pass for the new one, however long the asking took.
         auto const tolerated = std::min<std::chrono::microseconds>(50ms, std::chrono::abs(by) / 4);
         auto const unshifted = time_in(*said) - clock_->shift();
-        return after - before + tolerated < std::chrono::abs(by) && unshifted >= before - tolerated &&
-               unshifted <= after + tolerated;
+        return after - before + tolerated < std::chrono::abs(by) &&
+               unshifted >= before - tolerated && unshifted <= after + tolerated;
     });
     if (!seen) fail("does not show the time that it was moved to");
 }

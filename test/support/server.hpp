@@ -19,31 +19,36 @@ namespace holdfast::test {
 
 // A kind of server that this machine has.
 struct server_kind {
-    std::string name;   // "redis-7.0", "valkey-9.1", or "system" for the one that PATH has
-    std::string binary; // takes the arguments of redis-server; a wrapper script must `exec` the server
+    std::string name; // "redis-7.0", "valkey-9.1", or "system" for the one that PATH has
+    std::string
+        binary; // takes the arguments of redis-server; a wrapper script must `exec` the server
 };
 
-// The kinds in the folder $HOLDFAST_SERVERS_DIR (each subfolder with an executable `server`), by name. When
-// it is not set or has none: $HOLDFAST_REDIS_SERVER, else redis-server or valkey-server in PATH, as "system".
+// The kinds in the folder $HOLDFAST_SERVERS_DIR (each subfolder with an executable `server`), by
+// name. When it is not set or has none: $HOLDFAST_REDIS_SERVER, else redis-server or valkey-server
+// in PATH, as "system".
 [[nodiscard]] std::vector<server_kind> available_servers();
 
 // The kind of this name, if this machine has it.
 [[nodiscard]] std::optional<server_kind> find_server(std::string_view name);
 
-// $HOLDFAST_SERVER_KIND if set, else redis-7.0 if there is one, else the first. Throws when there is none.
+// $HOLDFAST_SERVER_KIND if set, else redis-7.0 if there is one, else the first. Throws when there
+// is none.
 [[nodiscard]] server_kind default_server();
 
 struct server_options {
     server_kind kind = default_server();
 
     // Added to the command line: {"--requirepass", "secret", "--enable-debug-command", "yes"}.
-    // "{dir}" stands for the server's folder and "{name}" for the port reserved for `name` in `extra_ports`.
+    // "{dir}" stands for the server's folder and "{name}" for the port reserved for `name` in
+    // `extra_ports`.
     std::vector<std::string> arguments = {};
 
     // Options that name a further port: {"tls-port"} reserves a port and adds "--tls-port PORT".
     std::vector<std::string> extra_ports = {};
 
-    // Text of a configuration file, written into the folder once; Sentinel needs one, for it rewrites it.
+    // Text of a configuration file, written into the folder once; Sentinel needs one, for it
+    // rewrites it.
     std::optional<std::string> config = {};
 
     std::chrono::milliseconds start_timeout = std::chrono::seconds{10};
@@ -52,10 +57,11 @@ struct server_options {
     bool shiftable_clock = false;
 };
 
-// Starts in the constructor and listens on a port of 127.0.0.1 and on a Unix socket when that returns.
-// Without arguments to the contrary it persists nothing. The folder lives as long as the object;
-// $HOLDFAST_KEEP_FOLDERS keeps it for a look. The child dies with this process, whatever ends it. The log's
-// tail goes to stderr when the server died by itself or when the object is destroyed by an exception.
+// Starts in the constructor and listens on a port of 127.0.0.1 and on a Unix socket when that
+// returns. Without arguments to the contrary it persists nothing. The folder lives as long as the
+// object; $HOLDFAST_KEEP_FOLDERS keeps it for a look. The child dies with this process, whatever
+// ends it. The log's tail goes to stderr when the server died by itself or when the object is
+// destroyed by an exception.
 //
 // Thread safety: distinct objects: safe. Shared objects: unsafe.
 class server {
@@ -85,23 +91,26 @@ public:
     [[nodiscard]] bool running(); // also while frozen
     [[nodiscard]] bool frozen() const noexcept { return frozen_; }
 
-    // Stops the whole process in mid-air: connections stay open, new ones are accepted by the kernel, nothing
-    // is answered. Returns when it has really stopped.
+    // Stops the whole process in mid-air: connections stay open, new ones are accepted by the
+    // kernel, nothing is answered. Returns when it has really stopped.
     void freeze();
     void thaw();
 
     // SIGKILL: what was not yet on disk is lost, as in a crash. Returns when the process is gone.
     void kill();
-    // SIGTERM, as an operator does; thaws first. Throws, after a SIGKILL, when it does not end within 10 s.
+    // SIGTERM, as an operator does; thaws first. Throws, after a SIGKILL, when it does not end
+    // within 10 s.
     void stop();
-    // Starts again on the same port and in the same folder; stops first if it runs. kill() before it makes it
-    // a crash. The arguments can be changed in between.
+    // Starts again on the same port and in the same folder; stops first if it runs. kill() before
+    // it makes it a crash. The arguments can be changed in between.
     void restart();
-    void set_arguments(std::vector<std::string> arguments) { options_.arguments = std::move(arguments); }
+    void set_arguments(std::vector<std::string> arguments) {
+        options_.arguments = std::move(arguments);
+    }
 
-    // Moves the wall clock of this server, and of no other, onwards or back: whatever it is asked after this
-    // returns, it does at the new time. It stays moved when the server starts again, and can be moved while it does not
-    // run. Throws std::logic_error without `shiftable_clock`.
+    // Moves the wall clock of this server, and of no other, onwards or back: whatever it is asked
+    // after this returns, it does at the new time. It stays moved when the server starts again, and
+    // can be moved while it does not run. Throws std::logic_error without `shiftable_clock`.
     void shift_clock(std::chrono::milliseconds by);
     [[nodiscard]] std::chrono::milliseconds clock_shift() const noexcept; // all together
 

@@ -22,16 +22,18 @@ shifted_clock::shifted_clock(std::string const& folder)
     , library_{folder + "/clock_shift.so"} {
     // In LD_PRELOAD both separate. The library's own path may have them, so it gets a second name.
     if (library_.find_first_of(" :") != std::string::npos)
-        throw std::runtime_error{"a clock cannot be shifted from a folder with a space or a colon: " +
-                                 folder};
+        throw std::runtime_error{
+            "a clock cannot be shifted from a folder with a space or a colon: " + folder};
     fs::create_symlink(HOLDFAST_CLOCK_SHIFT_LIBRARY, library_);
 
     const net::unique_fd file{::open(file_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
     const std::int64_t none = 0;
     if (!file || ::write(file.get(), &none, sizeof none) != static_cast<ssize_t>(sizeof none))
         throw std::system_error{errno, std::generic_category(), file_};
-    void* const mapped = ::mmap(nullptr, sizeof none, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-    if (mapped == MAP_FAILED) throw std::system_error{errno, std::generic_category(), "mmap " + file_};
+    void* const mapped =
+        ::mmap(nullptr, sizeof none, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+    if (mapped == MAP_FAILED)
+        throw std::system_error{errno, std::generic_category(), "mmap " + file_};
     nanoseconds_ = static_cast<std::int64_t*>(mapped);
 }
 

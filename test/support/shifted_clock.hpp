@@ -8,12 +8,12 @@
 
 namespace holdfast::test {
 
-// A process that starts with environment() sees the system's wall clock moved by shift(), at once and whenever
-// that changes; its monotonic clocks stay as they are. Many processes may share one. The program must be linked
-// dynamically.
+// A process that starts with environment() sees the system's wall clock moved by shift(), at once
+// and whenever that changes; its monotonic clocks stay as they are. Many processes may share one.
+// The program must be linked dynamically.
 //
-// What waits for a point in time inside the kernel is not moved: timers and condition variables that wait by
-// the wall clock.
+// What waits for a point in time inside the kernel is not moved: timers and condition variables
+// that wait by the wall clock.
 //
 // Thread safety: distinct objects: safe. Shared objects: safe.
 class shifted_clock {
@@ -29,7 +29,8 @@ public:
     void advance(std::chrono::milliseconds by) noexcept;
     [[nodiscard]] std::chrono::milliseconds shift() const noexcept;
 
-    // Variables ("NAME=value") that the process needs in addition to, and instead of, those of this process.
+    // Variables ("NAME=value") that the process needs in addition to, and instead of, those of this
+    // process.
     [[nodiscard]] std::vector<std::string> environment() const;
 
     // Does this process, which has run for a while, really use it?

@@ -109,8 +109,8 @@ BOOST_AUTO_TEST_CASE(a_nul_byte_is_refused_and_does_not_end_the_message) {
     using namespace std::string_view_literals;
     BOOST_TEST(contains(complaint("local%00host"), "\"local%00host\": the host has a NUL byte"));
     BOOST_TEST(contains(complaint("redis://u:p@%00:7000"), "NUL"));
-    BOOST_TEST(
-        contains(complaint("unix:/run/redis\0.sock"sv), "\"unix:/run/redis?.sock\": the path has a NUL"));
+    BOOST_TEST(contains(complaint("unix:/run/redis\0.sock"sv),
+                        "\"unix:/run/redis?.sock\": the path has a NUL"));
     BOOST_TEST(contains(complaint("local\0host"sv), "\"local?host\": it is neither"));
     BOOST_TEST(contains(complaint("localhost/\0"sv), "\"localhost/?\": "));
     BOOST_TEST(!complaint("localhost/%00").empty());
@@ -130,12 +130,13 @@ BOOST_AUTO_TEST_CASE(what_is_encoded_is_decoded_once) {
 BOOST_AUTO_TEST_CASE(empty_parts_are_told_from_absent_ones) {
     for (std::string_view const text :
          {"localhost:", "localhost:/2", "localhost?", "localhost#", "localhost//", "localhost///",
-          "localhost//2", "localhost/2//", "[]", "[]:7000", "[v7.x]", "[fe80::1%eth0]", "[fe80::1%25eth0]",
-          "[::1]x", "u:p@:7000"}) {
+          "localhost//2", "localhost/2//", "[]", "[]:7000", "[v7.x]", "[fe80::1%eth0]",
+          "[fe80::1%25eth0]", "[::1]x", "u:p@:7000"}) {
         BOOST_TEST_CONTEXT(text) BOOST_TEST(!complaint(text).empty());
     }
     for (std::string_view const text : {"@localhost", ":@localhost", "localhost/"}) {
-        BOOST_TEST_CONTEXT(text) BOOST_TEST(holdfast::address(text).to_string() == "localhost:6379");
+        BOOST_TEST_CONTEXT(text)
+        BOOST_TEST(holdfast::address(text).to_string() == "localhost:6379");
     }
 }
 
@@ -193,8 +194,9 @@ BOOST_AUTO_TEST_CASE(a_text_that_cannot_be_an_address_is_refused_and_named) {
 }
 
 BOOST_AUTO_TEST_CASE(a_port_is_a_number_from_1_to_65535) {
-    for (std::string_view const port : {"0", "00", "65536", "70000", "4294973675", "99999999999999999999",
-                                        "-1", "+1", "x", "6379x", " 1", ""}) {
+    for (std::string_view const port :
+         {"0", "00", "65536", "70000", "4294973675", "99999999999999999999", "-1", "+1", "x",
+          "6379x", " 1", ""}) {
         for (std::string_view const start :
              {"localhost:", "redis://localhost:", "[::1]:", "redis://u:p@localhost:"}) {
             auto const text = std::string(start) + std::string(port);
@@ -206,7 +208,8 @@ BOOST_AUTO_TEST_CASE(a_port_is_a_number_from_1_to_65535) {
 }
 
 BOOST_AUTO_TEST_CASE(tls_is_refused_by_name) {
-    for (std::string_view const text : {"rediss://localhost", "rediss://:hunter2@localhost:6380/1"}) {
+    for (std::string_view const text :
+         {"rediss://localhost", "rediss://:hunter2@localhost:6380/1"}) {
         auto const said = complaint(text);
         BOOST_TEST(contains(said, "rediss://"));
         BOOST_TEST(contains(said, "TLS"));
@@ -215,19 +218,21 @@ BOOST_AUTO_TEST_CASE(tls_is_refused_by_name) {
 }
 
 BOOST_AUTO_TEST_CASE(a_user_needs_a_password) {
-    for (std::string_view const text : {"redis://app@localhost", "redis://app:@localhost", "app@localhost"}) {
+    for (std::string_view const text :
+         {"redis://app@localhost", "redis://app:@localhost", "app@localhost"}) {
         BOOST_TEST_CONTEXT(text) BOOST_TEST(contains(complaint(text), "password"));
     }
 }
 
 BOOST_AUTO_TEST_CASE(no_complaint_shows_a_password) {
     for (std::string_view const text :
-         {"redis://app:hunter2@localhost:0", "redis://:hunter2@localhost:70000", "app:hunter2@localhost:x",
-          "redis://app:hunter2@", "redis://app:hunter2@local host", "http://app:hunter2@localhost",
-          "redis://app:hunter2@localhost/x", "redis://app:hunter2@localhost?x=1",
-          "redis://app:hun@ter2@localhost/y", "redis://app:hunter2/@localhost",
-          "redis://app:hunter2#@localhost", "redis://app:hunter2?@localhost",
-          "redis://app:hunter2 @localhost", "redis://app:hunter2%zz@localhost", ":hunter2@localhost:0",
+         {"redis://app:hunter2@localhost:0", "redis://:hunter2@localhost:70000",
+          "app:hunter2@localhost:x", "redis://app:hunter2@", "redis://app:hunter2@local host",
+          "http://app:hunter2@localhost", "redis://app:hunter2@localhost/x",
+          "redis://app:hunter2@localhost?x=1", "redis://app:hun@ter2@localhost/y",
+          "redis://app:hunter2/@localhost", "redis://app:hunter2#@localhost",
+          "redis://app:hunter2?@localhost", "redis://app:hunter2 @localhost",
+          "redis://app:hunter2%zz@localhost", ":hunter2@localhost:0",
           "redis://app:://hunter2@localhost:0", "unix:app:hunter2@run/redis.sock"}) {
         BOOST_TEST_CONTEXT(text) {
             auto const said = complaint(text);
@@ -238,7 +243,8 @@ BOOST_AUTO_TEST_CASE(no_complaint_shows_a_password) {
         }
     }
     // What is no secret is still named.
-    BOOST_TEST(contains(complaint("redis://app:hunter2@localhost:0"), "\"redis://***@localhost:0\""));
+    BOOST_TEST(
+        contains(complaint("redis://app:hunter2@localhost:0"), "\"redis://***@localhost:0\""));
     BOOST_TEST(contains(complaint("redis://app:hunter2@localhost/x"), "@localhost/x"));
 }
 
@@ -253,8 +259,9 @@ BOOST_AUTO_TEST_CASE(a_password_given_as_a_parameter_is_not_shown_either) {
 }
 
 BOOST_AUTO_TEST_CASE(what_only_looks_like_the_end_of_a_scheme_hides_no_less) {
-    for (std::string_view const text : {"app:hunter2@redis://localhost", ":hunter2@http://localhost",
-                                        "app:hunter2://word@localhost", "app:hunter2?x@redis://localhost"}) {
+    for (std::string_view const text :
+         {"app:hunter2@redis://localhost", ":hunter2@http://localhost",
+          "app:hunter2://word@localhost", "app:hunter2?x@redis://localhost"}) {
         BOOST_TEST_CONTEXT(text) {
             auto const said = complaint(text);
             BOOST_TEST(!said.empty());
@@ -283,8 +290,8 @@ BOOST_AUTO_TEST_CASE(to_string_is_fit_for_a_log) {
 
 BOOST_AUTO_TEST_CASE(the_same_server_is_recognised_whoever_logs_in) {
     holdfast::address const a("redis://app:secret@localhost/3");
-    for (std::string_view const same :
-         {"localhost", "LocalHost:6379", "redis://localhost:6379/7", "redis://other:word@localhost"}) {
+    for (std::string_view const same : {"localhost", "LocalHost:6379", "redis://localhost:6379/7",
+                                        "redis://other:word@localhost"}) {
         BOOST_TEST_CONTEXT(same) {
             BOOST_TEST(a.same_server(holdfast::address(same)));
             BOOST_TEST(holdfast::address(same).same_server(a));
@@ -301,7 +308,8 @@ BOOST_AUTO_TEST_CASE(the_same_server_is_recognised_whoever_logs_in) {
     BOOST_TEST(socket.same_server(holdfast::address("unix:///run/a.sock")));
     BOOST_TEST(!socket.same_server(holdfast::address("unix:/run/b.sock")));
     BOOST_TEST(!socket.same_server(holdfast::address("unix:/run/A.sock")));
-    BOOST_TEST(holdfast::address("[2001:DB8::A]:1").same_server(holdfast::address("[2001:db8::a]:1")));
+    BOOST_TEST(
+        holdfast::address("[2001:DB8::A]:1").same_server(holdfast::address("[2001:db8::a]:1")));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

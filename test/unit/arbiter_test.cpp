@@ -1,4 +1,5 @@
-// The arbiter is the same whatever the order, few keys move when an instance goes, and each has its share.
+// The arbiter is the same whatever the order, few keys move when an instance goes, and each has its
+// share.
 #include "protocol/arbiter.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -31,7 +32,8 @@ BOOST_AUTO_TEST_CASE(it_is_the_same_in_every_order_of_the_instances) {
         for (auto const i : order) identities.push_back(100 + i);
         for (std::uint64_t key = 0; key < 50; ++key) {
             auto const here = identities[arbiter_of(key, instance_set::first(5), identities)];
-            auto const there = 100 + arbiter_of(key, instance_set::first(5), {100, 101, 102, 103, 104});
+            auto const there =
+                100 + arbiter_of(key, instance_set::first(5), {100, 101, 102, 103, 104});
             BOOST_REQUIRE_EQUAL(here, there);
         }
     } while (std::next_permutation(order.begin(), order.end()));
@@ -70,7 +72,8 @@ BOOST_AUTO_TEST_CASE(each_instance_has_its_share_of_the_keys) {
 
 BOOST_AUTO_TEST_CASE(one_candidate_is_the_arbiter_of_every_key) {
     for (unsigned i = 0; i < instance_set::capacity; ++i) {
-        BOOST_TEST(holdfast::protocol::arbiter(i, instance_set::only(i), [](unsigned) { return 0U; }) == i);
+        BOOST_TEST(holdfast::protocol::arbiter(i, instance_set::only(i),
+                                               [](unsigned) { return 0U; }) == i);
     }
 }
 

@@ -19,12 +19,14 @@ constexpr auto most = std::numeric_limits<std::uint64_t>::max();
 /// The longest pause of an attempt: the highest remainder there is.
 duration longest(duration base, duration cap, unsigned attempt) {
     duration found{0};
-    // base * 2^k for every k, and the cap: one of them is the limit, and limit - 1 its highest remainder.
+    // base * 2^k for every k, and the cap: one of them is the limit, and limit - 1 its highest
+    // remainder.
     for (auto limit = base; limit < cap; limit *= 2) {
-        found =
-            std::max(found, full_jitter(base, cap, attempt, static_cast<std::uint64_t>(limit.count()) - 1));
+        found = std::max(
+            found, full_jitter(base, cap, attempt, static_cast<std::uint64_t>(limit.count()) - 1));
     }
-    return std::max(found, full_jitter(base, cap, attempt, static_cast<std::uint64_t>(cap.count()) - 1));
+    return std::max(found,
+                    full_jitter(base, cap, attempt, static_cast<std::uint64_t>(cap.count()) - 1));
 }
 
 } // namespace
@@ -43,8 +45,9 @@ BOOST_AUTO_TEST_CASE(the_interval_doubles_from_one_attempt_to_the_next_up_to_the
 
 BOOST_AUTO_TEST_CASE(a_pause_is_never_zero_and_never_beyond_the_cap) {
     for (unsigned attempt : {0U, 1U, 5U, 31U, 32U, 63U, 64U, 1'000U, ~0U}) {
-        for (std::uint64_t const random : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{49'999'999},
-                                           std::uint64_t{50'000'000}, most - 1, most}) {
+        for (std::uint64_t const random :
+             {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{49'999'999},
+              std::uint64_t{50'000'000}, most - 1, most}) {
             auto const pause = full_jitter(2ms, 50ms, attempt, random);
             BOOST_TEST((pause >= 1ns));
             BOOST_TEST((pause <= 50ms));
@@ -60,7 +63,8 @@ BOOST_AUTO_TEST_CASE(the_first_pause_is_capped_too) {
 BOOST_AUTO_TEST_CASE(the_whole_interval_is_random) {
     // Each nanosecond of the interval is reached by exactly one remainder.
     std::set<duration> seen;
-    for (std::uint64_t random = 0; random < 800; ++random) seen.insert(full_jitter(100ns, 1us, 3, random));
+    for (std::uint64_t random = 0; random < 800; ++random)
+        seen.insert(full_jitter(100ns, 1us, 3, random));
     BOOST_TEST(seen.size() == 800U);
     BOOST_TEST((*seen.begin() == 1ns));
     BOOST_TEST((*seen.rbegin() == 800ns));

@@ -1,4 +1,5 @@
-// A server's clock as it is told now and then: what is a jump ahead, and what may be delay or drift.
+// A server's clock as it is told now and then: what is a jump ahead, and what may be delay or
+// drift.
 #include "protocol/clock_guard.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -55,10 +56,12 @@ BOOST_AUTO_TEST_CASE(the_first_look_tells_nothing) {
 
 BOOST_AUTO_TEST_CASE(a_clock_that_keeps_time_never_jumps) {
     pair_of_clocks c;
-    for (auto n = 0; n < 1'000; ++n) BOOST_TEST((c.look(n * 1s, n * 1s + 1ms, n * 1s + 3ms) == none));
+    for (auto n = 0; n < 1'000; ++n)
+        BOOST_TEST((c.look(n * 1s, n * 1s + 1ms, n * 1s + 3ms) == none));
 }
 
-// What drift may come to between the looks is the least that is noticed: a hundredth, and two milliseconds.
+// What drift may come to between the looks is the least that is noticed: a hundredth, and two
+// milliseconds.
 BOOST_AUTO_TEST_CASE(a_jump_is_noticed_from_the_least_amount_on_that_drift_cannot_explain) {
     for (duration const gap : {duration(1ms), duration(1s), duration(5s), longest}) {
         auto const drift = gap / 100 + 2ms;
@@ -66,14 +69,16 @@ BOOST_AUTO_TEST_CASE(a_jump_is_noticed_from_the_least_amount_on_that_drift_canno
             pair_of_clocks c;
             c.look(0s);
             c.ahead = drift + over;
-            BOOST_TEST_CONTEXT("after " << gap.count() << " ns, " << over.count() << " more than drift") {
+            BOOST_TEST_CONTEXT("after " << gap.count() << " ns, " << over.count()
+                                        << " more than drift") {
                 BOOST_TEST((c.look(gap) == (over > none ? drift + over : none)));
             }
         }
     }
 }
 
-// Each look leaves as much open as its answer took: the server may have read its clock at either end.
+// Each look leaves as much open as its answer took: the server may have read its clock at either
+// end.
 BOOST_AUTO_TEST_CASE(what_the_answers_took_is_taken_off) {
     struct {
         duration read_first, read_then; ///< of the 10 ms that each answer took
@@ -93,7 +98,8 @@ BOOST_AUTO_TEST_CASE(what_the_answers_took_is_taken_off) {
             c.ahead = jump;
             return c.look(1'010ms, 1'010ms + row.read_then, 1'020ms) > none;
         };
-        BOOST_TEST_CONTEXT("read after " << row.read_first.count() << " and " << row.read_then.count()) {
+        BOOST_TEST_CONTEXT("read after " << row.read_first.count() << " and "
+                                         << row.read_then.count()) {
             BOOST_TEST(!found(row.open + least_drift));
             BOOST_TEST(found(row.open + most_drift + 1ns));
         }
@@ -125,8 +131,8 @@ BOOST_AUTO_TEST_CASE(a_slow_answer_makes_no_alarm_wherever_the_server_read_its_c
     }
 }
 
-// Also while the clocks drift apart as far as they may: from one reading to the next can be longer than from
-// one answer to the next.
+// Also while the clocks drift apart as far as they may: from one reading to the next can be longer
+// than from one answer to the next.
 BOOST_AUTO_TEST_CASE(slow_answers_and_drift_together_make_no_alarm) {
     for (auto const ppm : {-half_a_percent, half_a_percent}) {
         for (duration const took : {duration(500ms), duration(1s), duration(5s)}) {
@@ -137,8 +143,8 @@ BOOST_AUTO_TEST_CASE(slow_answers_and_drift_together_make_no_alarm) {
                     c.client_ppm = -ppm;
                     c.look(0s);
                     c.look(1s);
-                    BOOST_TEST_CONTEXT("ppm " << ppm << ", took " << took.count() << ", read at " << first
-                                              << '/' << next) {
+                    BOOST_TEST_CONTEXT("ppm " << ppm << ", took " << took.count() << ", read at "
+                                              << first << '/' << next) {
                         BOOST_TEST((c.look(2s, 2s + took * first / 2, 2s + took) == none));
                         auto const t = 2s + took + 1ms;
                         BOOST_TEST((c.look(t, t + 1ms * next / 2, t + 1ms) == none));
@@ -163,7 +169,8 @@ BOOST_AUTO_TEST_CASE(a_jump_behind_a_slow_answer_is_noticed_by_the_next_quick_on
         c.look(0s);
         c.ahead = 3s;
         auto const at_once = c.look(1s, 1s + 5s * part / 2, 6s);
-        BOOST_TEST((at_once > none) == (part == 2)); // when the answer came at once after it was read
+        BOOST_TEST((at_once > none) ==
+                   (part == 2)); // when the answer came at once after it was read
         BOOST_TEST((c.look(7s) > none) == (part != 2));
     }
 }
@@ -216,8 +223,8 @@ BOOST_AUTO_TEST_CASE(a_clock_that_runs_two_hundredths_fast_jumps) {
     BOOST_TEST((seen > none));
 }
 
-// Keys older than the longest ttl there are not, so nobody may blame a jump on a longer drift. The price:
-// after so long an absence drift alone can pass for a jump, and costs one quarantine.
+// Keys older than the longest ttl there are not, so nobody may blame a jump on a longer drift. The
+// price: after so long an absence drift alone can pass for a jump, and costs one quarantine.
 BOOST_AUTO_TEST_CASE(after_a_long_absence_drift_is_allowed_for_the_longest_ttl_only) {
     auto const allowed = longest / 100 + 2ms;
     for (duration const gap : {longest, duration(1min), duration(24h), duration(365 * 24h)}) {

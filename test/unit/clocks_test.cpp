@@ -1,7 +1,7 @@
 // The clock of leases where the system refuses one: it never stands still.
 #include <holdfast/clock.hpp>
 
-#include "clock_choice.hpp"
+#include "api/clock_choice.hpp"
 
 #include <boost/test/unit_test.hpp>
 

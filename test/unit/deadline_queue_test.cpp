@@ -1,5 +1,5 @@
-// Many points in time behind one timer, on a real io_context. What is due is either past, or so near that the
-// timer itself brings it; nothing sleeps.
+// Many points in time behind one timer, on a real io_context. What is due is either past, or so
+// near that the timer itself brings it; nothing sleeps.
 #include "runtime/deadline_queue.hpp"
 
 #include <boost/asio/error.hpp>
@@ -63,7 +63,9 @@ struct losing_executor {
     friend bool operator==(losing_executor const& a, losing_executor const& b) noexcept {
         return &a.of == &b.of && &a.losses == &b.losses;
     }
-    friend bool operator!=(losing_executor const& a, losing_executor const& b) noexcept { return !(a == b); }
+    friend bool operator!=(losing_executor const& a, losing_executor const& b) noexcept {
+        return !(a == b);
+    }
 };
 
 struct fixture {
@@ -321,7 +323,9 @@ BOOST_AUTO_TEST_CASE(what_one_throws_keeps_no_other_from_being_called) {
     note later(log, 'e');
     queue.schedule(later, lease_clock::now() + 5ms);
     queue.schedule(later, now + 2h);
-    auto const first = [](std::runtime_error const& e) { return std::string_view(e.what()) == "b"; };
+    auto const first = [](std::runtime_error const& e) {
+        return std::string_view(e.what()) == "b";
+    };
     BOOST_CHECK_EXCEPTION(queue.run_due(now + 1h), std::runtime_error, first);
     BOOST_TEST(log == "abcd");
     // The timer goes on: for what was there, and for what comes.

@@ -31,29 +31,30 @@
 #include <utility>
 
 namespace asio = boost::asio;
-using holdfast::condition;
 using holdfast::errc;
 using holdfast::error_code;
+using holdfast::error_condition;
 using holdfast::system_error;
 
 namespace {
 
 constexpr std::array every_code{
-    errc::contended,       errc::no_quorum,      errc::timeout,   errc::cancelled,   errc::expired,
-    errc::lease_lost,      errc::lease_released, errc::shut_down, errc::unreachable, errc::timed_out,
-    errc::access_denied,   errc::not_redis,      errc::read_only, errc::wrong_type,  errc::duplicate_instance,
-    errc::quarantined,     errc::invalid_fence,  errc::rejected,  errc::invalid_key, errc::invalid_options,
-    errc::invalid_address, errc::out_of_memory};
-constexpr std::array every_condition{condition::unavailable, condition::not_held,
-                                     condition::invalid_argument};
+    errc::contended,        errc::no_quorum,        errc::wait_timeout,       errc::cancelled,
+    errc::granted_too_late, errc::lease_lost,       errc::lease_released,     errc::shut_down,
+    errc::unreachable,      errc::instance_timeout, errc::access_denied,      errc::not_redis,
+    errc::read_only,        errc::wrong_type,       errc::duplicate_instance, errc::quarantined,
+    errc::invalid_fence,    errc::rejected,         errc::invalid_key,        errc::invalid_options,
+    errc::invalid_address,  errc::out_of_memory};
+constexpr std::array every_condition{error_condition::unavailable, error_condition::not_held,
+                                     error_condition::invalid_argument};
 
-std::shared_ptr<holdfast::report const> some_report() {
-    auto r = std::make_shared<holdfast::report>();
+std::shared_ptr<holdfast::acquire_report const> some_report() {
+    auto r = std::make_shared<holdfast::acquire_report>();
     r->key = "seat:7";
     r->quorum = 2;
     r->attempts = 1;
     r->instances.push_back({.address = "a:1",
-                            .what = holdfast::outcome::rejected,
+                            .what = holdfast::instance_outcome::rejected,
                             .ttl_left = {},
                             .message = "OOM command not allowed"});
     return r;
@@ -120,17 +121,17 @@ BOOST_AUTO_TEST_CASE(every_condition_has_a_message_of_its_own) {
 
 BOOST_AUTO_TEST_CASE(each_code_belongs_to_its_conditions_and_to_no_other) {
     std::set<errc> const unavailable{
-        errc::no_quorum,   errc::unreachable,   errc::timed_out,  errc::access_denied,
-        errc::not_redis,   errc::read_only,     errc::wrong_type, errc::duplicate_instance,
+        errc::no_quorum,   errc::unreachable,   errc::instance_timeout, errc::access_denied,
+        errc::not_redis,   errc::read_only,     errc::wrong_type,       errc::duplicate_instance,
         errc::quarantined, errc::invalid_fence, errc::rejected};
     std::set<errc> const not_held{errc::lease_lost, errc::lease_released};
     std::set<errc> const invalid{errc::invalid_key, errc::invalid_options, errc::invalid_address};
     for (auto const e : every_code) {
         BOOST_TEST_CONTEXT(make_error_code(e).message()) {
             error_code const code = e;
-            BOOST_TEST((code == condition::unavailable) == unavailable.contains(e));
-            BOOST_TEST((code == condition::not_held) == not_held.contains(e));
-            BOOST_TEST((code == condition::invalid_argument) == invalid.contains(e));
+            BOOST_TEST((code == error_condition::unavailable) == unavailable.contains(e));
+            BOOST_TEST((code == error_condition::not_held) == not_held.contains(e));
+            BOOST_TEST((code == error_condition::invalid_argument) == invalid.contains(e));
             // The class says the same.
             holdfast::error const whole = e;
             for (auto const c : every_condition) BOOST_TEST((whole == c) == (code == c));
@@ -150,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_foreign_code_belongs_to_no_condition_of_ours) {
 BOOST_AUTO_TEST_CASE(generic_conditions_understand_our_codes) {
     namespace generic = boost::system::errc;
     BOOST_TEST((make_error_code(errc::contended) == generic::device_or_resource_busy));
-    BOOST_TEST((make_error_code(errc::timeout) == generic::timed_out));
+    BOOST_TEST((make_error_code(errc::wait_timeout) == generic::timed_out));
     BOOST_TEST((make_error_code(errc::cancelled) == generic::operation_canceled));
     BOOST_TEST((make_error_code(errc::out_of_memory) == generic::not_enough_memory));
     for (auto const e : {errc::invalid_key, errc::invalid_options, errc::invalid_address}) {
@@ -159,7 +160,7 @@ BOOST_AUTO_TEST_CASE(generic_conditions_understand_our_codes) {
     // One code means one thing.
     for (auto const e : every_code) {
         auto const code = make_error_code(e);
-        BOOST_TEST((code == generic::timed_out) == (e == errc::timeout));
+        BOOST_TEST((code == generic::timed_out) == (e == errc::wait_timeout));
         BOOST_TEST((code == generic::operation_canceled) == (e == errc::cancelled));
         BOOST_TEST((code == generic::device_or_resource_busy) == (e == errc::contended));
         BOOST_TEST((code == generic::not_enough_memory) == (e == errc::out_of_memory));
@@ -261,8 +262,8 @@ BOOST_AUTO_TEST_CASE(co_await_throws_it_and_gives_the_rest) {
     auto const body = [&]() -> asio::awaitable<void> {
         got = co_await ends_with(context, holdfast::error(), asio::deferred);
         try {
-            got =
-                co_await ends_with(context, holdfast::error(errc::contended, some_report()), asio::deferred);
+            got = co_await ends_with(context, holdfast::error(errc::contended, some_report()),
+                                     asio::deferred);
             got = 0;
         } catch (system_error const& e) {
             thrown.emplace(e.code(), e.what());
@@ -284,7 +285,8 @@ BOOST_AUTO_TEST_CASE(as_tuple_returns_it_with_its_report) {
     holdfast::error got;
     int value = 0;
     auto const body = [&]() -> asio::awaitable<void> {
-        auto [e, v] = co_await ends_with(context, holdfast::error(errc::no_quorum, why), asio::as_tuple);
+        auto [e, v] =
+            co_await ends_with(context, holdfast::error(errc::no_quorum, why), asio::as_tuple);
         got = e;
         value = v;
     };
@@ -307,7 +309,7 @@ BOOST_AUTO_TEST_CASE(a_future_throws_it) {
     auto const thrown = thrown_by([&] { bad.get(); });
     BOOST_REQUIRE(thrown.has_value());
     BOOST_TEST((thrown->first == errc::read_only));
-    BOOST_TEST((thrown->first == condition::unavailable));
+    BOOST_TEST((thrown->first == error_condition::unavailable));
 }
 
 BOOST_AUTO_TEST_CASE(a_handler_may_take_a_plain_error_code) {
@@ -329,14 +331,16 @@ BOOST_AUTO_TEST_CASE(its_code_may_be_redirected) {
     auto const body = [&]() -> asio::awaitable<void> {
         awaited += co_await ends_with(context, bad, asio::redirect_error(ec));
         BOOST_TEST((ec == errc::no_quorum));
-        awaited += co_await ends_with(context, errc::contended, asio::redirect_error(asio::deferred, ec));
+        awaited +=
+            co_await ends_with(context, errc::contended, asio::redirect_error(asio::deferred, ec));
         BOOST_TEST((ec == errc::contended));
         auto const kept = asio::redirect_error(asio::use_awaitable, ec);
         awaited += co_await ends_with(context, errc::read_only, kept);
         BOOST_TEST((ec == errc::read_only));
-        auto both = co_await ends_with(context, errc::expired, asio::redirect_error(asio::as_tuple, ec));
+        auto both = co_await ends_with(context, errc::granted_too_late,
+                                       asio::redirect_error(asio::as_tuple, ec));
         awaited += std::get<0>(both);
-        BOOST_TEST((ec == errc::expired));
+        BOOST_TEST((ec == errc::granted_too_late));
         awaited += co_await ends_with(context, holdfast::error(), asio::redirect_error(ec));
         BOOST_TEST(!ec);
     };
@@ -361,19 +365,20 @@ BOOST_AUTO_TEST_CASE(a_redirected_handler_keeps_its_executor_and_its_slot) {
     auto const start = [&](auto handler) {
         connected = asio::get_associated_cancellation_slot(handler).is_connected();
         auto const executor = asio::get_associated_executor(handler, context.get_executor());
-        asio::post(executor,
-                   [h = std::move(handler)]() mutable { std::move(h)(holdfast::error(errc::timeout), 42); });
+        asio::post(executor, [h = std::move(handler)]() mutable {
+            std::move(h)(holdfast::error(errc::wait_timeout), 42);
+        });
     };
     auto token = asio::redirect_error(
-        asio::bind_executor(other,
-                            asio::bind_cancellation_slot(signal.slot(), [&](int) { ran_on_its_own = true; })),
+        asio::bind_executor(other, asio::bind_cancellation_slot(
+                                       signal.slot(), [&](int) { ran_on_its_own = true; })),
         ec);
     asio::async_initiate<decltype(token), void(holdfast::error, int)>(start, token);
     BOOST_TEST(connected);
     BOOST_TEST(context.poll() == 0U);
     BOOST_TEST(other.poll() == 1U);
     BOOST_TEST(ran_on_its_own);
-    BOOST_TEST((ec == errc::timeout));
+    BOOST_TEST((ec == errc::wait_timeout));
 }
 
 BOOST_AUTO_TEST_CASE(success_is_the_success_of_everybody) {

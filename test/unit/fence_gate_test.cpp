@@ -42,8 +42,8 @@ public:
 
     /// How many keys have greater fences than this.
     std::size_t above(std::uint64_t fence) const {
-        return static_cast<std::size_t>(
-            std::count_if(fences_.begin(), fences_.end(), [&](auto const& k) { return k.second > fence; }));
+        return static_cast<std::size_t>(std::count_if(
+            fences_.begin(), fences_.end(), [&](auto const& k) { return k.second > fence; }));
     }
 
     /// The n-th greatest fence of a key, counted from 0; 0 where there are not so many.
@@ -434,7 +434,8 @@ BOOST_AUTO_TEST_CASE(a_long_key_is_told_from_one_that_differs_in_its_last_byte) 
 }
 
 BOOST_AUTO_TEST_CASE(with_room_for_every_key_it_decides_as_one_that_never_forgets) {
-    for (traffic const t : {traffic{1, 1, 10}, {7, 7, 20}, {1'000, 1'000, 3'000}, {50'000, 50'000, 10'000}}) {
+    for (traffic const t :
+         {traffic{1, 1, 10}, {7, 7, 20}, {1'000, 1'000, 3'000}, {50'000, 50'000, 10'000}}) {
         BOOST_TEST_CONTEXT(t.keys << " keys") {
             holdfast::fence_gate gate(t.max_keys);
             unbounded reference;
@@ -491,17 +492,19 @@ BOOST_AUTO_TEST_CASE(what_one_that_never_forgets_rejects_is_rejected_whatever_wa
     }
 }
 
-// So it forgets no more than it must: the floor is the greatest fence of those that max_keys leaves out.
+// So it forgets no more than it must: the floor is the greatest fence of those that max_keys leaves
+// out.
 BOOST_AUTO_TEST_CASE(the_floor_is_the_greatest_fence_for_which_there_is_no_room) {
-    for (traffic const t : {traffic{1, 1, 10}, {2, 1, 10}, {7, 3, 20}, {20, 15, 100}, {100, 40, 150}}) {
+    for (traffic const t :
+         {traffic{1, 1, 10}, {2, 1, 10}, {7, 3, 20}, {20, 15, 100}, {100, 40, 150}}) {
         BOOST_TEST_CONTEXT(t.max_keys << " of " << t.keys << " keys") {
             holdfast::fence_gate gate(t.max_keys);
             unbounded admitted;
             requests random(3, t.keys, t.lateness);
             for (int i = 0; i != 100'000; ++i) {
                 auto const [key, fence] = random.next();
-                auto const expected =
-                    fence != 0 && fence >= admitted.greatest_of(key) && (admitted.above(fence) <= t.max_keys);
+                auto const expected = fence != 0 && fence >= admitted.greatest_of(key) &&
+                                      (admitted.above(fence) <= t.max_keys);
                 BOOST_REQUIRE_MESSAGE(gate.admit(key, fence) == expected,
                                       key << " with " << fence << " in step " << i);
                 if (expected) admitted.admit(key, fence);

@@ -1,6 +1,9 @@
-// Numbers of tenures and fences of leases: the arithmetic, the round that raises, and who is served by whom.
+// Numbers of tenures and fences of leases: the arithmetic, the round that raises, and who is served
+// by whom.
 //
 // A step is written as text: "raise 02 won" is a raise at instances 0 and 2, and the event.
+#include <holdfast/options.hpp>
+
 #include "protocol/fence.hpp"
 #include "protocol/tenure.hpp"
 #include "protocol/wait_queue.hpp"
@@ -82,7 +85,8 @@ std::string text(step const& s) {
     return t.empty() ? "nothing" : t;
 }
 
-std::string granted(machine& m, unsigned instance, std::uint64_t number, protocol::duration when = 1s) {
+std::string granted(machine& m, unsigned instance, std::uint64_t number,
+                    protocol::duration when = 1s) {
     return text(m.answer(command::acquire, 0, instance, yes, at(when), number));
 }
 std::string not_granted(machine& m, unsigned instance, verdict v) {
@@ -97,7 +101,8 @@ std::string raised(machine& m, unsigned instance, verdict v = yes, protocol::dur
 machine asked(unsigned n) {
     machine m(n, ttl, true);
     m.number_from(hint);
-    BOOST_TEST(text(m.acquire(at(0s), instance_set::first(n))) == "acquire " + text(instance_set::first(n)));
+    BOOST_TEST(text(m.acquire(at(0s), instance_set::first(n))) ==
+               "acquire " + text(instance_set::first(n)));
     return m;
 }
 
@@ -117,25 +122,27 @@ BOOST_AUTO_TEST_SUITE(fence)
 // Arithmetic
 //
 
-BOOST_AUTO_TEST_CASE(a_hint_has_sixteen_numbers_for_each_millisecond) {
-    BOOST_TEST(protocol::fence_hint(1ms) == 16U);
-    BOOST_TEST(protocol::fence_hint(2ms) == 32U);
-    BOOST_TEST(protocol::fence_hint(1'700'000'000'000ms) == 27'200'000'000'000U);
+BOOST_AUTO_TEST_CASE(a_hint_has_ten_numbers_for_each_millisecond) {
+    BOOST_TEST(protocol::fence_hint(1ms) == 10U);
+    BOOST_TEST(protocol::fence_hint(2ms) == 20U);
+    BOOST_TEST(protocol::fence_hint(1'700'000'000'000ms) == 17'000'000'000'000U);
 }
 
 BOOST_AUTO_TEST_CASE(a_clock_whose_time_has_no_number_gives_no_hint) {
-    constexpr auto end = std::int64_t{1} << 43; // in milliseconds: the year 2248
-    for (auto const ms : {std::int64_t{0}, std::int64_t{-1}, std::numeric_limits<std::int64_t>::min(), end,
-                          end + 1, std::numeric_limits<std::int64_t>::max()}) {
-        BOOST_TEST_CONTEXT(ms) BOOST_TEST(protocol::fence_hint(std::chrono::milliseconds(ms)) == 0U);
+    constexpr std::int64_t end = 9'007'199'254'741; // in milliseconds: the year 2255
+    for (auto const ms :
+         {std::int64_t{0}, std::int64_t{-1}, std::numeric_limits<std::int64_t>::min(), end, end + 1,
+          std::numeric_limits<std::int64_t>::max()}) {
+        BOOST_TEST_CONTEXT(ms)
+        BOOST_TEST(protocol::fence_hint(std::chrono::milliseconds(ms)) == 0U);
     }
     auto const last = protocol::fence_hint(std::chrono::milliseconds(end - 1));
-    BOOST_TEST(last == (std::uint64_t{1} << 47) - 16);
+    BOOST_TEST(last == 90'071'992'547'400U);
     BOOST_TEST(protocol::is_fence_count(last));
 }
 
-BOOST_AUTO_TEST_CASE(an_instance_counts_from_one_to_below_2_to_the_47th) {
-    constexpr auto limit = std::uint64_t{1} << 47;
+BOOST_AUTO_TEST_CASE(an_instance_counts_from_one_to_below_the_limit) {
+    constexpr auto limit = (std::uint64_t{1} << 53) / 100;
     BOOST_TEST(!protocol::is_fence_count(0));
     BOOST_TEST(protocol::is_fence_count(1));
     BOOST_TEST(protocol::is_fence_count(limit - 1));
@@ -144,11 +151,21 @@ BOOST_AUTO_TEST_CASE(an_instance_counts_from_one_to_below_2_to_the_47th) {
 }
 
 BOOST_AUTO_TEST_CASE(fences_grow_with_handoffs_and_more_with_tenures) {
-    BOOST_TEST(protocol::fence_of(1, 0) == 65'536U);
-    BOOST_TEST(protocol::fence_of(1, 1) == 65'537U);
-    BOOST_TEST(protocol::fence_of(7, 65'535) + 1 == protocol::fence_of(8, 0));
-    auto const greatest = protocol::fence_of((std::uint64_t{1} << 47) - 1, 65'535);
-    BOOST_TEST(greatest == static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+    BOOST_TEST(protocol::fence_of(1, 0) == 100U);
+    BOOST_TEST(protocol::fence_of(1, 1) == 101U);
+    BOOST_TEST(protocol::fence_of(7, 99) + 1 == protocol::fence_of(8, 0));
+    static_assert(holdfast::max_handoff_limit == protocol::leases_per_number);
+}
+
+BOOST_AUTO_TEST_CASE(a_floating_point_number_represents_each_fence) {
+    auto const greatest = protocol::fence_of(protocol::fence_limit - 1, 99);
+    constexpr auto exact = std::uint64_t{1} << std::numeric_limits<double>::digits;
+    BOOST_TEST(greatest < exact);
+    BOOST_TEST(static_cast<double>(greatest) != static_cast<double>(greatest - 1));
+    using namespace std::chrono;
+    auto const year_2200 =
+        duration_cast<milliseconds>((sys_days(2200y / 1 / 1)).time_since_epoch());
+    BOOST_TEST(protocol::fence_hint(year_2200) != 0U);
 }
 
 //
@@ -349,7 +366,8 @@ BOOST_AUTO_TEST_CASE(after_a_raise_that_failed_a_late_grant_makes_it_possible_ag
             BOOST_TEST(granted(smaller, 2, 7) == "raise 2");
             BOOST_TEST(raised(smaller, 2) == "won");
             auto greater = m;
-            BOOST_TEST(granted(greater, 2, 9) == "raise 1"); // and not 0, which is none of ours any more
+            BOOST_TEST(granted(greater, 2, 9) ==
+                       "raise 1"); // and not 0, which is none of ours any more
             BOOST_TEST(raised(greater, 1) == "won");
             BOOST_TEST(greater.number() == 9U);
         }
@@ -467,7 +485,8 @@ BOOST_AUTO_TEST_CASE(a_raise_that_takes_too_long_does_not_win) {
     auto m = raising();
     auto in_time = m;
     BOOST_TEST(raised(in_time, 0, yes, valid - 1ns) == "won");
-    BOOST_TEST((in_time.deadline() == at(valid))); // counted from the acquire, and not from the raise
+    BOOST_TEST(
+        (in_time.deadline() == at(valid))); // counted from the acquire, and not from the raise
     BOOST_TEST(raised(m, 0, yes, valid) == "release 012 expired");
     BOOST_TEST((m.where() == phase::over));
 }
@@ -562,8 +581,8 @@ BOOST_AUTO_TEST_CASE(the_clock_is_read_only_when_a_raise_decides) {
     BOOST_TEST((m.where() == phase::held));
 }
 
-// Whatever order the grants come in, each raise being answered at once or after all grants: it wins, and with a
-// number that a quorum holds.
+// Whatever order the grants come in, each raise being answered at once or after all grants: it
+// wins, and with a number that a quorum holds.
 BOOST_AUTO_TEST_CASE(in_every_order_of_grants_it_wins_with_a_number_that_a_quorum_holds) {
     for (unsigned n = 1; n <= 5; ++n) {
         for (unsigned spread = 1; spread <= 4; ++spread) {
@@ -579,7 +598,8 @@ BOOST_AUTO_TEST_CASE(in_every_order_of_grants_it_wins_with_a_number_that_a_quoru
                     };
                     auto const deliver = [&](std::uint32_t round) {
                         sent[round].for_each([&](unsigned i) {
-                            if (round == m.round_number()) counters[i] = std::max(counters[i], m.number());
+                            if (round == m.round_number())
+                                counters[i] = std::max(counters[i], m.number());
                             m.answer(command::raise, round, i, yes, at(1s));
                         });
                         sent[round] = {};
@@ -592,7 +612,8 @@ BOOST_AUTO_TEST_CASE(in_every_order_of_grants_it_wins_with_a_number_that_a_quoru
                         if (at_once) deliver(m.round_number());
                         if (m.where() == phase::held) break;
                     }
-                    for (std::uint32_t round = 1; round <= m.round_number(); ++round) deliver(round);
+                    for (std::uint32_t round = 1; round <= m.round_number(); ++round)
+                        deliver(round);
                     BOOST_TEST((m.where() == phase::held));
                     BOOST_TEST(holding() >= static_cast<long>(n / 2 + 1));
                 }

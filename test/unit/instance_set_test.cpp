@@ -87,7 +87,8 @@ BOOST_AUTO_TEST_CASE(inserting_and_erasing_twice_is_once) {
 BOOST_AUTO_TEST_CASE(instances_are_visited_in_ascending_order) {
     set s;
     for (auto const i : {31U, 0U, 7U, 16U}) s.insert(i);
-    BOOST_TEST(visited(s) == (std::vector<unsigned>{0, 7, 16, 31}), boost::test_tools::per_element());
+    BOOST_TEST(visited(s) == (std::vector<unsigned>{0, 7, 16, 31}),
+               boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(union_intersection_and_difference_are_those_of_sets) {

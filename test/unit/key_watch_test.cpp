@@ -28,7 +28,9 @@ instance_set these(auto... i) {
 struct fixture {
     fixture() { w.waits(at(0ms), arbiter); }
 
-    watch_action next(duration now, instance_set reachable = all) { return w.next(at(now), reachable); }
+    watch_action next(duration now, instance_set reachable = all) {
+        return w.next(at(now), reachable);
+    }
     void says(duration now, unsigned i, state is, std::optional<duration> left = std::nullopt,
               bool told = true) {
         w.answered(at(now), i, w.round(), {.is = is, .left = left, .told = told}, 0);
@@ -170,7 +172,8 @@ BOOST_AUTO_TEST_CASE(what_expires_is_asked_for_again) {
 BOOST_AUTO_TEST_CASE(one_that_cannot_push_is_asked_again_and_again) {
     BOOST_REQUIRE((next(100ms) == watch_action::ask));
     says(101ms, 4, state::held, std::nullopt, false);
-    BOOST_TEST((w.wake() <= at(101ms) + watching_rules::poll_interval + watching_rules::least_pause));
+    BOOST_TEST(
+        (w.wake() <= at(101ms) + watching_rules::poll_interval + watching_rules::least_pause));
 }
 
 BOOST_AUTO_TEST_CASE(an_answer_to_a_question_from_before_it_was_forgotten_means_nothing) {

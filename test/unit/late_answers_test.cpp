@@ -35,10 +35,12 @@ struct fixture {
         BOOST_REQUIRE((usual[0].patience() == soon));
     }
 
-    step say(command c, std::string_view who, verdict v, duration now = 1ms, std::uint64_t number = 0) {
+    step say(command c, std::string_view who, verdict v, duration now = 1ms,
+             std::uint64_t number = 0) {
         step s;
         for (char const digit : who) {
-            s = m.answer(c, m.round_number(), static_cast<unsigned>(digit - '0'), v, at(now), number);
+            s = m.answer(c, m.round_number(), static_cast<unsigned>(digit - '0'), v, at(now),
+                         number);
         }
         return s;
     }
@@ -198,7 +200,8 @@ BOOST_AUTO_TEST_CASE(a_release_that_a_majority_has_not_confirmed_waits_for_the_l
     BOOST_TEST(!m.depends_on_late_answers());
     BOOST_TEST((m.time(at(3s)).what == event::none));
     BOOST_TEST((say(command::release, "23", verdict::unknown, 3s).what == event::none));
-    BOOST_TEST((say(command::release, "4", verdict::unknown, 3s).what == event::release_unconfirmed));
+    BOOST_TEST(
+        (say(command::release, "4", verdict::unknown, 3s).what == event::release_unconfirmed));
 }
 
 BOOST_AUTO_TEST_CASE(a_late_release_is_a_loss_after_the_deadline) {

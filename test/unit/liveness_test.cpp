@@ -101,7 +101,8 @@ BOOST_AUTO_TEST_CASE(a_suspect_whose_connection_is_lost_is_down) {
     BOOST_TEST((l.now_in() == state::down));
 }
 
-BOOST_AUTO_TEST_CASE(an_answer_that_is_overdue_is_looked_for_a_second_time_before_it_makes_suspect) {
+BOOST_AUTO_TEST_CASE(
+    an_answer_that_is_overdue_is_looked_for_a_second_time_before_it_makes_suspect) {
     auto l = up();
     l.sent(t0);
     BOOST_TEST(l.needs_earlier_look());

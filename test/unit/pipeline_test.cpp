@@ -96,8 +96,8 @@ struct listener {
     std::size_t replies = 0;
 
     void on_part(pending_command& c, element const& e) {
-        said += '(' + std::to_string(c.replies) + ' ' + std::to_string(e.depth) + ' ' + std::string(e.value) +
-                ')';
+        said += '(' + std::to_string(c.replies) + ' ' + std::to_string(e.depth) + ' ' +
+                std::string(e.value) + ')';
     }
     void on_reply(pending_command c) {
         ++replies;
@@ -193,7 +193,8 @@ BOOST_AUTO_TEST_CASE(replies_belong_to_commands_in_the_order_in_which_these_were
     send_written(p);
     add(p, command::acquire, of[3]);
     send_written(p);
-    BOOST_TEST(read(p, "+OK\r\n_\r\n-ERR no\r\n:1\r\n") == "(1 0 OK)0 (1 0 )1 (1 0 ERR no)2 | (1 0 1)3 | ");
+    BOOST_TEST(read(p, "+OK\r\n_\r\n-ERR no\r\n:1\r\n") ==
+               "(1 0 OK)0 (1 0 )1 (1 0 ERR no)2 | (1 0 1)3 | ");
 }
 
 BOOST_AUTO_TEST_CASE(a_command_with_several_replies_is_answered_by_the_last) {
@@ -396,8 +397,8 @@ BOOST_AUTO_TEST_CASE(what_waited_is_written_as_the_server_understands_it_when_it
     p.add(pending(command::contend, of[2], true), {});
     p.add(pending(command::contend, of[3]), {});
     BOOST_TEST(send_written(p, {.tracked = true}).bytes ==
-               encoded(command::contend, of[2], {.tracked = true}) + encoded(command::contend, of[3]) +
-                   encoded(command::release, of[0]) +
+               encoded(command::contend, of[2], {.tracked = true}) +
+                   encoded(command::contend, of[3]) + encoded(command::release, of[0]) +
                    encoded(command::release, of[1], {.whole_script = true}));
     p.add_late(pending(command::release, of[0]));
     BOOST_TEST(send_written(p, {.dialect = dialect::delex}).bytes ==

@@ -28,8 +28,9 @@ std::string blob(std::string const& text) {
     return '$' + std::to_string(text.size()) + "\r\n" + text + "\r\n";
 }
 
-std::string const info_text = "redis_version:8.4.0\r\nrun_id:0123456789012345678901234567890123456789\r\n"
-                              "role:master\r\nuptime_in_seconds:12\r\n";
+std::string const info_text =
+    "redis_version:8.4.0\r\nrun_id:0123456789012345678901234567890123456789\r\n"
+    "role:master\r\nuptime_in_seconds:12\r\n";
 
 /// The answers of a server, by what is asked.
 struct server {
@@ -71,8 +72,8 @@ std::optional<std::chrono::microseconds> ask(prober& p, server const& s,
     auto& b = wire.send_first(p.questions(a, "me", true));
     b.written = b.bytes.size();
     auto const selects = a.database() != 0;
-    auto const all = s.hello + (selects ? s.select : std::string()) + s.tracking + s.load + s.load + s.load +
-                     s.load + s.fsync + s.flushes + s.time + s.info;
+    auto const all = s.hello + (selects ? s.select : std::string()) + s.tracking + s.load + s.load +
+                     s.load + s.load + s.fsync + s.flushes + s.time + s.info;
     listener user{.p = p};
     std::string_view bytes = all;
     BOOST_TEST(wire.read(bytes, user), wire.problem());
@@ -111,10 +112,12 @@ BOOST_AUTO_TEST_CASE(it_says_who_asks_and_asks_what_the_server_is) {
     auto const settings = resp({"CONFIG", "GET", "*appendfsync*"}) + resp({"INFO", "commandstats"});
     prober p;
     BOOST_TEST(p.questions(address("redis://h"), "me", false)->bytes ==
-               resp({"HELLO", "3", "SETNAME", "me"}) + tracking + loads + settings + resp({"INFO"}));
+               resp({"HELLO", "3", "SETNAME", "me"}) + tracking + loads + settings +
+                   resp({"INFO"}));
     BOOST_TEST(p.questions(address("redis://:pw@h/7"), "me", true)->bytes ==
-               resp({"HELLO", "3", "AUTH", "default", "pw", "SETNAME", "me"}) + resp({"SELECT", "7"}) +
-                   tracking + loads + settings + resp({"TIME"}) + resp({"INFO"}));
+               resp({"HELLO", "3", "AUTH", "default", "pw", "SETNAME", "me"}) +
+                   resp({"SELECT", "7"}) + tracking + loads + settings + resp({"TIME"}) +
+                   resp({"INFO"}));
     BOOST_TEST(p.questions(address("redis://u:pw@h"), "me", false)
                    ->bytes.starts_with(resp({"HELLO", "3", "AUTH", "u", "pw", "SETNAME", "me"})));
 }
@@ -132,21 +135,24 @@ BOOST_AUTO_TEST_CASE(a_server_that_answers_everything_can_vote) {
 }
 
 BOOST_AUTO_TEST_CASE(hello_that_is_refused_refuses_the_server) {
-    refuses({.hello = "-ERR unknown command `HELLO`, with args beginning with: `3`\r\n"}, errc::not_redis,
-            "ERR unknown command `HELLO`, with args beginning with: `3`");
+    refuses({.hello = "-ERR unknown command `HELLO`, with args beginning with: `3`\r\n"},
+            errc::not_redis, "ERR unknown command `HELLO`, with args beginning with: `3`");
     refuses({.hello = "-WRONGPASS invalid username-password pair\r\n"}, errc::access_denied,
             "WRONGPASS invalid username-password pair");
     refuses({.hello = "-NOAUTH HELLO must be called with the client already authenticated\r\n"},
-            errc::access_denied, "NOAUTH HELLO must be called with the client already authenticated");
+            errc::access_denied,
+            "NOAUTH HELLO must be called with the client already authenticated");
     refuses({.hello = "-LOADING Redis is loading the dataset in memory\r\n"}, errc::rejected,
             "LOADING Redis is loading the dataset in memory");
     for (auto const* const nonsense : {"+OK\r\n", "*2\r\n:1\r\n:2\r\n", "_\r\n", ":3\r\n"}) {
-        refuses({.hello = nonsense}, errc::not_redis, "HELLO is not answered as by Redis or Valkey");
+        refuses({.hello = nonsense}, errc::not_redis,
+                "HELLO is not answered as by Redis or Valkey");
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_database_that_is_refused_refuses_the_server) {
-    refuses({.select = "-ERR DB index is out of range\r\n"}, errc::rejected, "ERR DB index is out of range");
+    refuses({.select = "-ERR DB index is out of range\r\n"}, errc::rejected,
+            "ERR DB index is out of range");
     refuses({.select = "-NOPERM no\r\n"}, errc::access_denied, "NOPERM no");
 }
 
@@ -182,9 +188,9 @@ BOOST_AUTO_TEST_CASE(a_server_is_durable_only_if_it_says_so_twice) {
     BOOST_TEST(!durable(good.fsync, "aof_enabled:0\r\n"));
     BOOST_TEST(!durable(good.fsync, ""));
     for (auto const* const said :
-         {"%1\r\n$11\r\nappendfsync\r\n$8\r\neverysec\r\n", "-NOPERM no\r\n", "%0\r\n", "*0\r\n", "_\r\n",
-          "%1\r\n$6\r\nalways\r\n$11\r\nappendfsync\r\n", "%1\r\n$5\r\nother\r\n$6\r\nalways\r\n",
-          "$6\r\nalways\r\n"}) {
+         {"%1\r\n$11\r\nappendfsync\r\n$8\r\neverysec\r\n", "-NOPERM no\r\n", "%0\r\n", "*0\r\n",
+          "_\r\n", "%1\r\n$6\r\nalways\r\n$11\r\nappendfsync\r\n",
+          "%1\r\n$5\r\nother\r\n$6\r\nalways\r\n", "$6\r\nalways\r\n"}) {
         server const s{.fsync = said};
         accepts(s);
         BOOST_TEST(!asked(s).durable(), said);
@@ -279,19 +285,21 @@ BOOST_AUTO_TEST_CASE(a_server_that_counts_no_commands_can_vote) {
 
 BOOST_AUTO_TEST_CASE(a_time_that_makes_no_sense_is_ignored) {
     for (auto const* const time :
-         {"-NOPERM no\r\n", "*0\r\n", "*1\r\n$1\r\n1\r\n", "*3\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n",
-          "*2\r\n$2\r\n-1\r\n$1\r\n1\r\n", "*2\r\n$1\r\n1\r\n$2\r\n-1\r\n", "*2\r\n$1\r\nx\r\n$1\r\n1\r\n",
+         {"-NOPERM no\r\n", "*0\r\n", "*1\r\n$1\r\n1\r\n",
+          "*3\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n", "*2\r\n$2\r\n-1\r\n$1\r\n1\r\n",
+          "*2\r\n$1\r\n1\r\n$2\r\n-1\r\n", "*2\r\n$1\r\nx\r\n$1\r\n1\r\n",
           "*2\r\n$1\r\n1\r\n$0\r\n\r\n", "*2\r\n$1\r\n1\r\n$7\r\n1000000\r\n",
-          "*2\r\n$10\r\n3000000001\r\n$1\r\n1\r\n", "*2\r\n$20\r\n99999999999999999999\r\n$1\r\n1\r\n",
-          "*2\r\n*1\r\n:1\r\n:1\r\n", "*2\r\n$2\r\n1x\r\n$1\r\n1\r\n", "+OK\r\n", "_\r\n"}) {
+          "*2\r\n$10\r\n3000000001\r\n$1\r\n1\r\n",
+          "*2\r\n$20\r\n99999999999999999999\r\n$1\r\n1\r\n", "*2\r\n*1\r\n:1\r\n:1\r\n",
+          "*2\r\n$2\r\n1x\r\n$1\r\n1\r\n", "+OK\r\n", "_\r\n"}) {
         prober p;
         BOOST_TEST((ask(p, {.time = time}) == std::nullopt), time);
         BOOST_TEST((p.refused() == errc{}));
     }
     prober p;
     BOOST_TEST((ask(p, {.time = "*2\r\n$1\r\n0\r\n$1\r\n0\r\n"}) == 0us));
-    BOOST_TEST(
-        (ask(p, {.time = "*2\r\n$10\r\n3000000000\r\n$6\r\n999999\r\n"}) == 3'000'000'000s + 999'999us));
+    BOOST_TEST((ask(p, {.time = "*2\r\n$10\r\n3000000000\r\n$6\r\n999999\r\n"}) ==
+                3'000'000'000s + 999'999us));
 }
 
 BOOST_AUTO_TEST_CASE(the_next_connection_is_asked_anew) {

@@ -199,8 +199,9 @@ BOOST_AUTO_TEST_CASE(each_aggregate_is_read) {
     check_parts("*2\r\n:1\r\n+a\r\n", {{array, 0, ""}, {number, 1, "1"}, {simple_string, 1, "a"}});
     check_parts("~1\r\n_\r\n", {{set, 0, ""}, {null, 1, ""}});
     check_parts("%0\r\n", {{map, 0, ""}});
-    check_parts("%1\r\n$1\r\nk\r\n*2\r\n*0\r\n:7\r\n",
-                {{map, 0, ""}, {blob_string, 1, "k"}, {array, 1, ""}, {array, 2, ""}, {number, 2, "7"}});
+    check_parts(
+        "%1\r\n$1\r\nk\r\n*2\r\n*0\r\n:7\r\n",
+        {{map, 0, ""}, {blob_string, 1, "k"}, {array, 1, ""}, {array, 2, ""}, {number, 2, "7"}});
     check_parts("*2\r\n*1\r\n%1\r\n:1\r\n:2\r\n+end\r\n", {{array, 0, ""},
                                                            {array, 1, ""},
                                                            {map, 2, ""},
@@ -211,13 +212,15 @@ BOOST_AUTO_TEST_CASE(each_aggregate_is_read) {
 
 BOOST_AUTO_TEST_CASE(a_push_is_a_reply_of_its_own) {
     check_parts(">0\r\n", {{push, 0, ""}});
-    check_parts(">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n",
-                {{push, 0, ""}, {blob_string, 1, "invalidate"}, {array, 1, ""}, {blob_string, 2, "k"}});
+    check_parts(
+        ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n",
+        {{push, 0, ""}, {blob_string, 1, "invalidate"}, {array, 1, ""}, {blob_string, 2, "k"}});
     check_parts(">2\r\n$10\r\ninvalidate\r\n_\r\n",
                 {{push, 0, ""}, {blob_string, 1, "invalidate"}, {null, 1, ""}});
-    check_parts("+a\r\n>1\r\n+p\r\n+b\r\n",
-                {{simple_string, 0, "a"}, {push, 0, ""}, {simple_string, 1, "p"}, {simple_string, 0, "b"}},
-                3);
+    check_parts(
+        "+a\r\n>1\r\n+p\r\n+b\r\n",
+        {{simple_string, 0, "a"}, {push, 0, ""}, {simple_string, 1, "p"}, {simple_string, 0, "b"}},
+        3);
     check_refused("*2\r\n+a\r\n>1\r\n+p\r\n+b\r\n", inner_push, 2);
     check_refused("*1\r\n>0\r\n", inner_push, 1);
     check_refused("%1\r\n>0\r\n", inner_push, 1);
@@ -295,8 +298,9 @@ BOOST_AUTO_TEST_CASE(other_bytes_are_refused_at_the_first) {
 }
 
 BOOST_AUTO_TEST_CASE(a_number_must_be_one) {
-    for (auto const text : {"", "-", "+1", "1 ", " 1", "1.0", "0x1", "1e3", "--1", "9223372036854775808",
-                            "-9223372036854775809", "99999999999999999999999999", "abc"}) {
+    for (auto const text :
+         {"", "-", "+1", "1 ", " 1", "1.0", "0x1", "1e3", "--1", "9223372036854775808",
+          "-9223372036854775809", "99999999999999999999999999", "abc"}) {
         check_refused(':' + std::string(text) + "\r\n", no_number);
     }
     check_refused(":1\0\r\n"sv, no_number);
@@ -318,8 +322,10 @@ BOOST_AUTO_TEST_CASE(a_length_must_be_one) {
         check_refused(type + "1\0\r\n"s, no_length);
         for (std::uint64_t const size :
              {std::uint64_t{max_reply} + 1, std::uint64_t{1} << 31U, (std::uint64_t{1} << 32U) + 1,
-              std::uint64_t{1} << 62U, std::uint64_t{1} << 63U, std::numeric_limits<std::uint64_t>::max() - 2,
-              std::numeric_limits<std::uint64_t>::max() - 1, std::numeric_limits<std::uint64_t>::max()}) {
+              std::uint64_t{1} << 62U, std::uint64_t{1} << 63U,
+              std::numeric_limits<std::uint64_t>::max() - 2,
+              std::numeric_limits<std::uint64_t>::max() - 1,
+              std::numeric_limits<std::uint64_t>::max()}) {
             check_refused(type + std::to_string(size) + "\r\n", long_reply);
         }
         check_refused(type + "18446744073709551616\r\n"s, long_reply);
@@ -377,9 +383,12 @@ BOOST_AUTO_TEST_CASE(replies_are_nested_up_to_depth_5) {
         BOOST_TEST(read_one_by_one(repeated(6, aggregate)).problem == six.problem);
     }
     // Nothing is within an empty one.
-    check_parts(
-        repeated(5, "*1\r\n") + "*0\r\n",
-        {{array, 0, ""}, {array, 1, ""}, {array, 2, ""}, {array, 3, ""}, {array, 4, ""}, {array, 5, ""}});
+    check_parts(repeated(5, "*1\r\n") + "*0\r\n", {{array, 0, ""},
+                                                   {array, 1, ""},
+                                                   {array, 2, ""},
+                                                   {array, 3, ""},
+                                                   {array, 4, ""},
+                                                   {array, 5, ""}});
     // A depth that has been left can be entered again.
     auto const branch = "*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"s;
     auto const r = read("*3\r\n" + repeated(3, branch) + "+next\r\n");

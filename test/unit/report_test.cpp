@@ -1,5 +1,5 @@
 // The one line that says why an acquire failed.
-#include <holdfast/report.hpp>
+#include <holdfast/acquire_report.hpp>
 
 #include <boost/test/unit_test.hpp>
 
@@ -10,18 +10,19 @@
 #include <string>
 #include <string_view>
 
+using holdfast::instance_outcome;
 using holdfast::instance_report;
-using holdfast::outcome;
 using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::array every_outcome{outcome::unanswered,  outcome::granted,   outcome::held,
-                                   outcome::unreachable, outcome::timed_out, outcome::rejected,
-                                   outcome::quarantined, outcome::not_needed};
+constexpr std::array every_outcome{instance_outcome::unanswered,  instance_outcome::granted,
+                                   instance_outcome::held,        instance_outcome::unreachable,
+                                   instance_outcome::timed_out,   instance_outcome::rejected,
+                                   instance_outcome::quarantined, instance_outcome::not_needed};
 
-holdfast::report about(instance_report one) {
-    holdfast::report r;
+holdfast::acquire_report about(instance_report one) {
+    holdfast::acquire_report r;
     r.key = "k";
     r.quorum = 1;
     r.attempts = 1;
@@ -39,7 +40,7 @@ std::string said_of(instance_report one) {
 }
 
 std::string named(std::string key) {
-    holdfast::report r;
+    holdfast::acquire_report r;
     r.key = std::move(key);
     auto const line = r.to_string();
     return line.substr(0, line.find(": 0 of 0"));
@@ -50,31 +51,39 @@ std::string named(std::string key) {
 BOOST_AUTO_TEST_SUITE(report)
 
 BOOST_AUTO_TEST_CASE(the_line_tells_the_whole_story) {
-    holdfast::report r;
+    holdfast::acquire_report r;
     r.key = "seat:7";
     r.quorum = 3;
     r.up = 3;
     r.attempts = 4;
     r.waited = 1'234'567us;
     r.instances = {
-        {.address = "a:1", .what = outcome::granted, .round_trip = 0ns, .ttl_left = {}, .message = {}},
+        {.address = "a:1",
+         .what = instance_outcome::granted,
+         .round_trip = 0ns,
+         .ttl_left = {},
+         .message = {}},
         {.address = "b:2",
-         .what = outcome::held,
+         .what = instance_outcome::held,
          .round_trip = 1'500us,
          .ttl_left = 2'500ms,
          .ttl_known = true,
          .message = {}},
         {.address = "c:3",
-         .what = outcome::rejected,
+         .what = instance_outcome::rejected,
          .round_trip = 300us,
          .ttl_left = {},
          .message = "OOM command not allowed"},
         {.address = "unix:/d",
-         .what = outcome::unreachable,
+         .what = instance_outcome::unreachable,
          .round_trip = 0ns,
          .ttl_left = {},
          .message = "Connection refused"},
-        {.address = "e:5", .what = outcome::timed_out, .round_trip = 500ms, .ttl_left = {}, .message = {}},
+        {.address = "e:5",
+         .what = instance_outcome::timed_out,
+         .round_trip = 500ms,
+         .ttl_left = {},
+         .message = {}},
     };
     BOOST_TEST(r.to_string() ==
                "lock \"seat:7\": 3 of 5 up, quorum 3, 1 granted, after 4 tries in 1234.6 "
@@ -100,20 +109,24 @@ BOOST_AUTO_TEST_CASE(every_outcome_has_a_name_of_its_own) {
         BOOST_TEST(name != "?");
         BOOST_TEST(all.find('/' + name + '/') == std::string::npos);
         all += '/' + name + '/';
-        BOOST_TEST(said_of({.address = "a:1", .what = o, .ttl_left = {}, .message = {}}) == "a:1 " + name);
+        BOOST_TEST(said_of({.address = "a:1", .what = o, .ttl_left = {}, .message = {}}) ==
+                   "a:1 " + name);
     }
 }
 
 BOOST_AUTO_TEST_CASE(only_grants_are_counted_as_granted) {
     for (auto const o : every_outcome) {
-        auto const line = about({.address = "a:1", .what = o, .ttl_left = {}, .message = {}}).to_string();
-        BOOST_TEST(line.starts_with(o == outcome::granted ? "lock \"k\": 0 of 1 up, quorum 1, 1 granted, "
-                                                          : "lock \"k\": 0 of 1 up, quorum 1, 0 granted, "));
+        auto const line =
+            about({.address = "a:1", .what = o, .ttl_left = {}, .message = {}}).to_string();
+        BOOST_TEST(line.starts_with(o == instance_outcome::granted
+                                        ? "lock \"k\": 0 of 1 up, quorum 1, 1 granted, "
+                                        : "lock \"k\": 0 of 1 up, quorum 1, 0 granted, "));
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_time_to_live_is_told_where_it_is_known) {
-    instance_report one{.address = "a:1", .what = outcome::held, .ttl_left = {}, .message = {}};
+    instance_report one{
+        .address = "a:1", .what = instance_outcome::held, .ttl_left = {}, .message = {}};
     BOOST_TEST(said_of(one) == "a:1 held");
     one.ttl_known = true;
     BOOST_TEST(said_of(one) == "a:1 held, never expires");
@@ -125,26 +138,31 @@ BOOST_AUTO_TEST_CASE(a_time_to_live_is_told_where_it_is_known) {
     BOOST_TEST(said_of(one) == "a:1 held");
     // It is the holder's, so it means nothing elsewhere.
     one.ttl_known = true;
-    one.what = outcome::timed_out;
+    one.what = instance_outcome::timed_out;
     BOOST_TEST(said_of(one) == "a:1 timed out");
 }
 
 BOOST_AUTO_TEST_CASE(it_begins_with_how_many_are_up) {
-    holdfast::report r;
+    holdfast::acquire_report r;
     r.key = "k";
     r.quorum = 3;
     r.up = 2;
     r.attempts = 1;
     for (auto const* address : {"a:1", "b:2"}) {
-        r.instances.push_back(
-            {.address = address, .what = outcome::not_needed, .ttl_left = {}, .message = {}});
+        r.instances.push_back({.address = address,
+                               .what = instance_outcome::not_needed,
+                               .ttl_left = {},
+                               .message = {}});
     }
     for (auto const* address : {"c:3", "d:4", "e:5"}) {
-        r.instances.push_back(
-            {.address = address, .what = outcome::unreachable, .ttl_left = {}, .message = {}});
+        r.instances.push_back({.address = address,
+                               .what = instance_outcome::unreachable,
+                               .ttl_left = {},
+                               .message = {}});
     }
     BOOST_TEST(r.to_string() ==
-               "lock \"k\": 2 of 5 up, quorum 3, 0 granted, after 1 try in 0.0 ms; a:1 up, not needed; b:2 "
+               "lock \"k\": 2 of 5 up, quorum 3, 0 granted, after 1 try in 0.0 ms; a:1 up, not "
+               "needed; b:2 "
                "up, not needed; c:3 unreachable; d:4 unreachable; e:5 unreachable");
 }
 
@@ -158,12 +176,13 @@ BOOST_AUTO_TEST_CASE(a_key_is_quoted_whatever_it_holds) {
 }
 
 BOOST_AUTO_TEST_CASE(an_empty_report_is_still_a_line) {
-    BOOST_TEST(holdfast::report{}.to_string() ==
+    BOOST_TEST(holdfast::acquire_report{}.to_string() ==
                "lock \"\": 0 of 0 up, quorum 0, 0 granted, after 0 tries in 0.0 ms");
 }
 
 BOOST_AUTO_TEST_CASE(a_report_prints_as_its_line) {
-    auto const r = about({.address = "a:1", .what = outcome::held, .ttl_left = {}, .message = "why"});
+    auto const r =
+        about({.address = "a:1", .what = instance_outcome::held, .ttl_left = {}, .message = "why"});
     std::ostringstream out;
     out << r;
     BOOST_TEST(out.str() == r.to_string());

@@ -16,7 +16,8 @@ struct mode {
     protocol::restart_guard guard() const { return {observed, strict}; }
 };
 
-constexpr mode off{"off", false, false}, observed{"observed", true, false}, strict{"strict", true, true};
+constexpr mode off{"off", false, false}, observed{"observed", true, false},
+    strict{"strict", true, true};
 constexpr std::array modes{off, observed, strict};
 
 using protocol::forgetting;
@@ -63,13 +64,16 @@ BOOST_AUTO_TEST_CASE(a_restarted_server_is_trusted_only_if_it_was_durable_before
         mode how;
         bool before, now, doubted;
     } constexpr table[] = {
-        {off, false, false, false},    {off, false, true, false},      {off, true, false, false},
-        {off, true, true, false},      {observed, false, false, true}, {observed, false, true, true},
-        {observed, true, false, true}, {observed, true, true, false},  {strict, false, false, true},
-        {strict, false, true, true},   {strict, true, false, true},    {strict, true, true, false},
+        {off, false, false, false},     {off, false, true, false},
+        {off, true, false, false},      {off, true, true, false},
+        {observed, false, false, true}, {observed, false, true, true},
+        {observed, true, false, true},  {observed, true, true, false},
+        {strict, false, false, true},   {strict, false, true, true},
+        {strict, true, false, true},    {strict, true, true, false},
     };
     for (auto const& row : table) {
-        BOOST_TEST_CONTEXT(row.how.name << ", durable before " << row.before << ", now " << row.now) {
+        BOOST_TEST_CONTEXT(row.how.name << ", durable before " << row.before << ", now "
+                                        << row.now) {
             auto guard = row.how.guard();
             meets(guard, 7, row.before);
             BOOST_TEST(meets(guard, 8, row.now) == row.doubted);
@@ -116,7 +120,8 @@ BOOST_AUTO_TEST_CASE(what_counts_as_before_is_what_the_server_said_last) {
         {true, false, false, true},
     };
     for (auto const& row : table) {
-        BOOST_TEST_CONTEXT("durable " << row.first << ", then " << row.last << ", now " << row.now) {
+        BOOST_TEST_CONTEXT("durable " << row.first << ", then " << row.last << ", now "
+                                      << row.now) {
             auto guard = observed.guard();
             meets(guard, 7, row.first);
             meets(guard, 7, row.last);
@@ -151,7 +156,8 @@ BOOST_AUTO_TEST_CASE(a_new_history_of_the_same_process_is_another_servers_data) 
     for (auto const& how : modes) {
         for (auto const durable : {false, true}) {
             for (auto const promoted : {false, true}) {
-                BOOST_TEST_CONTEXT(how.name << ", durable " << durable << ", promoted " << promoted) {
+                BOOST_TEST_CONTEXT(how.name << ", durable " << durable << ", promoted "
+                                            << promoted) {
                     auto guard = how.guard();
                     guard.connected(server(7, durable));
                     auto const after = with_history(server(7, durable), 99, promoted);
@@ -171,7 +177,8 @@ BOOST_AUTO_TEST_CASE(on_a_connection_that_tells_of_replaced_data_only_a_promotio
         {false, false, true}, {true, false, true}, {false, true, false}, {true, true, true}};
     for (auto const& how : modes) {
         for (auto const& row : table) {
-            BOOST_TEST_CONTEXT(how.name << ", promoted " << row.promoted << ", announced " << row.announced) {
+            BOOST_TEST_CONTEXT(how.name << ", promoted " << row.promoted << ", announced "
+                                        << row.announced) {
                 auto guard = how.guard();
                 guard.connected(server(7, true));
                 BOOST_TEST((guard.looked(server(7, true), row.announced) == forgetting::none));
@@ -251,7 +258,8 @@ BOOST_AUTO_TEST_CASE(flushes_that_nobody_heard_of_are_counted) {
     for (auto const& how : modes) {
         for (auto const& row : table) {
             BOOST_TEST_CONTEXT(how.name << ", " << row.before << " before, now " << row.now) {
-                auto const expected = row.doubted && how.observed ? forgetting::flush : forgetting::none;
+                auto const expected =
+                    row.doubted && how.observed ? forgetting::flush : forgetting::none;
                 auto guard = how.guard();
                 guard.connected(flushed(row.before));
                 auto other = guard;

@@ -13,28 +13,32 @@ using holdfast::errc;
 
 namespace {
 
-constexpr std::string_view redis_6 = "# Server\r\nredis_version:6.2.14\r\nredis_git_sha1:00000000\r\n"
-                                     "redis_git_dirty:0\r\nredis_build_id:fd5dbf4ab9e7c7f3\r\n"
-                                     "redis_mode:standalone\r\nos:Linux 6.1.0 x86_64\r\n"
-                                     "process_id:1\r\nprocess_supervised:no\r\n"
-                                     "run_id:0123456789abcdef0123456789abcdef01234567\r\ntcp_port:6379\r\n"
-                                     "\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"
-                                     "master_replid:ffffffffffffffffffffffffffffffffffffffff\r\n";
+constexpr std::string_view redis_6 =
+    "# Server\r\nredis_version:6.2.14\r\nredis_git_sha1:00000000\r\n"
+    "redis_git_dirty:0\r\nredis_build_id:fd5dbf4ab9e7c7f3\r\n"
+    "redis_mode:standalone\r\nos:Linux 6.1.0 x86_64\r\n"
+    "process_id:1\r\nprocess_supervised:no\r\n"
+    "run_id:0123456789abcdef0123456789abcdef01234567\r\ntcp_port:6379\r\n"
+    "\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"
+    "master_replid:ffffffffffffffffffffffffffffffffffffffff\r\n";
 
 /// An INFO with what matters in it, and neighbours whose names are alike.
 std::string info(std::string_view versions, std::string_view role = "master",
                  std::string_view run_id = "0123456789abcdef0123456789abcdef01234567") {
     return "# Server\r\nredis_version_of_something:1.0\r\n" + std::string(versions) +
-           "redis_mode:standalone\r\nmultiplexing_api:epoll\r\nmonotonic_clock:POSIX clock_gettime\r\n"
+           "redis_mode:standalone\r\nmultiplexing_api:epoll\r\nmonotonic_clock:POSIX "
+           "clock_gettime\r\n"
            "old_run_id:nonsense\r\nrun_id:" +
            std::string(run_id) +
-           "\r\nuptime_in_seconds:17\r\n\r\n# Persistence\r\nloading:0\r\n\r\n# Replication\r\nrole:" +
+           "\r\nuptime_in_seconds:17\r\n\r\n# Persistence\r\nloading:0\r\n\r\n# "
+           "Replication\r\nrole:" +
            std::string(role) +
            "\r\nconnected_slaves:1\r\n\r\n# Keyspace\r\ndb0:keys=1,expires=1,avg_ttl=9\r\n";
 }
 
 dialect spoken(std::string product, std::string version) {
-    return server_info{.product = std::move(product), .version = std::move(version), .run_id = "r"}.speaks();
+    return server_info{.product = std::move(product), .version = std::move(version), .run_id = "r"}
+        .speaks();
 }
 
 } // namespace
@@ -52,13 +56,15 @@ BOOST_AUTO_TEST_CASE(redis_6_is_recognised) {
 }
 
 BOOST_AUTO_TEST_CASE(the_replication_ids_tell_of_a_time_as_a_replica) {
-    auto const never = parse_info(info("redis_version:7.0.15\r\nmaster_replid:4246270569463dc1\r\n"
-                                       "master_replid2:0000000000000000000000000000000000000000\r\n"));
+    auto const never =
+        parse_info(info("redis_version:7.0.15\r\nmaster_replid:4246270569463dc1\r\n"
+                        "master_replid2:0000000000000000000000000000000000000000\r\n"));
     BOOST_REQUIRE(never.has_value());
     BOOST_TEST(never->replication_id == "4246270569463dc1");
     BOOST_TEST(!never->promoted);
-    auto const once = parse_info(info("redis_version:7.0.15\r\nmaster_replid:4246270569463dc1\r\n"
-                                      "master_replid2:0000000000000000000000000000000000000100\r\n"));
+    auto const once =
+        parse_info(info("redis_version:7.0.15\r\nmaster_replid:4246270569463dc1\r\n"
+                        "master_replid2:0000000000000000000000000000000000000100\r\n"));
     BOOST_REQUIRE(once.has_value());
     BOOST_TEST(once->promoted);
     auto const silent = parse_info(info("redis_version:7.0.15\r\n"));
@@ -73,10 +79,11 @@ BOOST_AUTO_TEST_CASE(a_server_that_may_evict_names_its_policy) {
         BOOST_REQUIRE(i.has_value());
         return i->eviction;
     };
-    for (std::string const policy : {"allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru",
-                                     "volatile-lfu", "volatile-random", "volatile-ttl", "of-the-future"}) {
-        BOOST_TEST(eviction("maxmemory:100\r\nmaxmemory_human:100B\r\nmaxmemory_policy:" + policy + "\r\n") ==
-                   policy);
+    for (std::string const policy :
+         {"allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu",
+          "volatile-random", "volatile-ttl", "of-the-future"}) {
+        BOOST_TEST(eviction("maxmemory:100\r\nmaxmemory_human:100B\r\nmaxmemory_policy:" + policy +
+                            "\r\n") == policy);
         BOOST_TEST(eviction("maxmemory:0\r\nmaxmemory_policy:" + policy + "\r\n").empty());
     }
     BOOST_TEST(eviction("maxmemory:100\r\nmaxmemory_policy:noeviction\r\n").empty());
@@ -103,17 +110,19 @@ BOOST_AUTO_TEST_CASE(what_is_no_name_reaches_no_message) {
 BOOST_AUTO_TEST_CASE(commands_that_take_all_keys_are_counted) {
     BOOST_TEST(count_flushes("") == 0U);
     BOOST_TEST(count_flushes("# Commandstats\r\ncmdstat_get:calls=7,usec=1\r\n") == 0U);
-    BOOST_TEST(count_flushes("cmdstat_flushall:calls=2,usec=9\r\ncmdstat_flushdb:calls=30,usec=1\r\n"
-                             "cmdstat_swapdb:calls=400,usec=1,rejected_calls=5\r\n") == 432U);
+    BOOST_TEST(
+        count_flushes("cmdstat_flushall:calls=2,usec=9\r\ncmdstat_flushdb:calls=30,usec=1\r\n"
+                      "cmdstat_swapdb:calls=400,usec=1,rejected_calls=5\r\n") == 432U);
     BOOST_TEST(count_flushes("cmdstat_flushall:usec=9\r\ncmdstat_flushdb:calls=\r\n") == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(redis_7_and_8_are_recognised) {
-    constexpr std::array<std::pair<std::string_view, dialect>, 5> table{{{"7.0.15", dialect::scripts},
-                                                                         {"7.4.1", dialect::scripts},
-                                                                         {"8.0.0", dialect::scripts},
-                                                                         {"8.2.3", dialect::scripts},
-                                                                         {"8.4.0", dialect::delex}}};
+    constexpr std::array<std::pair<std::string_view, dialect>, 5> table{
+        {{"7.0.15", dialect::scripts},
+         {"7.4.1", dialect::scripts},
+         {"8.0.0", dialect::scripts},
+         {"8.2.3", dialect::scripts},
+         {"8.4.0", dialect::delex}}};
     for (auto const& [version, speaks] : table) {
         auto const i = parse_info(info("redis_version:" + std::string(version) + "\r\n"));
         BOOST_REQUIRE(i.has_value());
@@ -124,15 +133,16 @@ BOOST_AUTO_TEST_CASE(redis_7_and_8_are_recognised) {
 }
 
 BOOST_AUTO_TEST_CASE(valkey_is_not_taken_for_the_redis_it_is_compatible_with) {
-    constexpr std::array<std::pair<std::string_view, dialect>, 4> table{{{"7.2.8", dialect::scripts},
-                                                                         {"8.0.2", dialect::scripts},
-                                                                         {"8.1.1", dialect::set_ifeq},
-                                                                         {"9.0.0", dialect::delifeq}}};
+    constexpr std::array<std::pair<std::string_view, dialect>, 4> table{
+        {{"7.2.8", dialect::scripts},
+         {"8.0.2", dialect::scripts},
+         {"8.1.1", dialect::set_ifeq},
+         {"9.0.0", dialect::delifeq}}};
     for (auto const& [version, speaks] : table) {
         for (std::string_view const compatible : {"7.2.4", "8.4.0"}) {
-            auto const i =
-                parse_info(info("redis_version:" + std::string(compatible) +
-                                "\r\nserver_name:valkey\r\nvalkey_version:" + std::string(version) + "\r\n"));
+            auto const i = parse_info(
+                info("redis_version:" + std::string(compatible) +
+                     "\r\nserver_name:valkey\r\nvalkey_version:" + std::string(version) + "\r\n"));
             BOOST_REQUIRE(i.has_value());
             BOOST_TEST(i->product == "valkey");
             BOOST_TEST(i->version == version);
@@ -166,8 +176,9 @@ BOOST_AUTO_TEST_CASE(the_format_prefix_of_a_verbatim_string_does_no_harm) {
 
 BOOST_AUTO_TEST_CASE(what_has_no_run_id_is_no_info) {
     for (std::string_view const text :
-         {"", "\r\n", "OK", "run_id", "run_id:", "run_id:\r\n", "redis_version:7.0.0\r\nrole:master\r\n",
-          "my_run_id:abc\r\n", "run_id_2:abc\r\n", " run_id:abc\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n",
+         {"", "\r\n", "OK", "run_id", "run_id:", "run_id:\r\n",
+          "redis_version:7.0.0\r\nrole:master\r\n", "my_run_id:abc\r\n", "run_id_2:abc\r\n",
+          " run_id:abc\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n",
           ":::::\n\n\n\r\r\r:", "STAT version 1.6.18\r\nEND\r\n"}) {
         BOOST_TEST_CONTEXT('"' << text << '"') BOOST_TEST(!parse_info(text).has_value());
     }
@@ -190,7 +201,8 @@ BOOST_AUTO_TEST_CASE(versions_are_compared_as_numbers) {
     BOOST_TEST((spoken("redis", "8.10.1") == dialect::delex));
     BOOST_TEST((spoken("redis", "9.0.0") == dialect::delex));
     BOOST_TEST((spoken("redis", "10.0.0") == dialect::delex));
-    BOOST_TEST((spoken("redis", "255.255.255") == dialect::delex)); // built from the sources' main branch
+    BOOST_TEST(
+        (spoken("redis", "255.255.255") == dialect::delex)); // built from the sources' main branch
     BOOST_TEST((spoken("redis", "8.4-rc1") == dialect::delex));
     BOOST_TEST((spoken("valkey", "8.0.9") == dialect::scripts));
     BOOST_TEST((spoken("valkey", "8.1.0") == dialect::set_ifeq));
@@ -217,8 +229,10 @@ BOOST_AUTO_TEST_CASE(errors_of_servers_are_told_apart) {
     constexpr std::array<std::pair<std::string_view, errc>, 23> table{{
         {"WRONGPASS invalid username-password pair or user is disabled.", errc::access_denied},
         {"NOAUTH Authentication required.", errc::access_denied},
-        {"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> "
-         "AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol "
+        {"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
+         "<proto> "
+         "AUTH <user> <pass> option can be used to authenticate the client and select the RESP "
+         "protocol "
          "version at the same time",
          errc::access_denied},
         {"NOPERM User app has no permissions to run the 'set' command", errc::access_denied},
@@ -230,16 +244,19 @@ BOOST_AUTO_TEST_CASE(errors_of_servers_are_told_apart) {
         {"READONLY You can't write against a read only replica.", errc::read_only},
         {"WRONGTYPE Operation against a key holding the wrong kind of value", errc::wrong_type},
         {"LOADING Redis is loading the dataset in memory", errc::rejected},
-        {"ERR Error running script (call to f_0): @user_script:1: WRONGTYPE Operation against a key",
+        {"ERR Error running script (call to f_0): @user_script:1: WRONGTYPE Operation against a "
+         "key",
          errc::wrong_type},
         {"ERR Error running script (call to f_0): @user_script:1: -READONLY You can't write",
          errc::read_only},
         {"ERR unknown command 'DELEX', with args beginning with: 'k' 'IFEQ' ", errc::rejected},
-        {"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+        {"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist "
+         "to disk.",
          errc::rejected},
         {"OOM command not allowed when used memory > 'maxmemory'.", errc::rejected},
         {"NOREPLICAS Not enough good replicas to write.", errc::rejected},
-        {"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", errc::rejected},
+        {"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+         errc::rejected},
         {"CLUSTERDOWN Hash slot not served", errc::rejected},
         {"MOVED 3999 127.0.0.1:6381", errc::rejected},
         {"BUSY Redis is busy running a script.", errc::rejected},
@@ -271,12 +288,15 @@ BOOST_AUTO_TEST_CASE(a_secret_is_never_shown) {
 }
 
 BOOST_AUTO_TEST_CASE(arguments_that_a_server_quotes_are_cut_off) {
-    BOOST_TEST(presentable("ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'u' 'pw' ",
-                           {}) == "ERR unknown command 'HELLO'");
-    BOOST_TEST(presentable("ERR unknown command `DELEX`, with args beginning with: `key`, `IFEQ`, `token`, ",
-                           {}) == "ERR unknown command `DELEX`");
-    BOOST_TEST(presentable("ERR unknown command 'X', with args beginning with: 'hunter2' ", "hunter2") ==
-               "ERR unknown command 'X'");
+    BOOST_TEST(
+        presentable("ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'u' 'pw' ",
+                    {}) == "ERR unknown command 'HELLO'");
+    BOOST_TEST(
+        presentable(
+            "ERR unknown command `DELEX`, with args beginning with: `key`, `IFEQ`, `token`, ",
+            {}) == "ERR unknown command `DELEX`");
+    BOOST_TEST(presentable("ERR unknown command 'X', with args beginning with: 'hunter2' ",
+                           "hunter2") == "ERR unknown command 'X'");
 }
 
 BOOST_AUTO_TEST_CASE(a_message_stays_one_line) {

@@ -37,7 +37,8 @@ struct line {
         : context(c) {}
 
     void connected(error_code ec = {}) {
-        asio::post(context, [user = std::exchange(connecting, nullptr), ec] { user->on_connected(ec); });
+        asio::post(context,
+                   [user = std::exchange(connecting, nullptr), ec] { user->on_connected(ec); });
     }
     void receives(std::string_view bytes) {
         BOOST_REQUIRE(reading != nullptr);
@@ -46,10 +47,12 @@ struct line {
         read_ends({}, bytes.size());
     }
     void read_ends(error_code ec, std::size_t size = 0) {
-        asio::post(context, [user = std::exchange(reading, nullptr), ec, size] { user->on_read(ec, size); });
+        asio::post(context,
+                   [user = std::exchange(reading, nullptr), ec, size] { user->on_read(ec, size); });
     }
     void writable(error_code ec = {}) {
-        asio::post(context, [user = std::exchange(waiting, nullptr), ec] { user->on_writable(ec); });
+        asio::post(context,
+                   [user = std::exchange(waiting, nullptr), ec] { user->on_writable(ec); });
     }
     void close() {
         closed = true;
@@ -75,7 +78,9 @@ public:
         : line_(std::move(l)) {}
     ~fake_stream() override { line_->close(); }
 
-    void connect(std::shared_ptr<stream_user> user) override { line_->connecting = std::move(user); }
+    void connect(std::shared_ptr<stream_user> user) override {
+        line_->connecting = std::move(user);
+    }
     void read(std::shared_ptr<stream_user> user, asio::mutable_buffer into) override {
         BOOST_TEST(!line_->reading, "two reads");
         BOOST_TEST(into.size() >= 4096U);
@@ -159,8 +164,8 @@ struct world {
                   ec = n->not_found;
                   return n->found;
               })
-        , one(std::make_shared<holdfast::redis::session>(context.get_executor(), place, connect_timeout, who,
-                                                         user)) {}
+        , one(std::make_shared<holdfast::redis::session>(context.get_executor(), place,
+                                                         connect_timeout, who, user)) {}
     /// A read that is under way keeps the session, and this keeps the stream.
     ~world() {
         one->close();
@@ -271,7 +276,8 @@ BOOST_AUTO_TEST_CASE(a_name_that_is_not_found_any_more_is_where_it_was) {
     w.current->connected(asio::error::connection_refused);
     w.run();
     BOOST_TEST(w.user.message.starts_with("the name name.example was not found: "), w.user.message);
-    BOOST_TEST(w.user.message.ends_with("; at its last address: Connection refused"), w.user.message);
+    BOOST_TEST(w.user.message.ends_with("; at its last address: Connection refused"),
+               w.user.message);
     BOOST_TEST((w.place.known == endpoints{second}));
 }
 
@@ -410,7 +416,8 @@ BOOST_AUTO_TEST_CASE(there_is_room_for_a_long_reply_and_bytes_are_kept_in_order)
         l.receives(piece);
         w.run();
         BOOST_REQUIRE(w.user.taken.size() <= all.size());
-        BOOST_REQUIRE((w.user.taken + w.user.seen.substr(std::min(w.user.takes, w.user.seen.size())) == all));
+        BOOST_REQUIRE(
+            (w.user.taken + w.user.seen.substr(std::min(w.user.takes, w.user.seen.size())) == all));
     }
 }
 
@@ -467,8 +474,9 @@ BOOST_AUTO_TEST_CASE(a_look_up_may_take_no_longer_than_its_limit) {
         if (known) w.place.known = {second};
         w.one->start();
         w.run_until([&] { return w.user.ended > 0; });
-        BOOST_TEST(w.user.message == (known ? "no connection in time"
-                                            : "the name name.example was not found: no answer in time"));
+        BOOST_TEST(w.user.message ==
+                   (known ? "no connection in time"
+                          : "the name name.example was not found: no answer in time"));
         BOOST_TEST((w.current != nullptr) == known);
         over.set_value();
     }

@@ -222,8 +222,8 @@ BOOST_AUTO_TEST_CASE(tries_the_endpoints_in_order) {
     tcp::acceptor closed(p.io_, any_port);
     auto const nobody = closed.local_endpoint();
     closed.close();
-    auto const u =
-        std::make_shared<user>(make_tcp_stream(p.executor(), {nobody, p.at_port_.local_endpoint(), nobody}));
+    auto const u = std::make_shared<user>(
+        make_tcp_stream(p.executor(), {nobody, p.at_port_.local_endpoint(), nobody}));
     u->connect();
     p.run_until([&] { return u->connected.has_value(); });
     BOOST_TEST(!*u->connected);
@@ -308,7 +308,8 @@ BOOST_DATA_TEST_CASE(the_end_of_the_peer_is_an_error, data::make(kinds), k) {
     }
 }
 
-BOOST_DATA_TEST_CASE(close_aborts_what_is_under_way, data::make(kinds) * data::make(runners), k, r) {
+BOOST_DATA_TEST_CASE(close_aborts_what_is_under_way, data::make(kinds) * data::make(runners), k,
+                     r) {
     party p(k, r);
     {
         auto const u = std::make_shared<user>(p.make());
@@ -381,8 +382,8 @@ BOOST_DATA_TEST_CASE(a_stream_may_be_destroyed_with_operations_under_way,
     BOOST_TEST(seen.expired());
 }
 
-BOOST_DATA_TEST_CASE(a_user_may_destroy_the_stream_when_it_is_called, data::make(kinds) * data::make(runners),
-                     k, r) {
+BOOST_DATA_TEST_CASE(a_user_may_destroy_the_stream_when_it_is_called,
+                     data::make(kinds) * data::make(runners), k, r) {
     party p(k, r);
     {
         auto const u = std::make_shared<user>(p.make());

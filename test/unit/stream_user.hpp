@@ -22,7 +22,8 @@ namespace holdfast::test {
 using stream_ptr = std::unique_ptr<redis::stream>;
 
 /// Keeps what it is told, and owns the stream as a session does.
-class recording_user final : public redis::stream_user, public std::enable_shared_from_this<recording_user> {
+class recording_user final : public redis::stream_user,
+                             public std::enable_shared_from_this<recording_user> {
 public:
     explicit recording_user(stream_ptr s)
         : stream_(std::move(s)) {}

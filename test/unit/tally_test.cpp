@@ -1,4 +1,5 @@
-// Every combination of answers among up to five instances, against a model that counts with its fingers.
+// Every combination of answers among up to five instances, against a model that counts with its
+// fingers.
 #include "protocol/tally.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -53,7 +54,8 @@ struct model {
 
     std::string text() const {
         std::string s;
-        for (auto const& v : votes) s += !v.asked ? '-' : v.said ? "ynsur"[static_cast<int>(*v.said)] : '?';
+        for (auto const& v : votes)
+            s += !v.asked ? '-' : v.said ? "ynsur"[static_cast<int>(*v.said)] : '?';
         return s;
     }
 };
@@ -126,7 +128,8 @@ BOOST_AUTO_TEST_CASE(every_combination_of_answers_is_judged_as_by_the_model) {
 
 BOOST_AUTO_TEST_CASE(the_order_of_answers_does_not_matter_once_all_are_in) {
     model m;
-    for (auto const v : {verdict::yes, verdict::no, verdict::unknown, verdict::yes, verdict::refused}) {
+    for (auto const v :
+         {verdict::yes, verdict::no, verdict::unknown, verdict::yes, verdict::refused}) {
         m.votes.push_back({.asked = true, .said = v});
     }
     std::array<unsigned, 5> order{0, 1, 2, 3, 4};

@@ -1,6 +1,7 @@
 // One ownership of a key, driven by hand: what comes out of it in each phase, and what must not.
 //
-// A step is written as text: "release 02 contended" is a release to instances 0 and 2, and the event.
+// A step is written as text: "release 02 contended" is a release to instances 0 and 2, and the
+// event.
 #include "protocol/tenure.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -32,16 +33,18 @@ using phase = machine::phase;
 namespace holdfast::protocol {
 
 std::ostream& operator<<(std::ostream& out, event e) {
-    constexpr std::array names{"none",        "won",         "contended",       "no_quorum",  "expired",
-                               "cancelled",   "arbiter_won", "arbiter_refused", "arb_failed", "inspected",
-                               "renewal_due", "extended",    "ext_fail",        "lost",       "ended",
-                               "released",    "unconfirmed"};
+    constexpr std::array names{"none",       "won",       "contended",   "no_quorum",
+                               "expired",    "cancelled", "arbiter_won", "arbiter_refused",
+                               "arb_failed", "inspected", "renewal_due", "extended",
+                               "ext_fail",   "lost",      "ended",       "released",
+                               "unconfirmed"};
     static_assert(names.size() == static_cast<std::size_t>(event::release_unconfirmed) + 1);
     return out << names[static_cast<std::size_t>(e)];
 }
 
 std::ostream& operator<<(std::ostream& out, command c) {
-    constexpr std::array names{"acquire", "extend", "release", "heal", "contend", "raise", "inspect"};
+    constexpr std::array names{"acquire", "extend", "release", "heal",
+                               "contend", "raise",  "inspect"};
     static_assert(names.size() == static_cast<std::size_t>(command::inspect) + 1);
     return out << names[static_cast<std::size_t>(c)];
 }
@@ -73,15 +76,16 @@ constexpr protocol::duration retry = 1s;
 
 constexpr std::array every_verdict{verdict::yes, verdict::no, verdict::unsent, verdict::unknown,
                                    verdict::refused};
-constexpr std::array every_failure{verdict::no, verdict::unsent, verdict::unknown, verdict::refused};
+constexpr std::array every_failure{verdict::no, verdict::unsent, verdict::unknown,
+                                   verdict::refused};
 constexpr std::array<unsigned, 8> majority{0, 1, 2, 2, 3, 3, 4, 4};
 
 time_point at(protocol::duration since) {
     return time_point(1'000s + since);
 }
 
-/// When a lease that was asked for at `sent` is renewed: a period later, down to the thousandth of a ttl that
-/// it shares with others.
+/// When a lease that was asked for at `sent` is renewed: a period later, down to the thousandth of
+/// a ttl that it shares with others.
 protocol::duration renewal(protocol::duration sent) {
     constexpr auto slot = ttl / 1024;
     auto const since_epoch = (at(sent) + period).time_since_epoch();
@@ -168,12 +172,14 @@ std::string text(step const& s) {
     return t.empty() ? "nothing" : t;
 }
 
-std::string answer(machine& m, command c, unsigned instance, verdict v, protocol::duration when = 1s) {
+std::string answer(machine& m, command c, unsigned instance, verdict v,
+                   protocol::duration when = 1s) {
     return text(m.answer(c, m.round_number(), instance, v, at(when)));
 }
 
 bool same_votes(protocol::tally const& a, protocol::tally const& b) {
-    return a.yes() == b.yes() && a.no() == b.no() && a.failed() == b.failed() && a.pending() == b.pending();
+    return a.yes() == b.yes() && a.no() == b.no() && a.failed() == b.failed() &&
+           a.pending() == b.pending();
 }
 
 // Each phase, on three instances, where the answer of instance 2 is the one that decides.
@@ -282,15 +288,17 @@ BOOST_AUTO_TEST_SUITE(tenure)
 
 BOOST_AUTO_TEST_CASE(an_answer_to_an_acquire_decides_while_acquiring) {
     constexpr auto c = command::acquire;
-    check(acquiring(), std::array<cell, 5>{{{c, yes, "won", phase::held, "02"},
-                                            {c, no, "release 0 contended", phase::over, "0"},
-                                            {c, unsent, "release 0 contended", phase::over, "0"},
-                                            {c, unknown, "release 02 contended", phase::over, "02"},
-                                            {c, refused, "release 0 contended", phase::over, "0"}}});
+    check(acquiring(),
+          std::array<cell, 5>{{{c, yes, "won", phase::held, "02"},
+                               {c, no, "release 0 contended", phase::over, "0"},
+                               {c, unsent, "release 0 contended", phase::over, "0"},
+                               {c, unknown, "release 02 contended", phase::over, "02"},
+                               {c, refused, "release 0 contended", phase::over, "0"}}});
 }
 
 BOOST_AUTO_TEST_CASE(nothing_else_decides_while_acquiring) {
-    check_ignored(acquiring(), {command::extend, command::heal, command::release, command::inspect});
+    check_ignored(acquiring(),
+                  {command::extend, command::heal, command::release, command::inspect});
 }
 
 BOOST_AUTO_TEST_CASE(a_late_answer_to_an_acquire_that_won_only_says_where_the_key_is) {
@@ -323,7 +331,8 @@ BOOST_AUTO_TEST_CASE(a_late_grant_is_no_vote_for_an_extension) {
                                             {c, unsent, "nothing", phase::held, "0"},
                                             {c, unknown, "nothing", phase::held, "02"},
                                             {c, refused, "nothing", phase::held, "0"}}});
-    check_ignored(extending(), {command::acquire, command::heal, command::release, command::inspect});
+    check_ignored(extending(),
+                  {command::acquire, command::heal, command::release, command::inspect});
 }
 
 BOOST_AUTO_TEST_CASE(a_late_answer_to_an_extension_that_won_heals_and_does_nothing_else) {
@@ -355,7 +364,8 @@ BOOST_AUTO_TEST_CASE(an_answer_to_healing_only_says_where_the_key_is) {
 }
 
 BOOST_AUTO_TEST_CASE(an_older_or_a_second_no_does_not_say_that_healing_has_failed) {
-    // Sent before the healing: a raise that kept the fence's counter, and an extension whose script was sent again.
+    // Sent before the healing: a raise that kept the fence's counter, and an extension whose script
+    // was sent again.
     for (auto const c : {command::raise, command::extend, command::acquire}) {
         for (auto const v : every_failure) {
             BOOST_TEST_CONTEXT(c << " answered " << v) {
@@ -397,7 +407,8 @@ BOOST_AUTO_TEST_CASE(late_answers_to_older_commands_do_not_count_for_a_release) 
                                             {c, unsent, "nothing", phase::releasing, ""},
                                             {c, unknown, "nothing", phase::releasing, "2"},
                                             {c, refused, "nothing", phase::releasing, ""}}});
-    check_ignored(releasing(), {command::acquire, command::extend, command::heal, command::inspect});
+    check_ignored(releasing(),
+                  {command::acquire, command::extend, command::heal, command::inspect});
     // Also of an extension that was under way.
     auto m = extending();
     BOOST_TEST(text(m.release(at(3s), of("012"))) == "release 02");
@@ -418,8 +429,8 @@ BOOST_AUTO_TEST_CASE(when_it_is_over_answers_only_say_where_the_key_is) {
                                         {r, unsent, "nothing", phase::over, "02"},
                                         {r, unknown, "nothing", phase::over, "02"},
                                         {r, refused, "nothing", phase::over, "02"}}});
-    check_ignored(over(),
-                  {command::acquire, command::extend, command::heal, command::release, command::inspect});
+    check_ignored(over(), {command::acquire, command::extend, command::heal, command::release,
+                           command::inspect});
 }
 
 BOOST_AUTO_TEST_CASE(an_inspection_changes_nothing_in_any_phase) {
@@ -524,7 +535,8 @@ BOOST_AUTO_TEST_CASE(time_says_nothing_once_released_or_over) {
     for (auto const& before : {releasing(), over()}) {
         auto m = before;
         BOOST_TEST(!m.wake().has_value());
-        for (auto const when : {protocol::duration(1s), period, told, valid, protocol::duration(1h)}) {
+        for (auto const when :
+             {protocol::duration(1s), period, told, valid, protocol::duration(1h)}) {
             BOOST_TEST(text(m.time(at(when))) == "nothing");
         }
         BOOST_TEST(m.where() == before.where());
@@ -570,7 +582,8 @@ BOOST_AUTO_TEST_CASE(the_quorumth_yes_wins_and_no_earlier_one) {
         machine m(n, ttl, true);
         m.acquire(at(0s), instance_set::first(n));
         for (unsigned i = 0; i < n; ++i) {
-            BOOST_TEST(answer(m, command::acquire, i, yes) == (i + 1 == majority[n] ? "won" : "nothing"));
+            BOOST_TEST(answer(m, command::acquire, i, yes) ==
+                       (i + 1 == majority[n] ? "won" : "nothing"));
             BOOST_TEST(m.where() == (i + 1 < majority[n] ? phase::acquiring : phase::held));
         }
     }
@@ -578,17 +591,20 @@ BOOST_AUTO_TEST_CASE(the_quorumth_yes_wins_and_no_earlier_one) {
 
 BOOST_AUTO_TEST_CASE(the_first_answer_that_rules_out_a_quorum_defeats) {
     for (unsigned n = 1; n <= 7; ++n) {
-        // Of an even number a half already rules it out, but only a quorum says that it is contended.
+        // Of an even number a half already rules it out, but only a quorum says that it is
+        // contended.
         auto const needed = majority[n];
         machine m(n, ttl, true);
         m.acquire(at(0s), instance_set::first(n));
-        for (unsigned i = 0; i + 1 < needed; ++i) BOOST_TEST(answer(m, command::acquire, i, no) == "nothing");
+        for (unsigned i = 0; i + 1 < needed; ++i)
+            BOOST_TEST(answer(m, command::acquire, i, no) == "nothing");
         auto const rest = instance_set::first(n) - instance_set::first(needed);
         auto const s = m.answer(command::acquire, 0, needed - 1, no, at(1s));
         BOOST_TEST(s.what == event::contended);
         BOOST_TEST(s.release == rest);
         BOOST_TEST(m.where() == phase::over);
-        for (unsigned i = needed; i < n; ++i) BOOST_TEST(answer(m, command::acquire, i, yes) == "nothing");
+        for (unsigned i = needed; i < n; ++i)
+            BOOST_TEST(answer(m, command::acquire, i, yes) == "nothing");
     }
 }
 
@@ -646,9 +662,10 @@ BOOST_AUTO_TEST_CASE(what_the_arbiter_does_not_grant_ends_the_try) {
         std::string_view comes_out, maybe_held;
     };
     // An arbiter whose answer is not known may have granted.
-    for (auto const& r : {row{verdict::no, "arbiter_refused", ""}, row{verdict::unsent, "arbiter_failed", ""},
-                          row{verdict::refused, "arbiter_failed", ""},
-                          row{verdict::unknown, "release 1 arbiter_failed", "1"}}) {
+    for (auto const& r :
+         {row{verdict::no, "arbiter_refused", ""}, row{verdict::unsent, "arbiter_failed", ""},
+          row{verdict::refused, "arbiter_failed", ""},
+          row{verdict::unknown, "release 1 arbiter_failed", "1"}}) {
         BOOST_TEST_CONTEXT(r.v) {
             auto m = contending();
             BOOST_TEST(answer(m, command::contend, 1, r.v) == r.comes_out);
@@ -693,7 +710,8 @@ BOOST_AUTO_TEST_CASE(a_slow_arbiter_is_not_called_an_expiry) {
     auto slow = contending();
     answer(slow, command::contend, 1, verdict::yes, 9s);
     slow.ask_rest(at(9s), of("012"));
-    BOOST_TEST(answer(slow, command::acquire, 0, verdict::yes, valid) == "release 012 arbiter_failed");
+    BOOST_TEST(answer(slow, command::acquire, 0, verdict::yes, valid) ==
+               "release 012 arbiter_failed");
 }
 
 BOOST_AUTO_TEST_CASE(a_tenure_is_watched_for_whom_it_is_held) {
@@ -741,7 +759,8 @@ BOOST_AUTO_TEST_CASE(nothing_is_sent_where_too_few_can_be_reached) {
 }
 
 BOOST_AUTO_TEST_CASE(a_win_is_valid_from_the_send_and_not_from_the_reply) {
-    for (auto const took : {protocol::duration(0), protocol::duration(1s), protocol::duration(9s)}) {
+    for (auto const took :
+         {protocol::duration(0), protocol::duration(1s), protocol::duration(9s)}) {
         machine m(1, ttl, true);
         m.acquire(at(0s), of("0"));
         BOOST_TEST(answer(m, command::acquire, 0, yes, took) == "won");
@@ -913,8 +932,9 @@ BOOST_AUTO_TEST_CASE(every_schedule_of_answers_settles_an_acquire_once_and_right
                     if (!maybe.empty()) expected = "release " + text(maybe) + ' ' + expected;
                 }
                 got = answer(m, command::acquire, i, verdict_of(said[i]));
-                BOOST_REQUIRE_MESSAGE(got == expected, in_words(said, order) << ", at " << i << ": " << got
-                                                                             << " and not " << expected);
+                BOOST_REQUIRE_MESSAGE(got == expected, in_words(said, order)
+                                                           << ", at " << i << ": " << got
+                                                           << " and not " << expected);
                 BOOST_REQUIRE_MESSAGE(m.maybe_held() == maybe, in_words(said, order));
             }
             BOOST_REQUIRE_MESSAGE(settled, in_words(said, order));
@@ -1153,7 +1173,8 @@ BOOST_AUTO_TEST_CASE(whoever_follows_wake_hears_of_the_loss_before_the_deadline)
                 auto const now = *m.wake();
                 BOOST_REQUIRE((now < m.deadline()));
                 heard = m.time(now).what;
-                if (heard == event::renewal_due) heard = m.extend(now, {}).what; // no instance is up
+                if (heard == event::renewal_due)
+                    heard = m.extend(now, {}).what; // no instance is up
                 BOOST_REQUIRE(heard != event::none);
             }
             BOOST_TEST(heard == event::lost);
@@ -1173,7 +1194,8 @@ BOOST_AUTO_TEST_CASE(an_extension_asked_for_at_the_last_moment_is_the_loss) {
 BOOST_AUTO_TEST_CASE(a_quorum_for_an_extension_that_comes_too_late_is_the_loss) {
     for (auto const late : {told, valid, valid + 1s}) {
         auto m = extending();
-        BOOST_TEST(answer(m, command::extend, 2, yes, late) == (late < valid ? "lost" : "release 02 lost"));
+        BOOST_TEST(answer(m, command::extend, 2, yes, late) ==
+                   (late < valid ? "lost" : "release 02 lost"));
         BOOST_TEST(m.where() == (late < valid ? phase::ending : phase::over));
         BOOST_TEST((m.deadline() == at(valid)));
     }
@@ -1258,13 +1280,15 @@ BOOST_AUTO_TEST_CASE(every_schedule_of_answers_settles_an_extension_once_and_rig
                     }
                 }
                 auto const got = answer(m, command::extend, i, verdict_of(said[i]), 3s);
-                BOOST_REQUIRE_MESSAGE(got == expected, in_words(said, order) << ", at " << i << ": " << got
-                                                                             << " and not " << expected);
+                BOOST_REQUIRE_MESSAGE(got == expected, in_words(said, order)
+                                                           << ", at " << i << ": " << got
+                                                           << " and not " << expected);
                 BOOST_REQUIRE_MESSAGE(m.maybe_held() == maybe, in_words(said, order));
             }
             BOOST_REQUIRE_MESSAGE(outcome != event::none, in_words(said, order));
             BOOST_REQUIRE_MESSAGE(!m.extending(), in_words(said, order));
-            BOOST_REQUIRE_MESSAGE(m.deadline() == at(outcome == event::extended ? 3s + valid : valid),
+            BOOST_REQUIRE_MESSAGE(m.deadline() ==
+                                      at(outcome == event::extended ? 3s + valid : valid),
                                   in_words(said, order));
         });
     }
@@ -1400,8 +1424,9 @@ BOOST_AUTO_TEST_CASE(every_schedule_of_answers_settles_a_release_once_and_rightl
                 }
                 settled = settled || expected != "nothing";
                 auto const got = answer(m, command::release, i, verdict_of(said[i]));
-                BOOST_REQUIRE_MESSAGE(got == expected, in_words(said, order) << ", at " << i << ": " << got
-                                                                             << " and not " << expected);
+                BOOST_REQUIRE_MESSAGE(got == expected, in_words(said, order)
+                                                           << ", at " << i << ": " << got
+                                                           << " and not " << expected);
                 BOOST_REQUIRE_MESSAGE(m.maybe_held() == maybe, in_words(said, order));
             }
             BOOST_REQUIRE_MESSAGE(settled && m.where() == phase::over, in_words(said, order));
@@ -1415,8 +1440,8 @@ BOOST_AUTO_TEST_CASE(every_schedule_of_answers_settles_a_release_once_and_rightl
 
 namespace {
 
-/// Acquires, extends once, and releases, over a wire on which any answer can be replaced. It knows by itself
-/// where a key may be.
+/// Acquires, extends once, and releases, over a wire on which any answer can be replaced. It knows
+/// by itself where a key may be.
 class life {
 public:
     enum class order {
@@ -1462,7 +1487,8 @@ public:
         may_exist_ = may_exist_ - unreleased_;
         unreleased_.for_each(
             [&](unsigned i) { take(machine_.answer(command::release, 0, i, no, at(now_))); });
-        if (!machine_.maybe_held().empty()) return "owes a release to " + text(machine_.maybe_held());
+        if (!machine_.maybe_held().empty())
+            return "owes a release to " + text(machine_.maybe_held());
         return complaint_;
     }
 
@@ -1523,8 +1549,10 @@ private:
     void deliver() {
         auto at_front = wire_.begin();
         if (order_ == order::backwards) {
-            at_front = std::max_element(wire_.begin(), wire_.end(),
-                                        [](sent const& a, sent const& b) { return a.instance < b.instance; });
+            at_front =
+                std::max_element(wire_.begin(), wire_.end(), [](sent const& a, sent const& b) {
+                    return a.instance < b.instance;
+                });
         }
         auto const one = *at_front;
         wire_.erase(at_front);
@@ -1622,9 +1650,10 @@ BOOST_AUTO_TEST_CASE(failures_at_any_two_or_three_steps_settle_and_leave_no_key)
                             life l(n, o, faults);
                             auto const complaint = l.run();
                             ++lives;
-                            BOOST_REQUIRE_MESSAGE(complaint.empty(), "of " << n << ", answers " << a << ' '
-                                                                           << b << ' ' << c << ", kinds "
-                                                                           << kinds << ": " << complaint);
+                            BOOST_REQUIRE_MESSAGE(complaint.empty(), "of " << n << ", answers " << a
+                                                                           << ' ' << b << ' ' << c
+                                                                           << ", kinds " << kinds
+                                                                           << ": " << complaint);
                             for (std::size_t e = 0; e < seen.size(); ++e) {
                                 if (l.heard(static_cast<event>(e))) seen[e] = true;
                             }
@@ -1636,8 +1665,9 @@ BOOST_AUTO_TEST_CASE(failures_at_any_two_or_three_steps_settle_and_leave_no_key)
     }
     BOOST_TEST_MESSAGE(lives << " lives");
     // The failures reach what they are meant to reach.
-    for (auto const e : {event::won, event::contended, event::no_quorum, event::extended,
-                         event::extension_failed, event::lost, event::released, event::release_unconfirmed}) {
+    for (auto const e :
+         {event::won, event::contended, event::no_quorum, event::extended, event::extension_failed,
+          event::lost, event::released, event::release_unconfirmed}) {
         BOOST_TEST_CONTEXT(e) BOOST_TEST(seen[static_cast<std::size_t>(e)]);
     }
 }

@@ -65,8 +65,8 @@ struct party {
     }
     std::shared_ptr<user> make(std::shared_ptr<ssl::context> context, std::string name) {
         auto const executor = asio::make_strand(io_.get_executor());
-        return std::make_shared<user>(
-            make_tls_stream(executor, {acceptor_.local_endpoint()}, std::move(context), std::move(name)));
+        return std::make_shared<user>(make_tls_stream(executor, {acceptor_.local_endpoint()},
+                                                      std::move(context), std::move(name)));
     }
 
     /// Connects the user, and does the server's side of the handshake. What the user was told.
@@ -126,7 +126,8 @@ struct party {
 
 bool is_refusal(error_code ec) {
     return ec.category() == asio::error::get_ssl_category() &&
-           ERR_GET_REASON(static_cast<unsigned long>(ec.value())) == SSL_R_CERTIFICATE_VERIFY_FAILED;
+           ERR_GET_REASON(static_cast<unsigned long>(ec.value())) ==
+               SSL_R_CERTIFICATE_VERIFY_FAILED;
 }
 
 } // namespace
@@ -263,7 +264,8 @@ BOOST_AUTO_TEST_CASE(sends_a_name_but_no_address) {
     party p;
     auto const sent = [&](std::string name) {
         BOOST_REQUIRE(!p.connect(*p.make(std::move(name))));
-        auto const* const seen = SSL_get_servername(p.peer_->native_handle(), TLSEXT_NAMETYPE_host_name);
+        auto const* const seen =
+            SSL_get_servername(p.peer_->native_handle(), TLSEXT_NAMETYPE_host_name);
         return std::string(seen == nullptr ? "none" : seen);
     };
     BOOST_TEST(sent("server.test.") == "server.test");
@@ -351,8 +353,8 @@ BOOST_AUTO_TEST_CASE(the_end_of_the_peer_is_an_error) {
     BOOST_TEST(*u->connected == asio::error::connection_refused);
 }
 
-BOOST_DATA_TEST_CASE(may_be_closed_or_destroyed_at_any_time, boost::unit_test::data::make({false, true}),
-                     destroys) {
+BOOST_DATA_TEST_CASE(may_be_closed_or_destroyed_at_any_time,
+                     boost::unit_test::data::make({false, true}), destroys) {
     party p;
     auto const end = [&](user& u) {
         if (destroys) {

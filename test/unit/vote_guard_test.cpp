@@ -11,7 +11,7 @@ using namespace holdfast::redis;
 using namespace std::chrono_literals;
 using holdfast::protocol::duration;
 using holdfast::protocol::time_point;
-using on_restart = holdfast::restart_guard;
+using on_restart = holdfast::restart_policy;
 
 namespace {
 
@@ -96,9 +96,9 @@ BOOST_AUTO_TEST_CASE(a_time_as_a_replica_begins_a_quarantine_however_it_is_notic
         BOOST_TEST(!g.looked(server(1, true), false, t0));
         BOOST_TEST(notices(g));
         BOOST_TEST((g.until() == t0 + max_ttl));
-        BOOST_TEST(g.reason() ==
-                   "it has been a replica, so its data may have been replaced: it may have forgotten locks "
-                   "(on_restart); its votes do not count for max_ttl, 60000 ms");
+        BOOST_TEST(g.reason() == "it has been a replica, so its data may have been replaced: it "
+                                 "may have forgotten locks "
+                                 "(on_restart); its votes do not count for max_ttl, 60000 ms");
     }
 }
 
@@ -113,9 +113,10 @@ BOOST_AUTO_TEST_CASE(a_server_that_may_evict_is_quarantined_until_max_ttl_after_
         for (auto const& policy : {"allkeys-lru", "volatile-ttl"}) {
             BOOST_TEST(g.evicts(policy, t0));
             BOOST_TEST((g.until() == time_point::max()));
-            BOOST_TEST(g.reason() == std::string("maxmemory-policy ") + policy +
-                                         " may evict locks: set noeviction (on_restart); its votes do not "
-                                         "count for max_ttl, 60000 ms after that");
+            BOOST_TEST(g.reason() ==
+                       std::string("maxmemory-policy ") + policy +
+                           " may evict locks: set noeviction (on_restart); its votes do not "
+                           "count for max_ttl, 60000 ms after that");
         }
         // However long nobody looks.
         BOOST_TEST(g.quarantined(t0 + 1000 * max_ttl));
@@ -158,9 +159,10 @@ BOOST_AUTO_TEST_CASE(a_clock_that_jumps_ahead_begins_a_quarantine_when_that_is_h
     BOOST_TEST(!g.told_time(t0 + 1s, t0 + 1s, 101s));
     BOOST_TEST(g.told_time(t0 + 2s, t0 + 2s + 1ms, 107s));
     BOOST_TEST((g.until() == t0 + 2s + 1ms + max_ttl));
-    BOOST_TEST(g.reason() ==
-               "its clock has jumped ahead by 4999 ms (watch_clocks); its votes do not count for "
-               "max_ttl, 60000 ms");
+    BOOST_TEST(
+        g.reason() ==
+        "its clock has jumped ahead by 4999 ms (detect_clock_jumps); its votes do not count for "
+        "max_ttl, 60000 ms");
     // From the new time on it goes as before.
     BOOST_TEST(!g.told_time(t0 + 3s, t0 + 3s, 108s));
 }

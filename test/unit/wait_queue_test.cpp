@@ -47,7 +47,9 @@ struct fixture {
             });
         }
     }
-    action next(duration now = 0ms, instance_set reachable = all) { return next(at(now), reachable); }
+    action next(duration now = 0ms, instance_set reachable = all) {
+        return next(at(now), reachable);
+    }
 
     void trying() {
         BOOST_REQUIRE(q.join(a));
@@ -74,7 +76,8 @@ struct fixture {
         contending();
         q.refused(at(2 * round_trip), left, told, retry, 0);
         BOOST_REQUIRE(next(2 * round_trip) == action::none);
-        if (told) BOOST_REQUIRE(next(2 * round_trip + waiting_rules::settled_after) == action::none);
+        if (told)
+            BOOST_REQUIRE(next(2 * round_trip + waiting_rules::settled_after) == action::none);
     }
     void standing_back() {
         waiting();
@@ -387,10 +390,12 @@ BOOST_AUTO_TEST_CASE(who_holds_it_without_the_arbiter_is_met_where_he_has_it) {
     q.contended(at(2ms), without_1, retry, 0);
     BOOST_TEST((next(2ms) == action::contend));
     BOOST_TEST((q.candidates(all) == without_1.no()));
-    BOOST_TEST((q.candidates(instance_set::only(1)) == instance_set::only(1))); // rather than nowhere
+    BOOST_TEST(
+        (q.candidates(instance_set::only(1)) == instance_set::only(1))); // rather than nowhere
 }
 
-// As seen in simulation: one down, one without the holder's key, and all contenders woke each other for ever.
+// As seen in simulation: one down, one without the holder's key, and all contenders woke each other
+// for ever.
 BOOST_AUTO_TEST_CASE(who_may_hold_it_without_the_arbiter_is_looked_for_where_he_may_have_it) {
     contending();
     q.contended(at(2ms), split, retry, 0);
@@ -438,7 +443,8 @@ BOOST_AUTO_TEST_CASE(nobody_stands_back_from_a_key_that_nobody_else_wants) {
 BOOST_AUTO_TEST_CASE(who_met_others_stands_back_before_it_tries_again) {
     standing_back();
     BOOST_REQUIRE(q.wake().has_value());
-    BOOST_TEST((*q.wake() > at(1200ms) && *q.wake() <= at(1200ms) + 2 * waiting_rules::max_wake_delay));
+    BOOST_TEST(
+        (*q.wake() > at(1200ms) && *q.wake() <= at(1200ms) + 2 * waiting_rules::max_wake_delay));
     BOOST_REQUIRE(q.join(b));
     BOOST_TEST((next(1200ms) == action::none));
     BOOST_TEST((next(*q.wake()) == action::contend));

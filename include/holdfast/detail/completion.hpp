@@ -27,11 +27,13 @@ namespace asio = boost::asio;
 template <class Handler, class... Args>
 struct bound_completion {
     using allocator_type = asio::associated_allocator_t<Handler>;
-    allocator_type get_allocator() const noexcept { return asio::get_associated_allocator(handler); }
+    allocator_type get_allocator() const noexcept {
+        return asio::get_associated_allocator(handler);
+    }
 
     void operator()() {
-        // The signal belongs to the caller: it is let go of where the caller may use it, and before the
-        // handler can connect it to something else.
+        // The signal belongs to the caller: it is let go of where the caller may use it, and before
+        // the handler can connect it to something else.
         auto slot = asio::get_associated_cancellation_slot(handler);
         if (slot.is_connected()) slot.clear();
         std::apply([this](Args&... a) { std::move(handler)(std::move(a)...); }, args);
@@ -44,8 +46,9 @@ struct bound_completion {
 /// Whether functions can be sent to this executor. An inline executor runs them inside the call,
 /// and no handler of ours may run there.
 template <class Executor>
-constexpr bool can_defer = std::is_same_v<Executor, asio::any_io_executor> ||
-                           asio::can_require<Executor const&, asio::execution::blocking_t::never_t>::value;
+constexpr bool can_defer =
+    std::is_same_v<Executor, asio::any_io_executor> ||
+    asio::can_require<Executor const&, asio::execution::blocking_t::never_t>::value;
 
 /// What can be sent in the place of a completion whose executor runs it inside the call: it brings
 /// the completion to a place outside.
@@ -59,9 +62,10 @@ struct inline_completion {
     Bound bound;
 };
 
-/// What the library is handed in a handler's place. Called on the client's executor, it sends the handler to
-/// its own, and keeps that one's context at work until then. It is made before the handler is erased, because
-/// asking an erased handler for its executor allocates. `Args` is what it will be called with.
+/// What the library is handed in a handler's place. Called on the client's executor, it sends the
+/// handler to its own, and keeps that one's context at work until then. It is made before the
+/// handler is erased, because asking an erased handler for its executor allocates. `Args` is what
+/// it will be called with.
 template <class Handler, class... Args>
 class deferring_handler {
 public:
@@ -75,13 +79,15 @@ public:
     }
 
     deferring_handler(Handler handler, asio::any_io_executor const& fallback)
-        : executor_(asio::prefer(destination(handler, fallback), asio::execution::outstanding_work.tracked))
+        : executor_(asio::prefer(destination(handler, fallback),
+                                 asio::execution::outstanding_work.tracked))
         , handler_(std::move(handler)) {}
 
     void operator()(Args... args) {
         auto const executor = std::move(executor_);
         if constexpr (can_defer<own_executor>) {
-            send(executor, bound_completion<Handler, Args...>{std::move(handler_), {std::move(args)...}});
+            send(executor,
+                 bound_completion<Handler, Args...>{std::move(handler_), {std::move(args)...}});
         } else {
             using completion = bound_completion<Handler, Args...>;
             auto own = asio::get_associated_executor(handler_, asio::any_io_executor());
@@ -92,12 +98,13 @@ public:
 
 private:
     using own_executor = asio::associated_executor_t<Handler, asio::any_io_executor>;
-    using executor_type = std::conditional_t<can_defer<own_executor>, own_executor, asio::any_io_executor>;
-    using tracked_executor =
-        std::decay_t<typename asio::prefer_result<executor_type const&,
-                                                  asio::execution::outstanding_work_t::tracked_t>::type>;
+    using executor_type =
+        std::conditional_t<can_defer<own_executor>, own_executor, asio::any_io_executor>;
+    using tracked_executor = std::decay_t<typename asio::prefer_result<
+        executor_type const&, asio::execution::outstanding_work_t::tracked_t>::type>;
 
-    static executor_type destination(Handler const& handler, asio::any_io_executor const& fallback) {
+    static executor_type destination(Handler const& handler,
+                                     asio::any_io_executor const& fallback) {
         if constexpr (can_defer<own_executor>) {
             return asio::get_associated_executor(handler, fallback);
         } else {
@@ -108,11 +115,11 @@ private:
     template <class Executor, class Bound>
     static void send(Executor const& executor, Bound&& bound) {
         if constexpr (std::is_same_v<Executor, asio::any_io_executor>) {
-            // An erased executor erases the function too, at the price of an allocation; the most usual one
-            // is worth a look.
-            using usual =
-                std::decay_t<asio::prefer_result<asio::io_context::executor_type const&,
-                                                 asio::execution::outstanding_work_t::tracked_t>::type>;
+            // An erased executor erases the function too, at the price of an allocation; the most
+            // usual one is worth a look.
+            using usual = std::decay_t<
+                asio::prefer_result<asio::io_context::executor_type const&,
+                                    asio::execution::outstanding_work_t::tracked_t>::type>;
             if (auto const* const known = executor.template target<usual>()) {
                 return asio::defer(*known, std::forward<Bound>(bound));
             }
@@ -122,8 +129,8 @@ private:
 
     tracked_executor executor_;
     Handler handler_;
-    /// Makes the memory of this object large enough for the completion that follows it: the allocator hands
-    /// it on, and an operation allocates once.
+    /// Makes the memory of this object large enough for the completion that follows it: the
+    /// allocator hands it on, and an operation allocates once.
     std::array<std::byte, sizeof(std::tuple<Args...>)> room_;
 };
 

@@ -107,10 +107,11 @@
 #define HOLDFAST_TYPEID type_id
 #endif
 
-#define HOLDFAST_CONFIGURATION                                                                               \
-    needs_a_holdfast_compiled_with::HOLDFAST_THREADS::HOLDFAST_MUTEX::HOLDFAST_TRACKING::HOLDFAST_REACTOR::  \
-        HOLDFAST_TIMERFD::HOLDFAST_EVENTFD::HOLDFAST_EXECUTORS::HOLDFAST_RECYCLING::HOLDFAST_ALLOCATION::    \
-            HOLDFAST_BUFFERS::HOLDFAST_EXCEPTIONS::HOLDFAST_TYPEID
+#define HOLDFAST_CONFIGURATION                                                                     \
+    needs_a_holdfast_compiled_with::HOLDFAST_THREADS::HOLDFAST_MUTEX::HOLDFAST_TRACKING::          \
+        HOLDFAST_REACTOR::HOLDFAST_TIMERFD::HOLDFAST_EVENTFD::HOLDFAST_EXECUTORS::                 \
+            HOLDFAST_RECYCLING::HOLDFAST_ALLOCATION::HOLDFAST_BUFFERS::HOLDFAST_EXCEPTIONS::       \
+                HOLDFAST_TYPEID
 
 namespace holdfast::detail {
 
@@ -131,8 +132,10 @@ struct configuration {};
 namespace holdfast::detail {
 
 /// Empty: as a parameter it takes neither a register nor the stack.
-using configuration = HOLDFAST_CONFIGURATION::configuration<
-    boost_version(BOOST_VERSION), recycling_allocator_cache_size(BOOST_ASIO_RECYCLING_ALLOCATOR_CACHE_SIZE)>;
+using configuration =
+    HOLDFAST_CONFIGURATION::configuration<boost_version(BOOST_VERSION),
+                                          recycling_allocator_cache_size(
+                                              BOOST_ASIO_RECYCLING_ALLOCATOR_CACHE_SIZE)>;
 static_assert(std::is_empty_v<configuration> && std::is_trivially_copyable_v<configuration>);
 
 } // namespace holdfast::detail

@@ -1,6 +1,6 @@
-// Initiation objects: classes with an executor, as partial completion tokens (cancel_after) need them.
-// Nothing happens before they are called, so that a deferred operation can be dropped. They erase the handler
-// and enter the compiled library.
+// Initiation objects: classes with an executor, as partial completion tokens (cancel_after) need
+// them. Nothing happens before they are called, so that a deferred operation can be dropped. They
+// erase the handler and enter the compiled library.
 #ifndef HOLDFAST_DETAIL_INITIATE_HPP
 #define HOLDFAST_DETAIL_INITIATE_HPP
 
@@ -49,7 +49,8 @@ void async_drain(std::shared_ptr<runtime::engine>, std::chrono::nanoseconds limi
 
 template <class... Args, class Handler>
 auto defer_to_own_executor(Handler&& handler, asio::any_io_executor const& fallback) {
-    return deferring_handler<std::decay_t<Handler>, Args...>(std::forward<Handler>(handler), fallback);
+    return deferring_handler<std::decay_t<Handler>, Args...>(std::forward<Handler>(handler),
+                                                             fallback);
 }
 
 struct initiate_acquire {
@@ -61,8 +62,9 @@ struct initiate_acquire {
     template <class Handler>
     void operator()(Handler&& handler, wait_limit limit) const {
         require_context(lock->executor);
-        async_acquire(lock, limit,
-                      defer_to_own_executor<error, lease>(std::forward<Handler>(handler), lock->executor));
+        async_acquire(
+            lock, limit,
+            defer_to_own_executor<error, lease>(std::forward<Handler>(handler), lock->executor));
     }
 };
 
@@ -79,9 +81,9 @@ struct initiate_release : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(lease->lock->executor);
-        async_release(
-            lease, share,
-            defer_to_own_executor<release_result>(std::forward<Handler>(handler), lease->lock->executor));
+        async_release(lease, share,
+                      defer_to_own_executor<release_result>(std::forward<Handler>(handler),
+                                                            lease->lock->executor));
     }
 };
 
@@ -89,8 +91,8 @@ struct initiate_extend : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(lease->lock->executor);
-        async_extend(lease,
-                     defer_to_own_executor<error>(std::forward<Handler>(handler), lease->lock->executor));
+        async_extend(lease, defer_to_own_executor<error>(std::forward<Handler>(handler),
+                                                         lease->lock->executor));
     }
 };
 
@@ -98,8 +100,9 @@ struct initiate_lost : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler, std::chrono::nanoseconds ahead) const {
         require_context(lease->lock->executor);
-        async_lost(lease, ahead,
-                   defer_to_own_executor<error>(std::forward<Handler>(handler), lease->lock->executor));
+        async_lost(
+            lease, ahead,
+            defer_to_own_executor<error>(std::forward<Handler>(handler), lease->lock->executor));
     }
 };
 
@@ -115,7 +118,8 @@ struct initiate_shutdown : initiate_on_client {
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(executor);
-        async_shutdown(engine, defer_to_own_executor<error>(std::forward<Handler>(handler), executor));
+        async_shutdown(engine,
+                       defer_to_own_executor<error>(std::forward<Handler>(handler), executor));
     }
 };
 
@@ -123,7 +127,8 @@ struct initiate_drain : initiate_on_client {
     template <class Handler>
     void operator()(Handler&& handler, std::chrono::nanoseconds limit) const {
         require_context(executor);
-        async_drain(engine, limit, defer_to_own_executor<error>(std::forward<Handler>(handler), executor));
+        async_drain(engine, limit,
+                    defer_to_own_executor<error>(std::forward<Handler>(handler), executor));
     }
 };
 

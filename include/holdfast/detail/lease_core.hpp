@@ -13,8 +13,8 @@ namespace holdfast::detail {
 
 struct lease_core;
 
-/// What one lease object has of a lease: a share that it gives up once, when it is released or else when it is
-/// destroyed.
+/// What one lease object has of a lease: a share that it gives up once, when it is released or else
+/// when it is destroyed.
 struct lease_share {
     explicit lease_share(lease_core* of) noexcept
         : core(of) {}
@@ -23,7 +23,8 @@ struct lease_share {
     std::atomic<bool> released{false};
 };
 
-/// The part of a lease that its holder reads from any thread. The rest belongs to the client's executor.
+/// The part of a lease that its holder reads from any thread. The rest belongs to the client's
+/// executor.
 struct lease_core {
     std::atomic<std::uint32_t> handles{0};
     std::atomic<std::uint32_t> shares{1}; ///< that have not been given up
@@ -53,7 +54,8 @@ void end(lease_share&) noexcept;
 
 // As long as anybody refers to a share it counts for one handle of its lease.
 inline void intrusive_ptr_add_ref(lease_share* share) noexcept {
-    if (share->references.fetch_add(1, std::memory_order_relaxed) == 0) intrusive_ptr_add_ref(share->core);
+    if (share->references.fetch_add(1, std::memory_order_relaxed) == 0)
+        intrusive_ptr_add_ref(share->core);
 }
 inline void intrusive_ptr_release(lease_share* share) noexcept {
     if (share->references.fetch_sub(1, std::memory_order_acq_rel) == 1) end(*share);

@@ -10,23 +10,26 @@
 
 namespace holdfast {
 
-namespace asio = boost::asio;
-
 namespace runtime {
 class engine;
 }
 
 namespace detail {
 
+namespace asio = boost::asio;
+
 /// What the copies of a lock, its waiters and its leases share.
 struct lock_state {
     std::shared_ptr<runtime::engine> engine;
-    asio::any_io_executor const& executor; ///< the engine's; empty when its context has been destroyed
-    std::string key;                       ///< with the client's prefix
+    asio::any_io_executor const&
+        executor;    ///< the engine's; empty when its context has been destroyed
+    std::string key; ///< with the client's prefix
     lock_options options;
 };
 
 using lock_state_ptr = std::shared_ptr<lock_state const>;
+
+struct access; // makes locks and leases
 
 /// Throws errc::shut_down.
 [[noreturn]] void refuse_use(char const* why);

@@ -1,4 +1,4 @@
-// The critical section of client::run(), as a coroutine on the caller's executor.
+// The critical section of with_lock(), as a coroutine on the caller's executor.
 #ifndef HOLDFAST_DETAIL_SECTION_HPP
 #define HOLDFAST_DETAIL_SECTION_HPP
 
@@ -54,18 +54,20 @@ using section_traits = awaitable_traits<std::invoke_result_t<std::decay_t<Body>&
 /// When one of the two in a section has ended, whether the other must.
 struct ends_section {
     template <class... Result>
-    asio::cancellation_type_t operator()(std::exception_ptr const&, Result const&...) const noexcept {
+    asio::cancellation_type_t operator()(std::exception_ptr const&,
+                                         Result const&...) const noexcept {
         return asio::cancellation_type::all;
     }
     asio::cancellation_type_t operator()(error const& watched) const noexcept {
-        return watched == errc::lease_released ? asio::cancellation_type::none : asio::cancellation_type::all;
+        return watched == errc::lease_released ? asio::cancellation_type::none
+                                               : asio::cancellation_type::all;
     }
 };
 
 bool is_cancellation(std::exception_ptr const&) noexcept;
 
-/// Stands between the caller's cancellation slot and the section. A signal may come before the section's first
-/// step, when no coroutine listens yet. Used on the section's executor alone.
+/// Stands between the caller's cancellation slot and the section. A signal may come before the
+/// section's first step, when no coroutine listens yet. Used on the section's executor alone.
 struct section_stop {
     explicit section_stop(asio::any_io_executor on)
         : executor(std::move(on)) {}
@@ -94,7 +96,8 @@ asio::awaitable<Value, Executor> call(Body& body, lease& held) {
 // The two always end before it does, and the release cannot be cancelled.
 template <class Value, class Executor, class Body>
 asio::awaitable<Value, Executor> section(lock on, Body body, std::shared_ptr<section_stop> stop) {
-    // A lease that comes in spite of a cancellation must be given back, so nothing may throw unseen.
+    // A lease that comes in spite of a cancellation must be given back, so nothing may throw
+    // unseen.
     co_await asio::this_coro::throw_if_cancelled(false);
     co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
     stop->listening = true;
@@ -112,18 +115,20 @@ asio::awaitable<Value, Executor> section(lock on, Body body, std::shared_ptr<sec
     // From here on it has effects, and so it can only be stopped, whichever way that is asked for.
     auto const as_terminal = [](asio::cancellation_type_t type) {
         using kind = asio::cancellation_type;
-        return (type & (kind::terminal | kind::partial)) != kind::none ? kind::terminal : kind::none;
+        return (type & (kind::terminal | kind::partial)) != kind::none ? kind::terminal
+                                                                       : kind::none;
     };
     co_await asio::this_coro::reset_cancellation_state(as_terminal);
     auto const executor = co_await asio::this_coro::executor;
     auto const& options = on.options();
     auto const longest =
         options.max_hold.count() == 0 ? options.ttl : std::min(options.ttl, options.max_hold);
-    auto const grace = options.grace.count() < 0 ? longest / 10 : options.grace;
+    auto const cancel_margin =
+        options.cancel_margin.count() < 0 ? longest / 10 : options.cancel_margin;
     // Both here, as the one that ends first cancels the other.
     auto const here = asio::bind_executor(executor, asio::deferred);
     auto work = asio::co_spawn(executor, call<Value, Executor>(body, held), here);
-    auto watch = held.lost(grace, here);
+    auto watch = held.wait_lost(cancel_margin, here);
     auto both = asio::experimental::make_parallel_group(std::move(work), std::move(watch));
     auto ended = co_await both.async_wait(ends_section(), asio::deferred);
 
@@ -158,7 +163,9 @@ public:
         , stop_(std::move(stop)) {}
 
     executor_type get_executor() const noexcept { return executor_; }
-    allocator_type get_allocator() const noexcept { return asio::get_associated_allocator(handler_); }
+    allocator_type get_allocator() const noexcept {
+        return asio::get_associated_allocator(handler_);
+    }
     cancellation_slot_type get_cancellation_slot() const noexcept { return stop_->signal.slot(); }
 
     template <class... Result>
@@ -195,7 +202,7 @@ Executor section_executor(Handler const& handler, asio::any_io_executor const& f
     }
 }
 
-struct initiate_run {
+struct initiate_section {
     asio::any_io_executor fallback;
 
     using executor_type = asio::any_io_executor;
@@ -206,7 +213,8 @@ struct initiate_run {
         using traits = section_traits<Body>;
         using spawned_on = typename traits::executor;
         require_context(on.get_executor());
-        auto const executor = one_at_a_time<spawned_on>(section_executor<spawned_on>(handler, fallback));
+        auto const executor =
+            one_at_a_time<spawned_on>(section_executor<spawned_on>(handler, fallback));
         auto stop = std::make_shared<section_stop>(executor);
         auto slot = asio::get_associated_cancellation_slot(handler);
         if (slot.is_connected()) {
@@ -218,8 +226,8 @@ struct initiate_run {
         }
         asio::co_spawn(
             executor,
-            section<typename traits::value, spawned_on, std::decay_t<Body>>(std::move(on),
-                                                                            std::forward<Body>(body), stop),
+            section<typename traits::value, spawned_on, std::decay_t<Body>>(
+                std::move(on), std::forward<Body>(body), stop),
             section_handler<std::decay_t<Handler>>(std::forward<Handler>(handler), stop, fallback));
     }
 };

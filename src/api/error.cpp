@@ -21,11 +21,11 @@ public:
             return "the lock is held";
         case errc::no_quorum:
             return "too few instances answered";
-        case errc::timeout:
+        case errc::wait_timeout:
             return "the lock was held for longer than the caller would wait";
         case errc::cancelled:
             return "the operation was cancelled";
-        case errc::expired:
+        case errc::granted_too_late:
             return "no quorum granted within the ttl";
         case errc::lease_lost:
             return "the lease was lost";
@@ -35,7 +35,7 @@ public:
             return "the client was shut down";
         case errc::unreachable:
             return "the instance cannot be reached";
-        case errc::timed_out:
+        case errc::instance_timeout:
             return "the instance does not answer in time";
         case errc::access_denied:
             return "the instance denies access";
@@ -71,7 +71,7 @@ public:
         switch (static_cast<errc>(value)) {
         case errc::contended:
             return make_error_condition(generic::device_or_resource_busy);
-        case errc::timeout:
+        case errc::wait_timeout:
             return make_error_condition(generic::timed_out);
         case errc::cancelled:
             return make_error_condition(generic::operation_canceled);
@@ -95,12 +95,12 @@ public:
     char const* name() const noexcept override { return "holdfast.condition"; }
 
     std::string message(int value) const override {
-        switch (static_cast<condition>(value)) {
-        case condition::unavailable:
+        switch (static_cast<error_condition>(value)) {
+        case error_condition::unavailable:
             return "too few instances took part";
-        case condition::not_held:
+        case error_condition::not_held:
             return "the lease is no longer held";
-        case condition::invalid_argument:
+        case error_condition::invalid_argument:
             return "an argument is invalid";
         }
         return "unknown holdfast condition " + std::to_string(value);
@@ -109,12 +109,12 @@ public:
     bool equivalent(error_code const& code, int value) const noexcept override {
         if (code.category() != holdfast::error_category()) return false;
         auto const e = static_cast<errc>(code.value());
-        switch (static_cast<condition>(value)) {
-        case condition::unavailable:
+        switch (static_cast<error_condition>(value)) {
+        case error_condition::unavailable:
             return e == errc::no_quorum || (e >= errc::unreachable && e <= errc::rejected);
-        case condition::not_held:
+        case error_condition::not_held:
             return e == errc::lease_lost || e == errc::lease_released;
-        case condition::invalid_argument:
+        case error_condition::invalid_argument:
             return e >= errc::invalid_key && e <= errc::invalid_address;
         }
         return false;

@@ -12,8 +12,8 @@ namespace holdfast {
 
 namespace {
 
-// What a person may see of an address that could not be parsed: no user, no password, no query, which may
-// hold either.
+// What a person may see of an address that could not be parsed: no user, no password, no query,
+// which may hold either.
 std::string masked(std::string_view text) {
     auto const scheme = text.find("://");
     auto const has_scheme = scheme != text.npos && text.find_first_of(":@/?#") == scheme;
@@ -47,7 +47,8 @@ public:
     // `text` outlives the object. Empty if it is no URL.
     static std::optional<url> parse(std::string const& text) {
         UriUriA parts;
-        auto const result = uriParseSingleUriExA(&parts, text.data(), text.data() + text.size(), nullptr);
+        auto const result =
+            uriParseSingleUriExA(&parts, text.data(), text.data() + text.size(), nullptr);
         if (result == URI_ERROR_MALLOC) throw std::bad_alloc();
         if (result != URI_SUCCESS) return std::nullopt;
         return std::optional<url>(std::in_place, parts);
@@ -141,8 +142,9 @@ address::address(std::string_view text) {
     if (host_.empty()) reject(text, "it has no host");
     if (host_.find('\0') != host_.npos) reject(text, "the host has a NUL byte");
     if (parsed->is_future_address()) reject(text, "the host is no address of IPv4 or IPv6");
-    std::transform(host_.begin(), host_.end(), host_.begin(),
-                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    std::transform(host_.begin(), host_.end(), host_.begin(), [](char c) {
+        return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    });
     if (auto const port = parsed->port(); port && (!parse_number(*port, port_) || port_ == 0)) {
         reject(text, "the port is not a number from 1 to 65535");
     }

@@ -1,4 +1,4 @@
-#include <holdfast/stats.hpp>
+#include <holdfast/client_stats.hpp>
 
 namespace holdfast {
 

@@ -24,16 +24,19 @@ struct entry {
 struct by_key {};
 struct by_fence {};
 
-// The keys are ordered and not hashed: no call pays for a rehash, nor for keys that were chosen to collide.
+// The keys are ordered and not hashed: no call pays for a rehash, nor for keys that were chosen to
+// collide.
 using entries = mi::multi_index_container<
-    entry, mi::indexed_by<
-               mi::ordered_unique<mi::tag<by_key>, mi::member<entry, std::string, &entry::key>, std::less<>>,
-               mi::ordered_non_unique<mi::tag<by_fence>, mi::member<entry, std::uint64_t, &entry::fence>>>>;
+    entry,
+    mi::indexed_by<mi::ordered_unique<mi::tag<by_key>, mi::member<entry, std::string, &entry::key>,
+                                      std::less<>>,
+                   mi::ordered_non_unique<mi::tag<by_fence>,
+                                          mi::member<entry, std::uint64_t, &entry::fence>>>>;
 
 } // namespace
 
-// Of a key that is not remembered, no fence above the floor was ever admitted; one that is remembered has a
-// fence of at least the floor.
+// Of a key that is not remembered, no fence above the floor was ever admitted; one that is
+// remembered has a fence of at least the floor.
 struct fence_gate::impl {
     std::size_t max_keys;
     std::uint64_t floor;
@@ -43,7 +46,8 @@ struct fence_gate::impl {
 
 fence_gate::fence_gate(std::size_t max_keys, std::uint64_t floor) {
     if (max_keys == 0)
-        throw system_error(make_error_code(errc::invalid_options), "max_keys is 0; it must be at least 1");
+        throw system_error(make_error_code(errc::invalid_options),
+                           "max_keys is 0; it must be at least 1");
     impl_ = std::make_unique<impl>(impl{max_keys, floor, floor, {}});
 }
 
@@ -62,7 +66,8 @@ bool fence_gate::admit(std::string_view key, std::uint64_t fence) {
     } else {
         keys.insert(known, entry{std::string(key), fence});
         if (keys.size() > self.max_keys) {
-            // It may be the new one: then the floor is its fence, which keeps out all that is late for it.
+            // It may be the new one: then the floor is its fence, which keeps out all that is late
+            // for it.
             auto& fences = self.remembered.get<by_fence>();
             self.floor = fences.begin()->fence;
             fences.erase(fences.begin());

@@ -1,6 +1,6 @@
 #include <holdfast/clock.hpp>
 
-#include "clock_choice.hpp"
+#include "api/clock_choice.hpp"
 
 namespace holdfast {
 

@@ -1,4 +1,4 @@
-#include <holdfast/report.hpp>
+#include <holdfast/acquire_report.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -34,10 +34,11 @@ std::string quoted(std::string const& key) {
 }
 
 std::string describe(instance_report const& i) {
-    auto text = i.address + ' ' + to_string(i.what);
+    auto text = i.address + ' ' + to_string(i.outcome);
     if (!i.holder.empty()) text += " by " + i.holder;
-    if (i.what == outcome::held && i.ttl_known) {
-        text += i.ttl_left ? ", " + std::to_string(i.ttl_left->count()) + " ms left" : ", never expires";
+    if (i.outcome == instance_outcome::held && i.ttl_known) {
+        text += i.ttl_left ? ", " + std::to_string(i.ttl_left->count()) + " ms left"
+                           : ", never expires";
     }
     if (i.round_trip.count() > 0) text += " after " + milliseconds(i.round_trip);
     if (!i.message.empty()) text += " (" + i.message + ')';
@@ -46,31 +47,33 @@ std::string describe(instance_report const& i) {
 
 } // namespace
 
-char const* to_string(outcome o) noexcept {
+char const* to_string(instance_outcome o) noexcept {
     switch (o) {
-    case outcome::unanswered:
+    case instance_outcome::unanswered:
         return "unanswered";
-    case outcome::granted:
+    case instance_outcome::granted:
         return "granted";
-    case outcome::held:
+    case instance_outcome::held:
         return "held";
-    case outcome::unreachable:
+    case instance_outcome::unreachable:
         return "unreachable";
-    case outcome::timed_out:
+    case instance_outcome::timed_out:
         return "timed out";
-    case outcome::rejected:
+    case instance_outcome::rejected:
         return "rejected";
-    case outcome::quarantined:
+    case instance_outcome::quarantined:
         return "quarantined";
-    case outcome::not_needed:
+    case instance_outcome::not_needed:
         return "up, not needed";
     }
     return "?";
 }
 
-std::string report::to_string() const {
-    auto const granted = std::count_if(instances.begin(), instances.end(),
-                                       [](instance_report const& i) { return i.what == outcome::granted; });
+std::string acquire_report::to_string() const {
+    auto const granted =
+        std::count_if(instances.begin(), instances.end(), [](instance_report const& i) {
+            return i.outcome == instance_outcome::granted;
+        });
     auto text = "lock " + quoted(key) + ": " + std::to_string(up) + " of " +
                 std::to_string(instances.size()) + " up, quorum " + std::to_string(quorum) + ", " +
                 std::to_string(granted) + " granted, after " + std::to_string(attempts) +
@@ -80,7 +83,7 @@ std::string report::to_string() const {
     return text;
 }
 
-std::ostream& operator<<(std::ostream& out, report const& r) {
+std::ostream& operator<<(std::ostream& out, acquire_report const& r) {
     return out << r.to_string();
 }
 

@@ -1,5 +1,5 @@
-#ifndef HOLDFAST_STATS_HPP
-#define HOLDFAST_STATS_HPP
+#ifndef HOLDFAST_CLIENT_STATS_HPP
+#define HOLDFAST_CLIENT_STATS_HPP
 
 #include <holdfast/clock.hpp>
 
@@ -10,8 +10,10 @@
 
 namespace holdfast {
 
-/// What a client has done since it was made.
-struct stats {
+/// What a client has done since it was made, and what it has now.
+struct client_stats {
+    // Counters: they only grow.
+
     std::uint64_t acquired = 0;        ///< leases given out
     std::uint64_t acquire_failed = 0;  ///< acquires that ended with an error
     std::uint64_t rounds = 0;          ///< rounds of SET that were sent, won or not
@@ -19,32 +21,37 @@ struct stats {
     std::uint64_t renewals = 0;        ///< extensions that won, by the watchdog or by extend()
     std::uint64_t renewals_failed = 0; ///< extensions that did not
     std::uint64_t lost = 0;            ///< leases that ended without having been released
-    std::uint64_t handoffs = 0;        ///< leases that came from a holder of this process, without I/O
+    std::uint64_t handoffs = 0;        ///< leases handed on in this process, without I/O
     std::uint64_t pushes = 0;          ///< wake-ups of a waiting queue by an instance
     std::uint64_t wasted_wakeups = 0;  ///< tries after such a wake-up that found the key taken
     std::uint64_t split_votes = 0;     ///< rounds in which contenders kept each other from a quorum
-    std::uint64_t raises = 0;   ///< questions more for a fence, where instances had counted differently
-    std::uint64_t commands = 0; ///< commands sent to the instances
-    std::uint64_t batches = 0;  ///< pipelines they travelled in
-    std::uint64_t releases_dropped = 0; ///< releases for an unreachable instance that were left to the ttl
-    std::uint64_t held = 0;             ///< leases that have not ended and that somebody has
-    std::uint64_t pending = 0;          ///< acquires under way now
-    std::uint64_t waiters = 0; ///< those of them that stand in a queue behind a holder or another waiter
+    std::uint64_t raises = 0;          ///< fences raised where instances had counted differently
+    std::uint64_t commands = 0;        ///< commands sent to the instances
+    std::uint64_t batches = 0;         ///< pipelines that carried them
+    std::uint64_t releases_dropped = 0; ///< releases for an unreachable instance, left to the ttl
 
-    /// Commands sent for each lease given out, renewals and releases included; zero before the first.
+    // Gauges: the present state.
+
+    std::uint64_t held = 0;    ///< leases that have a holder and have not ended
+    std::uint64_t pending = 0; ///< acquires under way
+    std::uint64_t waiters = 0; ///< pending acquires that stand in a queue behind another one
+
+    /// Commands sent for each lease given out, renewals and releases included; zero before the
+    /// first.
     double commands_per_acquisition() const noexcept {
         return acquired == 0 ? 0. : static_cast<double>(commands) / static_cast<double>(acquired);
     }
 };
 
 enum class instance_state : std::uint8_t {
-    connecting, ///< the first connection is being made: commands wait for it, instance_timeout at most
+    connecting, ///< the first connection is being made; commands wait up to instance_timeout for it
     up,         ///< connected, probed, answering
     /// As up, but it may have forgotten keys before their time, so its grants do not count. For
-    /// max_ttl after a restart, a flush, a change of role (client_options::on_restart), or a jump of
-    /// its clock (client_options::watch_clocks); and as long as it may evict keys, and max_ttl more.
+    /// max_ttl after a restart, a flush, a change of role (client_options::on_restart), or a jump
+    /// of its clock (client_options::detect_clock_jumps); and as long as it may evict keys, and
+    /// max_ttl more.
     quarantined,
-    suspect, ///< connected, but an answer is overdue: its votes are done without until it answers again
+    suspect, ///< connected, but an answer is overdue: it has no vote until it answers
     down,    ///< not connected: tried again with growing pauses
 };
 
@@ -59,9 +66,10 @@ struct instance_status {
     std::string message; ///< the reason in words: the server's own where it has given one
     /// quarantined: until when. The greatest time there is while the instance may evict keys.
     lease_clock::time_point quarantined_until{};
-    std::string server; ///< product and version, for example "valkey 9.1.2"; empty before the first probe
-    std::uint64_t connections = 0;   ///< how often a connection came up
-    std::uint64_t kept_releases = 0; ///< releases that wait for it to come back
+    std::string
+        server; ///< product and version, for example "valkey 9.1.2"; empty before the first probe
+    std::uint64_t connections = 0;      ///< how often a connection came up
+    std::uint64_t pending_releases = 0; ///< releases that wait for it to come back
 };
 
 } // namespace holdfast

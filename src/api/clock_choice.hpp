@@ -44,7 +44,8 @@ public:
             take_over();
         }
         if (get(second_id, t)) return t + nanoseconds(ahead_.load(std::memory_order_relaxed));
-        return no_clock + std::chrono::hours(24) * (readings_.fetch_add(1, std::memory_order_relaxed) % most);
+        return no_clock +
+               std::chrono::hours(24) * (readings_.fetch_add(1, std::memory_order_relaxed) % most);
     }
 
 #if defined(CLOCK_BOOTTIME)
@@ -72,7 +73,8 @@ private:
         nanoseconds second{};
         auto const latest = nanoseconds(latest_.load(std::memory_order_relaxed));
         auto const ahead = nanoseconds(ahead_.load(std::memory_order_relaxed));
-        if (get(second_id, second) && second + ahead < latest) raise(ahead_, latest + close - second);
+        if (get(second_id, second) && second + ahead < latest)
+            raise(ahead_, latest + close - second);
         refused_.store(true, std::memory_order_release);
     }
     static void raise(std::atomic<std::int64_t>& to, nanoseconds least) noexcept {

@@ -1,0 +1,22 @@
+// How the library makes the objects that users only get from it.
+#ifndef HOLDFAST_DETAIL_ACCESS_HPP
+#define HOLDFAST_DETAIL_ACCESS_HPP
+
+#include <holdfast/lease.hpp>
+#include <holdfast/lock.hpp>
+
+#include <utility>
+
+namespace holdfast::detail {
+
+struct access {
+    static lock make_lock(lock_state_ptr state) { return lock(std::move(state)); }
+    static lease make_lease(share_ref share) noexcept { return lease(std::move(share)); }
+    static lease make_lease(lease_ref const& core) noexcept {
+        return lease(core ? share_ref(&core->first) : share_ref());
+    }
+};
+
+} // namespace holdfast::detail
+
+#endif

@@ -1,0 +1,32 @@
+// Declarations, for headers that only name what the library has.
+#ifndef HOLDFAST_FWD_HPP
+#define HOLDFAST_FWD_HPP
+
+#include <cstdint>
+
+namespace holdfast {
+
+class address;
+class client;
+class close_at_exit;
+class error;
+class fence_gate;
+class lease;
+class lock;
+class release_result;
+struct acquire_report;
+struct client_options;
+struct client_stats;
+struct instance_report;
+struct instance_status;
+struct lease_clock;
+struct lock_options;
+enum class errc;
+enum class error_condition;
+enum class instance_outcome : std::uint8_t;
+enum class instance_state : std::uint8_t;
+enum class restart_policy : std::uint8_t;
+
+} // namespace holdfast
+
+#endif

@@ -1,0 +1,19 @@
+// Everything of the library.
+#ifndef HOLDFAST_HOLDFAST_HPP
+#define HOLDFAST_HOLDFAST_HPP
+
+#include <holdfast/acquire_report.hpp>
+#include <holdfast/address.hpp>
+#include <holdfast/client.hpp>
+#include <holdfast/client_stats.hpp>
+#include <holdfast/clock.hpp>
+#include <holdfast/error.hpp>
+#include <holdfast/fence_gate.hpp>
+#include <holdfast/fwd.hpp>
+#include <holdfast/lease.hpp>
+#include <holdfast/lock.hpp>
+#include <holdfast/options.hpp>
+#include <holdfast/version.hpp>
+#include <holdfast/with_lock.hpp>
+
+#endif

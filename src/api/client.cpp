@@ -1,0 +1,120 @@
+#include <holdfast/client.hpp>
+#include <holdfast/detail/access.hpp>
+
+#include "api/option_checks.hpp"
+#include "runtime/engine.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace holdfast {
+
+namespace asio = boost::asio;
+using detail::reject;
+
+namespace {
+
+void check(std::vector<address> const& instances) {
+    if (instances.empty()) reject(errc::invalid_options, "no instances are given");
+    if (instances.size() > max_instances) {
+        reject(errc::invalid_options, std::to_string(instances.size()) +
+                                          " instances are given; at most " +
+                                          std::to_string(max_instances) + " are possible");
+    }
+    for (auto it = instances.begin(); it != instances.end(); ++it) {
+        auto const twin = std::find_if(std::next(it), instances.end(),
+                                       [&](address const& a) { return a.same_server(*it); });
+        if (twin != instances.end()) {
+            reject(errc::invalid_address,
+                   it->to_string() + " is given twice; each instance must be a server of its own");
+        }
+    }
+}
+
+} // namespace
+
+client::client(detail::configuration, asio::any_io_executor executor,
+               std::vector<address> const& instances, client_options const& options) {
+    detail::check(options);
+    check(instances);
+    engine_ = std::make_shared<runtime::engine>(std::move(executor), instances, options);
+    engine_->start();
+}
+
+client& client::operator=(client&& other) noexcept {
+    if (this != &other) {
+        close();
+        engine_ = std::move(other.engine_);
+    }
+    return *this;
+}
+
+client::~client() {
+    close();
+}
+
+void client::close() noexcept {
+    if (engine_) engine_->shut_down_in_background();
+}
+
+asio::any_io_executor client::get_executor() const noexcept {
+    return engine_ ? engine_->executor() : asio::any_io_executor();
+}
+
+runtime::engine& client::checked() const {
+    if (!engine_) detail::refuse_use("the client was moved from");
+    return *engine_;
+}
+
+asio::any_io_executor const& client::checked_executor() const {
+    auto const& executor = checked().executor();
+    detail::require_context(executor);
+    return executor;
+}
+
+lock client::make_lock(std::string_view key) const {
+    return make_lock(key, lock_options{});
+}
+
+lock client::make_lock(std::string_view key, lock_options const& options) const {
+    auto const& engine = checked();
+    auto const& prefix = engine.key_prefix();
+    if (key.empty()) reject(errc::invalid_key, "the key is empty");
+    if (prefix.size() + key.size() > max_key_size) {
+        reject(errc::invalid_key, "the key " + detail::quoted(key) + " has, with its prefix, " +
+                                      std::to_string(prefix.size() + key.size()) +
+                                      " bytes; at most " + std::to_string(max_key_size) +
+                                      " are possible");
+    }
+    detail::check(options, engine.max_ttl());
+    return detail::access::make_lock(std::make_shared<detail::lock_state const>(
+        detail::lock_state{engine_, engine.executor(), prefix + std::string(key), options}));
+}
+
+std::vector<instance_status> client::instances() const {
+    return checked().instances();
+}
+
+client_stats client::stats() const {
+    return checked().statistics();
+}
+
+namespace detail {
+
+using runtime::operation;
+
+void async_shutdown(std::shared_ptr<runtime::engine> engine, error_handler handler, configuration) {
+    engine->submit(operation::kind::shutdown, {}, {}, {}, std::move(handler));
+}
+
+void async_drain(std::shared_ptr<runtime::engine> engine, std::chrono::nanoseconds limit,
+                 error_handler handler, configuration) {
+    engine->submit(operation::kind::drain, {}, {wait_limit::kind::until, limit}, {},
+                   std::move(handler));
+}
+
+} // namespace detail
+} // namespace holdfast

@@ -1,0 +1,33 @@
+#include <holdfast/lock.hpp>
+
+#include "runtime/engine.hpp"
+
+#include <string>
+#include <utility>
+
+namespace holdfast {
+
+std::string const& lock::key() const noexcept {
+    static std::string const none;
+    return state_ ? state_->key : none;
+}
+
+lock_options const& lock::options() const noexcept {
+    static lock_options const defaults;
+    return state_ ? state_->options : defaults;
+}
+
+namespace detail {
+
+void refuse_use(char const* why) {
+    throw system_error(make_error_code(errc::shut_down), why);
+}
+
+void async_acquire(lock_state_ptr lock, wait_limit limit, acquire_handler handler, configuration) {
+    auto& engine = *lock->engine;
+    engine.submit(runtime::operation::kind::acquire, std::move(lock), limit, {},
+                  std::move(handler));
+}
+
+} // namespace detail
+} // namespace holdfast

@@ -1,0 +1,26 @@
+// What a client and its locks accept, checked where the user hands it over.
+#ifndef HOLDFAST_API_OPTION_CHECKS_HPP
+#define HOLDFAST_API_OPTION_CHECKS_HPP
+
+#include <holdfast/error.hpp>
+#include <holdfast/options.hpp>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+namespace holdfast::detail {
+
+/// @throws system_error  With `message` as what().
+[[noreturn]] void reject(errc code, std::string const& message);
+
+/// A key for a message: shortened and printable, as every key byte is allowed.
+std::string quoted(std::string_view key);
+
+/// @throws system_error  errc::invalid_options; what() names the option, its value and its range.
+void check(client_options const&);
+void check(lock_options const&, std::chrono::milliseconds max_ttl);
+
+} // namespace holdfast::detail
+
+#endif

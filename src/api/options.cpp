@@ -1,0 +1,84 @@
+#include <holdfast/options.hpp>
+
+#include "api/option_checks.hpp"
+#include "redis/token.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <string_view>
+
+namespace holdfast::detail {
+
+namespace {
+
+void check_range(char const* name, std::chrono::milliseconds value, std::chrono::milliseconds least,
+                 std::chrono::milliseconds most) {
+    if (value >= least && value <= most) return;
+    reject(errc::invalid_options, std::string(name) + " is " + std::to_string(value.count()) +
+                                      " ms, outside " + std::to_string(least.count()) + " to " +
+                                      std::to_string(most.count()) + " ms");
+}
+
+} // namespace
+
+void reject(errc code, std::string const& message) {
+    throw system_error(make_error_code(code), message);
+}
+
+std::string quoted(std::string_view key) {
+    constexpr std::size_t most = 64;
+    std::string text(key.substr(0, most));
+    std::replace_if(
+        text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+    return '"' + text + (key.size() > most ? "...\"" : "\"");
+}
+
+void check(client_options const& o) {
+    using namespace std::chrono_literals;
+    check_range("instance_timeout", o.instance_timeout, 1ms, 60s);
+    check_range("connect_timeout", o.connect_timeout, 1ms, 60s);
+    check_range("max_reconnect_delay", o.max_reconnect_delay, 1ms, 60s);
+    check_range("max_ttl", o.max_ttl, min_ttl, 24h);
+    check_range("fence_ttl", o.fence_ttl, o.max_ttl, 366 * 24h);
+    if (o.max_pending_releases == 0)
+        reject(errc::invalid_options, "max_pending_releases is 0; it must be at least 1");
+    if (o.key_prefix.size() >= max_key_size) {
+        reject(errc::invalid_options, "key_prefix has " + std::to_string(o.key_prefix.size()) +
+                                          " bytes; prefix and key together may have " +
+                                          std::to_string(max_key_size));
+    }
+    if (o.owner_label.size() > max_label_size ||
+        !std::all_of(o.owner_label.begin(), o.owner_label.end(), redis::fits_label)) {
+        reject(errc::invalid_options, "owner_label is " + quoted(o.owner_label) +
+                                          "; it may have up to " + std::to_string(max_label_size) +
+                                          " letters, digits, and any of . _ - @");
+    }
+    // https://redis.io/docs/latest/commands/client-setname/
+    auto const printable = [](char c) { return c > ' ' && c <= '~'; };
+    if (o.connection_name.empty() ||
+        !std::all_of(o.connection_name.begin(), o.connection_name.end(), printable)) {
+        reject(errc::invalid_options,
+               "connection_name is \"" + std::string(o.connection_name) +
+                   "\"; it must not be empty, nor hold spaces or special characters");
+    }
+}
+
+void check(lock_options const& options, std::chrono::milliseconds max_ttl) {
+    using namespace std::chrono_literals;
+    check_range("ttl", options.ttl, min_ttl, max_ttl);
+    check_range("max_retry_delay", options.max_retry_delay, 1ms, 60s);
+    if (options.max_hold != 0ms) check_range("max_hold", options.max_hold, min_ttl, 366 * 24h);
+    auto const longest_margin =
+        options.max_hold == 0ms ? options.ttl / 3 : std::min(options.ttl / 3, options.max_hold / 2);
+    if (options.cancel_margin >= 0ms)
+        check_range("cancel_margin", options.cancel_margin, 0ms, longest_margin);
+    check_range("handoff_time", options.handoff_time, 0ms, 60s);
+    check_range("yield_to_pollers", options.yield_to_pollers, 0ms, 60s);
+    if (options.handoff_limit == 0 || options.handoff_limit > max_handoff_limit) {
+        reject(errc::invalid_options, "handoff_limit is " + std::to_string(options.handoff_limit) +
+                                          ", outside 1 to " + std::to_string(max_handoff_limit));
+    }
+}
+
+} // namespace holdfast::detail
