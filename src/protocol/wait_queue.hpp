@@ -12,7 +12,9 @@
 #include "protocol/backoff.hpp"
 #include "protocol/instance_set.hpp"
 #include "protocol/key_watch.hpp"
+#include "protocol/look_schedule.hpp"
 #include "protocol/rules.hpp"
+#include "protocol/stand_back.hpp"
 #include "protocol/tally.hpp"
 #include "protocol/time.hpp"
 #include "protocol/waiter.hpp"
@@ -21,6 +23,7 @@
 #include <boost/intrusive/list.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -101,16 +104,15 @@ public:
                     auto const todo = told_ ? watch_.next(now, reachable) : watch_action::none;
                     if (todo == watch_action::ask) return action::watch;
                     if (todo == watch_action::none) return action::none;
-                    look_ = now;
+                    looks_.at_once(now);
                 }
                 phase_ = phase::ready;
                 break;
             case phase::standing_back:
                 if (now < wake_ && (waiters_.empty() || front().waits)) {
-                    return std::exchange(to_listen_, false) ? action::listen : action::none;
+                    return stand_back_.take_question() ? action::listen : action::none;
                 }
-                silent_ = std::exchange(hears_, false) ? silent_ + 1 : 0;
-                stood_back_ = now;
+                stand_back_.end(now);
                 phase_ = phase::ready;
                 break;
             }
@@ -137,6 +139,7 @@ public:
 
     /// The tenure has been begun; for action::contend at `arbiter`.
     void begun(time_point now, unsigned arbiter = 0) {
+        assert(phase_ == phase::trying); // one try at a time
         begun_ = now;
         arbiter_ = arbiter;
         ++tries_;
@@ -151,8 +154,7 @@ public:
         leases_ = 1;
         missed_ = failures_ = 0;
         woken_ = cut_off_ = gone_ = overslept_ = false;
-        look_ = time_point::max();
-        polls_ = 0;
+        looks_.stop();
         watch_.forget();
         unfit_ = where_ = {};
         contested_ = std::exchange(met_others_, false);
@@ -198,14 +200,11 @@ public:
         phase_ = phase::refused;
         told_ = told;
         cut_off_ = overslept_ = false;
-        if (look_ == time_point::max()) {
-            between_looks_ = Rules::first_look;
-            look_ = now + between_looks_;
-        }
+        looks_.begin(now);
         if (told) {
             watch_.waits(now, arbiter_);
-        } else if (++polls_ % Rules::polls_between_looks == 0) {
-            look_ = now;
+        } else {
+            looks_.polled(now);
         }
         auto const gone = left && *left < duration::zero();
         if (gone) {
@@ -220,7 +219,7 @@ public:
             trusts ? now + *left + std::chrono::milliseconds(1) + yields_ + pause(random)
                    : time_point::max();
         if (told) failures_ = 0;
-        wake_ = std::min(expiry, told ? look_ : now + backoff(longest_pause, random));
+        wake_ = std::min(expiry, told ? looks_.next() : now + backoff(longest_pause, random));
     }
 
     /// The arbiter could not be asked: the next one is.
@@ -262,7 +261,7 @@ public:
                  std::uint64_t random) {
         if (phase_ == phase::standing_back) {
             if (instance != arbiter_ || round != watch_.round()) return;
-            hears_ = seen.is == sighting::state::gone && seen.told;
+            stand_back_.listens(seen.is == sighting::state::gone && seen.told);
             met_others_ = met_others_ || seen.is == sighting::state::held;
             return;
         }
@@ -275,8 +274,8 @@ public:
 
     /// `instance` says that the key has changed. False: it does not matter now.
     bool push(time_point now, unsigned instance, std::uint64_t random) {
-        if (phase_ == phase::standing_back && hears_ && instance == arbiter_) {
-            hears_ = false;
+        if (phase_ == phase::standing_back && stand_back_.listens() && instance == arbiter_) {
+            stand_back_.heard();
             met_others_ = seen_ = true;
         }
         if (!waits_at(instance)) return watch_.push(now, instance, random);
@@ -354,10 +353,9 @@ public:
         phase_ = phase::ready;
         auto const others = contested_ || opposed || yields_ > duration::zero();
         if (!Rules::stands_back() || (waiters_.empty() && !others)) return;
-        if (!others && Rules::is_alone(silent_, now - stood_back_)) return;
+        if (!others && stand_back_.is_alone(now)) return;
         phase_ = phase::standing_back;
-        to_listen_ = !contested_; // two can take turns without ever meeting
-        hears_ = false;
+        stand_back_.begin(!contested_); // two can take turns without ever meeting
         wake_ = now + yields_ + Rules::stand_back(round_trip_);
     }
     /// The tenure is lost.
@@ -396,11 +394,7 @@ private:
         ttl_ = front().ttl;
         fenced_ = front().fenced;
         for_whom_ = &front();
-        auto const looks = now >= look_;
-        if (looks) {
-            between_looks_ = std::min<duration>(2 * between_looks_, Rules::longest_between_looks);
-            look_ = now + between_looks_;
-        }
+        auto const looks = looks_.take(now);
         // So many failed as arbiters that there may be no quorum: all are asked, to know.
         auto const outage =
             configured_ - unfit_.size() < redlock_rules::quorum(configured_, configured_);
@@ -434,16 +428,15 @@ private:
     basic_key_watch<Rules> watch_;
     waiter const* for_whom_ = nullptr; ///< only compared
     duration ttl_{};                   ///< of the try, or of the tenure
-    duration round_trip_{}, between_looks_{}, yields_{};
-    time_point begun_{}, since_{}, wake_{}, stood_back_{};
-    time_point look_ = time_point::max(); ///< at all instances, while it waits at one
+    duration round_trip_{}, yields_{};
+    time_point begun_{}, since_{}, wake_{};
+    look_schedule<Rules> looks_;
+    stand_back<Rules> stand_back_;
     unsigned configured_;
     unsigned arbiter_ = 0;
     unsigned leases_ = 0;
     unsigned tries_ = 0, tenures_ = 0;
     unsigned failures_ = 0; ///< in a row, of what backs off
-    unsigned silent_ = 0;   ///< stand-backs in a row in which nobody took the key
-    unsigned polls_ = 0;    ///< tries at an arbiter that does not push
     unsigned missed_ = 0;   ///< turns of others since our last
     unsigned wasted_ = 0, splits_ = 0;
     instance_set unfit_, where_;
@@ -454,11 +447,10 @@ private:
     bool met_others_ = false; ///< the same, since the last tenure
     bool seen_ = false;       ///< the same, ever
     bool asked_ = false;
-    bool to_listen_ = false, hears_ = false; ///< while it stands back
-    bool told_ = false;                      ///< a push will come
-    bool woken_ = false;                     ///< one has come
-    bool cut_off_ = false;                   ///< too few instances are there
-    bool gone_ = false;                      ///< the key went while it was looked at
+    bool told_ = false;      ///< a push will come
+    bool woken_ = false;     ///< one has come
+    bool cut_off_ = false;   ///< too few instances are there
+    bool gone_ = false;      ///< the key went while it was looked at
     bool overslept_ = false; ///< the last try ended with a deadline that was seen late
 };
 
