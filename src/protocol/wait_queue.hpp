@@ -13,6 +13,7 @@
 #include "protocol/instance_set.hpp"
 #include "protocol/key_watch.hpp"
 #include "protocol/look_schedule.hpp"
+#include "protocol/rivals.hpp"
 #include "protocol/rules.hpp"
 #include "protocol/stand_back.hpp"
 #include "protocol/tally.hpp"
@@ -157,14 +158,14 @@ public:
         looks_.stop();
         watch_.forget();
         unfit_ = where_ = {};
-        contested_ = std::exchange(met_others_, false);
+        rivals_.begin_tenure();
         return pop();
     }
 
     /// Too many instances refused.
     void contended(time_point now, tally const& votes, duration longest_pause,
                    std::uint64_t random) {
-        met_others_ = seen_ = true;
+        rivals_.meet();
         overslept_ = false;
         watch_.forget();
         // A quorum that refuses has a holder, it seems; else contenders kept each other from it.
@@ -172,7 +173,7 @@ public:
         if (!a_holder) ++splits_;
         if (full_) {
             heard_after(now - begun_);
-            auto const again = std::exchange(contested_, true) && failures_ > 0;
+            auto const again = rivals_.contest() && failures_ > 0;
             if (a_holder && !again) ++failures_; // a second time in a row is odd
             wake_ = a_holder && !again ? now : now + backoff(longest_pause, random);
             phase_ = asked_ && front_waits() ? phase::refused : phase::to_ask;
@@ -192,7 +193,8 @@ public:
     void refused(time_point now, std::optional<duration> left, bool told, duration longest_pause,
                  std::uint64_t random) {
         heard_after(now - begun_);
-        contested_ = met_others_ = seen_ = true;
+        rivals_.meet();
+        rivals_.contest();
         if (std::exchange(woken_, false)) {
             ++wasted_;
             ++missed_;
@@ -262,7 +264,7 @@ public:
         if (phase_ == phase::standing_back) {
             if (instance != arbiter_ || round != watch_.round()) return;
             stand_back_.listens(seen.is == sighting::state::gone && seen.told);
-            met_others_ = met_others_ || seen.is == sighting::state::held;
+            if (seen.is == sighting::state::held) rivals_.meet();
             return;
         }
         watch_.answered(now, instance, round, seen, random);
@@ -276,7 +278,7 @@ public:
     bool push(time_point now, unsigned instance, std::uint64_t random) {
         if (phase_ == phase::standing_back && stand_back_.listens() && instance == arbiter_) {
             stand_back_.heard();
-            met_others_ = seen_ = true;
+            rivals_.meet();
         }
         if (!waits_at(instance)) return watch_.push(now, instance, random);
         told_ = false;
@@ -351,21 +353,21 @@ public:
     /// already.
     void released(time_point now, bool opposed = false) {
         phase_ = phase::ready;
-        auto const others = contested_ || opposed || yields_ > duration::zero();
+        auto const others = rivals_.contested() || opposed || yields_ > duration::zero();
         if (!Rules::stands_back() || (waiters_.empty() && !others)) return;
         if (!others && stand_back_.is_alone(now)) return;
         phase_ = phase::standing_back;
-        stand_back_.begin(!contested_); // two can take turns without ever meeting
+        stand_back_.begin(!rivals_.contested()); // two can take turns without ever meeting
         wake_ = now + yields_ + Rules::stand_back(round_trip_);
     }
     /// The tenure is lost.
     void lost() {
         phase_ = phase::ready;
-        contested_ = true;
+        rivals_.contest();
     }
 
     /// Whether somebody was seen to have the key, here or elsewhere.
-    bool seen_held() const { return seen_ || phase_ == phase::held; }
+    bool seen_held() const { return rivals_.ever_seen() || phase_ == phase::held; }
     bool held() const { return phase_ == phase::held; }
     bool trying() const { return phase_ == phase::trying; }
     /// Whether the tenure that was refused is still of use, to ask() with.
@@ -398,7 +400,8 @@ private:
         // So many failed as arbiters that there may be no quorum: all are asked, to know.
         auto const outage =
             configured_ - unfit_.size() < redlock_rules::quorum(configured_, configured_);
-        full_ = !contested_ || !front().waits || looks || outage || candidates(reachable).empty() ||
+        full_ = !rivals_.contested() || !front().waits || looks || outage ||
+                candidates(reachable).empty() ||
                 reachable.size() < redlock_rules::quorum(configured_, reachable.size());
         if (!full_) return action::contend;
         watch_.forget();
@@ -432,6 +435,7 @@ private:
     time_point begun_{}, since_{}, wake_{};
     look_schedule<Rules> looks_;
     stand_back<Rules> stand_back_;
+    rivals rivals_;
     unsigned configured_;
     unsigned arbiter_ = 0;
     unsigned leases_ = 0;
@@ -441,11 +445,8 @@ private:
     unsigned wasted_ = 0, splits_ = 0;
     instance_set unfit_, where_;
     phase phase_ = phase::ready;
-    bool fenced_ = false;     ///< the try or the tenure is
-    bool full_ = false;       ///< the try asks all at once
-    bool contested_ = false;  ///< others want the key too
-    bool met_others_ = false; ///< the same, since the last tenure
-    bool seen_ = false;       ///< the same, ever
+    bool fenced_ = false; ///< the try or the tenure is
+    bool full_ = false;   ///< the try asks all at once
     bool asked_ = false;
     bool told_ = false;      ///< a push will come
     bool woken_ = false;     ///< one has come
