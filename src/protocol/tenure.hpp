@@ -298,7 +298,7 @@ private:
         if (sets_no_key(v)) presence_.deny(instance);
         if (phase_ != phase::acquiring) return {};
         auto const s = acquisition_.vote(
-            instance, v, [&] { return read(now); }, number);
+            instance, v, [&] { return usual_ != nullptr ? read(now) : time_point{}; }, number);
         if (acquisition_.began_raise()) ++round_number_;
         return conclude(s, now);
     }
