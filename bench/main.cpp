@@ -2,18 +2,22 @@
 //
 //   holdfast_bench SCENARIO [options]      tools/bench builds it first
 //
-//   latency                                          one coroutine throughput [--coroutines
-//   100,1000,5000] [--instances 5] leases [--count 100000] [--ttl 30] [--seconds 60] burst [--count
-//   100000]                           all dropped at once, beside an unrelated lease minority
-//   [--coroutines 100]                      2 of 5 frozen, against none minority --contended
-//   [--processes 3]             clients that contend for 20 keys, and what fails hotkey
-//   [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5] [--peers]   all want one key
-//   idle-waiters [--waiters 10000] [--seconds 30]    wait behind one holder fencing [--coroutines
-//   100,1000] [--processes 4]  with fences, against without
+//   latency                                one coroutine
+//   throughput [--coroutines 100,1000,5000] [--instances 5]
+//   leases [--count 100000] [--ttl 30] [--seconds 60]
+//   burst [--count 100000]                 all dropped at once, beside an unrelated lease
+//   minority [--coroutines 100]            2 of 5 frozen, against none
+//   minority --contended [--processes 3]   clients that contend for 20 keys, beside faults
+//   hotkey [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5] [--peers]
+//                                          all want one key
+//   idle-waiters [--waiters 10000] [--seconds 30]
+//                                          all wait behind one holder
+//   fencing [--coroutines 100,1000] [--processes 4]
+//                                          with fences, against without
 //
-//   --json FILE     also writes the result as one JSON object
-//   --rounds N      how often library and floor take turns (5); figures are medians of the rounds
-//   --round-seconds S   how long each turn takes (2)
+//   --json FILE         also writes the result as one JSON object
+//   --rounds N          rounds of library and floor in turns (5); figures are medians of the rounds
+//   --round-seconds S   the length of each turn (2)
 //   --single-threaded   without the client's strand
 
 #include "allocation_counter.hpp"
