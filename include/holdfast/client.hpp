@@ -27,7 +27,7 @@ namespace holdfast {
 /// all its locks share one connection to each instance.
 ///
 /// A lock is held when a majority of the *configured* instances has granted it. So a minority may
-/// be down, slow or wrong. One instance is a set of one. Every client of the same locks needs the
+/// be down, frozen or slow. One instance is a set of one. Every client of the same locks needs the
 /// same instances.
 ///
 /// The client connects from the start, and reconnects for as long as it lives. A call waits for no
