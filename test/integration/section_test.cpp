@@ -184,7 +184,8 @@ struct trial {
     }
     template <class Body>
     void start(lock_options const& o, Body const& body) {
-        locks->run("k", o, body, asio::bind_cancellation_slot(signal.slot(), end.take()));
+        with_lock(locks->make_lock("k", o), body,
+                  asio::bind_cancellation_slot(signal.slot(), end.take()));
     }
     // From a coroutine, which passes on every kind of cancellation.
     template <class Body>
@@ -232,7 +233,7 @@ private:
     asio::awaitable<void> call(lock_options o, Body body) {
         in_frame const here(calls);
         co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
-        end.value = co_await locks->run("k", o, body);
+        end.value = co_await with_lock(locks->make_lock("k", o), body);
     }
 };
 
