@@ -136,9 +136,9 @@ private:
         return tally(configured_, Rules::quorum(configured_, reachable.size()), asked);
     }
 
-    // Contended is what a quorum says. If too many instances refuse to vote or are gone, that is an
-    // outage and no contention: a waiter would wait for its end. Where neither is certain yet, the
-    // awaited answers decide.
+    // A quorum decides that the key is contended. If too many instances refuse to vote or are gone,
+    // that is an outage and no contention: a waiter would wait for its end. Where neither is
+    // certain yet, the awaited answers decide.
     step judge() const {
         if (!votes_.impossible()) return {};
         if (votes_.has_verdict()) return {.what = event::contended};

@@ -22,7 +22,7 @@ constexpr std::uint64_t mixed(std::uint64_t x) {
 }
 
 /// The arbiter among `candidates`, of which there must be one. `key` and what `identity` gives for
-/// an instance are hashes that all processes compute alike, in whatever order they have the
+/// an instance are hashes that all processes compute alike, in any order of the
 /// instances.
 template <class Identity>
 constexpr unsigned arbiter(std::uint64_t key, instance_set candidates, Identity&& identity) {

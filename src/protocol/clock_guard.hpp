@@ -5,8 +5,8 @@
 //
 // Each time the server tells its time, its clock's offset against ours is known to lie in an
 // interval: it read its clock at some moment between our question and the answer. A jump is certain
-// when the new interval lies wholly above the old one, widened by what the clocks may drift apart
-// meanwhile. So a slow answer makes the guard less sharp, and never wrong.
+// when the new interval lies wholly above the old one, widened by the drift that the clocks may
+// have meanwhile. So a slow answer makes the guard less sharp, and never wrong.
 #ifndef HOLDFAST_PROTOCOL_CLOCK_GUARD_HPP
 #define HOLDFAST_PROTOCOL_CLOCK_GUARD_HPP
 
@@ -21,18 +21,18 @@ namespace holdfast::protocol {
 
 class clock_guard {
 public:
-    /// `longest`: the longest ttl. A key is not older than that, so what drift adds up to before
+    /// `longest`: the longest ttl. A key is not older than that, so drift that adds up before
     /// does not matter.
     explicit clock_guard(duration longest)
         : longest_(longest) {}
 
     /// The server has answered a question that was sent and received at these times of our clock:
     /// `shown` is its wall clock, from any epoch. Gives how far that has jumped ahead since it was
-    /// asked before, up to what the clocks may have drifted; zero if it need not have.
+    /// asked before, less the drift that the clocks may have; zero if it need not have.
     duration told(time_point sent, time_point received, duration shown) {
         interval const now{shown - received.time_since_epoch(), shown - sent.time_since_epoch()};
         auto const before = offset_;
-        // What drift may have taken away hides a jump. That is not bounded by the longest ttl.
+        // Drift may hide a jump. That is not bounded by the longest ttl.
         auto const hidden = redlock_rules::drift(received - last_);
         auto const drift = redlock_rules::drift(std::min<duration>(received - last_, longest_));
         auto const least_jump = now.least - (before.most + drift);
@@ -86,7 +86,7 @@ private:
     bool known_ = false;
     time_point last_{};       ///< when the last question was sent
     time_point received_{};   ///< when it was answered
-    time_point most_since_{}; ///< when the one was sent that says what the offset may be at most
+    time_point most_since_{}; ///< when the question was sent that bounds the offset from above
     clock_look look_;
 };
 

@@ -23,7 +23,7 @@
 
 namespace holdfast::protocol {
 
-/// What is right. Tests break these rules one at a time.
+/// The right rules. Tests break them one at a time.
 struct watching_rules {
     /// How long a waiter waits at the arbiter before the others are asked too. Where the key
     /// changes hands more often, they are never asked.
@@ -40,7 +40,7 @@ struct watching_rules {
     }
 };
 
-/// What an instance says of a key.
+/// An instance's answer about a key.
 struct sighting {
     enum class state : std::uint8_t {
         held,
@@ -70,7 +70,7 @@ public:
         asked_.erase(arbiter);
         check_ = now + Rules::settled_after;
     }
-    /// What we write ourselves ends what we had asked for, without a word.
+    /// Our own write ends our registration for a push, without a message.
     void forget() {
         watched_ = asked_ = free_ = {};
         check_ = expiry_ = time_point::max();
@@ -156,7 +156,7 @@ public:
     }
 
 private:
-    /// So that those who are told at one moment do not all ask at one moment.
+    /// Waiters that are told at one moment do not all ask at one moment.
     static duration spread(std::uint64_t random) {
         auto const most = static_cast<std::uint64_t>(Rules::least_pause.count());
         return duration(static_cast<duration::rep>(random % most));
@@ -171,7 +171,7 @@ private:
     instance_set to_ask_;
     instance_set failing_; ///< could not be asked the last time
     time_point check_ = time_point::max();
-    time_point expiry_ = time_point::max(); ///< of the first of what is watched
+    time_point expiry_ = time_point::max(); ///< the earliest of the watched keys
 };
 
 } // namespace holdfast::protocol

@@ -1,5 +1,5 @@
-// The order in which commands leave that one batch cannot take: first what keeps a lease alive,
-// then what makes a lease, then what ends one.
+// The order in which commands leave that do not fit one batch: first those that keep a lease alive,
+// then those that make a lease, then those that end one.
 //
 // Commands on one key keep the order in which they came: no release overtakes its SET, no acquire
 // the release before it. So a command on a key that has one waiting joins that one's lane.
@@ -20,7 +20,7 @@
 namespace holdfast::protocol {
 
 enum class lane : std::uint8_t {
-    keep,  ///< extensions, and what else belongs to a lease that is held
+    keep,  ///< extensions, and other commands of a held lease
     take,  ///< acquires
     leave, ///< releases
 };
@@ -42,7 +42,7 @@ constexpr lane lane_of(command c) {
     return lane::leave;
 }
 
-/// What is right. Tests break these rules one at a time.
+/// The right rules. Tests break them one at a time.
 struct lane_rules {
     /// A command on a key that has one waiting joins that one's lane.
     static constexpr bool joins() { return true; }
@@ -54,8 +54,8 @@ struct lane_rules {
     }
 };
 
-/// What waits, in three queues. Keys are known by a hash: two that share one share a lane, which
-/// harms nobody.
+/// The waiting commands, in three queues. Keys are known by a hash: two that share one share a
+/// lane, which harms nobody.
 template <class Item, class Rules = lane_rules>
 class lanes {
 public:
@@ -114,7 +114,7 @@ private:
 
     queue& queue_of(lane l) { return queues_[static_cast<std::size_t>(l)]; }
 
-    /// The lane whose turn it is, or the first that is not empty.
+    /// The lane that has its turn, or the first that is not empty.
     lane next() {
         turn_ = (turn_ + 1) % Rules::turns;
         if (auto const l = Rules::first(turn_); !queue_of(l).empty()) return l;
@@ -123,7 +123,8 @@ private:
                                                : lane::leave;
     }
 
-    /// What a burst needed is not kept. (Assigned from braces a container would keep its memory.)
+    /// Memory that a burst needed is not kept. (Assigned from braces a container would keep its
+    /// memory.)
     void shrink() noexcept {
         static constexpr std::size_t kept = 1024;
         for (auto& q : queues_) {

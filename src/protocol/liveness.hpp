@@ -1,10 +1,10 @@
-// Whether an instance can be counted on: what it owes an answer to, for how long it has been
-// silent, and what follows from that.
+// Whether an instance can be counted on: the answers that it owes, for how long it has been
+// silent, and the consequences.
 //
 //                 probed                    answered
 //    connecting ----------> up <---------------------------- suspect
 //        |                  |  overdue, and still so when        |
-//        |                  |  what had come was read            | overdue for 4 limits
+//        |                  |  the input was read               | overdue for 4 limits
 //        | lost             +----------------------------------->|
 //        |                  | lost                               | lost, or given up
 //        +----------------> down <-------------------------------+
@@ -26,9 +26,9 @@
 
 namespace holdfast::protocol {
 
-/// What is right. Tests break these rules one at a time.
+/// The right rules. Tests break them one at a time.
 struct liveness_rules {
-    /// Before an answer is called overdue, what has come meanwhile is read.
+    /// Before an answer is called overdue, the input that has come meanwhile is read.
     static constexpr bool looks_twice() { return true; }
     /// Replies to a batch show that it is worked on.
     static constexpr bool counts_progress() { return true; }
@@ -49,8 +49,8 @@ public:
     enum class action : std::uint8_t {
         none,
         ask,          ///< nothing was sent for a while: ask for something, to see that it lives
-        fail_waiting, ///< what waits for the first connection has waited long enough
-        suspect,      ///< it has become suspect: what waits for its answers is answered without
+        fail_waiting, ///< commands have waited long enough for the first connection
+        suspect,      ///< it has become suspect: rounds go on without its answers
         give_up,      ///< its connection is to be closed
     };
 
@@ -85,7 +85,7 @@ public:
         probed_ = waits_ = progress_ = second_look_ = false;
     }
 
-    // What is under way
+    // Commands under way
 
     /// A batch was sent.
     void sent(time_point now) {
@@ -108,7 +108,7 @@ public:
     bool finished(time_point now, bool more) {
         waits_ = more;
         since_ = front_since_ = now;
-        progress_ = second_look_ = false; // what seemed overdue has come
+        progress_ = second_look_ = false; // the answer that seemed overdue has come
         return std::exchange(state_, state_ == state::suspect ? state::up : state_) ==
                state::suspect;
     }
@@ -161,7 +161,7 @@ public:
         return std::exchange(state_, state::suspect) == state::up ? action::suspect : action::none;
     }
 
-    /// Whether the next look has to come earlier than it was to, because of what is under way.
+    /// Whether the next look has to come earlier than it was to, because of commands under way.
     bool needs_earlier_look() {
         auto const before = next_look_;
         // A suspect is overdue already: its next look is on its way to being given up.
@@ -182,7 +182,7 @@ private:
     static constexpr int limits_until_given_up = 4;
     // A look that finds nothing sent since the last one asks for something.
     static constexpr duration look_interval = std::chrono::milliseconds(1'250);
-    // Before an answer is called overdue, what has come meanwhile is read.
+    // Before an answer is called overdue, the input that has come meanwhile is read.
     static constexpr duration reading_time = std::chrono::milliseconds(1);
 
     void look_at(time_point when) { next_look_ = std::min(next_look_, when); }
@@ -197,9 +197,9 @@ private:
         return std::max(now - since_, now - front_since_ - (Rules::slow_limit(limit_) - limit_));
     }
 
-    /// For how long what seems overdue is waited for after all. A look that comes late comes from a
-    /// process that was stopped, or a thread that was busy: then the question itself may have left
-    /// only now.
+    /// For how long an answer that seems overdue is awaited after all. A look that comes late comes
+    /// from a process that was stopped, or a thread that was busy: then the question itself may
+    /// have left only now.
     duration grace(duration late) const {
         if (late <= reading_time) return reading_time;
         return std::clamp<duration>(late, limit_ / 8 + reading_time, limit_ + reading_time);

@@ -1,4 +1,4 @@
-// What is asked of an instance and what comes back, without a word about how it travels.
+// Questions to an instance and its answers, independent of their transport.
 #ifndef HOLDFAST_PROTOCOL_MESSAGES_HPP
 #define HOLDFAST_PROTOCOL_MESSAGES_HPP
 
@@ -14,7 +14,7 @@ enum class command : std::uint8_t {
     heal,    ///< as acquire, on an instance that lost the key of a lease that is held
     contend, ///< as acquire, and if that is refused: how long for, and tell us when the key changes
     raise,   ///< let the fence's counter be at least ours, if the key still holds our token
-    inspect, ///< the key's time to live, type and holder, to tell a waiter what it waits for
+    inspect, ///< the key's time to live, type and holder, for a waiter's report
     watch,   ///< the key's time to live, and tell us when the key changes
 };
 

@@ -10,7 +10,7 @@
 
 namespace holdfast::protocol {
 
-/// What is right. Tests break these rules one at a time.
+/// The right rules. Tests break them one at a time.
 struct reconnect_rules {
     static constexpr bool came_to_something(duration up_for, duration longest) {
         return up_for >= longest;

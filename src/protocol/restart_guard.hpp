@@ -1,11 +1,11 @@
-// Tells from what a server says of itself whether it may have forgotten keys that it granted: when
+// Tells from a server's INFO whether it may have forgotten keys that it granted: when
 // it connects, and when it is looked at again later.
 //
-// Redlock assumes that an instance keeps a key for its ttl. One that restarts has forgotten what
-// was not on its disk, and a second client could then be granted what a first one holds; "delayed
-// restarts" on https://redis.io/docs/latest/develop/use/patterns/distributed-locks/ is the answer
-// that nobody gives by itself. The server's uptime is of no help: it follows the wall clock, which
-// may be set.
+// Redlock assumes that an instance keeps a key for its ttl. One that restarts has forgotten all
+// that was not on its disk, and could then grant a second client a lock that a first one holds;
+// "delayed restarts" on https://redis.io/docs/latest/develop/use/patterns/distributed-locks/ is the
+// answer that nobody gives by itself. The server's uptime is of no help: it follows the wall clock,
+// which may be set.
 #ifndef HOLDFAST_PROTOCOL_RESTART_GUARD_HPP
 #define HOLDFAST_PROTOCOL_RESTART_GUARD_HPP
 
@@ -33,8 +33,8 @@ enum class forgetting : std::uint8_t {
 
 class restart_guard {
 public:
-    /// `observed`: restarts between two connections count. `strict`: and so does what may have been
-    /// before the first one.
+    /// `observed`: restarts between two connections count. `strict`: and so does a restart that may
+    /// have been before the first one.
     restart_guard(bool observed, bool strict)
         : observed_(observed)
         , strict_(strict) {}
@@ -47,7 +47,7 @@ public:
         auto const was_replica = std::exchange(replica_, false);
         auto const new_history = known_ && now.history != last_.history;
         auto const flushed = known_ && !restarted && has_flushed_since(now);
-        // Only who was so before it went down can have come back with all it had.
+        // Only a server that was durable before it went down can have come back with all its keys.
         auto const loses = !now.durable || (restarted && !last_.durable);
         known_ = true;
         last_ = now;
@@ -60,7 +60,7 @@ public:
         }
         if (loses) return forgetting::restart;
         if (restarted && now.flushes != 0) return forgetting::flush; // since its start
-        // Each process has a history of its own. So this says only what it was since its start.
+        // Each process has a history of its own. So this counts from its start only.
         return now.promoted ? forgetting::replacement : forgetting::none;
     }
 

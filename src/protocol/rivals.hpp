@@ -1,4 +1,4 @@
-// What a queue knows of others who want its key: other processes, and clients of other libraries.
+// A queue's knowledge of others that want its key: other processes, and clients of other libraries.
 #ifndef HOLDFAST_PROTOCOL_RIVALS_HPP
 #define HOLDFAST_PROTOCOL_RIVALS_HPP
 

@@ -1,6 +1,6 @@
 // How long each instance usually takes to answer, and so from when on an answer is late: long
 // before the instance is suspected. A round that only late answers could save does not wait for
-// them (see tenure.hpp), and whoever waits for the push of a late instance looks elsewhere.
+// them (see tenure.hpp), and a waiter for the push of a late instance looks elsewhere.
 //
 // Mean and mean deviation as in RFC 6298 (https://www.rfc-editor.org/rfc/rfc6298, section 2).
 #ifndef HOLDFAST_PROTOCOL_ROUND_TRIPS_HPP
@@ -22,10 +22,10 @@ public:
     static constexpr duration longest_patience = std::chrono::milliseconds(250);
     /// Of an instance that has not answered yet.
     static constexpr duration first_patience = std::chrono::milliseconds(20);
-    /// An instance is not called late sooner than this: those who wait for its pushes each make a
+    /// An instance is not called late sooner than this: the waiters for its pushes each make a
     /// try elsewhere.
     static constexpr duration soonest_late = std::chrono::milliseconds(10);
-    /// A process that was stopped finds everything late, and reads what has come first.
+    /// A process that was stopped finds everything late, and first reads its input.
     static constexpr duration reading_time = std::chrono::milliseconds(1);
 
     /// An answer came after `took`. One that was long overdue counts as a late one: the instance
@@ -43,7 +43,7 @@ public:
         mean_ += (counted - mean_) / 8;
     }
 
-    /// What was asked at `asked` is the oldest question that has no answer. True, once: the
+    /// The oldest question without an answer was asked at `asked`. True, once: the
     /// instance is late.
     bool look(time_point now, time_point asked) {
         if (late_ || now - asked < std::max(usual(), soonest_late)) return false;
@@ -59,7 +59,7 @@ public:
 
     /// An answer that takes longer is late; any answer of an instance that is late already.
     duration patience() const { return late_ ? duration::zero() : usual(); }
-    /// The same where nobody else could be asked, who is not late.
+    /// The same where no other instance is in time.
     duration usual() const {
         if (mean_ == duration::zero()) return first_patience;
         return std::clamp<duration>(mean_ + std::max(mean_, 4 * deviation_), shortest_patience,

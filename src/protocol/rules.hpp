@@ -37,7 +37,7 @@ struct redlock_rules {
     static constexpr bool in_time(time_point now, time_point deadline) { return now < deadline; }
 
     /// Whether a lease that ends at `end` may still be extended by a round that is decided at
-    /// `now`. What a later one brings back, somebody else may have been given already.
+    /// `now`. A later one might bring back a key that another client has been granted.
     static constexpr bool may_extend(time_point now, time_point end) { return now < end; }
 
     /// Where a key may exist after an acquire that failed, and is released: wherever one was asked

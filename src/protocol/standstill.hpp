@@ -1,14 +1,14 @@
 // Tells a standstill of our own clock from jumps of the servers' clocks.
 //
 // A hypervisor can stop a machine with its clocks: then all servers seem to jump ahead, by the same
-// amount and at the same moment. In truth the keys are as they should be, and what is wrong is how
+// amount and at the same moment. In truth the keys are as they should be, and the error is in how
 // long we believe in our leases. So equal jumps of a majority of the configured instances mean
 // - in any case that deadlines are too late by as much. Where it was the servers' clocks, the keys
 //   of a majority expire earlier, and so the deadlines are too late as well;
 // - that the servers did nothing wrong, if each other instance that could tell agrees. A lone
-//   instance has nobody who could agree. Only looks at short times can show that jumps were equal:
-//   what is known of a long time, as after an outage, leaves the amount open by as much as clocks
-//   drift, and jumps that were seconds apart would pass for one.
+//   instance has no other one that could agree. Only looks at short times can show that jumps were
+//   equal: a look after a long time, as after an outage, leaves the amount open by as much as
+//   clocks drift, and jumps that were seconds apart would pass for one.
 //
 // The instances are looked at one after the other, so this is told of each look and judges again.
 #ifndef HOLDFAST_PROTOCOL_STANDSTILL_HPP
@@ -70,8 +70,8 @@ public:
 
     /// Whether there are jumps that are not explained.
     bool in_doubt() const { return !jumped_.empty(); }
-    /// Whom to ask for the time now: each that was not asked since a jump that is not explained.
-    /// That one as well: it may have shown a part.
+    /// The instances to ask for the time now: each that was not asked since a jump that is not
+    /// explained. That one as well: it may have shown a part.
     instance_set to_ask(instance_set connected) const {
         instance_set all;
         if (jumped_.empty()) return all;
@@ -83,8 +83,8 @@ public:
         return all;
     }
 
-    /// To be called after each look, and when an instance can be asked no more. What is found to be
-    /// ours is forgotten with that.
+    /// To be called after each look, and when an instance can be asked no more. A jump that is
+    /// found to be ours is forgotten with that.
     finding judge(instance_set connected) {
         auto f = largest();
         if (f.who.size() < redlock_rules::quorum(configured_, configured_)) return {};
@@ -141,7 +141,7 @@ private:
         auto const& look = seen_[instance].last;
         if (look.sure_to < f.to) return !connected.contains(instance); // else it is asked now
         if (look.first) return true;
-        // It was asked since. Slow answers may leave open what it was.
+        // It was asked since. Slow answers may leave the jump undecided.
         return is_short(look) && look.from <= f.from && look.least <= f.most &&
                f.least <= look.most;
     }
@@ -159,7 +159,7 @@ private:
     duration longest_;
     std::array<one, instance_set::capacity> seen_{};
     instance_set known_;  ///< looked at at least once
-    instance_set jumped_; ///< by what is not explained
+    instance_set jumped_; ///< by an amount that is not explained
 };
 
 } // namespace holdfast::protocol

@@ -56,7 +56,7 @@ public:
     bool too_few_answered() const { return failed_.size() > configured_ - quorum_; }
     /// A quorum has said yes or no.
     bool has_verdict() const { return yes_.size() + no_.size() >= quorum_; }
-    /// Even if everyone who has not said no were to say yes, there would be no quorum.
+    /// Even if every instance that has not said no said yes, there would be no quorum.
     bool denied() const { return configured_ - no_.size() < quorum_; }
 
     instance_set yes() const { return yes_; }

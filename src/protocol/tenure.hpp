@@ -1,7 +1,8 @@
 // A tenure: one ownership of a key on the instances, from the first request to the last release.
-// The rounds of acquire, raise, extend, heal and release are one machine. The driver tells it what
-// happened and when; the machine says what to send and what to tell the owner. It does no I/O,
-// reads no clock and allocates nothing, so it runs in simulation as it does in production.
+// The rounds of acquire, raise, extend, heal and release are one machine. The driver tells it
+// each event with its time; the machine says which commands to send and which event to tell the
+// owner. It does no I/O, reads no clock and allocates nothing, so it runs in simulation as it does
+// in production.
 //
 //                 acquire(), or contend() and ask_rest()
 //                               |
@@ -19,7 +20,7 @@
 //            a quorum confirmed, or cannot any more
 //
 // Its parts: the votes of a round (tally.hpp), where the key may be (key_presence.hpp), how long it
-// lasts (validity.hpp), its number (tenure_number.hpp), what is in its way (inspection.hpp).
+// lasts (validity.hpp), its number (tenure_number.hpp), the obstacle (inspection.hpp).
 #ifndef HOLDFAST_PROTOCOL_TENURE_HPP
 #define HOLDFAST_PROTOCOL_TENURE_HPP
 
@@ -117,7 +118,7 @@ public:
         return s;
     }
 
-    /// The caller no longer wants what it asked for.
+    /// The caller no longer wants the key.
     step cancel() {
         if (phase_ != phase::acquiring) return {};
         return conclude({.what = event::cancelled}, time_point{});
@@ -130,7 +131,7 @@ public:
         return {.inspect = refusing, .what = refusing.empty() ? event::inspected : event::none};
     }
 
-    /// An instance answered, or is known not to. `round` is what round_number() was when an extend
+    /// An instance answered, or is known not to. `round` is the round_number() at which an extend
     /// or raise command was sent, and is ignored for the others. `now` is a time point, or a
     /// function that reads one: most answers decide nothing, and need no time. `number` comes with
     /// a grant that has a fence.
@@ -166,7 +167,7 @@ public:
     bool depends_on_late_answers() const { return patience_ends() != time_point::max(); }
 
     /// A lease begins, the first or after another one: whether time() asks for renewals, and for
-    /// how long the lease may last whatever is done.
+    /// how long the lease may last, however often it is extended.
     void begin_lease(bool watched, time_point now = {}, duration longest = duration::max()) {
         assert(phase_ == phase::held || phase_ == phase::ending);
         validity_.begin_lease(watched, now, longest);
@@ -317,7 +318,7 @@ private:
         return conclude(acquisition_.arbiter_answer(instance, v, number), now);
     }
 
-    /// What follows from a step of the acquisition.
+    /// The consequences of a step of the acquisition.
     template <class Now>
     step conclude(step s, Now now) {
         presence_.ask(s.acquire | s.contend);

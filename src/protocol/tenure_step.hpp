@@ -1,4 +1,4 @@
-// What a tenure has its driver do.
+// The outputs of a tenure, for its driver.
 #ifndef HOLDFAST_PROTOCOL_TENURE_STEP_HPP
 #define HOLDFAST_PROTOCOL_TENURE_STEP_HPP
 
@@ -18,17 +18,17 @@ enum class event : std::uint8_t {
     arbiter_won,     ///< the arbiter has granted: call ask_rest() now
     arbiter_refused, ///< not acquired: the arbiter says that the key is held
     arbiter_failed,  ///< not acquired: the arbiter is late, does not answer, or not to the question
-    inspected,       ///< those that were asked what is in the way have answered, or are late
+    inspected,       ///< the inspected instances have answered, or are late
     renewal_due,     ///< call extend() now
     extended,        ///< the deadline has moved
     extension_failed,    ///< the deadline has not moved; it is tried again while it lasts
     lost,                ///< the lease is no more, and nobody released it
-    ended,               ///< the deadline has come, of a lease whose holder was told before
+    ended,               ///< the deadline has come after `lost` was told
     released,            ///< a quorum deleted the key
     release_unconfirmed, ///< too few instances answered; the key goes when they do, or with its ttl
 };
 
-/// What the driver must do now: send these commands (in this order), then tell the owner.
+/// The driver sends these commands (in this order), then tells the owner.
 struct step {
     instance_set acquire{}, contend{}, raise{}, extend{}, heal{}, release{}, inspect{};
     event what = event::none;

@@ -1,11 +1,11 @@
-// Those of one process who want one key: who is next, and what is done for him. Only the head of
-// the queue has the instances asked; the others cost nothing but their place in it.
+// The waiters of one process for one key, in order, and the tries that are made for the first. Only
+// the head of the queue has the instances asked; the others cost nothing but their place in it.
 //
 // The try that is under way belongs to the queue and not to the waiter it was made for, so a waiter
-// that leaves takes nothing with it: whoever is first then inherits it.
+// that leaves takes nothing with it: the next waiter inherits it.
 //
-// It is told what happened and when; next() says what to do, and is asked again until it has
-// nothing more. It does no I/O, reads no clock and allocates nothing.
+// The driver tells it each event with its time; next() names the next task, and is asked again
+// until it has nothing more. It does no I/O, reads no clock and allocates nothing.
 #ifndef HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
 #define HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
 
@@ -31,12 +31,12 @@
 
 namespace holdfast::protocol {
 
-/// What the driver does now.
+/// The driver's next task.
 enum class action : std::uint8_t {
     none,    ///< wait: for an answer, a push, a release, or for wake()
     round,   ///< begin a tenure for front() at all instances at once; then tell begun()
     contend, ///< begin a tenure for front() at the arbiter among candidates(); then tell begun()
-    ask,     ///< find out what is in the way; then tell asked()
+    ask,     ///< inspect the refusing instances; then tell asked()
     watch,   ///< ask to_watch() for the key, and to push when it changes; then tell watched()
     listen,  ///< ask the arbiter among candidates() for a push; then tell listening()
     refuse,  ///< front() does not wait: tell it that the key is held, and leave() it
@@ -65,7 +65,7 @@ public:
         waiters_.push_back(w);
         return true;
     }
-    /// For how long the key is left alone when it has become free, for those who poll for it.
+    /// For how long the key is left alone when it has become free, for clients that poll for it.
     void yields(duration d) { yields_ = d; }
     /// Cancelled, timed out, refused or failed.
     void leave(waiter& w) { waiters_.erase(waiters_.iterator_to(w)); }
@@ -146,7 +146,7 @@ public:
         ++tries_;
     }
 
-    /// The tenure is won: the waiter whose it is, who stands in the queue no longer.
+    /// The tenure is won: its waiter, which has left the queue.
     waiter& won(time_point now) {
         heard_after(now - begun_);
         phase_ = phase::held;
@@ -179,8 +179,8 @@ public:
             phase_ = asked_ && front_waits() ? phase::refused : phase::to_ask;
             return;
         }
-        // Whoever holds it without the arbiter is met where it has it. Else all who wait would take
-        // the arbiter in turn, in vain, and wake each other by giving it back.
+        // A holder without the arbiter is met at the instances that it has. Else all waiters would
+        // take the arbiter in turn, in vain, and wake each other by giving it back.
         auto const elsewhere = where_.empty() && !votes.no().empty();
         where_ = elsewhere ? votes.no() : instance_set();
         unfit_ = unfit_ - where_; // they have answered
@@ -247,13 +247,13 @@ public:
         return overslept_ = true;
     }
 
-    /// It is known what is in the way; or in part, and then it is asked again after the next round.
+    /// The inspection has ended. If not all have answered, the next round is inspected again.
     void asked(bool all) {
         asked_ = all;
         phase_ = phase::refused;
     }
 
-    /// Whom action::watch is about, and what goes with the questions.
+    /// The instances of action::watch, and the number that goes with the questions.
     instance_set to_watch() const { return watch_.to_ask(); }
     std::uint32_t watch_round() const { return watch_.round(); }
     /// The question of action::listen has been put to `arbiter`, with watch_round().
@@ -271,7 +271,7 @@ public:
     }
 
     //
-    // What wakes
+    // Wake-ups
     //
 
     /// `instance` says that the key has changed. False: it does not matter now.
@@ -299,7 +299,7 @@ public:
         wake_ = now + pause(random);
     }
 
-    /// Too few instances are left for anyone: whoever waits is told so, unless they are back by
+    /// Too few instances are left for a quorum: waiters are told so, unless enough are back by
     /// `until`.
     void outage(time_point until) {
         if (phase_ != phase::refused) return;
@@ -342,7 +342,7 @@ public:
                Rules::may_hand_over(leases_, limit, now - since_, longest) &&
                Rules::suffices(left, front().ttl, front().watched);
     }
-    /// The waiter whose the next lease is.
+    /// The waiter that gets the next lease.
     waiter& hand_over() {
         ++leases_;
         return pop();
@@ -382,7 +382,7 @@ private:
     enum class phase : std::uint8_t {
         ready,         ///< for a try
         trying,        ///< a try is under way
-        to_ask,        ///< refused, and not known by what
+        to_ask,        ///< refused, and the obstacle is not known
         asking,        ///< the same, and it is being found out
         refused,       ///< waits for a push, or for wake_
         held,          ///< one of us has it
@@ -440,7 +440,7 @@ private:
     unsigned arbiter_ = 0;
     unsigned leases_ = 0;
     unsigned tries_ = 0, tenures_ = 0;
-    unsigned failures_ = 0; ///< in a row, of what backs off
+    unsigned failures_ = 0; ///< in a row, for the backoff
     unsigned missed_ = 0;   ///< turns of others since our last
     unsigned wasted_ = 0, splits_ = 0;
     instance_set unfit_, where_;

@@ -1,4 +1,4 @@
-// One who stands in a wait queue.
+// A waiter in a wait queue.
 #ifndef HOLDFAST_PROTOCOL_WAITER_HPP
 #define HOLDFAST_PROTOCOL_WAITER_HPP
 
@@ -10,7 +10,7 @@ namespace holdfast::protocol {
 
 using waiter_hook = boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_wait_queue>>;
 
-/// One who wants the key. Linked while it stands in the queue.
+/// Wants the key. Linked while it stands in the queue.
 struct waiter : waiter_hook {
     duration ttl{};
     bool watched = true; ///< whether its lease will be extended

@@ -16,7 +16,7 @@ namespace holdfast::protocol {
 /// The decisions of waiting, as pure functions.
 struct waiting_rules : watching_rules {
     /// The pause between a wake-up and the try that follows it. It is random, so that it is not
-    /// always the one whom the server tells first that wins; and the shorter, the more turns of
+    /// always the first client in the server's order that wins; and the shorter, the more turns of
     /// others were missed since the last own one, so that nobody waits for ever.
     static constexpr duration wake_delay(duration round_trip, unsigned missed,
                                          std::uint64_t random) {
@@ -30,7 +30,7 @@ struct waiting_rules : watching_rules {
     }
     /// Whether a process that gave the key up may try again at once, as it is alone. `silent`: the
     /// times in a row that it stood back and listened, and nobody took the key; `since`: the last
-    /// of them ended. Who comes to wait is not seen until it stands back again, so that must not be
+    /// of them ended. A new waiter is not seen until it stands back again, so that must not be
     /// long.
     static constexpr bool is_alone(unsigned silent, duration since) {
         return silent >= 16 && since < std::chrono::milliseconds(5);
@@ -40,19 +40,19 @@ struct waiting_rules : watching_rules {
                                         duration longest) {
         return leases < limit && age < longest;
     }
-    /// Whether what is left of a tenure is what a waiter would get from the instances: nearly all
+    /// Whether the rest of a tenure is as long as a waiter's lease from the instances: nearly all
     /// of its ttl, or enough for the watchdog to see to that.
     static constexpr bool suffices(duration left, duration ttl, bool watched) {
         return watched ? left >= ttl / 2 : left >= (ttl - redlock_rules::drift(ttl)) / 10 * 9;
     }
-    /// Whether a waiter trusts the clock beside the push: what nobody deletes expires, and servers
-    /// tell of that late.
+    /// Whether a waiter trusts the clock beside the push: a key that nobody deletes expires, and
+    /// servers tell of that late.
     static constexpr bool wakes_at_expiry() { return true; }
     /// Whether a try follows when the connection that a push would have come through is lost.
     static constexpr bool wakes_at_disconnect() { return true; }
     /// Whether a process that gave the key up leaves the others their turn.
     static constexpr bool stands_back() { return true; }
-    /// Whether a try goes on for whoever is first when the one that it was made for has left.
+    /// Whether a try goes on for the first waiter when the one that it was made for has left.
     static constexpr bool inherits() { return true; }
     /// Whether a deadline that is seen so late says nothing of the servers, as this process did not
     /// run when it came. A process that is late by little each time must not hide slow servers: it
@@ -63,7 +63,7 @@ struct waiting_rules : watching_rules {
     }
 
     static constexpr duration max_wake_delay = std::chrono::milliseconds(10);
-    /// When who waits at the arbiter looks at all instances again, and how the pauses between such
+    /// When a waiter at the arbiter looks at all instances again, and how the pauses between such
     /// looks grow: a holder that could not reach the arbiter has left its key there, and a majority
     /// is free all the same.
     static constexpr duration first_look = std::chrono::seconds(10);
