@@ -24,6 +24,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/quarantine_test.cpp
     unit/reconnect_test.cpp
     unit/reply_reader_test.cpp
+    unit/report_builder_test.cpp
     unit/report_test.cpp
     unit/resolver_test.cpp
     unit/restart_guard_test.cpp
