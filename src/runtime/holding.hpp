@@ -14,35 +14,32 @@
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 
 namespace holdfast::runtime {
 
-class engine;
 class key_queue;
 class lease_state;
 class operation;
 
 using owed_hook = boost::intrusive::list_base_hook<>;
 
-class holding final : public redis::exchange, public timed, public owed_hook {
+/// From the first command of a try to the answer to the last release, or the questions of a key's
+/// watch. The derived class leads answers and timers to the rooms: the acquirer's as long as it is
+/// a try, and then the keeper's.
+class holding : public redis::exchange, public timed, public owed_hook {
 public:
-    explicit holding(engine& e)
-        : engine_(e) {}
+    virtual ~holding() = default;
 
-    redis::subject about(protocol::command) const noexcept override;
-    bool still_wants(protocol::command) const noexcept override;
-    void on_answer(unsigned instance, protocol::command, std::uint32_t round,
-                   redis::answer const&) override;
-    void on_time(lease_clock::time_point now) override;
+    bool still_wants(protocol::command) const noexcept final;
 
-    engine& engine_;
     protocol::tenure machine{1, {}, false};
     redis::token token;
     detail::lock_state_ptr lock;
     key_queue* queue = nullptr;        ///< whose try it is, or whose tenure
     lease_state* lease = nullptr;      ///< the one that is held
-    operation* releaser = nullptr;     ///< who wants to know when it has been released
+    operation* releaser = nullptr;     ///< completes when it has been released
     lease_clock::time_point counted{}; ///< when the counters of its fence were last written
     bool gives_back = false; ///< it is released because the holder did, and not in a shutdown
 
@@ -55,8 +52,10 @@ public:
         boost::intrusive_ptr<holding> self; ///< while there are such
     } owed;
 
-private:
-    void recycle() noexcept override;
+protected:
+    holding() = default;
+    /// The content of a command.
+    redis::subject describe(protocol::command, std::chrono::milliseconds fence_ttl) const noexcept;
 };
 
 using holding_ptr = boost::intrusive_ptr<holding>;

@@ -6,7 +6,7 @@
 #include <holdfast/error.hpp>
 #include <holdfast/lease.hpp>
 
-#include "protocol/wait_queue.hpp"
+#include "protocol/waiter.hpp"
 #include "runtime/deadline_queue.hpp"
 
 #include <boost/asio/cancellation_type.hpp>
@@ -19,9 +19,9 @@
 
 namespace holdfast::runtime {
 
-class engine;
 class key_queue;
 class lease_state;
+class operation;
 
 using operation_hook =
     boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
@@ -38,6 +38,15 @@ using wish_ptr = std::unique_ptr<wish>;
 using cancel_hook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_cancellations>>;
 
+/// The room in which an operation waits, when the operation's time comes.
+class operation_timer {
+public:
+    virtual void on_time(operation&, lease_clock::time_point now) = 0;
+
+protected:
+    ~operation_timer() = default;
+};
+
 class operation final : public timed,
                         public operation_hook,
                         public cancel_hook,
@@ -48,36 +57,37 @@ public:
         release,
         extend,
         lost,
-        renew, ///< which completes nobody
+        renew, ///< it has no handler
         shutdown,
         drain
     };
     enum class stage : std::uint8_t {
-        starting, ///< handed in, not yet looked at
+        starting, ///< handed in, and not begun
         queued,   ///< acquire: stands in the queue of its key
         attached, ///< waits for what happens to its lease, or to the client
     };
     using any_handler = std::variant<std::monostate, detail::acquire_handler,
                                      detail::release_handler, detail::error_handler>;
 
-    explicit operation(engine&);
-    ~operation();
+    explicit operation(std::uint32_t first_generation)
+        : generation(first_generation) {}
 
-    void on_time(lease_clock::time_point now) override;
+    void on_time(lease_clock::time_point now) override { timer->on_time(*this, now); }
 
-    engine& engine_;
+    operation_timer* timer = nullptr; ///< set before it is scheduled
     /// Counts the uses of this object, and of others that had its place before, so that a late
     /// cancellation finds that it comes too late.
     std::uint32_t generation;
     kind what{};
     stage where{};
     bool cancel_requested = false; ///< in a way that must wait for the round's end
-    bool behind = false;           ///< counted as one who waits for others
+    bool behind = false;           ///< counted as one that waits for others
     any_handler handler;
     detail::lease_ref lease;
     wish_ptr wanted; ///< renew
 
-    // Under the inbox's mutex: what has been asked for, and of which use of this object.
+    // Under the inbox's mutex: the cancellation that was asked for, and of which use of this
+    // object.
     asio::cancellation_type_t cancellation = asio::cancellation_type_t::none;
     std::uint32_t cancelled_generation = 0;
 
