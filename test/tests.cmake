@@ -2,6 +2,7 @@
 holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     ../bench/allocation_counter.cpp
     support/certificates.cpp
+    unit/acquirer_test.cpp
     unit/address_test.cpp
     unit/arbiter_test.cpp
     unit/backoff_test.cpp
@@ -11,10 +12,12 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/error_test.cpp
     unit/fence_gate_test.cpp
     unit/fence_test.cpp
+    unit/inbox_test.cpp
     unit/instance_set_test.cpp
     unit/key_watch_test.cpp
     unit/lanes_test.cpp
     unit/late_answers_test.cpp
+    unit/lease_keeper_test.cpp
     unit/liveness_test.cpp
     unit/lock_command_test.cpp
     unit/pending_releases_test.cpp
