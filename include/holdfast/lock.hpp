@@ -89,7 +89,9 @@ public:
     /// known and nobody is asked.
     ///
     /// @par Handler signature, cancellation  As for acquire.
-    /// @par Errors  errc::contended where acquire would wait; else as for acquire.
+    /// @par Errors  errc::contended where acquire would wait: a quorum refused; or some instances
+    ///     refused, and those that could still decide take longer than they usually do. Else as for
+    ///     acquire.
     template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto try_acquire(Token&& token = {}) const {
         return start({detail::wait_limit::kind::none, {}}, token);

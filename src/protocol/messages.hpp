@@ -28,6 +28,11 @@ enum class verdict : std::uint8_t {
     refused, ///< the server answered with an error: not done
 };
 
+/// After this answer to a command that sets a key, the command has not set it.
+constexpr bool sets_no_key(verdict v) {
+    return v == verdict::no || v == verdict::unsent || v == verdict::refused;
+}
+
 } // namespace holdfast::protocol
 
 #endif

@@ -86,6 +86,14 @@ inline duration patience(round_trips const& usual, instance_set awaited, unsigne
     return *last;
 }
 
+/// From when on answers that were asked for at `asked` come too late, where `needed` of those
+/// `awaited` must come.
+inline time_point late_from(round_trips const& usual, time_point asked, instance_set awaited,
+                            unsigned needed) {
+    if (awaited.size() < needed) return time_point::max();
+    return asked + patience(usual, awaited, needed);
+}
+
 } // namespace holdfast::protocol
 
 #endif

@@ -5,6 +5,8 @@
 #include "protocol/instance_set.hpp"
 #include "protocol/messages.hpp"
 
+#include <cassert>
+
 namespace holdfast::protocol {
 
 class tally {
@@ -36,6 +38,7 @@ public:
             failed_.insert(instance);
             break;
         }
+        assert(yes_.size() + no_.size() + failed_.size() + pending_.size() == configured_);
         return true;
     }
 

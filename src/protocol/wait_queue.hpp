@@ -12,7 +12,10 @@
 #include "protocol/backoff.hpp"
 #include "protocol/instance_set.hpp"
 #include "protocol/key_watch.hpp"
+#include "protocol/look_schedule.hpp"
+#include "protocol/rivals.hpp"
 #include "protocol/rules.hpp"
+#include "protocol/stand_back.hpp"
 #include "protocol/tally.hpp"
 #include "protocol/time.hpp"
 #include "protocol/waiter.hpp"
@@ -21,6 +24,7 @@
 #include <boost/intrusive/list.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -101,16 +105,15 @@ public:
                     auto const todo = told_ ? watch_.next(now, reachable) : watch_action::none;
                     if (todo == watch_action::ask) return action::watch;
                     if (todo == watch_action::none) return action::none;
-                    look_ = now;
+                    looks_.at_once(now);
                 }
                 phase_ = phase::ready;
                 break;
             case phase::standing_back:
                 if (now < wake_ && (waiters_.empty() || front().waits)) {
-                    return std::exchange(to_listen_, false) ? action::listen : action::none;
+                    return stand_back_.take_question() ? action::listen : action::none;
                 }
-                silent_ = std::exchange(hears_, false) ? silent_ + 1 : 0;
-                stood_back_ = now;
+                stand_back_.end(now);
                 phase_ = phase::ready;
                 break;
             }
@@ -137,6 +140,7 @@ public:
 
     /// The tenure has been begun; for action::contend at `arbiter`.
     void begun(time_point now, unsigned arbiter = 0) {
+        assert(phase_ == phase::trying); // one try at a time
         begun_ = now;
         arbiter_ = arbiter;
         ++tries_;
@@ -151,18 +155,17 @@ public:
         leases_ = 1;
         missed_ = failures_ = 0;
         woken_ = cut_off_ = gone_ = overslept_ = false;
-        look_ = time_point::max();
-        polls_ = 0;
+        looks_.stop();
         watch_.forget();
         unfit_ = where_ = {};
-        contested_ = std::exchange(met_others_, false);
+        rivals_.begin_tenure();
         return pop();
     }
 
     /// Too many instances refused.
     void contended(time_point now, tally const& votes, duration longest_pause,
                    std::uint64_t random) {
-        met_others_ = seen_ = true;
+        rivals_.meet();
         overslept_ = false;
         watch_.forget();
         // A quorum that refuses has a holder, it seems; else contenders kept each other from it.
@@ -170,7 +173,7 @@ public:
         if (!a_holder) ++splits_;
         if (full_) {
             heard_after(now - begun_);
-            auto const again = std::exchange(contested_, true) && failures_ > 0;
+            auto const again = rivals_.contest() && failures_ > 0;
             if (a_holder && !again) ++failures_; // a second time in a row is odd
             wake_ = a_holder && !again ? now : now + backoff(longest_pause, random);
             phase_ = asked_ && front_waits() ? phase::refused : phase::to_ask;
@@ -190,7 +193,8 @@ public:
     void refused(time_point now, std::optional<duration> left, bool told, duration longest_pause,
                  std::uint64_t random) {
         heard_after(now - begun_);
-        contested_ = met_others_ = seen_ = true;
+        rivals_.meet();
+        rivals_.contest();
         if (std::exchange(woken_, false)) {
             ++wasted_;
             ++missed_;
@@ -198,14 +202,11 @@ public:
         phase_ = phase::refused;
         told_ = told;
         cut_off_ = overslept_ = false;
-        if (look_ == time_point::max()) {
-            between_looks_ = Rules::first_look;
-            look_ = now + between_looks_;
-        }
+        looks_.begin(now);
         if (told) {
             watch_.waits(now, arbiter_);
-        } else if (++polls_ % Rules::polls_between_looks == 0) {
-            look_ = now;
+        } else {
+            looks_.polled(now);
         }
         auto const gone = left && *left < duration::zero();
         if (gone) {
@@ -220,7 +221,7 @@ public:
             trusts ? now + *left + std::chrono::milliseconds(1) + yields_ + pause(random)
                    : time_point::max();
         if (told) failures_ = 0;
-        wake_ = std::min(expiry, told ? look_ : now + backoff(longest_pause, random));
+        wake_ = std::min(expiry, told ? looks_.next() : now + backoff(longest_pause, random));
     }
 
     /// The arbiter could not be asked: the next one is.
@@ -262,8 +263,8 @@ public:
                  std::uint64_t random) {
         if (phase_ == phase::standing_back) {
             if (instance != arbiter_ || round != watch_.round()) return;
-            hears_ = seen.is == sighting::state::gone && seen.told;
-            met_others_ = met_others_ || seen.is == sighting::state::held;
+            stand_back_.listens(seen.is == sighting::state::gone && seen.told);
+            if (seen.is == sighting::state::held) rivals_.meet();
             return;
         }
         watch_.answered(now, instance, round, seen, random);
@@ -275,9 +276,9 @@ public:
 
     /// `instance` says that the key has changed. False: it does not matter now.
     bool push(time_point now, unsigned instance, std::uint64_t random) {
-        if (phase_ == phase::standing_back && hears_ && instance == arbiter_) {
-            hears_ = false;
-            met_others_ = seen_ = true;
+        if (phase_ == phase::standing_back && stand_back_.listens() && instance == arbiter_) {
+            stand_back_.heard();
+            rivals_.meet();
         }
         if (!waits_at(instance)) return watch_.push(now, instance, random);
         told_ = false;
@@ -352,22 +353,21 @@ public:
     /// already.
     void released(time_point now, bool opposed = false) {
         phase_ = phase::ready;
-        auto const others = contested_ || opposed || yields_ > duration::zero();
+        auto const others = rivals_.contested() || opposed || yields_ > duration::zero();
         if (!Rules::stands_back() || (waiters_.empty() && !others)) return;
-        if (!others && Rules::is_alone(silent_, now - stood_back_)) return;
+        if (!others && stand_back_.is_alone(now)) return;
         phase_ = phase::standing_back;
-        to_listen_ = !contested_; // two can take turns without ever meeting
-        hears_ = false;
+        stand_back_.begin(!rivals_.contested()); // two can take turns without ever meeting
         wake_ = now + yields_ + Rules::stand_back(round_trip_);
     }
     /// The tenure is lost.
     void lost() {
         phase_ = phase::ready;
-        contested_ = true;
+        rivals_.contest();
     }
 
     /// Whether somebody was seen to have the key, here or elsewhere.
-    bool seen_held() const { return seen_ || phase_ == phase::held; }
+    bool seen_held() const { return rivals_.ever_seen() || phase_ == phase::held; }
     bool held() const { return phase_ == phase::held; }
     bool trying() const { return phase_ == phase::trying; }
     /// Whether the tenure that was refused is still of use, to ask() with.
@@ -396,15 +396,12 @@ private:
         ttl_ = front().ttl;
         fenced_ = front().fenced;
         for_whom_ = &front();
-        auto const looks = now >= look_;
-        if (looks) {
-            between_looks_ = std::min<duration>(2 * between_looks_, Rules::longest_between_looks);
-            look_ = now + between_looks_;
-        }
+        auto const looks = looks_.take(now);
         // So many failed as arbiters that there may be no quorum: all are asked, to know.
         auto const outage =
             configured_ - unfit_.size() < redlock_rules::quorum(configured_, configured_);
-        full_ = !contested_ || !front().waits || looks || outage || candidates(reachable).empty() ||
+        full_ = !rivals_.contested() || !front().waits || looks || outage ||
+                candidates(reachable).empty() ||
                 reachable.size() < redlock_rules::quorum(configured_, reachable.size());
         if (!full_) return action::contend;
         watch_.forget();
@@ -434,31 +431,27 @@ private:
     basic_key_watch<Rules> watch_;
     waiter const* for_whom_ = nullptr; ///< only compared
     duration ttl_{};                   ///< of the try, or of the tenure
-    duration round_trip_{}, between_looks_{}, yields_{};
-    time_point begun_{}, since_{}, wake_{}, stood_back_{};
-    time_point look_ = time_point::max(); ///< at all instances, while it waits at one
+    duration round_trip_{}, yields_{};
+    time_point begun_{}, since_{}, wake_{};
+    look_schedule<Rules> looks_;
+    stand_back<Rules> stand_back_;
+    rivals rivals_;
     unsigned configured_;
     unsigned arbiter_ = 0;
     unsigned leases_ = 0;
     unsigned tries_ = 0, tenures_ = 0;
     unsigned failures_ = 0; ///< in a row, of what backs off
-    unsigned silent_ = 0;   ///< stand-backs in a row in which nobody took the key
-    unsigned polls_ = 0;    ///< tries at an arbiter that does not push
     unsigned missed_ = 0;   ///< turns of others since our last
     unsigned wasted_ = 0, splits_ = 0;
     instance_set unfit_, where_;
     phase phase_ = phase::ready;
-    bool fenced_ = false;     ///< the try or the tenure is
-    bool full_ = false;       ///< the try asks all at once
-    bool contested_ = false;  ///< others want the key too
-    bool met_others_ = false; ///< the same, since the last tenure
-    bool seen_ = false;       ///< the same, ever
+    bool fenced_ = false; ///< the try or the tenure is
+    bool full_ = false;   ///< the try asks all at once
     bool asked_ = false;
-    bool to_listen_ = false, hears_ = false; ///< while it stands back
-    bool told_ = false;                      ///< a push will come
-    bool woken_ = false;                     ///< one has come
-    bool cut_off_ = false;                   ///< too few instances are there
-    bool gone_ = false;                      ///< the key went while it was looked at
+    bool told_ = false;      ///< a push will come
+    bool woken_ = false;     ///< one has come
+    bool cut_off_ = false;   ///< too few instances are there
+    bool gone_ = false;      ///< the key went while it was looked at
     bool overslept_ = false; ///< the last try ended with a deadline that was seen late
 };
 

@@ -54,7 +54,7 @@ std::shared_ptr<holdfast::acquire_report const> some_report() {
     r->quorum = 2;
     r->attempts = 1;
     r->instances.push_back({.address = "a:1",
-                            .what = holdfast::instance_outcome::rejected,
+                            .outcome = holdfast::instance_outcome::rejected,
                             .ttl_left = {},
                             .message = "OOM command not allowed"});
     return r;

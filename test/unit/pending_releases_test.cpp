@@ -11,7 +11,7 @@ using namespace holdfast::redis;
 using namespace std::chrono_literals;
 using holdfast::lease_clock;
 using holdfast::protocol::command;
-using pending_releases = holdfast::redis::pending_releases;
+using release_store = holdfast::redis::pending_releases;
 
 namespace {
 
@@ -39,7 +39,7 @@ constexpr auto ttl = 1'000ms;
 /// A key may live that much longer than its ttl, as clocks drift.
 auto const life = ttl + holdfast::protocol::redlock_rules::drift(ttl);
 
-std::string taken(pending_releases& k) {
+std::string taken(release_store& k) {
     std::string names;
     k.take([&](exchange_ptr who, lease_clock::time_point) {
         names += who->about(command::release).key;
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_SUITE(pending_releases)
 
 BOOST_AUTO_TEST_CASE(they_leave_in_the_order_in_which_they_came) {
     lock a('a', ttl), b('b', ttl), c('c', ttl);
-    pending_releases k(3);
+    release_store k(3);
     for (auto* l : {&b, &c, &a}) BOOST_TEST(k.keep(l, t0));
     BOOST_TEST(k.size() == 3U);
     BOOST_TEST(taken(k) == "bca");
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(they_leave_in_the_order_in_which_they_came) {
 
 BOOST_AUTO_TEST_CASE(the_oldest_goes_for_one_too_many) {
     lock a('a', ttl), b('b', ttl), c('c', ttl);
-    pending_releases k(2);
+    release_store k(2);
     BOOST_TEST(k.keep(&a, t0));
     BOOST_TEST(k.keep(&b, t0));
     BOOST_TEST(!k.keep(&c, t0));
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(the_oldest_goes_for_one_too_many) {
 
 BOOST_AUTO_TEST_CASE(one_goes_when_its_key_has_expired_at_the_latest) {
     lock a('a', ttl), b('b', 2 * ttl), c('c', ttl);
-    pending_releases k(3);
+    release_store k(3);
     k.keep(&a, t0);
     k.keep(&b, t0);
     k.keep(&c, t0 + tick);
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(one_goes_when_its_key_has_expired_at_the_latest) {
 // A SET that was on its way when the connection ended may have been carried out as late as that.
 BOOST_AUTO_TEST_CASE(a_key_may_be_as_young_as_the_end_of_the_session) {
     lock a('a', ttl), b('b', ttl);
-    pending_releases k(2);
+    release_store k(2);
     k.keep(&a, t0);
     k.session_ended(t0 + 5s);
     k.keep(&b, t0 + 6s);
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(a_key_may_be_as_young_as_the_end_of_the_session) {
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_sent_stays) {
     lock a('a', ttl), b('b', ttl), c('c', ttl);
-    pending_releases k(3);
+    release_store k(3);
     for (auto* l : {&a, &b, &c}) k.keep(l, t0);
     std::string sent;
     auto const send = [&](exchange_ptr who, lease_clock::time_point) {
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_sent_stays) {
 
 BOOST_AUTO_TEST_CASE(since_when_it_is_kept_travels_with_it) {
     lock a('a', ttl);
-    pending_releases k(1);
+    release_store k(1);
     k.keep(&a, t0 + 7s);
     k.take([&](exchange_ptr, lease_clock::time_point since) { BOOST_TEST((since == t0 + 7s)); });
     for (auto const passed : {0ms, 1ms, 3'600'000ms}) {
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(since_when_it_is_kept_travels_with_it) {
 
 BOOST_AUTO_TEST_CASE(they_can_be_let_go_without_a_word) {
     lock a('a', ttl);
-    pending_releases k(3);
+    release_store k(3);
     k.keep(&a, t0);
     k.clear();
     BOOST_TEST(taken(k).empty());

@@ -59,28 +59,28 @@ BOOST_AUTO_TEST_CASE(the_line_tells_the_whole_story) {
     r.waited = 1'234'567us;
     r.instances = {
         {.address = "a:1",
-         .what = instance_outcome::granted,
+         .outcome = instance_outcome::granted,
          .round_trip = 0ns,
          .ttl_left = {},
          .message = {}},
         {.address = "b:2",
-         .what = instance_outcome::held,
+         .outcome = instance_outcome::held,
          .round_trip = 1'500us,
          .ttl_left = 2'500ms,
          .ttl_known = true,
          .message = {}},
         {.address = "c:3",
-         .what = instance_outcome::rejected,
+         .outcome = instance_outcome::rejected,
          .round_trip = 300us,
          .ttl_left = {},
          .message = "OOM command not allowed"},
         {.address = "unix:/d",
-         .what = instance_outcome::unreachable,
+         .outcome = instance_outcome::unreachable,
          .round_trip = 0ns,
          .ttl_left = {},
          .message = "Connection refused"},
         {.address = "e:5",
-         .what = instance_outcome::timed_out,
+         .outcome = instance_outcome::timed_out,
          .round_trip = 500ms,
          .ttl_left = {},
          .message = {}},
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(every_outcome_has_a_name_of_its_own) {
         BOOST_TEST(name != "?");
         BOOST_TEST(all.find('/' + name + '/') == std::string::npos);
         all += '/' + name + '/';
-        BOOST_TEST(said_of({.address = "a:1", .what = o, .ttl_left = {}, .message = {}}) ==
+        BOOST_TEST(said_of({.address = "a:1", .outcome = o, .ttl_left = {}, .message = {}}) ==
                    "a:1 " + name);
     }
 }
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(every_outcome_has_a_name_of_its_own) {
 BOOST_AUTO_TEST_CASE(only_grants_are_counted_as_granted) {
     for (auto const o : every_outcome) {
         auto const line =
-            about({.address = "a:1", .what = o, .ttl_left = {}, .message = {}}).to_string();
+            about({.address = "a:1", .outcome = o, .ttl_left = {}, .message = {}}).to_string();
         BOOST_TEST(line.starts_with(o == instance_outcome::granted
                                         ? "lock \"k\": 0 of 1 up, quorum 1, 1 granted, "
                                         : "lock \"k\": 0 of 1 up, quorum 1, 0 granted, "));
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(only_grants_are_counted_as_granted) {
 
 BOOST_AUTO_TEST_CASE(a_time_to_live_is_told_where_it_is_known) {
     instance_report one{
-        .address = "a:1", .what = instance_outcome::held, .ttl_left = {}, .message = {}};
+        .address = "a:1", .outcome = instance_outcome::held, .ttl_left = {}, .message = {}};
     BOOST_TEST(said_of(one) == "a:1 held");
     one.ttl_known = true;
     BOOST_TEST(said_of(one) == "a:1 held, never expires");
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(a_time_to_live_is_told_where_it_is_known) {
     BOOST_TEST(said_of(one) == "a:1 held");
     // It is the holder's, so it means nothing elsewhere.
     one.ttl_known = true;
-    one.what = instance_outcome::timed_out;
+    one.outcome = instance_outcome::timed_out;
     BOOST_TEST(said_of(one) == "a:1 timed out");
 }
 
@@ -150,13 +150,13 @@ BOOST_AUTO_TEST_CASE(it_begins_with_how_many_are_up) {
     r.attempts = 1;
     for (auto const* address : {"a:1", "b:2"}) {
         r.instances.push_back({.address = address,
-                               .what = instance_outcome::not_needed,
+                               .outcome = instance_outcome::not_needed,
                                .ttl_left = {},
                                .message = {}});
     }
     for (auto const* address : {"c:3", "d:4", "e:5"}) {
         r.instances.push_back({.address = address,
-                               .what = instance_outcome::unreachable,
+                               .outcome = instance_outcome::unreachable,
                                .ttl_left = {},
                                .message = {}});
     }
@@ -181,8 +181,8 @@ BOOST_AUTO_TEST_CASE(an_empty_report_is_still_a_line) {
 }
 
 BOOST_AUTO_TEST_CASE(a_report_prints_as_its_line) {
-    auto const r =
-        about({.address = "a:1", .what = instance_outcome::held, .ttl_left = {}, .message = "why"});
+    auto const r = about(
+        {.address = "a:1", .outcome = instance_outcome::held, .ttl_left = {}, .message = "why"});
     std::ostringstream out;
     out << r;
     BOOST_TEST(out.str() == r.to_string());

@@ -1,0 +1,175 @@
+// The rounds by which a tenure gets its key: all instances at once, or the arbiter and then the
+// others; and a last one for instances that hold a smaller number.
+//
+//            begin_all()  -----------------------> voting --------------------> granted, with the
+//            number
+//                                                  ^    |                         ^
+//            begin_at_arbiter() --> contending ----+    | a quorum granted,       | a quorum holds
+//                                    ask_others()       | and holds less          | the number
+//                                                       +-----> raising ----------+
+//
+// Each state can end without the key: see `event`.
+#ifndef HOLDFAST_PROTOCOL_ACQUISITION_HPP
+#define HOLDFAST_PROTOCOL_ACQUISITION_HPP
+
+#include "protocol/instance_set.hpp"
+#include "protocol/messages.hpp"
+#include "protocol/round_trips.hpp"
+#include "protocol/tally.hpp"
+#include "protocol/tenure_number.hpp"
+#include "protocol/tenure_step.hpp"
+#include "protocol/time.hpp"
+
+#include <cassert>
+#include <cstdint>
+#include <utility>
+
+namespace holdfast::protocol {
+
+/// Answers `event::won` where a quorum has granted and holds the number. Whether that was in time
+/// its tenure decides.
+template <class Rules>
+class acquisition {
+public:
+    explicit acquisition(unsigned configured)
+        : configured_(configured) {}
+
+    tenure_number<Rules>& number() { return number_; }
+    tenure_number<Rules> const& number() const { return number_; }
+
+    step begin_all(time_point now, instance_set reachable) {
+        asked_ = now;
+        votes_ = round(reachable, reachable);
+        if (votes_.impossible()) return {.what = event::no_quorum};
+        return {.acquire = reachable};
+    }
+    step begin_at_arbiter(time_point now, unsigned arbiter) {
+        asked_ = now;
+        contending_ = true;
+        arbiter_ = instance_set::only(arbiter);
+        votes_ = tally(configured_, Rules::quorum(configured_, configured_), arbiter_);
+        return {.contend = arbiter_};
+    }
+    step ask_others(time_point now, instance_set reachable) {
+        assert(contending_);
+        asked_ = now;
+        contending_ = false;
+        votes_ = round(reachable, reachable | arbiter_);
+        arbiter_.for_each([this](unsigned i) { votes_.count(i, verdict::yes); });
+        if (votes_.won()) return {.what = event::won}; // alone, and so with the number that it gave
+        if (votes_.impossible()) return {.what = event::no_quorum};
+        return {.acquire = reachable - arbiter_};
+    }
+
+    step arbiter_answer(unsigned instance, verdict v, std::uint64_t number) {
+        votes_.count(instance, v);
+        switch (v) {
+        case verdict::yes:
+            if (number_.requested()) number_.count(instance, number);
+            return {.what = event::arbiter_won};
+        case verdict::no:
+            return {.what = event::arbiter_refused};
+        case verdict::unsent:
+        case verdict::unknown:
+        case verdict::refused:
+            break;
+        }
+        return {.what = event::arbiter_failed};
+    }
+
+    template <class Clock>
+    step vote(unsigned instance, verdict v, Clock&& clock, std::uint64_t number) {
+        if (!votes_.count(instance, v)) return {};
+        if (v != verdict::yes) return judge();
+        auto const lifted = number_.requested() && number_.count(instance, number);
+        if (!votes_.won() && !number_.raising()) return judge();
+        if (!number_.requested() || !Rules::levels()) return {.what = event::won};
+        return level(lifted, instance, clock);
+    }
+
+    /// `current`: the answer is to the raise that was begun last.
+    step raise_answer(bool current, unsigned instance, verdict v) {
+        if (!votes_.yes().contains(instance)) return {};
+        if (v == verdict::yes) {
+            if (current) number_.raised(instance);
+            return {.what = is_level() ? event::won : event::none};
+        }
+        // The instance lost the key after it granted it, or does not answer: that is no grant any
+        // more.
+        number_.lost(instance);
+        votes_.retract(instance, v);
+        return judge();
+    }
+
+    /// True once, after an answer with which a raise of all instances began.
+    bool began_raise() { return std::exchange(began_raise_, false); }
+
+    /// One arbiter was asked before all others.
+    bool had_arbiter() const { return !arbiter_.empty(); }
+    bool contending() const { return contending_; }
+    tally const& votes() const { return votes_; }
+
+    /// From then on the awaited answers come too late to be waited for.
+    ///
+    /// A contended round may need the votes of a few instances that do not answer. The other
+    /// contenders may need the same ones, and all would keep their votes until those instances are
+    /// suspected. So a round that only late answers can save gives its votes back. It goes on while
+    /// no other client is seen to have a vote: giving up would gain nothing.
+    time_point patience_ends(round_trips const& usual) const {
+        auto const quorum = votes_.quorum();
+        // Without the arbiter the others must be enough.
+        if (contending_) {
+            if (configured_ <= quorum || votes_.pending().empty()) return time_point::max();
+            // An arbiter that was late when it was asked is waited for too: no other was punctual.
+            auto longest = duration::zero();
+            arbiter_.for_each([&](unsigned i) { longest = usual[i].usual(); });
+            return asked_ + longest;
+        }
+        if (votes_.no().empty() || !votes_.has_verdict()) return time_point::max();
+        auto const sure = number_.raising() ? votes_.yes() & number_.holders() : votes_.yes();
+        auto const awaited = votes_.pending() | (votes_.yes() - sure);
+        return late_from(usual, asked_, awaited, quorum - sure.size());
+    }
+
+private:
+    tally round(instance_set reachable, instance_set asked) const {
+        return tally(configured_, Rules::quorum(configured_, reachable.size()), asked);
+    }
+
+    // Contended is what a quorum says. If too many instances refuse to vote or are gone, that is an
+    // outage and no contention: a waiter would wait for its end. Where neither is certain yet, the
+    // awaited answers decide.
+    step judge() const {
+        if (!votes_.impossible()) return {};
+        if (votes_.has_verdict()) return {.what = event::contended};
+        return {.what = votes_.too_few_answered() ? event::no_quorum : event::none};
+    }
+
+    bool is_level() const { return number_.holders().size() >= votes_.quorum(); }
+
+    /// A quorum has granted. It must also hold our number: see tenure_number.hpp.
+    template <class Clock>
+    step level(bool lifted, unsigned instance, Clock&& clock) {
+        if (is_level()) return {.what = event::won};
+        if (votes_.impossible()) return judge(); // some lost the key after they granted it
+        auto behind = instance_set::only(instance);
+        if (number_.begin_raising() || lifted) {
+            behind = votes_.yes();
+            began_raise_ = true;
+        }
+        asked_ = clock();
+        return {.raise = behind - number_.holders()};
+    }
+
+    tally votes_;
+    tenure_number<Rules> number_;
+    instance_set arbiter_;
+    unsigned configured_;
+    time_point asked_{}; ///< when the awaited answers were asked for
+    bool contending_ = false;
+    bool began_raise_ = false;
+};
+
+} // namespace holdfast::protocol
+
+#endif

@@ -1,0 +1,46 @@
+// The question to the instances that refused a key: is it a lock, and how long does it last?
+#ifndef HOLDFAST_PROTOCOL_INSPECTION_HPP
+#define HOLDFAST_PROTOCOL_INSPECTION_HPP
+
+#include "protocol/instance_set.hpp"
+#include "protocol/messages.hpp"
+
+namespace holdfast::protocol {
+
+class inspection {
+public:
+    void begin(instance_set asked) {
+        pending_ = asked;
+        complete_ = !asked.empty();
+        found_lock_ = false;
+    }
+    /// False: the answer of this instance is not awaited.
+    bool count(unsigned instance, verdict v) {
+        if (!pending_.contains(instance)) return false;
+        pending_.erase(instance);
+        if (v == verdict::yes) found_lock_ = true;
+        if (v == verdict::unsent || v == verdict::unknown) complete_ = false;
+        return true;
+    }
+    /// The answers that have not come are not waited for.
+    void give_up() {
+        pending_ = {};
+        complete_ = false;
+    }
+
+    instance_set pending() const { return pending_; }
+    /// Every instance that was asked has answered, or will.
+    bool complete() const { return complete_; }
+    /// An instance had a lock, or the key had gone. Before that the key may be no lock, and then a
+    /// wait for it would never end.
+    bool found_lock() const { return found_lock_; }
+
+private:
+    instance_set pending_;
+    bool complete_ = true;
+    bool found_lock_ = false;
+};
+
+} // namespace holdfast::protocol
+
+#endif

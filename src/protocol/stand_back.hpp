@@ -1,0 +1,45 @@
+// After a tenure a process stands back from the key for a moment, so that others get their turn.
+//
+// Meanwhile it may listen: it asks the arbiter for a push when the key changes. A process that has
+// heard nobody take the key for many times in a row is alone, and need not stand back each time.
+#ifndef HOLDFAST_PROTOCOL_STAND_BACK_HPP
+#define HOLDFAST_PROTOCOL_STAND_BACK_HPP
+
+#include "protocol/time.hpp"
+
+#include <utility>
+
+namespace holdfast::protocol {
+
+template <class Rules>
+class stand_back {
+public:
+    void begin(bool listens) {
+        to_listen_ = listens;
+        hears_ = false;
+    }
+    void end(time_point now) {
+        silent_ = std::exchange(hears_, false) ? silent_ + 1 : 0;
+        ended_ = now;
+    }
+
+    /// True once, if it is to listen.
+    bool take_question() { return std::exchange(to_listen_, false); }
+    /// The arbiter has answered: it will push when the key changes, or not.
+    void listens(bool told) { hears_ = told; }
+    bool listens() const { return hears_; }
+    /// Another process has taken the key.
+    void heard() { hears_ = false; }
+
+    bool is_alone(time_point now) const { return Rules::is_alone(silent_, now - ended_); }
+
+private:
+    time_point ended_{};
+    unsigned silent_ = 0; ///< times in a row in which nobody took the key
+    bool to_listen_ = false;
+    bool hears_ = false; ///< a push would come
+};
+
+} // namespace holdfast::protocol
+
+#endif
