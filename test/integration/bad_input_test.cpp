@@ -237,18 +237,18 @@ BOOST_AUTO_TEST_CASE(each_client_option_must_be_in_its_range) {
             });
         }
     }
-    client_options least{.instance_timeout = 1ms,
+    client_options least{.max_ttl = min_ttl,
+                         .instance_timeout = 1ms,
                          .connect_timeout = 1ms,
                          .max_reconnect_delay = 1ms,
-                         .max_ttl = min_ttl,
                          .max_pending_releases = 1};
     BOOST_CHECK_NO_THROW(client(context.get_executor(), {address("127.0.0.1:1")}, least));
     std::string_view const longest_label(label.data(), max_label_size);
-    client_options most{.instance_timeout = 60s,
+    client_options most{.max_ttl = 24h,
+                        .owner_label = longest_label,
+                        .instance_timeout = 60s,
                         .connect_timeout = 60s,
-                        .max_reconnect_delay = 60s,
-                        .max_ttl = 24h,
-                        .owner_label = longest_label};
+                        .max_reconnect_delay = 60s};
     BOOST_CHECK_NO_THROW(client(context.get_executor(), {address("127.0.0.1:1")}, most));
 }
 

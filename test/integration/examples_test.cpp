@@ -26,7 +26,7 @@ std::string program(char const* variable) {
 }
 
 outcome run(std::string const& command) {
-    instance_outcome o;
+    outcome o;
     auto* const pipe = ::popen((command + " 2>&1").c_str(), "r");
     BOOST_REQUIRE(pipe != nullptr);
     char buffer[4096];

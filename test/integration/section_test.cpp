@@ -1,5 +1,7 @@
 // Critical sections: client::run() calls the body under the lock or not at all, cancels it while
 // the lease still lasts, waits for it whatever it does, and gives the lock back on every way out.
+#include <holdfast/with_lock.hpp>
+
 #include "protocol/rules.hpp"
 
 #include "integration/party.hpp"
@@ -184,7 +186,8 @@ struct trial {
     }
     template <class Body>
     void start(lock_options const& o, Body const& body) {
-        locks->run("k", o, body, asio::bind_cancellation_slot(signal.slot(), end.take()));
+        with_lock(locks->make_lock("k", o), body,
+                  asio::bind_cancellation_slot(signal.slot(), end.take()));
     }
     // From a coroutine, which passes on every kind of cancellation.
     template <class Body>
@@ -232,7 +235,8 @@ private:
     asio::awaitable<void> call(lock_options o, Body body) {
         in_frame const here(calls);
         co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
-        end.value = co_await locks->run("k", o, body);
+        auto const on = locks->make_lock("k", o);
+        end.value = co_await with_lock(on, body);
     }
 };
 

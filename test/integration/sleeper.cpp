@@ -60,7 +60,7 @@ private:
             auto const lock =
                 locks_.make_lock("sleeper:" + std::to_string(i), {.ttl = settings_.ttl});
             leases_[i] = co_await lock.acquire();
-            leases_[i].lost([this](holdfast::error e) { told_ += e ? 0 : 1; });
+            leases_[i].wait_lost([this](holdfast::error e) { told_ += e ? 0 : 1; });
         }
         asio::steady_timer moment(context_);
         last_ = lease_clock::now(); // whoever reads the next line may stop us at once

@@ -1,5 +1,7 @@
 // Every asynchronous function with every completion token, and what cancelling it does to the
 // caller and to the servers.
+#include <holdfast/with_lock.hpp>
+
 #include "integration/party.hpp"
 #include "integration/wires.hpp"
 #include "support/fake_server.hpp"
@@ -724,7 +726,7 @@ BOOST_AUTO_TEST_CASE(a_report_says_who_is_up) {
     BOOST_TEST(why.up == 2U);
     BOOST_TEST(e.what().starts_with("lock \"k\": 2 of 5 up, quorum 3"), e.what());
     for (std::size_t i = 0; i < 5; ++i) {
-        BOOST_TEST((why.instances.at(i).what ==
+        BOOST_TEST((why.instances.at(i).outcome ==
                     (i < 3 ? instance_outcome::unreachable : instance_outcome::not_needed)),
                    e.what());
     }
