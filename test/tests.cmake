@@ -8,7 +8,6 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/backoff_test.cpp
     unit/clock_guard_test.cpp
     unit/clocks_test.cpp
-    unit/deadline_queue_test.cpp
     unit/error_test.cpp
     unit/fence_gate_test.cpp
     unit/fence_test.cpp
@@ -39,6 +38,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/stream_test.cpp
     unit/tally_test.cpp
     unit/tenure_test.cpp
+    unit/timer_queue_test.cpp
     unit/tls_stream_test.cpp
     unit/token_source_test.cpp
     unit/vote_guard_test.cpp

@@ -6,7 +6,7 @@
 #include <holdfast/clock.hpp>
 
 #include "protocol/rules.hpp"
-#include "redis/exchange.hpp"
+#include "redis/reply_handler.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -36,7 +36,7 @@ public:
 
     /// False: the oldest had to go for it, or for want of memory this one.
     /// `since`: the key got its ttl before that.
-    bool keep(exchange_ptr who, lease_clock::time_point since) noexcept {
+    bool keep(reply_handler_ptr who, lease_clock::time_point since) noexcept {
         auto const full = all_.size() >= most_;
         if (full) all_.pop_front();
         try {
@@ -55,8 +55,8 @@ public:
         std::erase_if(all_, [&](release const& r) { return gone_by(r) <= now; });
     }
 
-    /// Takes out all of them; `send(exchange_ptr, since)` is called for each, in the order in which
-    /// they came.
+    /// Takes out all of them; `send(reply_handler_ptr, since)` is called for each, in the order in
+    /// which they came.
     template <class Send>
     void take(Send&& send) {
         while (!all_.empty()) {
@@ -69,7 +69,7 @@ public:
 
 private:
     struct release {
-        exchange_ptr who;
+        reply_handler_ptr who;
         lease_clock::time_point since;
     };
 

@@ -17,13 +17,13 @@ bool waited_for_a_holder(operation const& op) {
 
 } // namespace
 
-acquirer::acquirer(turn& t, instance_group& instances, tenure_driver& tenures,
-                   deadline_queue& deadlines, completer& c, counters& count, token_source& random,
+acquirer::acquirer(turn& t, instance_group& instances, tenure_driver& tenures, timer_queue& timers,
+                   completer& c, counters& count, token_source& random,
                    std::chrono::milliseconds instance_timeout)
     : turn_(t)
     , instances_(instances)
     , tenures_(tenures)
-    , deadlines_(deadlines)
+    , timers_(timers)
     , completer_(c)
     , counters_(count)
     , random_(random)
@@ -50,7 +50,7 @@ bool acquirer::admit(operation& op) {
             // A limit too large to be added to the time is no limit.
             auto const longest = lease_clock::time_point::max() - op.started;
             op.give_up = op.started + std::min<lease_clock::duration>(op.limit.time, longest);
-            deadlines_.schedule(op, op.give_up);
+            timers_.schedule(op, op.give_up);
         } else {
             op.limit.what = detail::wait_limit::kind::none;
         }
@@ -87,7 +87,7 @@ void acquirer::join(operation& op, key_queue& q) {
     q.machine.yields(op.lock->options.yield_to_pollers);
     op.tries_before = q.machine.tries();
     op.tenures_before = q.machine.tenures() - (q.machine.held() ? 1 : 0);
-    op.where = operation::stage::queued;
+    op.stage = operation_stage::queued;
     auto const first = q.machine.empty() && !q.machine.held();
     if (!q.machine.join(op)) return fail(op, errc::contended);
     if (!first) count_as_waiting(op);
@@ -209,9 +209,9 @@ void acquirer::settle(key_queue& q, lease_clock::time_point now) {
 
 void acquirer::schedule(key_queue& q) {
     if (auto const wake = q.machine.wake()) {
-        deadlines_.schedule(q, *wake);
+        timers_.schedule(q, *wake);
     } else {
-        deadlines_.cancel(q);
+        timers_.cancel(q);
     }
     if (q.machine.awaits_instances() != q.waiting_hook::is_linked()) {
         if (q.machine.awaits_instances()) {
@@ -223,7 +223,7 @@ void acquirer::schedule(key_queue& q) {
 }
 
 void acquirer::forget(key_queue& q) {
-    deadlines_.cancel(q);
+    timers_.cancel(q);
     q.waiting_hook::unlink();
     q.detach();
     if (auto const w = std::exchange(q.watch, nullptr)) w->queue = nullptr;

@@ -11,11 +11,10 @@
 #include "protocol/instance_set.hpp"
 #include "protocol/messages.hpp"
 #include "protocol/tenure.hpp"
-#include "redis/exchange.hpp"
+#include "redis/reply_handler.hpp"
+#include "runtime/active_tenure.hpp"
 #include "runtime/completer.hpp"
 #include "runtime/counters.hpp"
-#include "runtime/deadline_queue.hpp"
-#include "runtime/holding.hpp"
 #include "runtime/instance_group.hpp"
 #include "runtime/key_queue.hpp"
 #include "runtime/operation.hpp"
@@ -23,6 +22,7 @@
 #include "runtime/report_builder.hpp"
 #include "runtime/round_record.hpp"
 #include "runtime/tenure_driver.hpp"
+#include "runtime/timer_queue.hpp"
 #include "runtime/token_source.hpp"
 #include "runtime/turn.hpp"
 
@@ -42,7 +42,7 @@ namespace holdfast::runtime {
 /// @par Thread safety  On the executor alone.
 class acquirer final : private operation_timer {
 public:
-    acquirer(turn&, instance_group&, tenure_driver&, deadline_queue&, completer&, counters&,
+    acquirer(turn&, instance_group&, tenure_driver&, timer_queue&, completer&, counters&,
              token_source&, std::chrono::milliseconds instance_timeout);
 
     //
@@ -66,15 +66,15 @@ public:
     //
 
     /// Whether an answer is about a try, or about the state of a key; else it is the keeper's.
-    static bool expects(holding const&, protocol::command);
+    static bool expects(active_tenure const&, protocol::command);
     /// True: the try is won. The caller then takes the winner, grants it the lease, and settles the
     /// queue.
-    [[nodiscard]] bool on_answer(holding&, unsigned instance, protocol::command,
+    [[nodiscard]] bool on_answer(active_tenure&, unsigned instance, protocol::command,
                                  std::uint32_t round, redis::answer const&);
-    operation& take_winner(holding& h) {
-        return static_cast<operation&>(h.queue->machine.won(turn_.time()));
+    operation& take_winner(active_tenure& t) {
+        return static_cast<operation&>(t.queue->machine.won(turn_.time()));
     }
-    void on_time(holding&, lease_clock::time_point now);
+    void on_time(active_tenure&, lease_clock::time_point now);
     /// The operation has left its queue.
     void fail(operation&, errc);
 
@@ -144,30 +144,30 @@ private:
     std::shared_ptr<acquire_report const> make_report(operation const&);
 
     // Tries: acquirer_tries.cpp
-    bool apply(holding&, protocol::step const&);
+    bool apply(active_tenure&, protocol::step const&);
     void begin_try(key_queue&, bool at_arbiter);
     unsigned arbiter_of(key_queue const&) const;
     void give_up_try(key_queue&);
-    bool on_try_answer(holding&, unsigned instance, protocol::command, std::uint32_t round,
+    bool on_try_answer(active_tenure&, unsigned instance, protocol::command, std::uint32_t round,
                        redis::answer const&);
     void on_arbiter_refused(key_queue&, redis::answer const&);
-    void on_try_failed(holding&, protocol::event);
-    void fail_try(holding&, errc);
+    void on_try_failed(active_tenure&, protocol::event);
+    void fail_try(active_tenure&, errc);
     void note(key_queue&, unsigned instance, redis::answer const&);
 
     // The state of keys: acquirer_watch.cpp
     void begin_inspection(key_queue&);
-    void on_inspection(holding&, unsigned instance, redis::answer const&);
+    void on_inspection(active_tenure&, unsigned instance, redis::answer const&);
     void on_inspected(key_queue&);
     void listen(key_queue&);
     void ask_to_push(key_queue&, protocol::instance_set);
-    void on_watched(holding&, unsigned instance, std::uint32_t round, redis::answer const&);
+    void on_watched(active_tenure&, unsigned instance, std::uint32_t round, redis::answer const&);
     bool wake(unsigned instance, std::string_view key);
 
     turn& turn_;
     instance_group& instances_;
     tenure_driver& tenures_;
-    deadline_queue& deadlines_;
+    timer_queue& timers_;
     completer& completer_;
     counters& counters_;
     token_source& random_;

@@ -31,7 +31,7 @@ std::uint64_t fence_hint() {
 
 } // namespace
 
-bool acquirer::expects(holding const& h, protocol::command c) {
+bool acquirer::expects(active_tenure const& t, protocol::command c) {
     using protocol::command;
     switch (c) {
     case command::inspect:
@@ -40,7 +40,7 @@ bool acquirer::expects(holding const& h, protocol::command c) {
     case command::acquire:
     case command::contend:
     case command::raise:
-        return h.queue != nullptr && h.queue->machine.trying();
+        return t.queue != nullptr && t.queue->machine.trying();
     case command::extend:
     case command::release:
     case command::heal:
@@ -49,24 +49,24 @@ bool acquirer::expects(holding const& h, protocol::command c) {
     return false;
 }
 
-bool acquirer::on_answer(holding& h, unsigned instance, protocol::command c, std::uint32_t round,
-                         redis::answer const& a) {
-    if (c == protocol::command::inspect) return on_inspection(h, instance, a), false;
-    if (c == protocol::command::watch) return on_watched(h, instance, round, a), false;
-    return on_try_answer(h, instance, c, round, a);
+bool acquirer::on_answer(active_tenure& t, unsigned instance, protocol::command c,
+                         std::uint32_t round, redis::answer const& a) {
+    if (c == protocol::command::inspect) return on_inspection(t, instance, a), false;
+    if (c == protocol::command::watch) return on_watched(t, instance, round, a), false;
+    return on_try_answer(t, instance, c, round, a);
 }
 
-void acquirer::on_time(holding& h, lease_clock::time_point now) {
-    auto* const q = h.queue;
-    auto const step = h.machine.time(now);
-    apply(h, step);
+void acquirer::on_time(active_tenure& t, lease_clock::time_point now) {
+    auto* const q = t.queue;
+    auto const step = t.machine.time(now);
+    apply(t, step);
     if (q != nullptr && step.what != event::none) settle(*q, turn_.time());
 }
 
 // True: the try is won. The queue is not settled here, as settle() may be the caller.
-bool acquirer::apply(holding& h, protocol::step const& s) {
-    holding_ptr const alive(&h);
-    tenures_.send_all(h, s);
+bool acquirer::apply(active_tenure& t, protocol::step const& s) {
+    active_tenure_ptr const alive(&t);
+    tenures_.send_all(t, s);
     switch (s.what) {
     case event::won:
         return true; // its timer is set as the lease begins
@@ -74,10 +74,10 @@ bool acquirer::apply(holding& h, protocol::step const& s) {
     case event::no_quorum:
     case event::expired:
     case event::arbiter_failed:
-        on_try_failed(h, s.what);
+        on_try_failed(t, s.what);
         break;
     case event::inspected:
-        if (h.queue != nullptr) on_inspected(*h.queue);
+        if (t.queue != nullptr) on_inspected(*t.queue);
         break;
     case event::none:
     case event::cancelled:
@@ -93,7 +93,7 @@ bool acquirer::apply(holding& h, protocol::step const& s) {
     case event::release_unconfirmed:
         break; // of tenures that were won: the keeper's
     }
-    tenures_.schedule(h);
+    tenures_.schedule(t);
     return false;
 }
 
@@ -104,7 +104,7 @@ void acquirer::begin_try(key_queue& q, bool at_arbiter) {
     auto const now = turn_.time();
     redis::token token;
     std::uint64_t spread = 0;
-    holding* made = nullptr;
+    active_tenure* made = nullptr;
     auto const ready = turn_.attempt([&] {
         spread = random_.next_bits();
         random_.renew(token);
@@ -114,29 +114,29 @@ void acquirer::begin_try(key_queue& q, bool at_arbiter) {
         q.machine.failed();
         return leave(op, errc::out_of_memory);
     }
-    auto& h = *made;
-    h.machine = protocol::tenure(instances_.size(), options.ttl, options.watchdog,
+    auto& t = *made;
+    t.machine = protocol::tenure(instances_.size(), options.ttl, options.watchdog,
                                  protocol::spread_renewal_period(options.ttl, spread));
-    h.machine.heed(instances_.round_trips());
-    if (options.fencing) h.machine.number_from(fence_hint());
-    h.counted = now;
-    h.token = token;
-    h.lock = op.lock;
+    t.machine.heed(instances_.round_trips());
+    if (options.fencing) t.machine.number_from(fence_hint());
+    t.counted = now;
+    t.token = token;
+    t.lock = op.lock;
     q.detach();
-    q.tenure = &h;
-    h.queue = &q;
+    q.tenure = &t;
+    t.queue = &q;
     counters::add(counters_.rounds);
     q.asked = now;
     q.asks_all = !at_arbiter;
     if (!at_arbiter) {
         q.round.instances.clear();
         q.machine.begun(now);
-        apply(h, h.machine.acquire(now, instances_.voters()));
+        apply(t, t.machine.acquire(now, instances_.voters()));
         return;
     }
     auto const arbiter = arbiter_of(q);
     q.machine.begun(now, arbiter);
-    apply(h, h.machine.contend(now, arbiter));
+    apply(t, t.machine.contend(now, arbiter));
 }
 
 unsigned acquirer::arbiter_of(key_queue const& q) const {
@@ -146,24 +146,24 @@ unsigned acquirer::arbiter_of(key_queue const& q) const {
 }
 
 void acquirer::give_up_try(key_queue& q) {
-    auto const h = q.tenure;
+    auto const t = q.tenure;
     q.detach();
-    apply(*h, h->machine.cancel());
+    apply(*t, t->machine.cancel());
     turn_.ask();
 }
 
-bool acquirer::on_try_answer(holding& h, unsigned instance, protocol::command c,
+bool acquirer::on_try_answer(active_tenure& t, unsigned instance, protocol::command c,
                              std::uint32_t round, redis::answer const& a) {
-    auto& q = *h.queue;
+    auto& q = *t.queue;
     if (a.verdict != protocol::verdict::yes) note(q, instance, a);
-    auto const step = h.machine.answer(
+    auto const step = t.machine.answer(
         c, round, instance, a.verdict, [this] { return turn_.time(); }, a.number);
     if (step.what == event::none && step.raise.empty()) {
-        tenures_.schedule_if_late(h);
+        tenures_.schedule_if_late(t);
         return false;
     }
-    holding_ptr const alive(&h);
-    auto won = apply(h, step);
+    active_tenure_ptr const alive(&t);
+    auto won = apply(t, step);
     if (step.what == event::arbiter_refused) {
         q.detach();
         on_arbiter_refused(q, a);
@@ -171,7 +171,7 @@ bool acquirer::on_try_answer(holding& h, unsigned instance, protocol::command c,
         q.round.instances.clear(); // all are asked again
         q.asks_all = true;
         q.asked = turn_.time();
-        won = apply(h, h.machine.ask_rest(q.asked, instances_.voters()));
+        won = apply(t, t.machine.ask_rest(q.asked, instances_.voters()));
     }
     if (won) return true;
     if (!q.machine.trying()) settle(q, turn_.time());
@@ -193,21 +193,21 @@ void acquirer::on_arbiter_refused(key_queue& q, redis::answer const& a) {
 
 // All that a try can come to but the tenure. The operation it was made for has not left, as it
 // would have taken it back.
-void acquirer::on_try_failed(holding& h, event how) {
-    auto& q = *h.queue;
+void acquirer::on_try_failed(active_tenure& t, event how) {
+    auto& q = *t.queue;
     auto& op = q.front();
     auto const now = turn_.time();
     auto const before = q.machine.splits();
-    if (q.asks_all) q.round.votes = h.machine.votes();
+    if (q.asks_all) q.round.votes = t.machine.votes();
     auto const by_time = how == event::expired || how == event::arbiter_failed;
-    if (by_time && q.machine.overslept(now, h.machine.deadline())) {
+    if (by_time && q.machine.overslept(now, t.machine.deadline())) {
         if (op.cancel_requested) leave(op, errc::cancelled);
         return q.detach();
     }
     switch (how) {
     case event::contended:
         count_as_waiting(op);
-        q.machine.contended(now, h.machine.votes(), op.lock->options.max_retry_delay,
+        q.machine.contended(now, t.machine.votes(), op.lock->options.max_retry_delay,
                             random_.pause_bits());
         counters::add(counters_.split_votes, q.machine.splits() - before);
         if (op.cancel_requested) leave(op, errc::cancelled);
@@ -225,7 +225,7 @@ void acquirer::on_try_failed(holding& h, event how) {
                              q.machine.failed_in_outage(now + instance_timeout_);
         if (!goes_on) {
             auto const late = how == event::expired;
-            fail_try(h, late ? errc::granted_too_late : common_cause(q.round, instances_.causes()));
+            fail_try(t, late ? errc::granted_too_late : common_cause(q.round, instances_.causes()));
         }
         q.detach();
         break;
@@ -235,13 +235,13 @@ void acquirer::on_try_failed(holding& h, event how) {
 
 // The try was made for all that were there when it began: they have waited as long, and fare no
 // better.
-void acquirer::fail_try(holding& h, errc cause) {
-    auto& q = *h.queue;
+void acquirer::fail_try(active_tenure& t, errc cause) {
+    auto& q = *t.queue;
     q.machine.failed();
     auto& op = q.front();
     leave(op, op.cancel_requested ? errc::cancelled : cause);
-    auto const ttl = h.machine.ttl();
-    auto const fails_plain = !h.machine.fenced() || !refused_command(q.round);
+    auto const ttl = t.machine.ttl();
+    auto const fails_plain = !t.machine.fenced() || !refused_command(q.round);
     auto const same = [&](operation const& other) {
         return other.started <= q.asked && other.ttl <= ttl && (other.fenced || fails_plain);
     };

@@ -21,9 +21,9 @@ void acquirer::begin_inspection(key_queue& q) {
     apply(*q.tenure, q.tenure->machine.inspect(turn_.time(), asked));
 }
 
-void acquirer::on_inspection(holding& h, unsigned instance, redis::answer const& a) {
-    if (h.queue == nullptr) return;
-    auto& q = *h.queue;
+void acquirer::on_inspection(active_tenure& t, unsigned instance, redis::answer const& a) {
+    if (t.queue == nullptr) return;
+    auto& q = *t.queue;
     if (a.why == errc::wrong_type) ++q.round.wrong_types;
     if (auto* const vote = q.round.record(instance, instances_.size())) {
         if (a.verdict == protocol::verdict::yes) {
@@ -37,9 +37,9 @@ void acquirer::on_inspection(holding& h, unsigned instance, redis::answer const&
         }
     }
     auto const step =
-        h.machine.answer(protocol::command::inspect, 0, instance, a.verdict, turn_.time());
-    if (step.what == event::none) return tenures_.schedule_if_late(h);
-    apply(h, step);
+        t.machine.answer(protocol::command::inspect, 0, instance, a.verdict, turn_.time());
+    if (step.what == event::none) return tenures_.schedule_if_late(t);
+    apply(t, step);
     settle(q, turn_.time());
 }
 
@@ -68,21 +68,21 @@ void acquirer::listen(key_queue& q) {
 void acquirer::ask_to_push(key_queue& q, protocol::instance_set asked) {
     auto const round = q.machine.watch_round();
     auto const ready = q.watch || turn_.attempt([&] {
-        auto& h = tenures_.take();
-        h.machine = protocol::tenure(instances_.size(), {}, false);
-        h.lock = q.lock;
-        h.queue = &q;
-        q.watch = &h;
+        auto& t = tenures_.take();
+        t.machine = protocol::tenure(instances_.size(), {}, false);
+        t.lock = q.lock;
+        t.queue = &q;
+        q.watch = &t;
     });
     if (ready) return tenures_.send(*q.watch, protocol::command::watch, asked, round);
     auto const now = turn_.time();
     asked.for_each([&](unsigned i) { q.machine.watched(now, i, round, {}, random_.pause_bits()); });
 }
 
-void acquirer::on_watched(holding& h, unsigned instance, std::uint32_t round,
+void acquirer::on_watched(active_tenure& t, unsigned instance, std::uint32_t round,
                           redis::answer const& a) {
-    if (h.queue == nullptr) return;
-    auto& q = *h.queue;
+    if (t.queue == nullptr) return;
+    auto& q = *t.queue;
     protocol::sighting seen;
     if (a.verdict == protocol::verdict::yes) {
         using state = protocol::sighting::state;

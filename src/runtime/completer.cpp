@@ -38,9 +38,9 @@ void completer::complete(operation& op, release_result r) {
 }
 
 void completer::finish(operation& op) noexcept {
-    deadlines_.cancel(op);
+    timers_.cancel(op);
     static_cast<operation_hook&>(op).unlink();
-    if (op.what == operation::kind::acquire) {
+    if (op.kind == operation_kind::acquire) {
         counters::take(counters_.pending);
         if (std::exchange(op.behind, false)) counters::take(counters_.waiters);
     }

@@ -6,8 +6,8 @@
 #include <holdfast/lease.hpp>
 
 #include "runtime/counters.hpp"
-#include "runtime/deadline_queue.hpp"
 #include "runtime/operation.hpp"
+#include "runtime/timer_queue.hpp"
 #include "runtime/turn.hpp"
 
 namespace holdfast::runtime {
@@ -16,9 +16,9 @@ namespace holdfast::runtime {
 /// other operations go on.
 class completer {
 public:
-    completer(turn& t, deadline_queue& deadlines, counters& c)
+    completer(turn& t, timer_queue& timers, counters& c)
         : turn_(t)
-        , deadlines_(deadlines)
+        , timers_(timers)
         , counters_(c) {}
 
     void complete(operation&, error, detail::lease_ref = {});
@@ -31,7 +31,7 @@ public:
 
 private:
     turn& turn_;
-    deadline_queue& deadlines_;
+    timer_queue& timers_;
     counters& counters_;
     operation_list finished_;
 };

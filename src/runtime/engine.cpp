@@ -24,12 +24,12 @@ asio::any_io_executor strand_on(asio::any_io_executor const& executor) {
 
 } // namespace
 
-class engine::led_tenure final : public holding {
+class engine::led_tenure final : public active_tenure {
 public:
     explicit led_tenure(engine& e)
         : engine_(e) {}
 
-    redis::subject about(protocol::command c) const noexcept override {
+    redis::command_args about(protocol::command c) const noexcept override {
         return describe(c, engine_.fence_ttl_);
     }
 
@@ -81,12 +81,12 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , max_ttl_(options.max_ttl)
     , fence_ttl_(options.fence_ttl)
     , inbox_(*this, executor_, options.thread_safe, counters_)
-    , deadlines_(executor_)
+    , timers_(executor_)
     , random_(options.owner_label)
-    , tenures_(turn_, instances_, deadlines_, counters_, *this)
-    , completer_(turn_, deadlines_, counters_)
-    , keeper_(turn_, instances_, tenures_, deadlines_, completer_, counters_, options.fence_ttl)
-    , acquirer_(turn_, instances_, tenures_, deadlines_, completer_, counters_, random_,
+    , tenures_(turn_, instances_, timers_, counters_, *this)
+    , completer_(turn_, timers_, counters_)
+    , keeper_(turn_, instances_, tenures_, timers_, completer_, counters_, options.fence_ttl)
+    , acquirer_(turn_, instances_, tenures_, timers_, completer_, counters_, random_,
                 options.instance_timeout)
     , standstill_(static_cast<unsigned>(instances.size()), options.max_ttl) {
     for (unsigned i = 0; i < instances.size(); ++i) {
@@ -108,7 +108,7 @@ engine::~engine() {
     inbox_.clear();
     tenures_.forget_owed();
     instances_.clear();
-    deadlines_.clear();
+    timers_.clear();
     acquirer_.clear();
     keeper_.clear();
 }
@@ -116,13 +116,13 @@ engine::~engine() {
 void engine::start() {
     asio::use_service<engine_service>(asio::query(user_executor_, asio::execution::context))
         .add(weak_from_this());
-    deadlines_.call([weak = weak_from_this()](boost::system::error_code ec) {
+    timers_.call([weak = weak_from_this()](boost::system::error_code ec) {
         auto const self = weak.lock();
         if (!self) return;
         if (ec == asio::error::no_memory) return self->inbox_.ask_for_turn(); // which mends it
         if (self->stopped_) return;
-        if (ec) return self->deadlines_.woken_early();
-        self->in_a_turn([&] { self->deadlines_.run_due(self->turn_.began()); });
+        if (ec) return self->timers_.woken_early();
+        self->in_a_turn([&] { self->timers_.run_due(self->turn_.began()); });
     });
     asio::post(executor_, [self = shared_from_this()] {
         self->in_a_turn([&] {
@@ -139,7 +139,7 @@ void engine::abandon() noexcept {
     inbox_.close();
     for (auto const& i : instances_) i->abandon();
     instances_.clear();
-    deadlines_.abandon();
+    timers_.abandon();
     inbox_.abandon();
     tenures_.abandon();
     acquirer_.abandon();
@@ -164,7 +164,7 @@ void engine::end_in_child() {
 
 void engine::renew_while(detail::lease_ref lease, std::function<bool()> wanted) {
     auto node = std::make_unique<wish>(wish{std::move(wanted)});
-    inbox_.submit(operation::kind::renew, {}, {}, std::move(lease), {}, std::move(node));
+    inbox_.submit(operation_kind::renew, {}, {}, std::move(lease), {}, std::move(node));
 }
 
 std::vector<instance_status> engine::instances() const {
@@ -204,7 +204,7 @@ void engine::in_a_turn(Work&& work) {
     turn_.begin();
     instances_.changed();
     keeper_.destroy_retired();
-    deadlines_.mend();
+    timers_.mend();
     tenures_.answer_owed();
     try {
         work();
@@ -242,80 +242,80 @@ void engine::on_available(unsigned) {
 //
 
 void engine::start_operation(operation& op) {
-    auto const waits = op.what == operation::kind::extend || op.what == operation::kind::lost ||
-                       op.what == operation::kind::drain;
+    auto const waits = op.kind == operation_kind::extend || op.kind == operation_kind::lost ||
+                       op.kind == operation_kind::drain;
     if (waits && op.cancel_requested) return completer_.complete(op, errc::cancelled);
-    switch (op.what) {
-    case operation::kind::acquire:
-        acquirer_.start(op, [this](lease_state& l) { return take_let_go(l); });
+    switch (op.kind) {
+    case operation_kind::acquire:
+        acquirer_.start(op, [this](lease_record& l) { return take_let_go(l); });
         break;
-    case operation::kind::release:
+    case operation_kind::release:
         settle(keeper_.start_release(op));
         break;
-    case operation::kind::extend:
+    case operation_kind::extend:
         settle(keeper_.start_extend(op));
         break;
-    case operation::kind::lost:
+    case operation_kind::lost:
         keeper_.start_lost(op);
         break;
-    case operation::kind::renew:
+    case operation_kind::renew:
         keeper_.start_renew(op);
         break;
-    case operation::kind::shutdown:
+    case operation_kind::shutdown:
         if (!inbox_.is_background(op)) {
-            op.where = operation::stage::attached;
+            op.stage = operation_stage::attached;
             shutdowns_.push_back(op);
         }
         begin_shutdown();
         break;
-    case operation::kind::drain:
+    case operation_kind::drain:
         start_drain(op);
         break;
     }
 }
 
 void engine::cancel_operation(operation& op, asio::cancellation_type_t type) {
-    if (op.where == operation::stage::starting) {
+    if (op.stage == operation_stage::starting) {
         op.cancel_requested = true;
         return;
     }
-    switch (op.what) {
-    case operation::kind::acquire:
+    switch (op.kind) {
+    case operation_kind::acquire:
         acquirer_.cancel(op, type);
         break;
-    case operation::kind::extend:
-    case operation::kind::lost:
-    case operation::kind::drain:
+    case operation_kind::extend:
+    case operation_kind::lost:
+    case operation_kind::drain:
         completer_.complete(op, errc::cancelled);
         break;
-    case operation::kind::release:
-    case operation::kind::renew:
-    case operation::kind::shutdown:
+    case operation_kind::release:
+    case operation_kind::renew:
+    case operation_kind::shutdown:
         break;
     }
 }
 
 // Ends a lease that nobody has any more, ahead of its turn.
-bool engine::take_let_go(lease_state& l) {
+bool engine::take_let_go(lease_record& l) {
     auto const dropped = inbox_.take_drop(l);
     if (!dropped) return false;
     settle(keeper_.let_go(l, *dropped));
     return true;
 }
 
-void engine::on_won(holding& h) {
-    auto& q = *h.queue;
+void engine::on_won(active_tenure& t) {
+    auto& q = *t.queue;
     auto* const l = keeper_.new_lease();
-    auto& op = acquirer_.take_winner(h);
+    auto& op = acquirer_.take_winner(t);
     if (l != nullptr) {
-        keeper_.grant(op, h, *l);
+        keeper_.grant(op, t, *l);
         return settle(&q);
     }
     acquirer_.fail(op, errc::out_of_memory);
-    settle(keeper_.give_back(h));
+    settle(keeper_.give_back(t));
 }
 
-std::unique_ptr<holding> engine::make_tenure() {
+std::unique_ptr<active_tenure> engine::make_tenure() {
     return std::make_unique<led_tenure>(*this);
 }
 

@@ -25,17 +25,17 @@
 #include "protocol/standstill.hpp"
 #include "redis/instance.hpp"
 #include "runtime/acquirer.hpp"
+#include "runtime/active_tenure.hpp"
 #include "runtime/completer.hpp"
 #include "runtime/counters.hpp"
-#include "runtime/deadline_queue.hpp"
-#include "runtime/holding.hpp"
 #include "runtime/inbox.hpp"
 #include "runtime/instance_group.hpp"
 #include "runtime/key_queue.hpp"
 #include "runtime/lease_keeper.hpp"
-#include "runtime/lease_state.hpp"
+#include "runtime/lease_record.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/tenure_driver.hpp"
+#include "runtime/timer_queue.hpp"
 #include "runtime/token_source.hpp"
 #include "runtime/turn.hpp"
 
@@ -62,7 +62,7 @@ public:
     void start();
 
     // From any thread.
-    void submit(operation::kind kind, detail::lock_state_ptr lock, detail::wait_limit limit,
+    void submit(operation_kind kind, detail::lock_state_ptr lock, detail::wait_limit limit,
                 detail::lease_ref lease, operation::any_handler&& handler) {
         inbox_.submit(kind, std::move(lock), limit, std::move(lease), std::move(handler));
     }
@@ -72,10 +72,12 @@ public:
     }
     /// The last share of the lease was given up.
     void give_up(detail::lease_core& l) noexcept {
-        inbox_.let_go(static_cast<lease_state&>(l), false);
+        inbox_.let_go(static_cast<lease_record&>(l), false);
     }
     /// The last handle of the lease is gone.
-    void drop(detail::lease_core& l) noexcept { inbox_.let_go(static_cast<lease_state&>(l), true); }
+    void drop(detail::lease_core& l) noexcept {
+        inbox_.let_go(static_cast<lease_record&>(l), true);
+    }
     void shut_down_in_background() noexcept { inbox_.shut_down_in_background(); }
     std::vector<instance_status> instances() const;
     client_stats statistics() const;
@@ -105,7 +107,7 @@ private:
         void cancel(operation& op, asio::cancellation_type_t type) {
             owner.turn_.attempt([&] { owner.cancel_operation(op, type); });
         }
-        void drop(lease_state& l, bool dropped) {
+        void drop(lease_record& l, bool dropped) {
             owner.turn_.attempt([&] { owner.settle(owner.keeper_.let_go(l, dropped)); });
         }
         engine& owner;
@@ -142,14 +144,14 @@ private:
     void on_change() override;
 
     // tenure_factory
-    std::unique_ptr<holding> make_tenure() override;
+    std::unique_ptr<active_tenure> make_tenure() override;
 
     template <class Work>
     void in_a_turn(Work&&);
     void start_operation(operation&);
     void cancel_operation(operation&, asio::cancellation_type_t);
-    bool take_let_go(lease_state&);
-    void on_won(holding&);
+    bool take_let_go(lease_record&);
+    void on_won(active_tenure&);
     void settle(key_queue* q) {
         if (q != nullptr) acquirer_.settle(*q, turn_.time());
     }
@@ -173,7 +175,7 @@ private:
     counters counters_;
     inbox inbox_;
     turn turn_{inbox_};
-    deadline_queue deadlines_;
+    timer_queue timers_;
     token_source random_;
     instance_group instances_{turn_};
     tenure_driver tenures_;

@@ -10,7 +10,7 @@ namespace holdfast::runtime {
 void engine::begin_shutdown(errc left_over) {
     if (std::exchange(stopping_, true)) return;
     refuse_waiting();
-    deadlines_.cancel(drain_limit_);
+    timers_.cancel(drain_limit_);
     auto const lost = draining_ && counters::get(counters_.lost) != lost_before_drain_;
     drained_ = keeper_.holds() ? left_over : lost ? errc::lease_lost : errc{};
     while (keeper_.holds()) settle(keeper_.lose_a_lease());
@@ -30,7 +30,7 @@ void engine::refuse_waiting() {
 }
 
 void engine::start_drain(operation& op) {
-    op.where = operation::stage::attached;
+    op.stage = operation_stage::attached;
     drains_.push_back(op);
     if (stopping_) return; // it ends with the shutdown
     if (!std::exchange(draining_, true)) {
@@ -44,7 +44,7 @@ void engine::start_drain(operation& op) {
     auto const until =
         now + std::min<lease_clock::duration>(limit, lease_clock::time_point::max() - now);
     if (!drain_limit_.is_linked() || until < drain_limit_.when()) {
-        deadlines_.schedule(drain_limit_, until);
+        timers_.schedule(drain_limit_, until);
     }
 }
 
@@ -66,7 +66,7 @@ std::shared_ptr<engine> engine::finish_shutdown_if_done() noexcept {
         // Those that stand back would keep their lock, and so this engine: their time does not come
         // any more.
         acquirer_.for_each_queue([this](key_queue& q) { acquirer_.forget(q); });
-        deadlines_.stop();
+        timers_.stop();
         for (auto const& i : instances_) turn_.attempt([&] { i->stop(); });
     }
     while (!shutdowns_.empty()) completer_.complete(shutdowns_.front(), error{});

@@ -6,7 +6,7 @@
 #include <holdfast/detail/initiate.hpp>
 
 #include "runtime/counters.hpp"
-#include "runtime/lease_state.hpp"
+#include "runtime/lease_record.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/pool.hpp"
 #include "runtime/turn.hpp"
@@ -35,7 +35,7 @@ namespace holdfast::runtime {
 ///   - cancel(operation*, generation, type) noexcept: called from any thread, forwards to the
 ///     inbox.
 /// A receiver of deliver() has start(operation&), cancel(operation&, cancellation_type_t) and
-/// drop(lease_state&, bool dropped), none of which may throw.
+/// drop(lease_record&, bool dropped), none of which may throw.
 ///
 /// @par Thread safety  As each section says.
 template <class Owner>
@@ -52,7 +52,7 @@ public:
         , thread_safe_(thread_safe)
         , counters_(c)
         , turns_(executor) {
-        background_.what = operation::kind::shutdown;
+        background_.kind = operation_kind::shutdown;
     }
     ~basic_inbox() { clear(); }
     basic_inbox(basic_inbox const&) = delete;
@@ -63,14 +63,14 @@ public:
     //
 
     /// If this throws, the call was not made.
-    void submit(operation::kind, detail::lock_state_ptr&&, detail::wait_limit, detail::lease_ref&&,
+    void submit(operation_kind, detail::lock_state_ptr&&, detail::wait_limit, detail::lease_ref&&,
                 operation::any_handler&&, wish_ptr&& = nullptr);
 
     /// Recorded in the operation itself. Several requests count as the sum of them.
     void cancel(operation*, std::uint32_t generation, asio::cancellation_type_t) noexcept;
 
     /// The last share of a lease was given up; `dropped`: its last handle is gone.
-    void let_go(lease_state&, bool dropped) noexcept;
+    void let_go(lease_record&, bool dropped) noexcept;
 
     void shut_down_in_background() noexcept;
 
@@ -100,7 +100,7 @@ public:
     bool deliver_drops(Receiver&&);
     /// Takes a lease out of the inbox ahead of its turn. Empty: it was not there; else whether it
     /// was dropped.
-    std::optional<bool> take_drop(lease_state&);
+    std::optional<bool> take_drop(lease_record&);
     /// At the end of a turn: asks again if the executor has lost a turn.
     void mend() noexcept {
         if (turn_lost_.load(std::memory_order_relaxed) && turn_lost_.exchange(false)) {
@@ -204,7 +204,7 @@ private:
 };
 
 template <class Owner>
-void basic_inbox<Owner>::submit(operation::kind kind, detail::lock_state_ptr&& lock_state,
+void basic_inbox<Owner>::submit(operation_kind kind, detail::lock_state_ptr&& lock_state,
                                 detail::wait_limit limit, detail::lease_ref&& lease,
                                 operation::any_handler&& handler, wish_ptr&& wanted) {
     auto const slot = slot_of(handler);
@@ -212,8 +212,8 @@ void basic_inbox<Owner>::submit(operation::kind kind, detail::lock_state_ptr&& l
         auto guard = lock();
         if (dead_) return;
         auto& op = operations_.take(first_generation_);
-        op.what = kind;
-        op.where = operation::stage::starting;
+        op.kind = kind;
+        op.stage = operation_stage::starting;
         op.cancel_requested = false;
         op.lock = std::move(lock_state);
         op.limit = limit;
@@ -268,7 +268,7 @@ void basic_inbox<Owner>::cancel(operation* asked, std::uint32_t generation,
 }
 
 template <class Owner>
-void basic_inbox<Owner>::let_go(lease_state& l, bool dropped) noexcept {
+void basic_inbox<Owner>::let_go(lease_record& l, bool dropped) noexcept {
     // The lease itself may be all that keeps the owner, and a turn on another thread may let go of
     // it at once.
     auto const self = owner_.shared_from_this();
@@ -358,7 +358,7 @@ template <class Owner>
 template <class Receiver>
 bool basic_inbox<Owner>::deliver_drops(Receiver&& to) {
     struct entry {
-        lease_state* lease;
+        lease_record* lease;
         bool dropped;
     };
     std::array<entry, drops_a_turn> all;
@@ -378,7 +378,7 @@ bool basic_inbox<Owner>::deliver_drops(Receiver&& to) {
 }
 
 template <class Owner>
-std::optional<bool> basic_inbox<Owner>::take_drop(lease_state& l) {
+std::optional<bool> basic_inbox<Owner>::take_drop(lease_record& l) {
     auto const guard = lock();
     if (!l.drop_hook::is_linked()) return std::nullopt;
     drops_.erase(drops_.iterator_to(l));

@@ -6,10 +6,10 @@
 #include <holdfast/detail/lock_state.hpp>
 
 #include "protocol/wait_queue.hpp"
-#include "runtime/deadline_queue.hpp"
-#include "runtime/holding.hpp"
+#include "runtime/active_tenure.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/round_record.hpp"
+#include "runtime/timer_queue.hpp"
 
 #include <boost/container_hash/hash.hpp>
 #include <boost/intrusive/list.hpp>
@@ -39,8 +39,8 @@ public:
     protocol::wait_queue machine;
     detail::lock_state_ptr lock; ///< one of the locks on the key
     std::size_t hash = 0;
-    holding_ptr tenure;
-    holding_ptr watch;               ///< asks for the key without wanting it
+    active_tenure_ptr tenure;
+    active_tenure_ptr watch;         ///< asks for the key without wanting it
     lease_clock::time_point asked{}; ///< when the round began
     round_record round;
     bool asks_all = false; ///< the try is a round to all instances, and not one to the arbiter

@@ -8,17 +8,17 @@
 
 #include "protocol/messages.hpp"
 #include "protocol/tenure.hpp"
-#include "redis/exchange.hpp"
+#include "redis/reply_handler.hpp"
+#include "runtime/active_tenure.hpp"
 #include "runtime/completer.hpp"
 #include "runtime/counters.hpp"
-#include "runtime/deadline_queue.hpp"
-#include "runtime/holding.hpp"
 #include "runtime/instance_group.hpp"
 #include "runtime/key_queue.hpp"
-#include "runtime/lease_state.hpp"
+#include "runtime/lease_record.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/pool.hpp"
 #include "runtime/tenure_driver.hpp"
+#include "runtime/timer_queue.hpp"
 #include "runtime/turn.hpp"
 
 #include <chrono>
@@ -33,13 +33,12 @@ namespace holdfast::runtime {
 /// @par Thread safety  On the executor alone.
 class lease_keeper final : private operation_timer {
 public:
-    lease_keeper(turn& t, instance_group& instances, tenure_driver& tenures,
-                 deadline_queue& deadlines, completer& c, counters& count,
-                 std::chrono::milliseconds fence_ttl)
+    lease_keeper(turn& t, instance_group& instances, tenure_driver& tenures, timer_queue& timers,
+                 completer& c, counters& count, std::chrono::milliseconds fence_ttl)
         : turn_(t)
         , instances_(instances)
         , tenures_(tenures)
-        , deadlines_(deadlines)
+        , timers_(timers)
         , completer_(c)
         , counters_(count)
         , fence_ttl_(fence_ttl) {}
@@ -49,20 +48,20 @@ public:
     //
 
     /// Null: there is no memory for one.
-    lease_state* new_lease() noexcept;
+    lease_record* new_lease() noexcept;
     /// A waiter has left the queue of its key with the tenure, and gets its lease.
-    void grant(operation&, holding&, lease_state&);
+    void grant(operation&, active_tenure&, lease_record&);
     /// A tenure was won, and there is no memory for a lease.
-    [[nodiscard]] key_queue* give_back(holding& h) {
-        return release(h, nullptr, false, turn_.time());
+    [[nodiscard]] key_queue* give_back(active_tenure& t) {
+        return release(t, nullptr, false, turn_.time());
     }
 
-    [[nodiscard]] key_queue* on_answer(holding&, unsigned instance, protocol::command,
+    [[nodiscard]] key_queue* on_answer(active_tenure&, unsigned instance, protocol::command,
                                        std::uint32_t round, redis::answer const&);
-    [[nodiscard]] key_queue* on_time(holding&, lease_clock::time_point now);
+    [[nodiscard]] key_queue* on_time(active_tenure&, lease_clock::time_point now);
     /// Our own clock stood still for `by`, at a moment before `until`. A holder that is too late by
     /// that is told when the timer runs next.
-    void clock_stood_still(holding&, lease_clock::time_point until, lease_clock::duration by);
+    void clock_stood_still(active_tenure&, lease_clock::time_point until, lease_clock::duration by);
 
     //
     // What users ask for
@@ -73,7 +72,7 @@ public:
     void start_lost(operation&);
     void start_renew(operation&);
     /// Nobody has the lease any more, or its last share was given up.
-    [[nodiscard]] key_queue* let_go(lease_state&, bool dropped);
+    [[nodiscard]] key_queue* let_go(lease_record&, bool dropped);
 
     //
     // Shutdown
@@ -85,7 +84,7 @@ public:
     bool is_releasing() const { return releasing_ > 0; }
     /// There must be one: it is lost.
     [[nodiscard]] key_queue* lose_a_lease() {
-        return end_lease(held_.front(), nullptr, lease_state::end::lost);
+        return end_lease(held_.front(), nullptr, lease_record::end::lost);
     }
     /// The tenure of a queue that has one, whose holder was told of the loss.
     [[nodiscard]] key_queue* end_tenure(key_queue&);
@@ -103,40 +102,40 @@ public:
     void clear() noexcept;
     void period_ended() noexcept { leases_.period_ended(); }
     bool shrink(std::size_t most) noexcept {
-        return leases_.shrink(most, [](lease_state const&) { return true; });
+        return leases_.shrink(most, [](lease_record const&) { return true; });
     }
 
 private:
     void on_time(operation&, lease_clock::time_point now) override;
 
-    key_queue* apply(holding&, protocol::step const&);
-    key_queue* on_over(holding&, protocol::event);
-    key_queue* on_lost(holding&);
-    key_queue* on_deadline(holding&);
-    void on_extended(holding&);
-    void keep_counters(holding&);
+    key_queue* apply(active_tenure&, protocol::step const&);
+    key_queue* on_over(active_tenure&, protocol::event);
+    key_queue* on_lost(active_tenure&);
+    key_queue* on_deadline(active_tenure&);
+    void on_extended(active_tenure&);
+    void keep_counters(active_tenure&);
 
-    key_queue* end_lease(lease_state&, operation*, lease_state::end);
-    key_queue* release(holding&, operation*, bool gives_back, lease_clock::time_point now);
-    bool hand_over(holding&, lease_state*, operation*, lease_clock::time_point now);
-    void close(lease_state&, lease_state::end);
+    key_queue* end_lease(lease_record&, operation*, lease_record::end);
+    key_queue* release(active_tenure&, operation*, bool gives_back, lease_clock::time_point now);
+    bool hand_over(active_tenure&, lease_record*, operation*, lease_clock::time_point now);
+    void close(lease_record&, lease_record::end);
 
     void wait_for_end(operation&, lease_clock::time_point now);
-    void tell_extends(lease_state&, errc);
-    void tell_waiters(lease_state&, errc to_extends, errc to_lost);
+    void tell_extends(lease_record&, errc);
+    void tell_waiters(lease_record&, errc to_extends, errc to_lost);
 
-    static bool is_wanted(lease_state&);
+    static bool is_wanted(lease_record&);
     void retire(wish_ptr) noexcept;
 
     turn& turn_;
     instance_group& instances_;
     tenure_driver& tenures_;
-    deadline_queue& deadlines_;
+    timer_queue& timers_;
     completer& completer_;
     counters& counters_;
     std::chrono::milliseconds const fence_ttl_;
 
-    pool<lease_state> leases_;
+    pool<lease_record> leases_;
     lease_list held_;
     wish_ptr retired_;          ///< to be destroyed in the next turn
     std::size_t releasing_ = 0; ///< leases whose release is under way

@@ -7,7 +7,7 @@
 #include <holdfast/lease.hpp>
 
 #include "protocol/waiter.hpp"
-#include "runtime/deadline_queue.hpp"
+#include "runtime/timer_queue.hpp"
 
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/intrusive/list.hpp>
@@ -20,7 +20,7 @@
 namespace holdfast::runtime {
 
 class key_queue;
-class lease_state;
+class lease_record;
 class operation;
 
 using operation_hook =
@@ -47,25 +47,27 @@ protected:
     ~operation_timer() = default;
 };
 
+enum class operation_kind : std::uint8_t {
+    acquire,
+    release,
+    extend,
+    lost,
+    renew, ///< it has no handler
+    shutdown,
+    drain
+};
+
+enum class operation_stage : std::uint8_t {
+    starting, ///< handed in, and not begun
+    queued,   ///< acquire: stands in the queue of its key
+    attached, ///< waits for what happens to its lease, or to the client
+};
+
 class operation final : public timed,
                         public operation_hook,
                         public cancel_hook,
                         public protocol::waiter {
 public:
-    enum class kind : std::uint8_t {
-        acquire,
-        release,
-        extend,
-        lost,
-        renew, ///< it has no handler
-        shutdown,
-        drain
-    };
-    enum class stage : std::uint8_t {
-        starting, ///< handed in, and not begun
-        queued,   ///< acquire: stands in the queue of its key
-        attached, ///< waits for what happens to its lease, or to the client
-    };
     using any_handler = std::variant<std::monostate, detail::acquire_handler,
                                      detail::release_handler, detail::error_handler>;
 
@@ -78,8 +80,8 @@ public:
     /// Counts the uses of this object, and of others that had its place before, so that a late
     /// cancellation finds that it comes too late.
     std::uint32_t generation;
-    kind what{};
-    stage where{};
+    operation_kind kind{};
+    operation_stage stage{};
     bool cancel_requested = false; ///< in a way that must wait for the round's end
     bool behind = false;           ///< counted as one that waits for others
     any_handler handler;
@@ -98,7 +100,7 @@ public:
     unsigned tenures_before = 0, tries_before = 0; ///< of the queue, when this came to it
     union {
         key_queue* queue = nullptr;
-        lease_state* watched_lease; ///< lost
+        lease_record* watched_lease; ///< lost
     };
 };
 

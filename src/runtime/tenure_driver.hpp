@@ -6,11 +6,11 @@
 #include "protocol/messages.hpp"
 #include "protocol/tenure.hpp"
 #include "redis/lock_command.hpp"
+#include "runtime/active_tenure.hpp"
 #include "runtime/counters.hpp"
-#include "runtime/deadline_queue.hpp"
-#include "runtime/holding.hpp"
 #include "runtime/instance_group.hpp"
 #include "runtime/pool.hpp"
+#include "runtime/timer_queue.hpp"
 #include "runtime/turn.hpp"
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace holdfast::runtime {
 class tenure_factory {
 public:
     /// Called when the pool has none.
-    virtual std::unique_ptr<holding> make_tenure() = 0;
+    virtual std::unique_ptr<active_tenure> make_tenure() = 0;
 
 protected:
     ~tenure_factory() = default;
@@ -32,29 +32,29 @@ protected:
 /// keeper's.
 class tenure_driver {
 public:
-    tenure_driver(turn& t, instance_group& instances, deadline_queue& deadlines, counters& c,
+    tenure_driver(turn& t, instance_group& instances, timer_queue& timers, counters& c,
                   tenure_factory& factory)
         : turn_(t)
         , instances_(instances)
-        , deadlines_(deadlines)
+        , timers_(timers)
         , counters_(c)
         , factory_(factory) {}
 
-    holding& take() {
+    active_tenure& take() {
         return tenures_.take_or_make([this] { return factory_.make_tenure(); });
     }
     /// Nobody refers to it any more.
-    void recycle(holding&) noexcept;
+    void recycle(active_tenure&) noexcept;
 
     /// Sends what a step asks for.
-    void send_all(holding&, protocol::step const&);
-    void send(holding&, protocol::command, protocol::instance_set to, std::uint32_t round);
+    void send_all(active_tenure&, protocol::step const&);
+    void send(active_tenure&, protocol::command, protocol::instance_set to, std::uint32_t round);
 
     /// Sets the tenure's timer.
-    void schedule(holding&);
+    void schedule(active_tenure&);
     /// The same after an answer that decided nothing, except how long the others are waited for.
-    void schedule_if_late(holding& h) {
-        if (h.machine.depends_on_late_answers()) schedule(h);
+    void schedule_if_late(active_tenure& t) {
+        if (t.machine.depends_on_late_answers()) schedule(t);
     }
 
     /// Answers for commands that were not sent: those of the last turn are given in this one.
@@ -64,25 +64,25 @@ public:
 
     /// The context is going.
     void abandon() noexcept {
-        tenures_.for_each([](holding& h) { auto const lock = std::move(h.lock); });
+        tenures_.for_each([](active_tenure& t) { auto const lock = std::move(t.lock); });
     }
     void period_ended() noexcept { tenures_.period_ended(); }
     bool shrink(std::size_t most) noexcept {
-        return tenures_.shrink(most, [](holding const&) { return true; });
+        return tenures_.shrink(most, [](active_tenure const&) { return true; });
     }
 
 private:
     /// Memory is lacking for a moment, or for longer: then a key is left to its ttl.
     static constexpr std::uint8_t release_retries = 3;
 
-    void owe(holding&) noexcept;
+    void owe(active_tenure&) noexcept;
 
     turn& turn_;
     instance_group& instances_;
-    deadline_queue& deadlines_;
+    timer_queue& timers_;
     counters& counters_;
     tenure_factory& factory_;
-    pool<holding> tenures_;
+    pool<active_tenure> tenures_;
     owed_list owed_;
     redis::encoder encoder_;
 };

@@ -34,12 +34,12 @@ public:
     };
     /// Begins an acquire that waits so long; zero: not at all.
     void start(call& c, std::chrono::nanoseconds limit, lock_options const& options = {}) {
-        auto& op = make_operation(operation::kind::acquire);
+        auto& op = make_operation(operation_kind::acquire);
         c.op = &op;
         op.lock = make_lock(options);
         op.limit = {detail::wait_limit::kind::until, limit};
         op.handler = detail::acquire_handler([&c](error e, lease) { c.result = std::move(e); });
-        room.start(op, [](lease_state&) { return false; });
+        room.start(op, [](lease_record&) { return false; });
     }
     errc code(call const& c) const {
         BOOST_REQUIRE(c.result.has_value());
@@ -50,13 +50,13 @@ public:
     std::vector<operation*> winners;
 
 private:
-    void lead_answer(holding& h, unsigned instance, command c, std::uint32_t round,
+    void lead_answer(active_tenure& t, unsigned instance, command c, std::uint32_t round,
                      redis::answer const& a) override {
-        if (!acquirer::expects(h, c)) return; // of a release
-        if (!room.on_answer(h, instance, c, round, a)) return;
-        winners.push_back(&room.take_winner(h));
+        if (!acquirer::expects(t, c)) return; // of a release
+        if (!room.on_answer(t, instance, c, round, a)) return;
+        winners.push_back(&room.take_winner(t));
     }
-    void lead_time(holding& h, lease_clock::time_point now) override { room.on_time(h, now); }
+    void lead_time(active_tenure& t, lease_clock::time_point now) override { room.on_time(t, now); }
 };
 
 } // namespace

@@ -42,7 +42,7 @@ public:
         log += type == asio::cancellation_type_t::terminal ? 'C' : 'c';
         cancelled.push_back(&op);
     }
-    void drop(lease_state&, bool dropped) { log += dropped ? 'D' : 'd'; }
+    void drop(lease_record&, bool dropped) { log += dropped ? 'D' : 'd'; }
 
     /// As a room that completes an operation.
     void finish(operation& op) {
@@ -52,7 +52,7 @@ public:
     }
 
     void call(operation::any_handler handler = {}) {
-        inbox.submit(operation::kind::extend, {}, {}, {}, std::move(handler));
+        inbox.submit(operation_kind::extend, {}, {}, {}, std::move(handler));
     }
     /// Runs the turns that have been asked for.
     std::string turn() {
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_SUITE(inbox)
 
 BOOST_AUTO_TEST_CASE(what_comes_in_asks_for_one_turn) {
     auto const u = std::make_shared<user>();
-    lease_state lease;
+    lease_record lease;
     asio::cancellation_signal signal;
     u->call();
     u->call(slotted(signal));
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(requests_to_cancel_add_up) {
 
 BOOST_AUTO_TEST_CASE(a_lease_comes_in_once) {
     auto const u = std::make_shared<user>();
-    lease_state given_up, taken;
+    lease_record given_up, taken;
     given_up.count(u->count);
     taken.count(u->count);
     BOOST_TEST(u->count.held.load() == 2U);
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(a_closed_inbox_takes_nothing) {
     u->turn();
     u->inbox.close();
     u->call();
-    lease_state lease;
+    lease_record lease;
     u->inbox.let_go(lease, true);
     u->inbox.shut_down_in_background();
     u->inbox.ask_for_turn();
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(a_shutdown_in_the_background_comes_in_once) {
     u->inbox.shut_down_in_background();
     BOOST_TEST(u->turn() == "s");
     BOOST_TEST(u->inbox.is_background(*u->begun.back()));
-    BOOST_CHECK(u->begun.back()->what == operation::kind::shutdown);
+    BOOST_CHECK(u->begun.back()->kind == operation_kind::shutdown);
 }
 
 BOOST_AUTO_TEST_CASE(calls_come_in_from_any_thread) {

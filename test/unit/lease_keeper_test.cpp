@@ -52,7 +52,7 @@ public:
     };
     /// Stands in the queue.
     void join(given_lease& l) {
-        auto& op = make_operation(operation::kind::acquire);
+        auto& op = make_operation(operation_kind::acquire);
         l.op = &op;
         op.lock = queue.lock;
         op.ttl = options.ttl;
@@ -70,43 +70,43 @@ public:
             join(first);
             auto const now = now_turn.time();
             BOOST_CHECK(queue.machine.next(now, instances.voters()) == protocol::action::round);
-            auto& h = tenures.take();
-            h.machine = protocol::tenure(3, options.ttl, options.watchdog);
-            h.lock = queue.lock;
-            h.queue = &queue;
-            queue.tenure = &h;
+            auto& t = tenures.take();
+            t.machine = protocol::tenure(3, options.ttl, options.watchdog);
+            t.lock = queue.lock;
+            t.queue = &queue;
+            queue.tenure = &t;
             queue.machine.begun(now);
-            h.machine.acquire(now, instances.voters());
+            t.machine.acquire(now, instances.voters());
             for (unsigned i = 0; i < 3; ++i) {
-                h.machine.answer(command::acquire, 0, i, verdict::yes, now);
+                t.machine.answer(command::acquire, 0, i, verdict::yes, now);
             }
             auto* const l = keeper.new_lease();
             first.handle = l;
-            keeper.grant(static_cast<operation&>(queue.machine.won(now)), h, *l);
+            keeper.grant(static_cast<operation&>(queue.machine.won(now)), t, *l);
         });
         BOOST_REQUIRE(first.given);
     }
-    lease_state& state() { return static_cast<lease_state&>(*first.handle); }
+    lease_record& state() { return static_cast<lease_record&>(*first.handle); }
 
-    operation& on_lease(operation::kind kind) {
+    operation& on_lease(operation_kind kind) {
         auto& op = make_operation(kind);
         op.lease = first.handle;
         return op;
     }
     /// Waits for the loss; told so long ahead of the deadline.
     void wait_lost(std::optional<error>& result, std::chrono::nanoseconds ahead = {}) {
-        auto& op = on_lease(operation::kind::lost);
+        auto& op = on_lease(operation_kind::lost);
         op.limit = {detail::wait_limit::kind::until, ahead};
         op.handler = detail::error_handler([&result](error e) { result = std::move(e); });
         keeper.start_lost(op);
     }
     void extend(std::optional<error>& result) {
-        auto& op = on_lease(operation::kind::extend);
+        auto& op = on_lease(operation_kind::extend);
         op.handler = detail::error_handler([&result](error e) { result = std::move(e); });
         concerned = keeper.start_extend(op);
     }
     void release(std::optional<release_result>& result) {
-        auto& op = on_lease(operation::kind::release);
+        auto& op = on_lease(operation_kind::release);
         op.handler = detail::release_handler([&result](release_result r) { result = r; });
         concerned = keeper.start_release(op);
     }
@@ -118,12 +118,12 @@ public:
     key_queue* concerned = nullptr; ///< the queue that the keeper handed back last
 
 private:
-    void lead_answer(holding& h, unsigned instance, command c, std::uint32_t round,
+    void lead_answer(active_tenure& t, unsigned instance, command c, std::uint32_t round,
                      redis::answer const& a) override {
-        concerned = keeper.on_answer(h, instance, c, round, a);
+        concerned = keeper.on_answer(t, instance, c, round, a);
     }
-    void lead_time(holding& h, lease_clock::time_point now) override {
-        concerned = keeper.on_time(h, now);
+    void lead_time(active_tenure& t, lease_clock::time_point now) override {
+        concerned = keeper.on_time(t, now);
     }
 };
 
@@ -251,7 +251,7 @@ BOOST_AUTO_TEST_CASE(the_watchdog_extends_while_the_lease_is_wanted) {
     BOOST_TEST(k.count.renewals.load() == 1U);
 
     k.at(336ms, [&] {
-        auto& op = k.on_lease(operation::kind::renew);
+        auto& op = k.on_lease(operation_kind::renew);
         op.wanted = std::make_unique<wish>(wish{[] { return false; }});
         k.keeper.start_renew(op);
     });

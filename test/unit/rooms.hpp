@@ -5,13 +5,13 @@
 
 #include "protocol/messages.hpp"
 #include "redis/instance.hpp"
+#include "runtime/active_tenure.hpp"
 #include "runtime/completer.hpp"
 #include "runtime/counters.hpp"
-#include "runtime/deadline_queue.hpp"
-#include "runtime/holding.hpp"
 #include "runtime/instance_group.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/tenure_driver.hpp"
+#include "runtime/timer_queue.hpp"
 #include "runtime/token_source.hpp"
 #include "runtime/turn.hpp"
 
@@ -35,7 +35,7 @@ public:
     struct question {
         protocol::command command;
         std::uint32_t round;
-        redis::exchange_ptr asking;
+        redis::reply_handler_ptr asking;
     };
 
     explicit fake_instance(unsigned n)
@@ -44,7 +44,7 @@ public:
     void start() override {}
     void stop() override {}
     void abandon() noexcept override {}
-    void submit(redis::encoder& e, redis::exchange_ptr const& asking,
+    void submit(redis::encoder& e, redis::reply_handler_ptr const& asking,
                 std::uint32_t round) override {
         questions.push_back({e.what(), round, asking});
     }
@@ -122,9 +122,9 @@ public:
         for (auto const& f : fakes) f->answer(c, v);
     }
 
-    runtime::operation& make_operation(runtime::operation::kind kind) {
+    runtime::operation& make_operation(runtime::operation_kind kind) {
         auto& op = operations.emplace_back(0U);
-        op.what = kind;
+        op.kind = kind;
         return op;
     }
     detail::lock_state_ptr make_lock(lock_options const& options = {}) const {
@@ -136,7 +136,7 @@ public:
     boost::asio::any_io_executor executor{context.get_executor()};
     runtime::counters count;
     runtime::turn now_turn{*this};
-    runtime::deadline_queue timers{executor};
+    runtime::timer_queue timers{executor};
     runtime::token_source random{""};
     runtime::instance_group instances{now_turn};
     runtime::tenure_driver tenures{now_turn, instances, timers, count, *this};
@@ -147,16 +147,16 @@ public:
 
 protected:
     // What the engine would lead to the room.
-    virtual void lead_answer(runtime::holding&, unsigned instance, protocol::command,
+    virtual void lead_answer(runtime::active_tenure&, unsigned instance, protocol::command,
                              std::uint32_t round, redis::answer const&) = 0;
-    virtual void lead_time(runtime::holding&, lease_clock::time_point now) = 0;
+    virtual void lead_time(runtime::active_tenure&, lease_clock::time_point now) = 0;
 
 private:
-    class tenure final : public runtime::holding {
+    class tenure final : public runtime::active_tenure {
     public:
         explicit tenure(rooms& r)
             : rooms_(r) {}
-        redis::subject about(protocol::command c) const noexcept override {
+        redis::command_args about(protocol::command c) const noexcept override {
             return describe(c, std::chrono::hours(1));
         }
         void on_answer(unsigned instance, protocol::command c, std::uint32_t round,
@@ -171,7 +171,7 @@ private:
     };
 
     void ask_for_turn() noexcept override { ++turns_asked; }
-    std::unique_ptr<runtime::holding> make_tenure() override {
+    std::unique_ptr<runtime::active_tenure> make_tenure() override {
         return std::make_unique<tenure>(*this);
     }
 };

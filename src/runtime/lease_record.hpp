@@ -1,6 +1,6 @@
 // A lease in production, and the rules by which the objects behind it live and go.
 //
-// lease           A detail::lease_core is the public part of a lease_state. It counts its handles.
+// lease           A detail::lease_core is the public part of a lease_record. It counts its handles.
 //                 Each object lease, and each operation on the lease, has one; a wait for the loss
 //                 gives its handle up when it begins. The last handle calls detail::drop(), from
 //                 any thread, and so the lease comes to the inbox.
@@ -10,10 +10,11 @@
 //                 that is given up releases the lease, though operations may still have handles.
 //                 The first share is part of the lease; only the others are allocated.
 // drop            The inbox notes a lease once (drop_hook), for one of two reasons: its last share
-//                 was given up, or its last handle is gone (lease_state::dropped). A lease whose
+//                 was given up, or its last handle is gone (lease_record::dropped). A lease whose
 //                 last handle is gone gets no further note. The keeper then ends the lease if it
 //                 has not ended, and recycles it if it was dropped.
-// pool            A lease_state comes from the keeper's pool with begin() and goes back to it after
+// pool            A lease_record comes from the keeper's pool with begin() and goes back to it
+// after
 //                 recycle(), in the turn that takes its drop from the inbox. So it stays in
 //                 use for as long as there is a handle, whether the lease has ended or not.
 // lock state      detail::lock_state keeps the engine. A lease has a reference to it from begin()
@@ -22,13 +23,13 @@
 //                 itself.
 // context         When the context is destroyed, abandon() ends each lease. From then on the last
 //                 handle takes the lock state with it (basic_inbox::let_go), as there are no turns.
-#ifndef HOLDFAST_RUNTIME_LEASE_STATE_HPP
-#define HOLDFAST_RUNTIME_LEASE_STATE_HPP
+#ifndef HOLDFAST_RUNTIME_LEASE_RECORD_HPP
+#define HOLDFAST_RUNTIME_LEASE_RECORD_HPP
 
 #include <holdfast/detail/lease_core.hpp>
 
+#include "runtime/active_tenure.hpp"
 #include "runtime/counters.hpp"
-#include "runtime/holding.hpp"
 #include "runtime/operation.hpp"
 
 #include <boost/intrusive/list.hpp>
@@ -44,9 +45,9 @@ namespace holdfast::runtime {
 using drop_hook = boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_drops>>;
 
 /// The executor's part of a lease.
-class lease_state final : public detail::lease_core,
-                          public boost::intrusive::list_base_hook<>,
-                          public drop_hook {
+class lease_record final : public detail::lease_core,
+                           public boost::intrusive::list_base_hook<>,
+                           public drop_hook {
 public:
     enum class end : std::uint8_t {
         none,
@@ -88,9 +89,9 @@ public:
         if (counted_.exchange(false)) counters::take(c.held);
     }
 
-    boost::intrusive_ptr<holding> tenure; ///< until the lease ends
-    operation_list waiters;               ///< extend and lost
-    wish_ptr wanted;                      ///< asked before each renewal
+    boost::intrusive_ptr<active_tenure> tenure; ///< until the lease ends
+    operation_list waiters;                     ///< extend and lost
+    wish_ptr wanted;                            ///< asked before each renewal
     end ended = end::none;
     bool dropped = false; ///< under the inbox's mutex: it has no handle any more
 
@@ -98,9 +99,10 @@ private:
     std::atomic<bool> counted_{false};
 };
 
-using drop_list = boost::intrusive::list<lease_state, boost::intrusive::base_hook<drop_hook>,
+using drop_list = boost::intrusive::list<lease_record, boost::intrusive::base_hook<drop_hook>,
                                          boost::intrusive::constant_time_size<false>>;
-using lease_list = boost::intrusive::list<lease_state, boost::intrusive::constant_time_size<false>>;
+using lease_list =
+    boost::intrusive::list<lease_record, boost::intrusive::constant_time_size<false>>;
 
 } // namespace holdfast::runtime
 

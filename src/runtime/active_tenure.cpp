@@ -1,10 +1,10 @@
-#include "runtime/holding.hpp"
+#include "runtime/active_tenure.hpp"
 
 namespace holdfast::runtime {
 
-redis::subject holding::describe(protocol::command c,
-                                 std::chrono::milliseconds fence_ttl) const noexcept {
-    redis::subject s{.key = lock->key, .token = token.text(), .ttl = lock->options.ttl};
+redis::command_args active_tenure::describe(protocol::command c,
+                                            std::chrono::milliseconds fence_ttl) const noexcept {
+    redis::command_args s{.key = lock->key, .token = token.text(), .ttl = lock->options.ttl};
     if (machine.fenced()) {
         s.fence_ttl = fence_ttl;
         s.number = machine.asks_for(c);
@@ -12,7 +12,7 @@ redis::subject holding::describe(protocol::command c,
     return s;
 }
 
-bool holding::still_wants(protocol::command c) const noexcept {
+bool active_tenure::still_wants(protocol::command c) const noexcept {
     using protocol::command;
     using phase = protocol::tenure::phase;
     switch (c) {
