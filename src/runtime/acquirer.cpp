@@ -126,8 +126,8 @@ void acquirer::leave(operation& op, errc cause) {
     fail(op, cause);
 }
 
-// The caller does not want it any more. What may have been granted is given back, unless another
-// waits for it.
+// The caller does not want it any more. A try that was made for it goes on for the next waiter; if
+// there is none, grants are given back.
 void acquirer::give_up(operation& op, errc cause) {
     auto& q = *op.queue;
     if (q.machine.trying() && q.asks_all) q.round.votes = q.tenure->machine.votes();

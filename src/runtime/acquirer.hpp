@@ -90,8 +90,8 @@ public:
     void on_push_for_all(unsigned instance);
     void on_unavailable(unsigned instance);
     void on_available();
-    /// An instance has confirmed a release of ours. What we change ourselves the server does not
-    /// tell us, and forgets that it was to tell.
+    /// An instance has confirmed a release of ours. A server does not push our own changes to us,
+    /// and drops our registration with them, so this counts as a push.
     void on_own_release(unsigned instance, std::string_view key) {
         if (!waiting_.empty()) wake(instance, key);
     }

@@ -88,7 +88,7 @@ public:
     /// For the inbox: a turn has been asked for, and its time has come.
     void run_turn();
     /// The context is going: lets go of every handler, without calling it, and of all that is of
-    /// the context. What the user still has keeps the rest, and finds it dead.
+    /// the context. Locks and leases that the user still has keep the rest, and find it dead.
     void abandon() noexcept;
     /// This process is the child of a fork: all of this is the parent's. Ends without a word to the
     /// instances.

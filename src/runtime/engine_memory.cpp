@@ -1,4 +1,4 @@
-// What a burst needed is given back when it has not been needed for a while.
+// Gives back the memory that a burst needed, once it has not been needed for a while.
 #include "runtime/engine.hpp"
 
 #include <chrono>

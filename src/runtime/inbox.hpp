@@ -167,8 +167,8 @@ private:
     template <class Receiver>
     bool deliver_cancellations(std::size_t& calls_left, Receiver&);
 
-    // Only an executor that takes no memory of ours can fail to take the turn. What is in the inbox
-    // then waits for the next turn of any kind: each look at an instance brings one.
+    // Only an executor that takes no memory of ours can fail to take the turn. The inbox then waits
+    // for the next turn of any kind: each check of an instance brings one.
     void post_turn() noexcept {
         try {
             turns_.post([owner = owner_.shared_from_this()] { owner->run_turn(); });
@@ -390,7 +390,7 @@ bool basic_inbox<Owner>::give_back_memory(bool period_ended, std::size_t most) n
     auto const guard = lock();
     if (period_ended) operations_.period_ended();
     return operations_.shrink(most, [this](operation const& op) {
-        if (op.cancel_hook::is_linked()) return false; // the next turn looks at it
+        if (op.cancel_hook::is_linked()) return false; // it is in the inbox
         auto const later = static_cast<std::int32_t>(op.generation - first_generation_) > 0;
         if (later) first_generation_ = op.generation;
         return true;

@@ -27,7 +27,8 @@ key_queue* lease_keeper::on_answer(active_tenure& t, unsigned instance, command 
 }
 
 key_queue* lease_keeper::on_time(active_tenure& t, lease_clock::time_point now) {
-    // `now` may be a moment ahead, for what falls due together. What is sent is sent by the clock.
+    // `now` may be a moment ahead, as timers that are due together run together. Commands are sent
+    // by the clock.
     auto step = t.machine.time(t.machine.where() == phase::ending ? turn_.time() : now);
     if (step.what == event::renewal_due) {
         if (t.lease->wanted && !is_wanted(*t.lease)) {

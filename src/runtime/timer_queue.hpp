@@ -78,7 +78,7 @@ public:
         if (t.is_linked()) queue_.erase(queue_.iterator_to(t));
     }
 
-    /// Calls what is due. What falls due within the next millisecond counts, unless it is exact: it
+    /// Calls what is due, or falls due within the next millisecond unless it is exact: all of that
     /// travels in the same batch. All are called, whatever some of them throw; the first of that is
     /// thrown on.
     void run_due(lease_clock::time_point now) {
