@@ -35,6 +35,8 @@
 #include <utility>
 
 namespace holdfast::bench {
+
+namespace asio = boost::asio;
 namespace {
 
 using namespace std::chrono_literals;
@@ -100,7 +102,7 @@ public:
         , parent_(context_, ::dup(STDIN_FILENO))
         , client_(
               context_.get_executor(), settings_.instances,
-              {.instance_timeout = 5s, .connect_timeout = 5s, .thread_safe = settings_.thread_safe})
+              {.thread_safe = settings_.thread_safe, .instance_timeout = 5s, .connect_timeout = 5s})
         , key_(client_.make_lock("bench:hotkey",
                                  {.ttl = settings_.ttl, .fencing = settings_.fencing})) {
         auto const seconds = std::chrono::duration<double>(settings_.duration).count();

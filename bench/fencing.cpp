@@ -24,6 +24,8 @@
 #include <utility>
 
 namespace holdfast::bench {
+
+namespace asio = boost::asio;
 namespace {
 
 using namespace std::chrono_literals;

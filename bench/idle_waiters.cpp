@@ -25,6 +25,8 @@
 #endif
 
 namespace holdfast::bench {
+
+namespace asio = boost::asio;
 namespace {
 
 using namespace std::chrono_literals;
@@ -98,9 +100,9 @@ private:
         return {all.begin(), all.end()};
     }
     client_options options() const {
-        return {.instance_timeout = 5s,
-                .connect_timeout = 5s,
-                .thread_safe = !settings_.single_threaded};
+        return {.thread_safe = !settings_.single_threaded,
+                .instance_timeout = 5s,
+                .connect_timeout = 5s};
     }
 
     asio::awaitable<void> everything() {

@@ -2,18 +2,22 @@
 //
 //   holdfast_bench SCENARIO [options]      tools/bench builds it first
 //
-//   latency                                          one coroutine throughput [--coroutines
-//   100,1000,5000] [--instances 5] leases [--count 100000] [--ttl 30] [--seconds 60] burst [--count
-//   100000]                           all dropped at once, beside an unrelated lease minority
-//   [--coroutines 100]                      2 of 5 frozen, against none minority --contended
-//   [--processes 3]             clients that contend for 20 keys, and what fails hotkey
-//   [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5] [--peers]   all want one key
-//   idle-waiters [--waiters 10000] [--seconds 30]    wait behind one holder fencing [--coroutines
-//   100,1000] [--processes 4]  with fences, against without
+//   latency                                one coroutine
+//   throughput [--coroutines 100,1000,5000] [--instances 5]
+//   leases [--count 100000] [--ttl 30] [--seconds 60]
+//   burst [--count 100000]                 all dropped at once, beside an unrelated lease
+//   minority [--coroutines 100]            2 of 5 frozen, against none
+//   minority --contended [--processes 3]   clients that contend for 20 keys, beside faults
+//   hotkey [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5] [--peers]
+//                                          all want one key
+//   idle-waiters [--waiters 10000] [--seconds 30]
+//                                          all wait behind one holder
+//   fencing [--coroutines 100,1000] [--processes 4]
+//                                          with fences, against without
 //
-//   --json FILE     also writes the result as one JSON object
-//   --rounds N      how often library and floor take turns (5); figures are medians of the rounds
-//   --round-seconds S   how long each turn takes (2)
+//   --json FILE         also writes the result as one JSON object
+//   --rounds N          rounds of library and floor in turns (5); figures are medians of the rounds
+//   --round-seconds S   the length of each turn (2)
 //   --single-threaded   without the client's strand
 
 #include "allocation_counter.hpp"
@@ -156,24 +160,24 @@ std::size_t resident_bytes() {
     return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-asio::awaitable<void> take(client& c, std::vector<lease>& held, unsigned& next, unsigned count,
-                           std::chrono::milliseconds ttl) {
+boost::asio::awaitable<void> take(client& c, std::vector<lease>& held, unsigned& next,
+                                  unsigned count, std::chrono::milliseconds ttl) {
     while (next < count) {
         auto const key = c.make_lock("bench:lease:" + std::to_string(next++), {.ttl = ttl});
         held.push_back(co_await key.acquire());
     }
 }
 
-asio::awaitable<void> pass(std::chrono::duration<double> time) {
-    asio::steady_timer timer(co_await asio::this_coro::executor,
-                             std::chrono::duration_cast<std::chrono::nanoseconds>(time));
-    co_await timer.async_wait(asio::deferred);
+boost::asio::awaitable<void> pass(std::chrono::duration<double> time) {
+    boost::asio::steady_timer timer(co_await boost::asio::this_coro::executor,
+                                    std::chrono::duration_cast<std::chrono::nanoseconds>(time));
+    co_await timer.async_wait(boost::asio::deferred);
 }
 
 // Runs the context until the coroutine has ended.
-void run_until_done(asio::io_context& context, asio::awaitable<void> what) {
+void run_until_done(boost::asio::io_context& context, boost::asio::awaitable<void> what) {
     bool done = false;
-    asio::co_spawn(context, std::move(what), [&](std::exception_ptr e) {
+    boost::asio::co_spawn(context, std::move(what), [&](std::exception_ptr e) {
         if (e) std::rethrow_exception(e);
         done = true;
         context.stop();
@@ -196,11 +200,11 @@ json::object leases_scenario(settings const& s) {
     unsigned running = 0;
     for (unsigned i = 0; i < 500; ++i) {
         ++running;
-        asio::co_spawn(ours.context(), take(ours.client(), held, next, s.count, s.ttl),
-                       [&](std::exception_ptr e) {
-                           if (e) std::rethrow_exception(e);
-                           if (--running == 0) ours.context().stop();
-                       });
+        boost::asio::co_spawn(ours.context(), take(ours.client(), held, next, s.count, s.ttl),
+                              [&](std::exception_ptr e) {
+                                  if (e) std::rethrow_exception(e);
+                                  if (--running == 0) ours.context().stop();
+                              });
     }
     ours.context().restart();
     ours.context().run();

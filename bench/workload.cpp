@@ -14,6 +14,8 @@
 
 namespace holdfast::bench {
 
+namespace asio = boost::asio;
+
 namespace {
 
 using clock = std::chrono::steady_clock;

@@ -40,10 +40,10 @@ public:
                         std::chrono::duration<double> how_long);
 
     holdfast::client& client() { return *client_; }
-    asio::io_context& context() { return context_; }
+    boost::asio::io_context& context() { return context_; }
 
 private:
-    asio::io_context context_{1};
+    boost::asio::io_context context_{1};
     std::unique_ptr<holdfast::client> client_;
     std::vector<lock> locks_;
     std::chrono::milliseconds ttl_;

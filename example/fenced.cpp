@@ -1,8 +1,6 @@
-// A value that guards itself: it is kept with the fence of whoever wrote it last, and turns away a
-// holder that comes too late. Here one such holder hangs past its deadline, and then writes as if
-// nothing had happened.
-//   fenced STORE INSTANCE...    STORE: the server that has the value; the locks are on the
-//   instances
+// A value that guards itself: it is kept with the fence of its last writer, and turns away late
+// holders. Here one holder hangs past its deadline, and then writes as if nothing had happened.
+//   fenced STORE INSTANCE...    STORE: the server with the value; the locks are on the instances
 //
 // The same in SQL: UPDATE stock SET left = $2, fence = $1 WHERE item = $3 AND fence <= $1
 #include <holdfast/client.hpp>
@@ -51,7 +49,7 @@ asio::awaitable<int> play(holdfast::client& locks, redis::connection& store) {
     in_order = in_order && co_await write(store, "9", next.fence());
     co_await next.release();
 
-    // It has not looked at held(), and thinks that there are ten.
+    // It has not checked held(), and believes that there are ten.
     auto const late = co_await write(store, "11", hangs.fence());
     co_await locks.shutdown();
     store.cancel();

@@ -2,23 +2,27 @@
 // one.
 //
 //   stress --instances HOST:PORT,... --witness HOST:PORT [options]
-//     --coroutines N   (2000)      --keys N     (500) --seconds N      (10)        --ttl MS
-//     (3000) --wait MS        (10000)     how long a coroutine waits for a lock --faults COMMAND
-//     a shell command that is started after a fifth of the time; what it
-//                                  prints is shown. It may freeze or kill instances, as long as a
-//                                  quorum stays.
+//     --coroutines N   (2000)
+//     --keys N         (500)
+//     --seconds N      (10)
+//     --ttl MS         (3000)
+//     --wait MS        (10000)    how long a coroutine waits for a lock
+//     --faults COMMAND            a shell command that starts after a fifth of the time. Its output
+//                                 is shown. It may freeze or kill instances, as long as a quorum
+//                                 stays.
 //
-// Under the lock a coroutine reads a counter of the key on the witness, a Redis that is none of the
-// lock's instances, and writes it back one higher, in two steps. Whoever comes between them is a
-// violation: it shows at once when both are in this process, and at the end, wherever they are, as
-// the counter then falls short of the total that the witness itself adds up beside it.
+// Under the lock a coroutine reads a counter of the key on the witness and writes it back one
+// higher, in two steps. The witness is a Redis that is none of the lock's instances. A coroutine
+// that comes between the two steps is a violation. It shows at once if both are in this process. It
+// also shows at the end, in any process: the counter then falls short of the total that the witness
+// itself adds up beside it.
 //
-// Several of them may run at once on the same instances and witness: with --keys 1 they all want
-// one key. Then "handed on" is how many leases came from a holder of the same process, without
-// asking the servers, and "woken" how often the servers' word of a release by another process let a
-// waiter of this one try.
+// Several of these programs may run at once on the same instances and witness. With --keys 1 they
+// all want one key. "Handed on" then counts the leases that came from a holder of the same process,
+// without asking the servers. "Woken" counts the releases by other processes that let a waiter of
+// this one try.
 //
-// Ends 0 only if there was no violation and no failure that has not been accounted for.
+// Ends 0 only if there was no violation, and each failure is accounted for.
 #include <holdfast/client.hpp>
 
 #include <boost/asio/as_tuple.hpp>
@@ -61,7 +65,7 @@ struct settings {
     std::chrono::milliseconds wait{10'000};
 };
 
-// Everything that the coroutines find out.
+// The findings of the coroutines.
 struct findings {
     std::vector<clock_type::duration> second; ///< latencies since the last live line
     std::vector<clock_type::duration> all;
@@ -86,7 +90,7 @@ clock_type::duration percentile(std::vector<clock_type::duration>& of, double sh
     return *at;
 }
 
-/// A witness that has gone must not keep us.
+/// A time limit: a witness that has gone must not keep us.
 auto asked() {
     return asio::cancel_after(5s, asio::as_tuple(asio::deferred));
 }

@@ -7,12 +7,12 @@
 
 namespace holdfast {
 
-/// Where an instance listens, and who we are there.
+/// The address of an instance, and the user and database there.
 ///
 /// Written as `host`, `host:port`, `[v6]:port`, `redis://user:password@host:port/database` or
-/// `unix:/path/to/socket`; characters that are special in a URL are %-encoded. A Unix socket takes
-/// no user, password or database, and its path is no longer than the system allows (107 bytes on
-/// Linux). The port is 6379 if not given.
+/// `unix:/path/to/socket`. Characters that are special in a URL are %-encoded. The port is 6379 if
+/// not given. A Unix socket takes no user, password or database, and its path has at most 107 bytes
+/// on Linux. TLS (`rediss://`) is not supported yet.
 ///
 /// @par Thread safety  Distinct objects: safe.
 class address {
@@ -35,10 +35,10 @@ public:
     /// The number of the logical database, 0 by default.
     unsigned database() const noexcept { return database_; }
 
-    /// `host:port` or `unix:/path`: fit for a log, as it never holds a user or a password.
+    /// `host:port` or `unix:/path`. Safe in a log: it holds no user and no password.
     std::string to_string() const;
 
-    /// Whether both lead to the same server, whoever logs in and to whichever database.
+    /// Whether both lead to the same server, with any user and any database.
     bool same_server(address const& other) const noexcept;
 
 private:

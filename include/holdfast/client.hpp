@@ -23,41 +23,41 @@
 
 namespace holdfast {
 
-/// The locks of a set of independent Redis or Valkey instances. One per process is enough: all its
-/// locks share one connection to each instance.
+/// The locks of a set of independent Redis or Valkey instances. One client per process is enough:
+/// all its locks share one connection to each instance.
 ///
-/// A lock is held when a majority of the *configured* instances has granted it, so a minority may
-/// be down, slow or wrong. One instance is a set of one. Every client of the same locks must be
-/// given the same instances.
+/// A lock is held when a majority of the *configured* instances has granted it. So a minority may
+/// be down, frozen or slow. One instance is a set of one. Every client of the same locks needs the
+/// same instances.
 ///
-/// Connections are made from the start and renewed for as long as the client lives; no call waits
-/// for more than the first of them.
+/// The client connects from the start, and reconnects for as long as it lives. A call waits for no
+/// more than the first connection.
 ///
 /// @par The context's work  A client has connections and timers, so `run()` of its context does not
-///     return by itself while the client lives. It returns once shutdown(), drain() or close(), or
-///     the destructor, has ended the client. A thread that runs the context must not be joined
-///     before that: see close_at_exit.
+///     return by itself while the client lives. It returns after shutdown(), drain(), close() or
+///     the destructor has ended the client. Do not join a thread that runs the context before that:
+///     see close_at_exit.
 /// @par Lifetimes  The client, its locks and its leases may outlive the executor's context. When
 ///     the context is destroyed, operations under way are dropped: no handler is called, nothing is
 ///     sent, and keys go with their ttl. From then on no lease is held, asynchronous functions
-///     throw errc::shut_down from the call, and destructors do nothing. No call may be made while
-///     another thread destroys the context.
-/// @par Forks  A process that forks calls `notify_fork` of the context before and after it, as Asio
-///     asks, while no other thread is in a call of the client, instances() and stats() included.
-///     The locks stay the parent's, and nothing changes there. In the child the client is over: its
-///     copies of the connections are closed, the instances are sent nothing, leases are told that
-///     they are lost, and calls complete with errc::shut_down. A child that needs locks makes a
-///     client of its own. Without `notify_fork` the child must not use the client or its context,
-///     and ends with `_exit` or starts another program: connections are close-on-exec.
+///     throw errc::shut_down from the call, and destructors do nothing. Make no call while another
+///     thread destroys the context.
+/// @par Forks  A process that forks calls `notify_fork` of the context before and after, as Asio
+///     asks. No other thread may be in a call of the client meanwhile, instances() and stats()
+///     included. The locks stay the parent's, and nothing changes there. In the child the client is
+///     over. Its copies of the connections are closed, it sends nothing, leases are lost, and calls
+///     complete with errc::shut_down. A child that needs locks makes a client of its own. Without
+///     `notify_fork` the child must not use the client or its context, and must end with `_exit` or
+///     start another program. Connections are close-on-exec.
 /// @par Executor  Handlers without an executor of their own run on the executor given to the
 ///     constructor.
-/// @par Thread safety  Safe, one object or many, unless client_options::thread_safe is off;
-///     construction and destruction excepted.
+/// @par Thread safety  Safe, one object or many, unless client_options::thread_safe is off.
+///     Construction and destruction are not.
 /// @par Exception safety  A call that throws was not made: its handler is destroyed and not called.
 ///     An acquire that runs out of memory later completes with errc::out_of_memory. A handler that
-///     throws, or whose allocator does, is lost; all other operations go on. As with Asio's own
-///     operations, the exception then leaves through `run()` of the client's context. Of several in
-///     one turn the first does.
+///     throws, or whose allocator throws, is lost, and all other operations go on. As with Asio's
+///     own operations, the exception then leaves through `run()` of the client's context. If
+///     several throw in one turn, the first leaves.
 class client {
 public:
     /// Begins to connect. `instances`: 1 to max_instances, each given once.
@@ -68,7 +68,7 @@ public:
            client_options const& options)
         : client(detail::configuration(), std::move(executor), instances, options) {}
 
-    /// A client that was moved from is as one that is closed: its functions throw errc::shut_down.
+    /// A client that was moved from is like a closed one: its functions throw errc::shut_down.
     client(client&&) noexcept = default;
     client& operator=(client&&) noexcept;
     /// As close().
@@ -79,18 +79,18 @@ public:
 
     /// A lock on `key`. No I/O.
     ///
-    /// The key is used as it is (any bytes), behind client_options::key_prefix, so that every
-    /// Redlock on the same key of the same instances excludes ours and is excluded.
+    /// The client uses the key as it is (any bytes), behind client_options::key_prefix. So each
+    /// Redlock on the same key of the same instances excludes this lock and is excluded.
     /// @throws system_error  errc::invalid_key, errc::invalid_options; what() names the value.
     ///     errc::shut_down for a client that was moved from.
     lock make_lock(std::string_view key) const;
     lock make_lock(std::string_view key, lock_options const& options) const;
 
-    /// Ends the client: new and waiting acquires complete with errc::shut_down, leases are told
-    /// that they are lost and are released, then the connections are closed.
+    /// Ends the client. New and waiting acquires complete with errc::shut_down, leases are lost and
+    /// released, then the connections are closed.
     ///
     /// @par Handler signature  `void(error)`, without error: it cannot fail.
-    /// @par Cancellation  None. It ends within twice client_options::instance_timeout by itself: an
+    /// @par Cancellation  None. It ends by itself within twice client_options::instance_timeout. An
     ///     instance that does not answer in that time, or refuses the release, keeps its keys until
     ///     they expire.
     /// @throws system_error  From the call itself: errc::shut_down for a client that was moved
@@ -102,26 +102,25 @@ public:
             detail::initiate_shutdown{{engine_, executor}}, token);
     }
 
-    /// Ends the client when those who hold a lease have finished, for example on SIGTERM. New and
-    /// waiting acquires complete with errc::shut_down at once. Leases that are held go on as
-    /// before: they are extended, until their holders release or destroy them, and sections run to
-    /// their ends. When the last lease has gone, or after `limit`, the rest is as shutdown(): a
-    /// lease that is left is told that it is lost.
+    /// Ends the client when all holders have finished, for example on SIGTERM. New and waiting
+    /// acquires complete with errc::shut_down at once. Leases that are held go on: the watchdog
+    /// extends them until their holders release or destroy them, and sections run to their ends.
+    /// After the last lease, or after `limit`, the rest is as shutdown(): a lease that is left is
+    /// lost.
     ///
-    /// Where several drains are under way the earliest limit counts. shutdown(), close() and the
+    /// If several drains are under way, the earliest limit counts. shutdown(), close() and the
     /// destructor end a drain at once.
     ///
     /// @param limit  Zero or less: as shutdown().
     /// @par Handler signature  `void(error)`; no error means that every holder has finished.
     /// @par Errors
-    ///   - errc::wait_timeout: after `limit` there were leases left, and they were told that they
-    ///     are lost.
+    ///   - errc::wait_timeout: leases were left after `limit`, and are lost.
     ///   - errc::shut_down: the same, because a shutdown came before that.
-    ///   - errc::lease_lost: none is left, and one was lost meanwhile.
-    ///   - errc::cancelled. It is told within `limit` and twice client_options::instance_timeout in
-    ///     any case.
-    /// @par Cancellation  total, partial, terminal: the wait ends; the client goes on as it was
-    ///     told to.
+    ///   - errc::lease_lost: no lease is left, and one was lost meanwhile.
+    ///   - errc::cancelled.
+    ///
+    /// The call completes within `limit` and twice client_options::instance_timeout in any case.
+    /// @par Cancellation  total, partial, terminal: the wait ends; the drain goes on.
     /// @throws system_error  As shutdown().
     template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto drain(std::chrono::nanoseconds limit, Token&& token = {}) {
@@ -130,8 +129,8 @@ public:
             detail::initiate_drain{{engine_, executor}}, token, limit);
     }
 
-    /// Begins a shutdown() and returns at once. Nothing for a client that is closed, or was moved
-    /// from, or whose context has been destroyed. Cannot run out of memory.
+    /// Begins a shutdown() and returns at once. Does nothing for a client that is closed or was
+    /// moved from, or whose context has been destroyed. Cannot run out of memory.
     void close() noexcept;
 
     /// Each instance as it is now, in the order of the constructor. None when the context has been
@@ -152,8 +151,8 @@ private:
 };
 
 /// Closes a client at the end of a scope. A thread that runs the client's context ends only after
-/// the client, so where objects of one scope are a context, a client and a thread that joins,
-/// declare this after the thread:
+/// the client. So where one scope has a context, a client and a thread that joins, declare this
+/// object after the thread:
 ///
 /// @code
 /// boost::asio::io_context context;

@@ -5,16 +5,16 @@
 
 namespace holdfast {
 
-/// The clock that leases are measured by: time since boot, including the time a machine was
+/// The clock that measures leases: time since boot, with the time in which the machine was
 /// suspended (CLOCK_BOOTTIME on Linux, mach_continuous_time on macOS).
 ///
-/// A steady clock that stops during suspend would let a machine that wakes up believe in a lease
-/// that ran out hours ago. It is never set, unlike the wall clock. Its epoch means nothing across
-/// machines or reboots.
+/// With a clock that stops during a suspend, a machine that wakes up would believe in a lease that
+/// ended hours ago. Unlike the wall clock, this clock is never set. Its epoch means nothing on
+/// other machines or after a reboot.
 ///
-/// A sandbox may refuse CLOCK_BOOTTIME. Then CLOCK_MONOTONIC takes over, which does not count
-/// suspends: a machine that wakes up believes in its leases for too long. If that clock is refused
-/// as well, each reading is a day later than the one before, so no lease is held.
+/// A sandbox may refuse CLOCK_BOOTTIME. CLOCK_MONOTONIC then takes over, which does not count
+/// suspends: a machine that wakes up believes in its leases for too long. If the sandbox refuses
+/// that clock as well, each reading is a day later than the one before, so no lease is held.
 ///
 /// @par Thread safety  Safe.
 struct lease_clock {

@@ -23,43 +23,44 @@ namespace holdfast {
 using boost::system::error_code;
 using boost::system::system_error;
 
-/// What can go wrong. Every code means one thing: contended is never down, cancelled never timed
-/// out, lost never released.
+/// Why a call failed. Every code means one thing: contended is never down, cancelled never timed
+/// out, lost never released. doc/errors.md has the cause, the state of the key and the remedy of
+/// each.
 enum class errc {
-    contended = 1, ///< the key is held: enough instances took part, and too many of them refused it
-    no_quorum,     ///< too few instances answered; the report says which, and why
-    wait_timeout,  ///< the time given to try_acquire_for ran out while the key was held
-    cancelled,     ///< the caller cancelled; as a code it is boost::asio::error::operation_aborted
-    granted_too_late, ///< a quorum did not grant within the ttl: the servers are slower than the
-                      ///< lease is long. A try that runs out while this process is stopped is made
-                      ///< again
-    lease_lost,     ///< the lease ended without having been released: expired, deleted or taken
-    lease_released, ///< the lease was released, so there is nothing to extend or to lose
-    shut_down,      ///< the client was shut down or destroyed
+    contended = 1,    ///< the lock is held: a quorum voted, and too many votes were against
+    no_quorum,        ///< too few instances answered; the report says which, and why
+    wait_timeout,     ///< the lock was held for all of the time given to try_acquire_for
+    cancelled,        ///< the caller cancelled; the code is boost::asio::error::operation_aborted
+    granted_too_late, ///< no quorum granted within the ttl: the servers are slower than the lease
+                      ///< is long. The client makes a try again that ran out while this process
+                      ///< was stopped
+    lease_lost,       ///< the lease ended without a release: expired, deleted or taken
+    lease_released,   ///< the lease was released before
+    shut_down,        ///< the client was shut down or destroyed
 
-    // What one instance has to say for itself. A call fails with one of these when all the
-    // instances that kept it from a quorum agree on it, else with no_quorum.
-    unreachable,        ///< no connection could be made, or it was closed
+    // Errors of one instance. A call fails with one of these when all the instances that kept it
+    // from a quorum agree on it, else with no_quorum.
+    unreachable,        ///< no connection could be made, or the connection was closed
     instance_timeout,   ///< the instance is connected and does not answer within instance_timeout
-    access_denied,      ///< wrong password, unknown user, or a command that the user may not run
-    not_redis,          ///< what answers there does not speak RESP3 as Redis and Valkey do
+    access_denied,      ///< wrong password, unknown user, or a command that the ACL forbids
+    not_redis,          ///< the answer is not RESP3 as Redis and Valkey speak it
     read_only,          ///< the instance is a replica
-    wrong_type,         ///< the key holds something that is not a string, so it is nobody's lock
+    wrong_type,         ///< the key holds something that is not a string, so it is no lock
     duplicate_instance, ///< two configured addresses lead to one server
-    quarantined,        ///< the instance may have forgotten its grants: it has no vote for now
-    invalid_fence,      ///< the key's counter of fences holds no number, or one too large
-    rejected,           ///< any other error that the server answered with; the report quotes it
+    quarantined,        ///< the instance may have forgotten its grants; it has no vote for now
+    invalid_fence,      ///< the counter of the key's fences holds no number, or one too large
+    rejected,           ///< any other error of the server; the report quotes it
 
-    invalid_key,     ///< empty, or longer than max_key_size
+    invalid_key,     ///< empty, or longer than max_key_size with the prefix
     invalid_options, ///< a value out of its range; the message names it
     invalid_address, ///< an address that cannot be parsed, or is given twice
 
-    out_of_memory, ///< memory ran out for this operation; it gives back what it was granted
+    out_of_memory, ///< memory ran out for this operation; votes for it are given back
 };
 
 /// Groups of codes, for `ec == error_condition::unavailable`.
 enum class error_condition {
-    unavailable = 1,  ///< too few instances took part: no_quorum and every instance's own code
+    unavailable = 1,  ///< too few instances took part: no_quorum, and each instance's own code
     not_held,         ///< lease_lost, lease_released
     invalid_argument, ///< invalid_key, invalid_options, invalid_address
 };
@@ -67,9 +68,9 @@ enum class error_condition {
 boost::system::error_category const& error_category() noexcept;
 boost::system::error_category const& condition_category() noexcept;
 
-/// A cancellation has the code that it has everywhere in Asio: a caller, or a section, that awaits
-/// several things sees one code for it, and `ec == boost::asio::error::operation_aborted` holds.
-/// All others are of error_category().
+/// errc::cancelled becomes boost::asio::error::operation_aborted, as a cancellation has everywhere
+/// in Asio. So a caller that awaits several operations sees one code for it. All other codes belong
+/// to error_category().
 inline error_code make_error_code(errc e) noexcept {
     if (e == errc::cancelled) return boost::asio::error::operation_aborted;
     return {static_cast<int>(e), error_category()};
@@ -87,12 +88,12 @@ struct boost::system::is_error_condition_enum<holdfast::error_condition> : std::
 
 namespace holdfast {
 
-/// How an operation ended: an error code, and the report of a failed acquire with it.
+/// The result of an operation: an error code and, for a failed acquire, its report.
 ///
-/// It is the first argument of every handler of this library. It converts to `error_code`, so that
-/// a handler may take that instead. Asio treats it as it treats an error code (a *disposition*):
-/// co_await and futures throw it as `boost::system::system_error` whose what() has the report,
-/// `as_tuple` returns it, `wait_for_one_error` looks at it. `boost::asio::redirect_error` stores
+/// It is the first argument of every handler of this library. It converts to `error_code`, so a
+/// handler may take that instead. Asio treats it like an error code (it is a *disposition*).
+/// co_await and futures throw it as `boost::system::system_error` whose what() has the report.
+/// `as_tuple` returns it, and `wait_for_one_error` checks it. `boost::asio::redirect_error` stores
 /// the code alone, and `boost::asio::redirect_disposition` all of it.
 ///
 /// @par Thread safety  Distinct objects: safe. The report is immutable and shared.
@@ -107,14 +108,14 @@ public:
 
     error_code code() const noexcept { return code_; }
     operator error_code() const noexcept { return code_; }
-    /// True when it failed.
+    /// True if the operation failed.
     explicit operator bool() const noexcept { return code_.failed(); }
 
-    /// Instance by instance, what kept an acquire from succeeding. Null on success, and where no
-    /// instance had a part in it.
+    /// The answers that kept an acquire from succeeding, instance by instance. Null on success, and
+    /// if no instance had a part in the failure.
     holdfast::acquire_report const* report() const noexcept { return report_.get(); }
 
-    /// One readable line: the report, if any, and the code's message.
+    /// One readable line: the report, if any, and the message of the code.
     std::string what() const;
 
     friend bool operator==(error const& a, errc b) noexcept {
@@ -138,7 +139,7 @@ private:
 
 namespace detail {
 
-/// What throw_error() throws; null where there is no error.
+/// The exception that throw_error() throws; null if there is no error.
 std::exception_ptr to_exception_ptr(error const& e) noexcept;
 
 /// A handler that takes an error code, called with an error.
@@ -151,7 +152,7 @@ struct code_handler {
     Handler handler;
 };
 
-/// Starts what ends with an error for a handler that takes an error code.
+/// Starts an operation that completes with an error, for a handler that takes an error code.
 template <class Initiation>
 struct code_initiation : Initiation {
     explicit code_initiation(Initiation i)
@@ -196,7 +197,7 @@ struct boost::asio::associator<Associator, holdfast::detail::code_handler<Handle
     }
 };
 
-/// Asio's own redirects error codes alone, and would hand our errors on as results.
+/// Asio's own specialization redirects error codes alone, and would pass our errors on as results.
 template <class Token, class R, class... Args>
 struct boost::asio::async_result<boost::asio::redirect_error_t<Token>, R(holdfast::error, Args...)>
     : async_result<redirect_error_t<Token>, R(holdfast::error_code, Args...)> {

@@ -1,4 +1,4 @@
-// Declarations, for headers that only name what the library has.
+// Forward declarations of the public types.
 #ifndef HOLDFAST_FWD_HPP
 #define HOLDFAST_FWD_HPP
 

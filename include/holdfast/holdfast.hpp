@@ -1,4 +1,4 @@
-// Everything of the library.
+// Includes every public header.
 #ifndef HOLDFAST_HOLDFAST_HPP
 #define HOLDFAST_HOLDFAST_HPP
 

@@ -19,20 +19,19 @@
 namespace holdfast {
 
 /// How a release ended. It is a result and not an error: `co_await lease.release()` does not throw,
-/// as there is nothing left to do for whom it did not go well. After it the key is not this
-/// lease's, or will not be for longer than its ttl.
+/// because the caller can do nothing about a failure. After a release the key is not this lease's,
+/// or will not be for longer than its ttl.
 class release_result {
 public:
     release_result() noexcept = default;
     explicit release_result(errc code) noexcept
         : code_(make_error_code(code)) {}
 
-    /// No error: the lease had lasted until then, and a quorum is known not to have the key any
-    /// more, or the next waiter of this process has it now.
+    /// No error: the lease had lasted until then. A quorum is known not to have the key any more,
+    /// or the next waiter of this process has the lock now.
     /// - errc::lease_lost: the lease had ended before, or too few instances still had our key.
-    /// - errc::no_quorum: too few instances answered, or too many refused. Each is asked to delete
-    ///   the key again when it can be reached, and lets it expire if that takes longer than the
-    ///   ttl.
+    /// - errc::no_quorum: too few instances answered, or too many refused. The client asks each one
+    ///   again to delete the key, until the ttl is over.
     /// - errc::lease_released: it had been released before.
     error_code code() const noexcept { return code_; }
     explicit operator bool() const noexcept { return !code_.failed(); }
@@ -46,24 +45,25 @@ private:
 
 /// The right to a lock, until its deadline.
 ///
-/// It is a lease and not a mutex: when the servers cannot be reached, or this process is stopped
-/// for long, it ends, and another may get it. The holder finds out by held(), deadline() and
-/// wait_lost(). The deadline counts from before the request was sent, less an allowance for
-/// drifting clocks (ttl / 100 + 2 ms), so it comes before that of any server. A watchdog extends
-/// the lease at least every ttl / 3 unless lock_options::watchdog is off.
+/// It is a lease and not a mutex: it ends when the servers cannot be reached, or when this process
+/// is stopped for long, and another client may get the lock. The holder learns that by held(),
+/// deadline() and wait_lost(). The deadline counts from before the request was sent, less an
+/// allowance for drifting clocks (ttl / 100 + 2 ms). So it comes before the key expires on any
+/// server. A watchdog extends the lease at least every ttl / 3 unless lock_options::watchdog is
+/// off.
 ///
-/// Destroying a lease that was not released releases it in the background; nothing is sent if the
-/// executor's context runs no more, and then the key goes with its ttl. `co_await lease.release()`
-/// is the way to know.
+/// Destroying a lease that was not released releases it in the background. Nothing is sent if the
+/// executor's context runs no more, and then the key goes with its ttl. Await `lease.release()` to
+/// know the result.
 ///
 /// A lease that was moved from, or default-constructed, is empty: held() is false, and the
 /// asynchronous functions throw errc::lease_released from the call itself.
 ///
-/// What a paused holder can and cannot be promised: a process that was stopped past the deadline (a
-/// debugger, a full machine, a suspend) finds held() false at the first look, wait_lost() tells as
-/// soon as the event loop runs, and release() says errc::lease_lost. What it does *without* looking
-/// nobody can prevent from here: a request that was on its way arrives late. For that there is
-/// fence(): the resource itself rejects a late holder.
+/// A process may be stopped past the deadline (a debugger, an overloaded machine, a suspend). Then
+/// held() is false at the first check, wait_lost() completes as soon as the event loop runs, and
+/// release() says errc::lease_lost. The library cannot prevent work *without* a check: a request
+/// that was on its way arrives late. For that there is fence(): the resource itself rejects a late
+/// holder.
 ///
 /// @par Lifetimes  Operations share the lease's state: the object may be destroyed while one is
 ///     under way. An extend ends first; the lease is then released, and a wait_lost() under way
@@ -87,59 +87,59 @@ public:
     /// The key on the servers, with the client's prefix. Empty for an empty lease.
     std::string const& key() const noexcept;
 
-    /// Whether the lock is ours now: not released, not lost, and before the deadline. A loss is
-    /// told up to min(ttl / 20, 50 ms) ahead of the deadline, and then this is false; nobody else
-    /// gets the key before the deadline all the same. Reads the clock; no I/O.
+    /// Whether the lock is ours now: not released, not lost, and before the deadline. The holder
+    /// hears of a loss up to min(ttl / 20, 50 ms) ahead of the deadline, and then this is false. No
+    /// other client gets the key before the deadline all the same. Reads the clock; no I/O.
     bool held() const noexcept { return share_ && !over() && lease_clock::now() < deadline(); }
 
-    /// Until when the lock is ours unless it is extended.
+    /// The time at which the lease ends unless it is extended.
     lease_clock::time_point deadline() const noexcept {
         return share_ ? share_->core->deadline.load(std::memory_order_acquire)
                       : lease_clock::time_point{};
     }
 
-    /// What is left until the deadline; zero when the lease is over.
+    /// The time left until the deadline; zero when the lease is over.
     lease_clock::duration remaining() const noexcept {
         if (!share_ || over()) return lease_clock::duration::zero();
         auto const left = deadline() - lease_clock::now();
         return left > lease_clock::duration::zero() ? left : lease_clock::duration::zero();
     }
 
-    /// A number by which the resource that the lock protects can tell who is late, where
-    /// lock_options::fencing is on; else 0. Hand it with each request to the resource, which
-    /// rejects a smaller one than it has seen (see fence_gate.hpp), and so whatever comes from a
-    /// holder that is late. Below 2^53, so scripts and JSON represent it exactly. No I/O.
+    /// A *fencing token*, where lock_options::fencing is on; else 0. Send it with each request to
+    /// the resource that the lock protects. The resource rejects a smaller fence than it has seen
+    /// (see fence_gate.hpp), and so it rejects late holders. Below 2^53, so scripts and JSON
+    /// represent it exactly. No I/O.
     ///
-    /// No two leases on a key have one number. A lease that was acquired from the instances has a
-    /// greater one than all that were given before its first request was sent, whatever clocks,
-    /// pauses and networks do, for as long as the instances keep their counters. One that was
-    /// handed on in this process has the next after its predecessor's, and so it may be as late as
-    /// that one. The assumptions are in doc/safety.md.
+    /// No two leases on a key have one fence. A lease that was acquired from the instances has a
+    /// greater fence than all that were given before its first request was sent. Clocks, pauses and
+    /// networks do not matter, as long as the instances keep their counters. A lease that was
+    /// handed on in this process has the next fence after its predecessor's. Where mutual exclusion
+    /// has failed, it may be as late as its predecessor. doc/safety.md has the assumptions.
     std::uint64_t fence() const noexcept { return share_ ? share_->core->fence : 0; }
 
     /// Another lease object on this same lease, for another coroutine that works under it. The
-    /// lease lasts until the last of them has been released or destroyed, and that ends an extend()
-    /// that is under way. release() of one that is not the last gives up that one alone, without
-    /// I/O, and says whether the lease had lasted until then. Everything else concerns all of them.
-    /// Costs an allocation.
+    /// lease lasts until the last object has been released or destroyed, and that ends an extend()
+    /// under way. release() of an object that is not the last gives up that object alone, without
+    /// I/O, and says whether the lease had lasted until then. All else concerns all objects of the
+    /// lease. Costs an allocation.
     /// @throws system_error  errc::lease_released for an empty lease, or one that was released.
     lease share() const;
 
-    /// Renews the lease only for as long as `wanted()` says so. It is asked before each renewal of
-    /// the watchdog, on the client's executor and from whatever thread runs that, so it must be
-    /// quick and may not call the lease. Once it says no, or throws, there is no more renewal, and
-    /// the lease ends at its deadline, of which the holder is told by wait_lost(). So a worker that
-    /// has stopped making progress does not hold for ever; see also lock_options::max_hold. It is
-    /// destroyed soon after the lease has ended. None: always.
+    /// Renews the lease only while `wanted()` returns true. The watchdog calls it before each
+    /// renewal, on the client's executor and from any thread that runs that. So it must be quick,
+    /// and may not call the lease. Once it returns false, or throws, there is no more renewal. The
+    /// lease then ends at its deadline, and wait_lost() tells the holder. So a worker that has
+    /// stopped making progress does not hold for ever; see also lock_options::max_hold. The client
+    /// destroys `wanted` soon after the lease has ended. An empty function: always.
     /// @throws system_error  errc::lease_released for an empty lease, errc::shut_down when the
     ///     context has been destroyed.
     void renew_while(std::function<bool()> wanted);
 
-    /// Gives the lock back: to the next waiter of this process, at once and without I/O, while the
-    /// limits of lock_options::handoff_limit and handoff_time allow it and enough of the ttl is
-    /// left. Else deletes the key, where it still holds our token, on every instance that may have
-    /// it; completes as soon as a quorum has confirmed, or cannot any more; at the latest after
-    /// twice client_options::instance_timeout.
+    /// Gives the lock back. The next waiter of this process gets it, at once and without I/O. That
+    /// needs enough of the ttl, and lock_options::handoff_limit and handoff_time must allow it.
+    /// Otherwise the client deletes the key, where it still holds our token, on every instance that
+    /// may have it. The call completes as soon as a quorum has confirmed, or cannot any more; at
+    /// the latest after twice client_options::instance_timeout.
     ///
     /// @par Handler signature  `void(release_result)`; see there for the codes.
     /// @par Cancellation  None: giving up would leave the key in the way of others for its ttl.
@@ -150,29 +150,29 @@ public:
             detail::initiate_release{{checked()}, share_}, token);
     }
 
-    /// Extends the lease now, to a whole ttl from now; the watchdog does this by itself, and where
-    /// it is just at it, this waits for that and ends as it does. Before its deadline only: an
-    /// extension never creates a key, and never brings back a lease that ran out.
+    /// Extends the lease now, to a whole ttl from now. The watchdog does this by itself; if it is
+    /// extending, this call waits for that and ends as it does. Only before the deadline: an
+    /// extension never creates a key, and never brings back a lease that ended.
     ///
     /// @par Handler signature  `void(error)`
     /// @par Errors
-    ///   - errc::no_quorum: too few instances answered; the lease goes on to its old deadline, and
+    ///   - errc::no_quorum: too few instances answered. The lease goes on to its old deadline, and
     ///     the watchdog tries again.
     ///   - errc::lease_lost: it had ended, or its loss was due to be told, or a majority no longer
     ///     has our key.
     ///   - errc::lease_released, errc::shut_down, errc::cancelled.
     /// @par Cancellation  total, partial, terminal: completes with errc::cancelled. The request may
-    ///     have been sent, and if it wins, the deadline moves all the same.
+    ///     have been sent. If it wins, the deadline moves all the same.
     template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto extend(Token&& token = {}) {
         return boost::asio::async_initiate<Token, void(error)>(detail::initiate_extend{{checked()}},
                                                                token);
     }
 
-    /// Waits for the lease to be lost. Told no later than the deadline, by a timer that waits for
-    /// no server; the key is let go of at the deadline, so until then a try_acquire() in this
-    /// process finds it held. Told at once, when a majority of the instances is found to have our
-    /// key no longer.
+    /// Waits for the lease to be lost. Completes no later than the deadline, by a timer that waits
+    /// for no server. The client gives the key up at the deadline, so until then a try_acquire() in
+    /// this process finds it held. If a majority of the instances no longer has our key, the call
+    /// completes at once.
     ///
     /// @par Handler signature  `void(error)`; no error means that the lease is lost.
     /// @par Errors  errc::lease_released: it was released before it could be lost. errc::cancelled.
@@ -182,9 +182,9 @@ public:
         return wait_lost(std::chrono::nanoseconds(0), std::forward<Token>(token));
     }
 
-    /// As wait_lost(), and at the latest when no more than `ahead` is left until the deadline: as
-    /// long as renewals succeed the deadline moves on, so this tells that the lease cannot be kept,
-    /// while it still lasts. With an `ahead` of more than half of the ttl it may tell that before a
+    /// As wait_lost(), and also completes when no more than `ahead` is left until the deadline.
+    /// While renewals succeed the deadline moves on. So this tells that the lease cannot be kept,
+    /// while it still lasts. With an `ahead` of more than half of the ttl it may complete before a
     /// renewal.
     template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto wait_lost(std::chrono::nanoseconds ahead, Token&& token = {}) {

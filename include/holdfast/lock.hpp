@@ -15,16 +15,16 @@
 
 namespace holdfast {
 
-/// A lock by name: what client::make_lock gives. Cheap to copy; copies are the same lock.
+/// A lock by name, made by client::make_lock. Cheap to copy; copies are the same lock.
 ///
-/// Each acquire makes a lease of its own: two acquires of one lock exclude each other, also in one
+/// Each acquire makes a lease of its own. Two acquires of one lock exclude each other, also in one
 /// process, also in one coroutine (it is not recursive).
 ///
-/// @par Fairness  In a process, first come, first served. Only the first in the queue asks the
-///     instances; a lease that is released goes to the next in memory, as far as
-///     lock_options::handoff_limit and handoff_time allow. Between processes that wait with this
-///     library a fair lottery, in which the odds grow with each turn missed: none of them is passed
-///     over for ever, and no order is promised. Clients that poll may starve beside them: see
+/// @par Fairness  In a process: first come, first served. Only the first in the queue asks the
+///     instances. A released lease goes to the next waiter in memory, up to
+///     lock_options::handoff_limit and handoff_time. Between processes that wait with this library:
+///     a fair lottery, in which the odds grow with each turn missed. None of them is passed over
+///     for ever, and no order is promised. Clients that poll may starve beside them: see
 ///     lock_options::yield_to_pollers.
 /// @par Lifetimes  The lock may be destroyed while an acquire is under way. The client may too, and
 ///     then the acquire completes with errc::shut_down. The lock may outlive the client and its
@@ -34,59 +34,56 @@ namespace holdfast {
 ///     the call.
 /// @par Thread safety  Safe, one object or many, unless client_options::thread_safe is off.
 ///
-/// @par What cancelling an acquire does to the key
+/// @par Cancellation of an acquire, and the key
 ///   - Before a try was sent for it (behind other waiters, or between tries): the acquire
-///   completes,
-///     and nothing is on the servers.
+///     completes, and nothing is on the servers.
 ///   - While a try for it is under way: partial and terminal cancellation complete it (1). Total
-///     cancellation waits for the outcome of the try: a win is delivered, else the acquire
+///     cancellation waits for the outcome of the try: a win is delivered, otherwise the acquire
 ///     completes (1).
 ///   - After a quorum has granted, or a holder has handed the lock on: too late. The lease is
 ///     delivered.
 ///
-/// (1) The try goes on for the next in the queue. If there is none, the key is released on every
-/// instance that may have it, before anything else that this client sends there.
+/// (1) The try goes on for the next in the queue. If there is none, the client releases the key on
+/// every instance that may have it, before it sends anything else there.
 ///
-/// An acquire that fails, for whatever reason, releases likewise what it may have taken. An
-/// instance that cannot be reached then deletes the key when it can, or lets it expire: no key
-/// lives longer than its ttl.
+/// An acquire that fails, for any reason, releases in the same way. An instance that cannot be
+/// reached then deletes the key when it can, or lets it expire. No key lives longer than its ttl.
 class lock {
 public:
     /// The key on the servers, with the client's prefix.
     std::string const& key() const noexcept;
     lock_options const& options() const noexcept;
-    /// The client's. Empty when the context has been destroyed.
+    /// The client's executor. Empty when the context has been destroyed.
     boost::asio::any_io_executor get_executor() const noexcept {
         return state_ ? state_->executor : boost::asio::any_io_executor();
     }
 
-    /// Acquires the lock, waiting for as long as somebody else holds it. An outage is not waited
-    /// for, but that who waits already allows instances client_options::instance_timeout to come
-    /// back.
+    /// Acquires the lock, and waits for as long as another holder has it. Fails when too few
+    /// instances are reachable. An acquire that is already waiting allows them
+    /// client_options::instance_timeout to reconnect.
     ///
     /// @code
     /// holdfast::lease lease = co_await lock.acquire(boost::asio::cancel_after(5s));
     /// @endcode
     ///
-    /// @par Handler signature  `void(error, lease)`; the lease is empty where there is an error.
+    /// @par Handler signature  `void(error, lease)`; the lease is empty if there is an error.
     /// @par Errors
-    ///   - errc::no_quorum, or the code that all unhelpful instances share
+    ///   - errc::no_quorum, or the code that all missing instances share
     ///     (error_condition::unavailable): too few instances answered. Told within twice
     ///     client_options::instance_timeout for each round.
     ///   - errc::wrong_type: on a quorum the key holds something that is no lock.
     ///   - errc::granted_too_late: the servers take longer than the ttl.
-    ///   - errc::cancelled, with the report of what it has waited for, errc::shut_down,
-    ///     errc::out_of_memory.
+    ///   - errc::cancelled, with the report of the wait; errc::shut_down, errc::out_of_memory.
     /// @par Cancellation  total, partial, terminal: by the table of the class.
     template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto acquire(Token&& token = {}) const {
         return start({detail::wait_limit::kind::forever, {}}, token);
     }
 
-    /// Tries once: one round to all instances, and for a lock that is held one more question to
-    /// those that said so, which the report answers (how long is its ttl, who has it, is it a lock
-    /// at all). Where this client has the lock itself, or has others who wait for it, the answer is
-    /// known and nobody is asked.
+    /// Tries once, in one round to all instances. If the lock is held, the client asks the
+    /// instances that refused once more, for the report: the rest of the ttl, the holder, and
+    /// whether the key is a lock at all. If this client has the lock itself, or has waiters for it,
+    /// it asks no instance.
     ///
     /// @par Handler signature, cancellation  As for acquire.
     /// @par Errors  errc::contended where acquire would wait: a quorum refused; or some instances
@@ -100,9 +97,9 @@ public:
     /// As acquire, for no longer than `limit`. A limit of zero or less makes it try_acquire().
     ///
     /// @par Handler signature, cancellation  As for acquire.
-    /// @par Errors  errc::wait_timeout where acquire would go on waiting for a holder;
-    ///     errc::no_quorum where nobody has answered in that time; else as for acquire. A round
-    ///     that is under way when the time is up is given up and released.
+    /// @par Errors  errc::wait_timeout where acquire would go on waiting for a holder.
+    ///     errc::no_quorum if no instance has answered in that time. Else as for acquire. A round
+    ///     that is under way at the limit is given up and released.
     template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto try_acquire_for(std::chrono::nanoseconds limit, Token&& token = {}) const {
         return start({detail::wait_limit::kind::until, limit}, token);

@@ -16,19 +16,20 @@ inline constexpr std::chrono::milliseconds min_ttl{10};
 inline constexpr std::size_t max_instances = 32;
 /// The longest owner_label, in bytes.
 inline constexpr std::size_t max_label_size = 31;
-/// The largest handoff_limit: a fence has room for so many leases of one tenure.
+/// The largest handoff_limit: a fence has room for that many leases of one tenure.
 inline constexpr unsigned max_handoff_limit = 100;
 
 /// How a client treats an instance that has restarted.
 ///
 /// Redlock assumes that an instance keeps a key for its ttl. A restarted instance has forgotten
-/// every key that was not on its disk, so it could grant a lock that another client holds. Only a
-/// server with `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`, before
-/// and after the restart, forgets nothing. The client asks for these settings when it connects
-/// (CONFIG GET), and for `appendonly` about once a second. If the ACL forbids CONFIG GET, the
-/// server is treated as not durable. Do not change `appendfsync` while clients are connected.
+/// every key that was not on its disk, so it could grant a lock that another client holds. A
+/// *durable* server forgets nothing: it has `appendonly yes`, `appendfsync always` and
+/// `no-appendfsync-on-rewrite no`, before and after the restart. The client asks for these settings
+/// when it connects (CONFIG GET), and for `appendonly` about once a second. If the ACL forbids
+/// CONFIG GET, the server is treated as not durable. Do not change `appendfsync` while clients are
+/// connected.
 ///
-/// These events count as a restart, whatever the server writes to disk:
+/// These events count as a restart, also for a durable server:
 /// - the instance was a replica;
 /// - FLUSHALL, FLUSHDB or SWAPDB, of any database;
 /// - a `maxmemory-policy` that may evict locks, for as long as it is set.
@@ -39,14 +40,15 @@ enum class restart_policy : std::uint8_t {
     off,
     /// After a restart that the client notices, the votes do not count for client_options::max_ttl.
     observed,
-    /// As observed, and also after the client's first connection: it cannot know what was before.
+    /// As observed, and also after the client's first connection: the client cannot know the time
+    /// before.
     strict,
 };
 
 /// Options of a client. Trivially destructible on purpose: g++ 12 destroys other aggregates twice
 /// when they are written inside a co_await expression.
 struct client_options {
-    // What most programs set.
+    // Options that most programs set.
 
     /// The longest ttl that a lock of this client may have; make_lock() refuses a longer one with
     /// errc::invalid_options. An instance that may have forgotten keys has no vote for this long.
@@ -54,25 +56,25 @@ struct client_options {
     std::chrono::milliseconds max_ttl{60'000};
     /// Precedes every key. The client copies it.
     std::string_view key_prefix{};
-    /// The part of each token that names this client, so that reports of other clients tell the
-    /// holder's name. Every user who can read the keys can read the label. Empty: tokens are random
+    /// The part of each token that names this client, so that reports of other clients show it as
+    /// the holder. Every user with access to the keys can read the label. Empty: tokens are random
     /// bits alone. Up to max_label_size letters, digits, and any of `.` `_` `-` `@`. The client
     /// copies it.
     std::string_view owner_label{};
     /// The name in CLIENT LIST: no spaces, no control characters. The client copies it.
     std::string_view connection_name = "holdfast";
-    /// Whether the client runs its own work on a strand. False is for programs that run the
-    /// executor's context on one thread, and saves the cost of the strand. Client, lock and lease
-    /// may then be used on that thread only.
+    /// Whether the client runs its own work on a strand. Set it to false where one thread runs the
+    /// executor's context, to save the cost of the strand. Client, lock and lease may then be used
+    /// on that thread only.
     bool thread_safe = true;
 
     // Waiting for instances.
 
     /// How long an instance may take to answer. After that the client decides without its vote. A
-    /// command may wait for the answers to the one batch before it, so each round of a call ends
-    /// within twice this time, and within four times if an instance answers in fragments. Most
-    /// calls have one round. An acquire has up to three: the arbiter; the other instances; raising
-    /// a fence, or asking for the holder. Time in which this process does not run does not count. 1
+    /// command may wait for the answers to the one batch before it. So each round of a call ends
+    /// within twice this time, or within four times if an instance answers in fragments. Most calls
+    /// have one round. An acquire has up to three: the arbiter; the other instances; raising a
+    /// fence, or asking for the holder. Time in which this process does not run does not count. 1
     /// ms to 60 s.
     std::chrono::milliseconds instance_timeout{500};
     /// How long one attempt to connect may take. The same limit applies once more to the DNS
@@ -85,17 +87,17 @@ struct client_options {
     // Guards against instances that forget keys.
 
     /// How the client treats an instance that has restarted. The ttls of all clients must be within
-    /// this client's max_ttl. If too few other instances are left (there is only one instance, or a
-    /// majority restarted), every new acquire fails for max_ttl, with errc::quarantined. Held
-    /// leases continue where their keys still exist.
+    /// this client's max_ttl. Every new acquire fails with errc::quarantined for max_ttl if too few
+    /// other instances are left: there is only one instance, or a majority restarted. Held leases
+    /// continue where their keys still exist.
     restart_policy on_restart = restart_policy::observed;
     /// Whether the client reads the clock of each instance (TIME): before the first command of each
     /// second, and about every two seconds on an idle connection. An instance whose clock has
-    /// jumped ahead has expired keys too early, so its votes do not count for max_ttl after the
-    /// client notices. Until then, up to a second, two clients may hold one lock. If the ACL
-    /// forbids TIME, the instance is not checked. If all clocks jump together, this machine's clock
-    /// has stood still: leases then end earlier by the same amount, leases that are over by that
-    /// are lost, and all votes count. With one instance the client assumes both.
+    /// jumped ahead has expired keys too early. Its votes do not count for max_ttl after the client
+    /// notices. Until then, up to a second, two clients may hold one lock. If the ACL forbids TIME,
+    /// the client does not check the instance. If all clocks jump together, this machine's clock
+    /// has stood still. Leases then end earlier by the same amount, and all votes count. With one
+    /// instance the client assumes both.
     bool detect_clock_jumps = true;
     /// How long an instance remembers the counter of a key's fences: at least half of this time
     /// after the last lease. After that, fences grow only if the clients' clocks are right. All
@@ -104,18 +106,18 @@ struct client_options {
 
     // Limits.
 
-    /// How many releases the client keeps for an instance that it cannot reach. It leaves older
-    /// ones to the ttl. At least 1.
+    /// How many pending releases the client keeps for an instance. It leaves older ones to the ttl.
+    /// At least 1.
     std::size_t max_pending_releases = 100'000;
 };
 
 /// Options of a lock. Trivially destructible, for the same reason.
 struct lock_options {
-    // What most programs set.
+    // Options that most programs set.
 
-    /// How long the key lives on the servers without an extension, and so the longest time for
-    /// which a crashed holder keeps others out. All users of a key need the same ttl, or one of
-    /// more than six times client_options::instance_timeout of any client: after a restart of
+    /// How long the key lives on the servers without an extension. This is the longest time for
+    /// which a crashed holder keeps others out. All users of a key need the same ttl, or ttls of
+    /// more than six times the client_options::instance_timeout of any client: after a restart of
     /// instances, safety rests on no acquire lasting longer than another client's ttl. A lease that
     /// was handed on in this process keeps its predecessor's ttl if that is longer. min_ttl to
     /// client_options::max_ttl.
@@ -123,7 +125,7 @@ struct lock_options {
     /// Whether a watchdog extends the lease, at least every ttl / 3, for as long as it lives.
     /// Without it the lease ends at its first deadline unless extend() is called.
     bool watchdog = true;
-    /// Whether leases have a fencing token, lease::fence(). Costs the servers a script in the place
+    /// Whether leases have a *fencing token*, lease::fence(). The servers then run a script instead
     /// of a SET. Needs the right to run scripts and to use the key `{key}:fence`, or `key:fence` if
     /// the key has a hash tag of its own. These two keys must not be locks themselves. Without the
     /// right to use TIME, instances with different counters agree one round trip later.
@@ -131,11 +133,11 @@ struct lock_options {
 
     // Limits to holding.
 
-    /// The longest time for which one lease lasts, from its grant, however often it is extended: a
-    /// holder that hangs does not keep the lock for ever. The holder is told as of any loss. Zero:
-    /// no limit. Else min_ttl or more.
+    /// The longest time for which one lease lasts, from its grant, however often it is extended. So
+    /// a holder that hangs does not keep the lock for ever. The end is told as any loss. Zero: no
+    /// limit. Else min_ttl or more.
     std::chrono::milliseconds max_hold{0};
-    /// How long before the deadline with_lock() cancels a section whose lease cannot be kept.
+    /// How long before the deadline with_lock() cancels its body if the lease cannot be kept.
     /// Negative: a tenth of the ttl, or of max_hold if that is shorter. At most a third of the ttl,
     /// because extensions begin when a third has passed, and at most half of max_hold.
     std::chrono::milliseconds cancel_margin{-1};
@@ -146,19 +148,19 @@ struct lock_options {
     /// servers that refuse CLIENT TRACKING. The pause is random, up to this. 1 ms to 60 s.
     std::chrono::milliseconds max_retry_delay{50};
     /// How many leases one ownership of the key on the servers (a *tenure*) may serve. A released
-    /// lease goes to the next waiter of this process in memory, until this limit gives other
-    /// processes their turn. 1 switches that off. 1 to max_handoff_limit.
+    /// lease goes to the next waiter of this process in memory (a *hand-over*), until this limit
+    /// gives other processes their turn. 1 switches that off. 1 to max_handoff_limit.
     unsigned handoff_limit = 64;
     /// How long after its grant a tenure may serve further leases. Zero switches that off. 0 to 60
     /// s.
     std::chrono::milliseconds handoff_time{50};
     /// How long the key is left free for clients of other libraries, which poll for it. After each
     /// tenure neither this process nor its peers that wait for the key take it for this long. Set
-    /// it to the pause of the pollers, in all processes that use the key: each poller then finds
+    /// it to the pause of the pollers, in all processes that use the key. Each poller then finds
     /// the key free at least once after each tenure. Each change of process takes longer by this
-    /// time. A process that finds a free key, and try_acquire(), take it at once, and so does every
-    /// waiter after a lost lease or an outage. Zero: the key goes to waiters of this library at
-    /// once, and pollers may starve beside them. 0 to 60 s.
+    /// time. A process that finds a free key takes it at once. So does try_acquire(), and so does
+    /// every waiter after a lost lease or an outage. Zero: the key goes to waiters of this library
+    /// at once, and pollers may starve beside them. 0 to 60 s.
     std::chrono::milliseconds yield_to_pollers{0};
 };
 

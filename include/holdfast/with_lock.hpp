@@ -24,39 +24,40 @@ namespace holdfast {
 ///     });
 /// @endcode
 ///
-/// When the lease cannot be kept, `body` is cancelled (terminal), lock_options::cancel_margin
-/// before the deadline at the latest, so that it has ended by then if it heeds that. with_lock()
-/// waits for it in any case, so nothing that `body` refers to is left behind, and then releases.
-/// `body` may share() the lease with coroutines that outlive it; the lock is then kept until the
-/// last of those is done.
+/// If the lease cannot be kept, with_lock() cancels `body` (terminal), lock_options::cancel_margin
+/// before the deadline at the latest. A body that heeds this has ended by the deadline. with_lock()
+/// waits for the body in any case, so all objects that `body` refers to may end afterwards. Then it
+/// releases. `body` may share() the lease with coroutines that outlive it. The lock is then kept
+/// until the last of those is done.
 ///
-/// @param body  Called with `lease&`, gives an `boost::asio::awaitable<T>`; T is
+/// @param body  Called with `lease&`, returns a `boost::asio::awaitable<T>`. T is
 ///     default-constructible, or void. Kept until the end, so a lambda's captures last as long as
 ///     its coroutine.
 ///
 /// g++ 12 destroys a lambda twice that is written into a co_await expression and captures by value
-/// what has a destructor. There, such a body does not compile here: capture by reference (the
-/// section ends before what is around it), or give the lambda a name first, and pass it as it is
-/// (it is copied) or as `std::ref(body)`.
+/// an object with a destructor. With g++ 12 such a body does not compile here. Capture by
+/// reference: the section ends before its surroundings. Or give the lambda a name first, and pass
+/// it as it is (it is copied) or as `std::ref(body)`. See doc/compilers.md.
 ///
 /// @par Handler signature  `void(std::exception_ptr, T)`, as of boost::asio::co_spawn: co_await
 ///     throws, and boost::asio::redirect_error does not redirect it.
-/// @par Errors  The first of these that there is:
-///   - what lock::acquire fails with; `body` is then not called;
-///   - what `body` throws, except for a cancellation after the lease was lost;
-///   - errc::lease_lost: `body` was cancelled because the lease could not be kept, and has ended
-///     with that or with a value; or the lease was found to be lost when it was released. What
-///     `body` has done was perhaps not done alone.
-///   A time limit (boost::asio::cancel_after) that comes while it acquires, and one that ends
-///   `body`, have one code: errc::cancelled, which is boost::asio::error::operation_aborted. A
-///   release that a quorum has not confirmed is no error: the key goes with its ttl.
-/// @par Cancellation  total, partial, terminal while it acquires, by the table of `lock`. After
-///     that partial and terminal: `body` is cancelled (terminal), with_lock() waits for it,
-///     releases, and ends as `body` did. The release is not cancelled.
+/// @par Errors  The first of these that applies:
+///   - the error of lock::acquire; `body` is then not called;
+///   - the exception of `body`, except for a cancellation after the lease was lost;
+///   - errc::lease_lost: `body` was cancelled because the lease could not be kept, and ended by
+///     that or with a value. Or the release found the lease lost. Another client may have held the
+///     lock while `body` ran.
+///
+/// A time limit (boost::asio::cancel_after) may end the acquire or `body`. Both have one code:
+/// errc::cancelled, which is boost::asio::error::operation_aborted. A release that a quorum has not
+/// confirmed is no error: the key goes with its ttl.
+/// @par Cancellation  While it acquires: total, partial, terminal, by the table of `lock`. After
+///     that partial and terminal: with_lock() cancels `body` (terminal), waits for it, releases,
+///     and ends as `body` did. The release is not cancelled.
 /// @par Executor  `body` runs on the executor of the handler: with co_await, that of the caller's
-///     coroutine. It does so on a strand of its own on that, as the loss of the lease may cancel it
-///     at any time; an `boost::asio::awaitable` for another executor than any_io_executor runs on
-///     that one itself, which then must be a strand or run on one thread.
+///     coroutine. It runs on a strand of its own there, because the loss of the lease may cancel it
+///     at any time. A `boost::asio::awaitable` for another executor than any_io_executor runs on
+///     that executor itself, which must be a strand or run on one thread.
 /// @throws system_error  errc::shut_down, from the call itself, for a lock that was moved from or
 ///     whose context has been destroyed.
 template <class Body,

@@ -14,7 +14,7 @@ std::string milliseconds(std::chrono::nanoseconds d) {
     return text;
 }
 
-// Keys are binary-safe; a line of text is not.
+// Keys hold any bytes, a line of text does not.
 std::string quoted(std::string const& key) {
     std::string text = "\"";
     for (char const c : key) {

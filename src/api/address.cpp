@@ -12,8 +12,8 @@ namespace holdfast {
 
 namespace {
 
-// What a person may see of an address that could not be parsed: no user, no password, no query,
-// which may hold either.
+// The part of an invalid address that a message may show: no user, no password, and no query, which
+// may hold either.
 std::string masked(std::string_view text) {
     auto const scheme = text.find("://");
     auto const has_scheme = scheme != text.npos && text.find_first_of(":@/?#") == scheme;
@@ -69,8 +69,8 @@ public:
         if (parts_.portText.first == nullptr) return std::nullopt;
         return view(parts_.portText);
     }
-    // Without the slash in front. An empty segment points to elsewhere than the text, so they are
-    // joined.
+    // Without the first slash. The pieces are joined, because an empty segment does not point into
+    // the text.
     std::string path() const {
         std::string joined;
         for (auto const* s = parts_.pathHead; s != nullptr; s = s->next) {
@@ -111,7 +111,7 @@ std::string decoded(std::string_view text) {
 }
 
 void check_socket_path(std::string_view text, std::string const& path) {
-    // The system wants a NUL behind it.
+    // The system needs a NUL at the end.
     constexpr auto limit = sizeof(sockaddr_un::sun_path) - 1;
     if (!path.starts_with('/')) reject(text, "a unix: address needs an absolute path");
     if (path.find('\0') != path.npos) reject(text, "the path has a NUL byte");
@@ -136,7 +136,7 @@ address::address(std::string_view text) {
         text.find("://") == text.npos ? "redis://" + std::string(text) : std::string(text);
     auto const parsed = url::parse(with_scheme);
     if (!parsed) reject(text, "it is neither host:port nor a redis:// URL");
-    if (parsed->scheme() == "rediss") reject(text, "TLS (rediss://) is not supported");
+    if (parsed->scheme() == "rediss") reject(text, "TLS (rediss://) is not supported yet");
     if (parsed->scheme() != "redis") reject(text, "the scheme is not redis://");
     host_ = decoded(parsed->host());
     if (host_.empty()) reject(text, "it has no host");

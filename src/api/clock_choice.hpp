@@ -1,4 +1,4 @@
-// Which of the system's clocks lease_clock reads, and what follows when that one is refused.
+// Chooses the system clock that lease_clock reads, and replaces one that is refused.
 #ifndef HOLDFAST_CLOCK_CHOICE_HPP
 #define HOLDFAST_CLOCK_CHOICE_HPP
 
@@ -9,13 +9,12 @@
 
 namespace holdfast {
 
-/// A sandbox may refuse a clock (seccomp, where the vdso does not answer), from the start or later.
-/// A clock that stands still is worse than none: each lease would seem to be held for ever. So
-/// another clock takes over, which does not count suspends, and goes on from where the first one
-/// was, or what was read of it last. If every clock is refused, each reading is a day later than
-/// the one before: all leases are over.
+/// A sandbox may refuse a clock, from the start or later (seccomp, where the vdso does not answer).
+/// A clock that stands still is worse than none: each lease would seem held for ever. So another
+/// clock takes over. It does not count suspends, and goes on from the last reading of the first. If
+/// every clock is refused, each reading is a day later than the one before: all leases are over.
 ///
-/// `Read` is as ::clock_gettime.
+/// `Read` is like ::clock_gettime.
 ///
 /// @par Thread safety  Safe.
 template <class Read>
@@ -57,18 +56,18 @@ public:
     static constexpr clockid_t second_id = CLOCK_MONOTONIC;
 
 private:
-    /// Later than any clock that counts from a boot, and far from the end of time: a ttl can be
-    /// added.
+    /// Later than any clock that counts from a boot, and far from the greatest time point: a ttl
+    /// can be added.
     static constexpr nanoseconds no_clock = std::chrono::hours(24 * 365 * 50);
     static constexpr std::int64_t most = 30'000; // days
 
-    /// Readings so close to each other are not remembered one by one.
+    /// Readings closer than this are not remembered one by one.
     static constexpr nanoseconds close = std::chrono::milliseconds(1);
 
     void remember(nanoseconds t) noexcept {
         if (t.count() - latest_.load(std::memory_order_relaxed) >= close.count()) raise(latest_, t);
     }
-    // There may have been a suspend since this began.
+    // The machine may have been suspended since the constructor.
     void take_over() noexcept {
         nanoseconds second{};
         auto const latest = nanoseconds(latest_.load(std::memory_order_relaxed));
@@ -92,8 +91,8 @@ private:
     }
 
     Read read_;
-    std::atomic<std::int64_t> ahead_{0};  ///< of the second clock, when this began
-    std::atomic<std::int64_t> latest_{0}; ///< read of the first one, nearly
+    std::atomic<std::int64_t> ahead_{0};  ///< of the second clock, at the constructor
+    std::atomic<std::int64_t> latest_{0}; ///< reading of the first clock, nearly
     std::atomic<bool> refused_{false};
     std::atomic<std::int64_t> readings_{0};
 };

@@ -24,8 +24,8 @@ struct entry {
 struct by_key {};
 struct by_fence {};
 
-// The keys are ordered and not hashed: no call pays for a rehash, nor for keys that were chosen to
-// collide.
+// The keys are ordered and not hashed. So no call pays for a rehash, or for keys that were chosen
+// to collide.
 using entries = mi::multi_index_container<
     entry,
     mi::indexed_by<mi::ordered_unique<mi::tag<by_key>, mi::member<entry, std::string, &entry::key>,
@@ -35,8 +35,8 @@ using entries = mi::multi_index_container<
 
 } // namespace
 
-// Of a key that is not remembered, no fence above the floor was ever admitted; one that is
-// remembered has a fence of at least the floor.
+// For a key that is not remembered, the gate never admitted a fence above the floor. A remembered
+// key has a fence of at least the floor.
 struct fence_gate::impl {
     std::size_t max_keys;
     std::uint64_t floor;
@@ -66,8 +66,8 @@ bool fence_gate::admit(std::string_view key, std::uint64_t fence) {
     } else {
         keys.insert(known, entry{std::string(key), fence});
         if (keys.size() > self.max_keys) {
-            // It may be the new one: then the floor is its fence, which keeps out all that is late
-            // for it.
+            // The new key may be the one. The floor is then its fence, which keeps out all late
+            // holders.
             auto& fences = self.remembered.get<by_fence>();
             self.floor = fences.begin()->fence;
             fences.erase(fences.begin());

@@ -1,4 +1,4 @@
-// What a client and its locks accept, checked where the user hands it over.
+// Checks the options of a client and its locks, where the user hands them over.
 #ifndef HOLDFAST_API_OPTION_CHECKS_HPP
 #define HOLDFAST_API_OPTION_CHECKS_HPP
 
@@ -14,7 +14,7 @@ namespace holdfast::detail {
 /// @throws system_error  With `message` as what().
 [[noreturn]] void reject(errc code, std::string const& message);
 
-/// A key for a message: shortened and printable, as every key byte is allowed.
+/// A key for a message: shortened and printable, because a key may hold any byte.
 std::string quoted(std::string_view key);
 
 /// @throws system_error  errc::invalid_options; what() names the option, its value and its range.

@@ -1,4 +1,4 @@
-// The one place where the parts of Boost.Redis that are used are compiled.
+// Compiles the parts of Boost.Redis that the library uses, here and nowhere else.
 #include "redis/codec.hpp"
 
 #define redis holdfast_redis

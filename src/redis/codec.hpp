@@ -1,8 +1,9 @@
-// What the wire takes from Boost.Redis: `request`, which serializes commands, and the RESP3 parser.
+// The parts of Boost.Redis that the wire uses: `request`, which serializes commands, and the RESP3
+// parser.
 //
-// Both are compiled with this library, in codec.cpp. Their namespace gets a name of its own here,
-// so that a program that compiles boost/redis/src.hpp itself gets no symbol twice, and no symbol of
-// another version in the place of ours. Every use goes through this header.
+// Both are compiled with this library, in codec.cpp. Their namespace gets another name here. So a
+// program that compiles boost/redis/src.hpp itself has no symbol twice, and its version never takes
+// the place of ours. Every use goes through this header.
 #ifndef HOLDFAST_REDIS_CODEC_HPP
 #define HOLDFAST_REDIS_CODEC_HPP
 
@@ -10,7 +11,7 @@
 #error "include redis/codec.hpp, and no header of Boost.Redis, in the sources of holdfast"
 #endif
 
-// What those headers include is included first, under its own name.
+// The includes of those headers come first, under their own name.
 #include <boost/assert.hpp>
 #include <boost/config.hpp>
 #include <boost/system/error_code.hpp>

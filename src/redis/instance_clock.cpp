@@ -1,4 +1,4 @@
-// An instance's clock: what its jumps do to its grants.
+// An instance's clock, and the effect of its jumps on the instance's grants.
 #include "redis/instance_connection.hpp"
 
 namespace holdfast::redis {
@@ -6,7 +6,7 @@ namespace holdfast::redis {
 void instance_connection::on_time_told(lease_clock::duration shown) {
     auto const now = owner_.time();
     auto const doubted = guard_.told_time(time_asked_, now, shown);
-    // Who may find that it was our clock, and excuse it.
+    // The owner may find that our clock stood still, and excuse the jump.
     owner_.on_clock_look(number_, guard_.last_look());
     if (doubted && quarantined()) on_quarantine();
 }

@@ -122,7 +122,7 @@ void instance_connection::end_session(errc why, std::string_view message) {
     live_.none_queued();
     asking_time_ = looking_ = false;
     tell_state(why, message);
-    // What was sent may have been carried out.
+    // The server may have carried out the commands that were sent.
     pipeline_.take_sent([&](pending_command c) {
         auto const releases = c.owner && c.what == protocol::command::release;
         auto const who = c.owner;
@@ -171,7 +171,7 @@ void instance_connection::on_probed() {
 
 void instance_connection::came_back() {
     tell_state(errc{}, {});
-    // All of them: what the instance is late with may be the very keys that they are about.
+    // All of them: the instance may be late with the very keys of these releases.
     send_kept();
     owner_.on_available(number_);
 }
@@ -185,7 +185,7 @@ void instance_connection::tell_state(errc why, std::string_view message) noexcep
     }
     try {
         status_.set_state(state_of(live_), why, reason_message_);
-    } catch (...) { // without a message, for want of memory
+    } catch (...) { // without a message: memory ran out
         status_.set_state(state_of(live_), why, {});
     }
     owner_.on_change();
@@ -204,12 +204,12 @@ void instance_connection::submit(encoder& encoded, reply_handler_ptr const& who,
         return;
     }
     auto const now = owner_.time();
-    // Before it, so that the time is known before its answer counts.
+    // Before the command, so that the time is known before its answer counts.
     if (options_.detect_clock_jumps && connected() && !asking_time_ &&
         now - time_asked_ >= clock_interval) {
         ask_time();
     }
-    // The same: a grant counts only if the server was looked at shortly before.
+    // For the same reason: a grant counts only if the server was checked shortly before.
     if (watches_data() && connected() && !looking_ && now - looked_at_ >= look_interval)
         look_again();
     auto w = wording_;
@@ -225,11 +225,11 @@ void instance_connection::submit(encoder& encoded, reply_handler_ptr const& who,
     if (!connected()) live_.queued(now);
 }
 
-// Its own question and not one with each batch: a second is short beside a lease.
+// A command of its own, not one with each batch: a second is short beside a lease.
 void instance_connection::ask_time() {
     pipeline_.add({.why = pending_command::purpose::time}, "TIME");
-    // Before it is sent, so that the interval in which the server read its clock is not taken too
-    // small.
+    // Read before the command is sent. So the interval in which the server read its clock is not
+    // taken too small.
     time_asked_ = owner_.time();
     asking_time_ = true;
 }
@@ -273,8 +273,8 @@ void instance_connection::keep(reply_handler_ptr who, lease_clock::time_point si
     status_.set_kept_releases(kept_.size());
 }
 
-// The server may take it a moment later: while it waits for a replica, has no memory, or loads its
-// data.
+// The server may take the release a moment later: it waits for a replica, has no memory, or loads
+// its data.
 void instance_connection::keep_refused(pending_command const& c) {
     auto const now = owner_.time();
     keep(c.owner, c.answered ? time_of(c.round, now) : now);
@@ -286,7 +286,7 @@ void instance_connection::keep_refused(pending_command const& c) {
 // If memory runs out, the next turn goes on.
 void instance_connection::send_kept() noexcept try {
     kept_.take([&](reply_handler_ptr who, lease_clock::time_point since) {
-        // Its round was answered when it was kept.
+        // The round was answered when the release was kept.
         pipeline_.add_late({.owner = std::move(who),
                             .round = short_time(since),
                             .what = protocol::command::release,
@@ -297,7 +297,7 @@ void instance_connection::send_kept() noexcept try {
     status_.set_kept_releases(kept_.size());
 }
 
-// Answers in the place of the instance, once.
+// Answers instead of the instance, once.
 void instance_connection::fail(pending_command c, protocol::verdict v, errc why) {
     if (!c.owner || c.answered) return;
     c.owner->on_answer(number_, c.what, c.round,
@@ -306,7 +306,7 @@ void instance_connection::fail(pending_command c, protocol::verdict v, errc why)
 
 void instance_connection::fail_unsent(errc why) {
     pipeline_.take_unsent([&](pending_command c) {
-        // It was not asked.
+        // The command was never sent.
         if (c.why == pending_command::purpose::time && std::exchange(asking_time_, false))
             time_asked_ = {};
         if (c.why == pending_command::purpose::look && std::exchange(looking_, false))
@@ -367,7 +367,7 @@ void instance_connection::look_at_end_of_quarantine() {
     live_.look_by(std::min(guard_.until(), lease_clock::time_point::max() - tick) + tick);
 }
 
-// Each look says the same again: waiters are told once.
+// Each server check says the same again: waiters are told once.
 void instance_connection::mind_eviction(server_info const& info) {
     auto const before = quarantined();
     if (!guard_.evicts(info.eviction, owner_.time())) return;

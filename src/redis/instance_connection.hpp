@@ -2,10 +2,10 @@
 // on it.
 //
 // The instance is
-//   connecting  until its first connection is made or has failed: commands wait for it; up
-//   after its probe was answered as by a server that can vote; suspect     when an answer is
-//   overdue: what waits for it is answered without it, until it answers again; down        when
-//   there is no connection.
+//   connecting  until its first connection is made or has failed: commands wait for it;
+//   up          after a server that can vote has answered its probe;
+//   suspect     when an answer is overdue: commands are answered without it, until it answers;
+//   down        while there is no connection.
 // protocol/liveness.hpp decides that, and vote_guard.hpp whether its grants count. Releases are
 // kept until they can be sent or their key has expired.
 #ifndef HOLDFAST_REDIS_INSTANCE_CONNECTION_HPP
@@ -144,8 +144,7 @@ private:
     std::shared_ptr<session> session_;
     pipeline pipeline_;
     pending_releases kept_;
-    /// When those that the server refused are tried again, and how often in a row it has refused
-    /// some.
+    /// The time at which refused releases are tried again, and the number of refusals in a row.
     lease_clock::time_point retry_at_{};
     unsigned refusals_ = 0;
     protocol::liveness live_;
@@ -160,14 +159,14 @@ private:
     std::string run_id_;
     std::uint64_t identity_ = 0;
     wording wording_;
-    errc refused_{}; ///< the session ends when what is being read has been, for this reason
+    errc refused_{}; ///< ends the session for this reason, after the bytes being read
     std::string refused_message_;
 
-    // What is being read
+    // Reading
     lock_reply reply_;
     time_reply time_;
     unsigned push_part_ = 0;
-    bool invalidation_ = false; ///< the push is one
+    bool invalidation_ = false; ///< the push is an invalidation
     lease_clock::time_point time_asked_{};
     lease_clock::time_point replied_at_{};
     bool asking_time_ = false;

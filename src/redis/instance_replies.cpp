@@ -1,4 +1,4 @@
-// What an instance says, and what follows from it.
+// The replies of an instance, and their consequences.
 #include "redis/instance_connection.hpp"
 
 #include <utility>
@@ -7,8 +7,9 @@ namespace holdfast::redis {
 
 void instance_connection::on_bytes(std::string_view& bytes) {
     if (!pipeline_.read(bytes, *this)) {
-        return on_session_end(errc::not_redis, "the instance does not speak as Redis or Valkey: " +
-                                                   pipeline_.problem());
+        return on_session_end(errc::not_redis,
+                              "the instance does not speak RESP3 as Redis and Valkey do: " +
+                                  pipeline_.problem());
     }
     if (refused_ != errc{}) on_session_end(refused_, refused_message_);
 }
@@ -48,7 +49,7 @@ void instance_connection::on_part(pending_command& c, element const& e) {
 
 void instance_connection::on_reply(pending_command c) {
     auto const now = owner_.time();
-    // The whole of it: a command may be its last.
+    // The time of the whole batch: a command may be its last.
     if (auto const& front = pipeline_.front(); front.answered()) {
         owner_.on_round_trip(number_, now - front.sent);
     }
@@ -81,7 +82,7 @@ void instance_connection::on_looked() {
     looking_ = false;
     auto const info = look_.take_reply();
     if (!info) return;
-    // Something between us and the servers has changed them.
+    // A proxy between us and the servers has changed them.
     if (info->run_id != run_id_)
         return refuse(errc::unreachable, "another server answers on the connection");
     if (info->replica) return refuse(errc::read_only, "the instance is a replica");
@@ -103,21 +104,21 @@ void instance_connection::on_lock_reply(pending_command c) {
     auto const& a = reply_.result();
     if (c.what == command::release) {
         if (a.verdict == verdict::refused) {
-            // A right that is missing will still be missing: the key goes with its ttl.
+            // A missing right will still be missing: the key goes with its ttl.
             if (a.why != errc::access_denied) keep_refused(c);
         } else {
             refusals_ = 0;
         }
     }
     if (c.answered) {
-        // A release that came late may have ended what we had asked to be told of.
+        // A late release may have ended the registration of a watched key.
         auto const deleted = c.what == command::release && a.verdict == verdict::yes;
         if (deleted) owner_.on_push(number_, c.owner->about(c.what).key);
         return;
     }
     auto const grants =
         c.what == command::acquire || c.what == command::contend || c.what == command::raise;
-    // It may have forgotten whose the key was. Ours it is now, and so it is given back.
+    // The instance may have forgotten another holder. The key is ours now, so it is given back.
     if (a.verdict == verdict::yes && grants && quarantined()) {
         return c.owner->on_answer(
             number_, c.what, c.round,
@@ -127,7 +128,7 @@ void instance_connection::on_lock_reply(pending_command c) {
 }
 
 void instance_connection::send_whole_script(pending_command c) {
-    // What sets the key must not come after the release that was to take it back.
+    // A command that sets the key must not come after the release that takes it back.
     if (!c.owner->still_wants(c.what)) {
         return fail(std::move(c), protocol::verdict::unsent, errc{});
     }
@@ -168,8 +169,9 @@ void instance_connection::on_push(element const& e) {
     }
 }
 
-// FLUSHALL, FLUSHDB of any database, or a full resync. Its later grants come after this push, so no
-// grant slips through in between. Who waits here must not be woken to win votes that do not count.
+// FLUSHALL, FLUSHDB of any database, or a full resync. Later grants come after this push, so none
+// slips through in between. Waiters at this instance must not be woken to win votes that do not
+// count.
 void instance_connection::on_emptied() {
     if (guard_.emptied(owner_.time())) return on_quarantine();
     owner_.on_push_for_all(number_);

@@ -1,4 +1,4 @@
-// Looks after an instance: what is overdue, when a quarantine ends, whether an idle one lives.
+// Watches an instance: overdue answers, the end of a quarantine, signs of life of an idle one.
 #include "redis/instance_connection.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ void instance_connection::on_watch() {
     auto const found = live_.look(now);
     try {
         act_on(found);
-    } catch (...) { // for want of memory: then without words
+    } catch (...) { // memory ran out: without a message
         if (found == protocol::liveness::action::give_up)
             on_session_end(errc::instance_timeout, {});
         if (found == protocol::liveness::action::fail_waiting) fail_unsent(errc::instance_timeout);
@@ -44,7 +44,7 @@ void instance_connection::act_on(protocol::liveness::action found) {
     case action::none:
         break;
     case action::ask:
-        // Either is as good as a ping.
+        // Either command serves as a ping.
         if (options_.detect_clock_jumps && !asking_time_) ask_time();
         if (watches_data() && !looking_) look_again();
         if (!options_.detect_clock_jumps && !watches_data()) {
@@ -69,7 +69,7 @@ void instance_connection::act_on(protocol::liveness::action found) {
     }
 }
 
-// The replies may still come, so the commands stay; the releases among them have been sent, and
+// The replies may still come, so the commands stay. The releases among them have been sent, and
 // will be carried out in their order.
 void instance_connection::fail_sent_to_suspect() {
     pipeline_.visit_sent([&](pending_command& c) {
@@ -77,7 +77,7 @@ void instance_connection::fail_sent_to_suspect() {
         auto copy = c;
         c.answered = true;
         if (c.what == protocol::command::release) {
-            c.round = short_time(owner_.time()); // in case that it is refused
+            c.round = short_time(owner_.time()); // if the server refuses it
         } else {
             c.owner.reset();
         }

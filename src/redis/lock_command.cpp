@@ -16,7 +16,7 @@ namespace holdfast::redis {
 
 namespace {
 
-// In milliseconds, a hundred years or so: what does not fit our clock is no use to know.
+// In milliseconds, about a hundred years. A ttl that does not fit our clock is of no use.
 constexpr std::int64_t longest_ttl = 3'000'000'000'000;
 
 std::int64_t to_number(std::string_view text) {
@@ -25,7 +25,7 @@ std::int64_t to_number(std::string_view text) {
     return n;
 }
 
-/// OK or null from SET, 1 or 0 from a script or a native delete; nothing for what is neither.
+/// OK or null from SET, 1 or 0 from a script or a native delete; empty for any other reply.
 std::optional<bool> truth(element const& e) {
     if (e.type == reply_type::null) return false;
     if (e.type == reply_type::simple_string && e.value == "OK") return true;
@@ -123,7 +123,7 @@ void encode(codec::request& to, protocol::command c, wording w, command_args con
     case command::inspect:
         to.push("PTTL", s.key);
         to.push("TYPE", s.key);
-        // No more of it than a token can have: it may be anything.
+        // No more bytes than a token has: the value may be anything.
         to.push("GETRANGE", s.key, 0, token::max_size);
         break;
     }
@@ -152,7 +152,7 @@ void lock_reply::take(command const& c, unsigned left, element const& e) {
     answer_.told = tracked_ && !is_error(e.type);
 }
 
-// To a command that changes a key.
+// The reply to a command that changes a key.
 void lock_reply::take_change(command const& c, element const& e) {
     using protocol::command;
     using protocol::verdict;
@@ -175,27 +175,28 @@ void lock_reply::take_change(command const& c, element const& e) {
     }
     if (!is_error(e.type)) return take_nonsense();
     auto const why = classify(e.value);
-    // Somebody has put something else in our key's place.
+    // Another program has put another value in our key's place.
     if (why == errc::wrong_type && !acquires && c.what != command::raise) {
         answer_.verdict = verdict::no;
         return;
     }
     message_ = presentable(presentable(e.value, c.secret), c.about.about(c.what).token);
-    // A script may have come as far as the key.
+    // The script may have written the key before it failed.
     answer_.verdict = numbered ? verdict::unknown : verdict::refused;
     answer_.why = why;
     answer_.message = message_;
-    // It has become a replica since its probe: the next one will say when it is a primary again.
+    // The server has become a replica since its probe. The next probe will say when it is a primary
+    // again.
     if (why == errc::read_only) ends_session_ = why;
 }
 
 void lock_reply::take_nonsense() {
-    message_ = "an answer that fits no command of ours";
+    message_ = "an answer to no command of this client";
     answer_ = {.verdict = protocol::verdict::unknown, .why = errc::not_redis, .message = message_};
     ends_session_ = errc::not_redis;
 }
 
-/// What PTTL says; as for a key that has gone where it says nothing.
+/// The reply to PTTL. Without one, the result is that of a key that has gone.
 void lock_reply::take_ttl(element const& e) {
     auto const left = e.type == reply_type::number ? std::min(to_number(e.value), longest_ttl) : -2;
     answer_.ttl_known = left >= -1;

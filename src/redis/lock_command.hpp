@@ -1,4 +1,4 @@
-// The commands of a lock: how each is written, and what the replies to it mean.
+// The commands of a lock: their form, and the meaning of the replies.
 //
 // SET NX PX, and compare-and-delete by script: https://redis.io/docs/latest/commands/set/
 // ("Patterns"). SET IFEQ: Valkey 8.1, Redis 8.4. DELIFEQ: Valkey 9.0. DELEX IFEQ: Redis 8.4.
@@ -35,7 +35,7 @@ struct wording {
     /// contend, watch: the server is to push when the key changes (CLIENT TRACKING OPTIN)
     bool tracked = false;
     bool whole_script =
-        false; ///< EVAL in the place of EVALSHA, for a server that has forgotten the script
+        false; ///< EVAL instead of EVALSHA, for a server that has forgotten the script
 };
 
 /// Whether a command may ask the server to push.
@@ -57,16 +57,16 @@ constexpr std::uint8_t replies_to(protocol::command c, bool tracked) {
     }
 }
 
-/// Where an instance counts the tenures of a key: a key of its own, in the same slot of a Cluster.
-/// (A key that holds a closing brace and no hash tag has no such neighbour; its counter may then be
-/// in another slot.) Keys that share a counter, as `a` and `{a}` do, harm nobody: it grows faster.
+/// The key of the counter of a key's tenures. It is in the same slot of a Cluster, with one
+/// exception: a key that holds a closing brace and no hash tag. Keys that share a counter, as `a`
+/// and `{a}` do, harm no client: the counter grows faster.
 void name_fence_key(std::string& name, std::string_view key);
 
 /// Appends a command.
 void encode(codec::request& to, protocol::command, wording, command_args const&);
 
-/// One command, encoded once for each wording that is asked for, to be appended to the batches of
-/// many instances. Its buffers are kept from one command to the next.
+/// One command, encoded once for each wording, to be appended to the batches of many instances. Its
+/// buffers are kept from one command to the next.
 class encoder {
 public:
     void start(protocol::command c, command_args const& about) {
@@ -104,12 +104,12 @@ public:
         std::string_view secret; ///< masked in messages
     };
 
-    /// The next reply, of which `left` are to come after it.
+    /// Takes the next reply; `left` replies follow it.
     void take(command const&, unsigned left, element const&);
 
-    /// What all of them come to. The views in it last until the next reply.
+    /// The result of all replies. The views in it last until the next reply.
     answer const& result() const { return answer_; }
-    /// The server does not know the script: nothing was done.
+    /// The server does not know the script, and has done nothing.
     bool unknown_script() const { return unknown_script_; }
     /// Not errc{}: the session must end, for this reason and with this message.
     errc ends_session() const { return ends_session_; }

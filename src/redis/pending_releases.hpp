@@ -1,5 +1,5 @@
-// Releases for an instance that cannot be reached, or refused them: kept until they can be sent, or
-// until their key has expired.
+// Pending releases: for an instance that cannot be reached, or refused them. They are kept until
+// they can be sent, or until their key has expired.
 #ifndef HOLDFAST_REDIS_PENDING_RELEASES_HPP
 #define HOLDFAST_REDIS_PENDING_RELEASES_HPP
 
@@ -17,8 +17,8 @@
 
 namespace holdfast::redis {
 
-/// A time of the last seven weeks in 32 bits, for a release that nobody waits for: it has no round
-/// to be known by.
+/// A time of the last seven weeks in 32 bits, for a release without an owner that waits. It takes
+/// the place of the round.
 inline std::uint32_t short_time(lease_clock::time_point t) {
     return static_cast<std::uint32_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(t.time_since_epoch()).count());
@@ -34,8 +34,8 @@ public:
 
     std::size_t size() const { return all_.size(); }
 
-    /// False: the oldest had to go for it, or for want of memory this one.
-    /// `since`: the key got its ttl before that.
+    /// False: the oldest release was dropped for it, or memory ran out for this one. `since`: the
+    /// key got its ttl before that.
     bool keep(reply_handler_ptr who, lease_clock::time_point since) noexcept {
         auto const full = all_.size() >= most_;
         if (full) all_.pop_front();
@@ -47,16 +47,15 @@ public:
         return !full;
     }
 
-    /// What was sent before this moment has been carried out, or never will be.
+    /// All releases that were sent before this moment have been carried out, or never will be.
     void session_ended(lease_clock::time_point now) { session_ended_ = now; }
 
-    /// Drops those whose keys have gone by themselves.
+    /// Drops the releases of keys that have expired.
     void drop_expired(lease_clock::time_point now) {
         std::erase_if(all_, [&](release const& r) { return gone_by(r) <= now; });
     }
 
-    /// Takes out all of them; `send(reply_handler_ptr, since)` is called for each, in the order in
-    /// which they came.
+    /// Takes out all releases, and calls `send(reply_handler_ptr, since)` for each, oldest first.
     template <class Send>
     void take(Send&& send) {
         while (!all_.empty()) {
@@ -73,7 +72,7 @@ private:
         lease_clock::time_point since;
     };
 
-    // When the instance no longer has the key by itself.
+    // The time at which the key has expired on the instance.
     lease_clock::time_point gone_by(release const& r) const {
         auto const ttl = r.who->about(protocol::command::release).ttl;
         return std::max(r.since, session_ended_) + ttl + protocol::redlock_rules::drift(ttl);

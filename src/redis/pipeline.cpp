@@ -66,8 +66,8 @@ batch& pipeline::send_first(std::unique_ptr<batch> b) {
     return *in_flight_.back();
 }
 
-// A command that waits is small, and is encoded when it leaves. If memory runs out, the command
-// that had left its lane goes first the next time.
+// A waiting command is small, and is encoded when it leaves. If memory runs out, the command that
+// had left its lane goes first the next time.
 void pipeline::refill(wording w) {
     while (waits() && open_->commands.size() < max_commands) {
         if (!stranded_.owner) stranded_ = waiting_.pop();

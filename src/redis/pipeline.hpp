@@ -1,9 +1,9 @@
 // Commands on their way to one instance, and the replies on their way back. No sockets here: bytes
 // go out of a batch and come in through read().
 //
-// Commands of one turn of the event loop travel in one batch. A batch is bounded; what it cannot
-// take waits in lanes (see protocol/lanes.hpp). Up to two batches are in flight: one in the server,
-// one on its way; more would only wait there.
+// Commands of one turn of the event loop travel in one batch. A batch is bounded, and the rest
+// waits in lanes (see protocol/lanes.hpp). Up to two batches are in flight: one in the server, one
+// on its way. More would only wait there.
 #ifndef HOLDFAST_REDIS_PIPELINE_HPP
 #define HOLDFAST_REDIS_PIPELINE_HPP
 
@@ -25,10 +25,10 @@
 
 namespace holdfast::redis {
 
-/// A command whose replies are to come.
+/// A command with replies to come.
 struct pending_command {
     enum class purpose : std::uint8_t {
-        lock, ///< `what`, and its answer is owed to `owner`
+        lock, ///< a lock's command; `owner` gets the answer
         ping,
         time,
         look,  ///< see redis/probe.hpp, too
@@ -39,7 +39,7 @@ struct pending_command {
     std::uint32_t round = 0;
     purpose why = purpose::lock;
     protocol::command what{};
-    std::uint8_t replies = 1;  ///< that are still to come
+    std::uint8_t replies = 1;  ///< still to come
     bool answered : 1 = false; ///< the owner was told before the reply came
     bool whole_script : 1 = false;
     bool fenced : 1 = false; ///< a grant comes with a number
@@ -52,7 +52,7 @@ struct batch {
     std::string bytes;
     std::size_t written = 0;
     std::vector<pending_command> commands;
-    std::size_t next = 0; ///< the command whose reply comes next
+    std::size_t next = 0; ///< the command that is answered next
     lease_clock::time_point sent{};
 };
 
@@ -66,14 +66,14 @@ public:
 
     pipeline();
 
-    // What is to be sent
+    // Sending
 
     /// Adds a lock's command, or lets it wait in a lane. Strong guarantee.
     void add(encoder&, pending_command, wording);
     void add(pending_command, wording);
-    /// A release that was kept: it leaves after other commands, but before any new one on its key.
+    /// Adds a pending release. It leaves after other commands, but before any new one on its key.
     void add_late(pending_command);
-    /// Adds a command that is none of a lock's. Strong guarantee.
+    /// Adds a command that belongs to no lock. Strong guarantee.
     template <class... Words>
     void add(pending_command c, Words const&... words) {
         scratch_.clear();
@@ -82,7 +82,7 @@ public:
     }
     bool empty() const { return open_->commands.empty() && !waits(); }
 
-    // What is under way. The batches of send() stay where they are until they are answered.
+    // In flight. The batches of send() stay where they are until they are answered.
 
     bool has_room() const { return in_flight_.size() < max_in_flight; }
     bool idle() const { return in_flight_.empty(); }
@@ -90,32 +90,32 @@ public:
     batch const& front() const { return *in_flight_.front(); }
     /// Takes the next batch, filled up from the lanes.
     batch& send(wording);
-    /// Sends a probe, which has no other before it.
+    /// Sends a probe, the first batch of a connection.
     batch& send_first(std::unique_ptr<batch>);
 
     /// Goes through the bytes and removes the complete replies. `user` has
     ///   void on_part(pending_command&, element const&)   each element of each reply
-    ///   void on_reply(pending_command)                   a command whose replies have all come
+    ///   void on_reply(pending_command)                   a command with all its replies
     ///   void on_batch_answered()
     ///   void on_push(element const&)                     each element of a push
     ///   bool ends() const                                whether to stop here
-    /// False: the bytes are not what a server may send; see problem().
+    /// False: a server may not send these bytes; see problem().
     template <class User>
     bool read(std::string_view& bytes, User& user);
     std::string const& problem() const { return problem_; }
     /// A new connection: forgets the reply that was being read.
     void restart() { reader_ = {}; }
 
-    // When answers will not come
+    // Commands without an answer to come
 
-    /// Takes out everything that was not sent. `fail(pending_command)` is called for each, and
-    /// throws nothing; what it adds stays.
+    /// Takes out every unsent command, and calls `fail(pending_command)` for each. `fail` throws
+    /// nothing; commands that it adds stay.
     template <class Fail>
     void take_unsent(Fail&& fail);
-    /// The same for what was sent and is not answered: the connection is gone.
+    /// The same for commands that were sent and not answered: the connection is gone.
     template <class Fail>
     void take_sent(Fail&& fail);
-    /// Visits what was sent and is not answered, of a connection that lasts.
+    /// Visits commands that were sent and not answered, on a connection that lasts.
     template <class Visit>
     void visit_sent(Visit&& visit);
     void clear() noexcept;
@@ -135,7 +135,7 @@ private:
     std::vector<std::unique_ptr<batch>> in_flight_;
     std::vector<std::unique_ptr<batch>> spare_;
     protocol::lanes<pending_command> waiting_;
-    pending_command stranded_; ///< left a lane, and is not in a batch: memory ran out
+    pending_command stranded_; ///< left a lane, but memory ran out for the batch
     codec::request scratch_;
     reply_reader reader_;
     std::string problem_;
@@ -172,7 +172,7 @@ bool pipeline::read(std::string_view& bytes, User& user) {
         auto command = std::move(front.commands[front.next]);
         ++front.next;
         user.on_reply(std::move(command));
-        // What `user` did with it adds commands, and takes nothing out.
+        // `user` may have added commands, and has taken none out.
         assert(!in_flight_.empty());
         if (!in_flight_.front()->answered()) continue;
         if (in_flight_.front()->written < in_flight_.front()->bytes.size()) {

@@ -10,7 +10,7 @@ namespace holdfast::redis {
 
 namespace {
 
-/// A count of at most `most`; nothing for what is none.
+/// A count of at most `most`; empty if the text is no count.
 std::optional<std::int64_t> to_count(std::string_view text, std::int64_t most) {
     std::int64_t n = -1;
     auto const [end, ec] = std::from_chars(text.data(), text.data() + text.size(), n);
@@ -44,7 +44,8 @@ std::unique_ptr<batch> probe::questions(address const& a, std::string const& con
         ask(step::hello, "HELLO", 3, "AUTH", user, a.password(), "SETNAME", connection_name);
     }
     if (a.database() != 0) ask(step::select, "SELECT", a.database());
-    // Only what is asked for is tracked, as the scripts read too; and not what we change ourselves.
+    // OPTIN: the scripts read too, and their keys must not be tracked. NOLOOP: our own changes are
+    // not pushed.
     ask(step::tracking, "CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP");
     for (auto const script : {release_script, extend_script, fenced_acquire_script, raise_script}) {
         ask(step::load, "SCRIPT", "LOAD", script);
@@ -73,16 +74,16 @@ void probe::take_part(pending_command const& c, element const& e) {
         return;
     }
     auto const failed = is_error(e.type);
-    // What it would say now of its settings is no answer. A later probe gets one.
+    // Its present answers about settings do not count. A later probe gets others.
     if (failed && is_not_ready(e.value)) return refuse(errc::rejected, e.value);
     switch (s) {
     case step::hello:
         if (failed) {
-            // Without HELLO there is no RESP3: Redis before 6, or something that only resembles it.
+            // Without HELLO there is no RESP3: Redis before 6, or another program.
             auto const too_old = e.value.starts_with("ERR unknown command");
             refuse(too_old ? errc::not_redis : classify(e.value), e.value);
         } else if (e.type != reply_type::map) {
-            refuse(errc::not_redis, "HELLO is not answered as by Redis or Valkey");
+            refuse(errc::not_redis, "the answer to HELLO is not that of Redis or Valkey");
         }
         break;
     case step::select:
@@ -92,7 +93,7 @@ void probe::take_part(pending_command const& c, element const& e) {
         tracking_ = !failed;
         break;
     case step::load:
-        // A server that refuses it, and yet has to run a script, is sent the whole script.
+        // A server that refuses it is sent the whole script where one is needed.
         break;
     case step::fsync:
         // If the ACL forbids CONFIG GET, the server is treated as not durable.
@@ -105,7 +106,7 @@ void probe::take_part(pending_command const& c, element const& e) {
         if (failed) {
             refuse(classify(e.value), e.value);
         } else if (info_ = parse_info(e.value); !info_) {
-            refuse(errc::not_redis, "INFO is not answered as by Redis or Valkey");
+            refuse(errc::not_redis, "the answer to INFO is not that of Redis or Valkey");
         } else if (info_->replica) {
             refuse(errc::read_only, "the instance is a replica");
         } else {
@@ -135,13 +136,13 @@ void later_look::ask(pipeline& to) {
 void later_look::take_part(element const& e) noexcept try {
     info_.reset();
     if (e.depth > 0) return;
-    // Before Redis 7 it takes one section, or none for all of them.
+    // Before Redis 7, INFO takes one section, or none for all of them.
     if (is_error(e.type)) {
         if (e.value.starts_with("ERR syntax error")) asks_for_all_ = true;
     } else {
         info_ = parse_info(e.value);
     }
-} catch (...) { // no memory: the next look tells
+} catch (...) { // memory ran out: the next server check tells
     info_.reset();
 }
 

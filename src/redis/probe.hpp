@@ -1,4 +1,5 @@
-// The first questions on a new connection: who we are, what the server is, and whether it can vote.
+// The first questions on a new connection: they name this client, and ask for the server's product,
+// version, role and settings.
 #ifndef HOLDFAST_REDIS_PROBE_HPP
 #define HOLDFAST_REDIS_PROBE_HPP
 
@@ -21,7 +22,7 @@ namespace holdfast::redis {
 
 class probe {
 public:
-    /// The questions. `asks_time`: also for the server's clock, see time_reply.
+    /// Builds the questions. `asks_time`: also for the server's clock, see time_reply.
     std::unique_ptr<batch> questions(address const&, std::string const& connection_name,
                                      bool asks_time);
 
@@ -30,11 +31,11 @@ public:
     /// Not errc{}: the server cannot vote.
     errc refused() const { return refused_; }
     std::string const& message() const { return message_; }
-    /// Once the last question was answered.
+    /// To be called once the last question was answered.
     std::optional<server_info> const& info() const { return info_; }
-    /// The server pushes when a key changes that was asked about.
+    /// Whether the server pushes when a watched key changes.
     bool tracking() const { return tracking_; }
-    /// Each write is on disk before it is answered, if appendonly is on.
+    /// Whether each write is on disk before it is answered, if appendonly is on.
     bool logs_each_write() const { return fsync_always_ && !relaxed_by_rewrite_; }
     bool durable() const { return info_ && info_->logs_writes && logs_each_write(); }
 
@@ -65,16 +66,17 @@ private:
     std::uint64_t flushes_ = 0;
     bool fsync_always_ = false;
     bool relaxed_by_rewrite_ = false; ///< no-appendfsync-on-rewrite
-    setting setting_{};               ///< whose value is read
+    setting setting_{};               ///< the setting that is being read
     bool is_value_ = false;
 };
 
-/// Asks again, on a connection that was probed, for what may have changed since.
+/// The server check: asks again, on a connection that was probed, for all that may have changed
+/// since.
 class later_look {
 public:
     void ask(pipeline&);
     void take_part(element const&) noexcept;
-    /// Nothing: the server has not told. Then the next reply may come.
+    /// Empty: the server has not told. The next reply may come then.
     std::optional<server_info> take_reply() { return std::exchange(info_, std::nullopt); }
 
 private:
@@ -82,11 +84,11 @@ private:
     bool asks_for_all_ = false;
 };
 
-/// Reads what TIME says.
+/// Reads the reply to TIME.
 class time_reply {
 public:
     void take_part(element const&);
-    /// The server's clock, once both parts have come and make sense; then the next reply may come.
+    /// The server's clock, once both parts have come and make sense. The next reply may come then.
     std::optional<std::chrono::microseconds> take_reply();
 
 private:

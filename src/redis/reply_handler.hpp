@@ -1,4 +1,5 @@
-// One operation as the wire sees it: what its commands are about, and who wants the answers.
+// One operation as the wire sees it: the command_args of its commands, and the owner of the
+// answers.
 #ifndef HOLDFAST_REDIS_REPLY_HANDLER_HPP
 #define HOLDFAST_REDIS_REPLY_HANDLER_HPP
 
@@ -19,24 +20,24 @@ namespace holdfast::redis {
 struct command_args {
     std::string_view key, token;
     std::chrono::milliseconds ttl{0};
-    /// How long an instance keeps its count of the key's tenures; zero where they have no fences.
+    /// How long an instance keeps the counter of the key's tenures; zero for a key without fences.
     std::chrono::milliseconds fence_ttl{0};
-    std::uint64_t number = 0; ///< that the instance is to count to, or to have as a hint
+    std::uint64_t number = 0; ///< the number to count to, or the hint
 
     bool fenced() const { return fence_ttl.count() != 0; }
 };
 
 struct answer {
     protocol::verdict verdict = protocol::verdict::unknown;
-    errc why{}; ///< where the verdict is unsent, unknown or refused
+    errc why{}; ///< set if the verdict is unsent, unknown or refused
     std::string_view
-        message{}; ///< the server's own, or why there is no connection; valid during the call
-    /// contend, inspect, watch: the key's time to live, where it is known; empty for a key that
-    /// never expires.
+        message{}; ///< the server's own, or the reason of a lost connection; valid in the call
+    /// contend, inspect, watch: the key's time to live, where known. Empty for a key that never
+    /// expires.
     bool ttl_known = false;
     std::optional<std::chrono::milliseconds> ttl_left{};
     bool told = false;         ///< contend, watch: a push will come when the key changes
-    std::uint64_t number = 0;  ///< a grant with a fence: what the instance has counted to
+    std::uint64_t number = 0;  ///< a grant with a fence: the instance's counter
     std::string_view holder{}; ///< inspect: the holder's label, valid during the call
 };
 
@@ -47,10 +48,11 @@ public:
     reply_handler& operator=(reply_handler const&) = delete;
 
     virtual command_args about(protocol::command) const noexcept = 0;
-    /// Whether a command that sets the key is still to be carried out by a server that did not know
-    /// its script.
+    /// Whether a command that sets the key is still wanted. Asked when a server did not know its
+    /// script, and the command is to be sent again.
     virtual bool still_wants(protocol::command) const noexcept = 0;
-    /// Exactly once for each command submitted. `round` is what was given with it.
+    /// Called exactly once for each command submitted. `round` is the one that was submitted with
+    /// it.
     virtual void on_answer(unsigned instance, protocol::command, std::uint32_t round,
                            answer const&) = 0;
 
@@ -58,7 +60,7 @@ protected:
     ~reply_handler() = default;
 
 private:
-    /// Nobody refers to it any more.
+    /// Called without any reference left.
     virtual void recycle() noexcept = 0;
 
     // Counted on the client's executor alone, so no atomics.

@@ -12,7 +12,7 @@ namespace holdfast::redis {
 namespace {
 
 constexpr std::string_view line_end = "\r\n";
-/// Of a length. Any length that can be borne has fewer.
+/// The digits of a length. Any acceptable length has fewer.
 constexpr std::size_t max_digits = 20;
 /// The shortest element: `_` and the line's end.
 constexpr std::size_t min_element = 3;
@@ -23,7 +23,7 @@ bool is_bulk(reply_type t) {
     return t == blob_string || t == blob_error || t == verbatim_string;
 }
 
-/// Servers neither send attributes nor streamed strings unless they are asked to.
+/// Servers send neither attributes nor streamed strings unless asked to.
 bool is_expected(reply_type t) {
     return t != attribute && t != streamed_string && t != streamed_string_part && t != invalid;
 }
@@ -52,7 +52,7 @@ std::string too_long(std::string_view thing, std::size_t most) {
 std::string begins_with(char c) {
     constexpr std::string_view hex = "0123456789abcdef";
     auto const byte = static_cast<unsigned char>(c);
-    std::string text = "no RESP3: a reply begins with ";
+    std::string text = "not RESP3: a reply begins with ";
     if (c > ' ' && c <= '~') return text + '\'' + c + '\'';
     return text + "0x" + hex[byte / hex.size()] + hex[byte % hex.size()];
 }
@@ -64,7 +64,7 @@ reply_reader::progress reply_reader::refuse(std::string problem) {
     return progress::malformed;
 }
 
-// Tells whether the element that begins at `at` is complete, and such that the parser can bear it.
+// Tells whether the element that begins at `at` is complete, and safe for the parser.
 reply_reader::progress reply_reader::check(std::string_view bytes, std::size_t at) {
     if (at > max_reply) return refuse(too_long("a reply", max_reply));
     if (at >= bytes.size()) return progress::incomplete;
@@ -87,12 +87,11 @@ reply_reader::progress reply_reader::check(std::string_view bytes, std::size_t a
     case simple_error:
         return progress::complete;
     case number:
-        return is_integer(content) ? progress::complete : refuse("a number that is none");
+        return is_integer(content) ? progress::complete : refuse("an invalid number");
     case null:
-        return content.empty() ? progress::complete : refuse("a null that is none");
+        return content.empty() ? progress::complete : refuse("an invalid null");
     case boolean:
-        return content == "t" || content == "f" ? progress::complete
-                                                : refuse("a boolean that is none");
+        return content == "t" || content == "f" ? progress::complete : refuse("an invalid boolean");
     case doublean:
     case big_number:
         return content.empty() ? refuse("a number without digits") : progress::complete;
@@ -100,7 +99,7 @@ reply_reader::progress reply_reader::check(std::string_view bytes, std::size_t a
         break;
     }
     auto const length = to_length(content);
-    if (!length) return refuse("a length that is none");
+    if (!length) return refuse("an invalid length");
     if (!is_bulk(type)) {
         auto const most = max_reply / min_element / codec::resp3::element_multiplicity(type);
         return *length <= most ? progress::complete : refuse(too_long("a reply", max_reply));
@@ -113,7 +112,7 @@ reply_reader::progress reply_reader::check_bulk(reply_type type, std::string_vie
                                                 std::size_t size) {
     if (bytes.size() < size + line_end.size()) return progress::incomplete;
     if (bytes.substr(size, line_end.size()) != line_end) {
-        return refuse("a string that is longer than it was announced");
+        return refuse("a string that is longer than its length says");
     }
     // As in `txt:`.
     if (type == verbatim_string && (size < 4 || bytes[3] != ':')) {

@@ -1,9 +1,9 @@
 // Reads the replies in a stream of bytes, in place.
 //
-// The parser is that of Boost.Redis. It trusts the server: a length that is missing makes it throw
-// within a noexcept function, and a part of a streamed string in a wrong place makes it write
-// beyond its stack. So each element is checked here before the parser sees it, and must be
-// complete. RESP3: https://github.com/redis/redis-specifications/blob/master/protocol/RESP3.md
+// The parser is that of Boost.Redis. It trusts the server. A missing length makes it throw within a
+// noexcept function. A part of a streamed string in a wrong place makes it write beyond its stack.
+// So each element is checked here before the parser sees it, and must be complete. RESP3:
+// https://github.com/redis/redis-specifications/blob/master/protocol/RESP3.md
 #ifndef HOLDFAST_REDIS_REPLY_READER_HPP
 #define HOLDFAST_REDIS_REPLY_READER_HPP
 
@@ -23,25 +23,25 @@ constexpr bool is_error(reply_type t) {
 
 /// A reply, or a part of one.
 struct element {
-    /// None of attribute, streamed_string, streamed_string_part and invalid.
+    /// Never attribute, streamed_string, streamed_string_part or invalid.
     reply_type type;
     std::size_t depth; ///< 0 for the reply itself, 1 for the parts of an array, at most 5
-    /// In the bytes that were read; empty for an array, a set, a map or a push. A number is a
-    /// decimal std::int64_t without a plus sign. A verbatim string begins with its format, as in
-    /// `txt:`.
+    /// A view into the bytes that were read. Empty for an array, a set, a map or a push. A number
+    /// is a decimal std::int64_t without a plus sign. A verbatim string begins with its format, as
+    /// in `txt:`.
     std::string_view value;
 };
 
 class reply_reader {
 public:
-    /// The longest reply, in bytes, give or take a line. INFO is the longest that is asked for,
-    /// with some 10 KB, and where it has each command's statistics a few times that.
+    /// The longest reply, in bytes, give or take a line. INFO is the longest reply in use, with
+    /// some 10 KB, and a few times that with each command's statistics.
     static constexpr std::size_t max_reply = 1024 * 1024;
     /// The longest line: an error, or a simple string.
     static constexpr std::size_t max_line = 64 * 1024;
 
     enum class progress {
-        /// The rest of the reply has not come. Never said of max_reply + max_line + 2 bytes.
+        /// The rest of the reply has not come. Never returned for max_reply + max_line + 2 bytes.
         incomplete,
         complete,
         malformed, ///< see problem(); nothing more can be read
@@ -68,10 +68,10 @@ public:
         }
     }
 
-    /// The size of the reply that was completed last.
+    /// The size of the last complete reply.
     std::size_t consumed() const { return consumed_; }
-    /// The fault in the bytes, for people. Of the bytes that the server sent it shows at most one
-    /// byte: the rest may be a password that the server has sent back.
+    /// The fault in the bytes, for people. It shows at most one byte of the server's: the rest may
+    /// be a password that the server has sent back.
     std::string const& problem() const { return problem_; }
 
 private:
@@ -80,7 +80,7 @@ private:
     progress refuse(std::string problem);
 
     codec::resp3::parser parser_;
-    std::size_t line_searched_ = 0; ///< bytes of a line that has not come to its end
+    std::size_t line_searched_ = 0; ///< bytes of a line without its end yet
     std::size_t consumed_ = 0;
     std::string problem_;
 };

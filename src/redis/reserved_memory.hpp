@@ -1,5 +1,4 @@
-// Memory that is there before it is needed, for handlers that must be able to wait whatever has run
-// out.
+// Memory reserved in advance, for handlers that must be able to wait when no memory is left.
 #ifndef HOLDFAST_REDIS_RESERVED_MEMORY_HPP
 #define HOLDFAST_REDIS_RESERVED_MEMORY_HPP
 
@@ -15,7 +14,7 @@ namespace holdfast::redis {
 /// A few blocks of one size. Any thread may take one and give it back.
 class reserved_memory {
 public:
-    /// Null: it does not fit, or all blocks are in use.
+    /// Null: the size does not fit, or all blocks are in use.
     void* take(std::size_t size) noexcept {
         if (size > sizeof(block::bytes)) return nullptr;
         for (auto& b : blocks_) {
@@ -23,7 +22,7 @@ public:
         }
         return nullptr;
     }
-    /// False: it is none of these blocks.
+    /// False: the pointer is none of these blocks.
     bool give_back(void* p) noexcept {
         for (auto& b : blocks_) {
             if (b.bytes.data() != p) continue;
@@ -38,11 +37,11 @@ private:
         alignas(std::max_align_t) std::array<std::byte, 496> bytes;
         std::atomic<bool> taken{false};
     };
-    // A strand takes two for a function: one for the function, one for its own turn.
+    // A strand takes two blocks for a function: one for the function, one for its own turn.
     std::array<block, 2> blocks_;
 };
 
-/// Takes a reserved block, and allocates where there is none. It keeps the memory alive, as a
+/// Takes a reserved block, and allocates if there is none. It keeps the memory alive, because a
 /// context may free a handler's block after the handler is gone.
 template <class T>
 class reserving_allocator {

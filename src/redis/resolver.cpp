@@ -103,8 +103,8 @@ resolver::endpoints look_up(std::string const& host, std::uint16_t port, error_c
 
 } // namespace
 
-/// Shared with the thread. So it holds nothing of the execution context, which the thread may
-/// outlive: the executors are with the waiters.
+/// Shared with the thread. The thread may outlive the execution context, so this holds nothing of
+/// the context: the executors are with the waiters.
 class resolver::lookup : public std::enable_shared_from_this<lookup> {
 public:
     lookup(std::shared_ptr<waiting_room> room, std::string host, std::uint16_t port,
@@ -164,7 +164,7 @@ private:
         }
     }
 
-    /// Posts under the lock: no context whose waiters have left is touched.
+    /// Posts under the lock. So it touches no context without waiters.
     void end(error_code ec, endpoints found) {
         std::lock_guard const lock(room_->mutex);
         running_ = false;

@@ -28,7 +28,8 @@ class resolver {
 public:
     using endpoints = std::vector<asio::ip::tcp::endpoint>;
     using handler = std::function<void(error_code, endpoints)>;
-    /// Blocks until the name is resolved. Runs in a thread of its own, which nobody waits for.
+    /// Blocks until the name is resolved. Runs in a thread of its own; nothing waits for that
+    /// thread.
     using look_up_function =
         std::function<endpoints(std::string const& host, std::uint16_t port, error_code&)>;
 

@@ -1,4 +1,4 @@
-// What servers run for us where they have no command of their own for it.
+// The scripts that servers run where they have no command for it.
 //
 // Compare-and-delete by script: https://redis.io/docs/latest/commands/set/ ("Patterns"). Scripts
 // that ask for TIME and then write:
@@ -17,10 +17,10 @@ inline constexpr std::string_view extend_script =
     "if redis.call('get',KEYS[1])==ARGV[1] then return "
     "redis.call('pexpire',KEYS[1],ARGV[2]) else return 0 end";
 
-/// SET NX PX, and where it is granted the next number of the key's tenures: one more than the last,
-/// or the hint (ARGV[3]) if that is greater. A hint that is more than a minute beyond the counter
-/// must be no more than a minute ahead of the server's clock: one clock that is wrong could use up
-/// the numbers of years. Null where the key is somebody's.
+/// SET NX PX. A grant returns the next number of the key's tenures: one more than the last, or the
+/// hint (ARGV[3]) if that is greater. A hint that is more than a minute beyond the counter must be
+/// no more than a minute ahead of the server's clock. Otherwise one wrong clock could use up the
+/// numbers of years. Null if another holder has the key.
 inline constexpr std::string_view fenced_acquire_script =
     "local call=redis.call "
     "if not call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then return false end "
@@ -36,7 +36,8 @@ inline constexpr std::string_view fenced_acquire_script =
     "2^53/100: "
     "'..KEYS[2])";
 
-/// Lets the counter be at least ours, where the key is still ours, and last for another while.
+/// Lifts the counter to our number at least, if the key is still ours, and renews the ttl of the
+/// counter.
 inline constexpr std::string_view raise_script =
     "if redis.call('get',KEYS[1])~=ARGV[1] then return 0 end "
     "local n=tonumber(redis.call('get',KEYS[2]) or 0) "

@@ -22,7 +22,7 @@ std::string_view field(std::string_view info, std::string_view name) {
     return {};
 }
 
-/// What a person will read, if it looks as it should.
+/// Text for people, if it looks as it should.
 std::string_view name_or_number(std::string_view text) {
     constexpr std::string_view known =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_+~";
@@ -41,7 +41,7 @@ bool at_least(std::string_view version, unsigned major, unsigned minor) {
     return have_major > major || (have_major == major && have_minor >= minor);
 }
 
-/// All policies but one choose among keys that expire, or among all.
+/// All policies but noeviction choose among keys that expire, or among all.
 std::string_view eviction_policy(std::string_view info) {
     auto const policy = field(info, "maxmemory_policy");
     auto const limited = field(info, "maxmemory").find_first_not_of('0') != std::string_view::npos;
@@ -64,7 +64,7 @@ std::optional<server_info> parse_info(std::string_view info) {
     server_info result;
     result.run_id = field(info, "run_id");
     if (result.run_id.empty()) return std::nullopt;
-    // Valkey reports a redis_version too, that of the protocol it is compatible with.
+    // Valkey reports a redis_version too: the version with which it is compatible.
     if (auto const valkey = field(info, "valkey_version"); !valkey.empty()) {
         result.product = "valkey";
         result.version = name_or_number(valkey);
@@ -114,7 +114,7 @@ errc classify(std::string_view server_error) {
         {"WRONGTYPE", errc::wrong_type},
         {"FENCE", errc::invalid_fence},
     }};
-    // Before Redis 7 the error of a command in a script comes wrapped.
+    // Before Redis 7, another text wraps the error of a command in a script.
     if (server_error.starts_with("ERR Error running script")) {
         for (auto const& [prefix, code] : rules) {
             if (server_error.find(prefix) != server_error.npos) return code;

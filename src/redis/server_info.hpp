@@ -1,4 +1,4 @@
-// Reads what a server says of itself, and what its errors mean.
+// Reads INFO, and the errors of servers.
 #ifndef HOLDFAST_REDIS_SERVER_INFO_HPP
 #define HOLDFAST_REDIS_SERVER_INFO_HPP
 
@@ -19,30 +19,29 @@ struct server_info {
     std::string run_id; ///< new with every start of the server
     bool replica = false;
     std::string replication_id{}; ///< a new one after each time as a replica
-    bool promoted = false;        ///< it has not forgotten yet that it was a replica
+    bool promoted = false;        ///< it still reports that it was a replica
     std::uint64_t flushes =
         0; ///< commands so far that deleted or exchanged all keys; zero if it tells no counts
     std::string
         eviction{}; ///< the policy by which it may delete keys that expire; empty: it deletes none
-    bool logs_writes =
-        false; ///< appendonly is on; whether each is on disk before it is answered is not told
-    std::int64_t uptime = 0; ///< in seconds, by the wall clock
+    bool logs_writes = false; ///< appendonly is on; says nothing about appendfsync
+    std::int64_t uptime = 0;  ///< in seconds, by the wall clock
 
     dialect speaks() const;
 };
 
-/// From the reply to INFO; nothing if that is not one.
+/// Parses the reply to INFO; empty if the text is none.
 std::optional<server_info> parse_info(std::string_view info);
 
-/// How often commands deleted or exchanged all keys of a database, from the reply to INFO
+/// The number of commands that deleted or exchanged all keys of a database, from the reply to INFO
 /// commandstats.
 std::uint64_t count_flushes(std::string_view info);
 
-/// The code for an error that a server answered with.
+/// The code for an error reply.
 errc classify(std::string_view server_error);
 
-/// `message` without what must not be shown: the arguments that a server quotes from a command it
-/// does not know, and any occurrence of `secret`.
+/// `message` without secrets: the arguments that a server quotes from an unknown command, and any
+/// occurrence of `secret`.
 std::string presentable(std::string_view message, std::string_view secret);
 
 } // namespace holdfast::redis

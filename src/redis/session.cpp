@@ -64,7 +64,7 @@ void session::start() {
     resolve();
 }
 
-// Unless the user has gone. If memory runs out, the connection ends, and no more than that.
+// Does nothing if the user has gone. If memory runs out, only the connection ends.
 template <class Work>
 void session::in_turn(Work work) {
     if (user_ == nullptr) return;
@@ -108,8 +108,8 @@ void session::connect() {
     stream_->connect(shared_from_this());
 }
 
-// Without a message it is the look-up that takes its time. A handler that is on its way cannot be
-// cancelled, and must not be taken for that of a later limit.
+// Without a message, the look-up takes too long. A handler that is on its way cannot be cancelled,
+// and must not be taken for that of a later limit.
 void session::limit_time(char const* message) {
     timer_.expires_after(connect_timeout_);
     timer_.async_wait([self = weak_from_this(), message, limit = ++limits_](error_code ec) {
@@ -152,7 +152,7 @@ void session::close() noexcept {
     location_.look_up.cancel();
     try {
         timer_.cancel();
-    } catch (...) { // only if the system refuses: then it finds no user
+    } catch (...) { // only if the system refuses: it then finds no user
     }
     if (stream_) stream_->close();
 }
@@ -186,7 +186,7 @@ void session::write_some() {
             }
         }
     }
-    // The read that is under way tells the user.
+    // The read that is under way will tell the user.
     if (write_error_) stream_->close();
 }
 

@@ -1,5 +1,6 @@
-// One connection to an instance, from its address to its end: finds the address, connects, writes
-// batches without waiting, reads in one loop. It knows nothing of what the bytes mean.
+// One connection to an instance, from its address to its end. It finds the address, connects,
+// writes batches without waiting, and reads in one loop. It knows nothing of the meaning of the
+// bytes.
 #ifndef HOLDFAST_REDIS_SESSION_HPP
 #define HOLDFAST_REDIS_SESSION_HPP
 
@@ -25,8 +26,7 @@
 
 namespace holdfast::redis {
 
-/// Where an instance is: its address, and for a name the endpoints that it had when it was last
-/// found.
+/// The address of an instance, and for a name the endpoints of its last successful look-up.
 class location {
 public:
     using endpoints = resolver::endpoints;
@@ -62,10 +62,10 @@ class session_user {
 public:
     /// Bytes can be written.
     virtual void on_connected() = 0;
-    /// Takes from the front of `bytes` what it can read; it sees the rest again, with more behind
+    /// Takes complete replies from the front of `bytes`. It sees the rest again, with more behind
     /// it.
     virtual void on_bytes(std::string_view& bytes) = 0;
-    /// The connection is gone, or could not be made. Said once, and not after close().
+    /// The connection is gone, or could not be made. Called once, and not after close().
     virtual void on_session_end(errc why, std::string message) = 0;
 
 protected:
@@ -78,10 +78,10 @@ public:
             instance_owner&, session_user&);
 
     void start();
-    /// Writes it, now as far as possible. It stays where it is until it is written, or close() is
-    /// called.
+    /// Writes the batch, now as far as possible. The batch stays where it is until it is written,
+    /// or close() is called.
     void write(batch&);
-    /// The user hears no more, and may go.
+    /// The user gets no more calls, and may go.
     void close() noexcept;
 
 private:
@@ -106,15 +106,15 @@ private:
     session_user* user_;
     std::unique_ptr<stream> stream_;
     asio::steady_timer timer_;
-    unsigned limits_ = 0;    ///< set or lifted so far: an earlier one's handler counts no more
-    std::string unresolved_; ///< why the name was not found; the endpoints are those of before
+    unsigned limits_ = 0;    ///< set or lifted so far; a handler of an earlier limit is ignored
+    std::string unresolved_; ///< why the name was not found; the endpoints are older
 
     std::array<batch*, pipeline::max_in_flight> unwritten_{}; ///< the first is being written
     bool waits_for_room_ = false;
     error_code write_error_;
 
     std::vector<char> buffer_;
-    std::size_t begin_ = 0, end_ = 0; ///< what has come and was not taken
+    std::size_t begin_ = 0, end_ = 0; ///< bytes that have come and were not taken
 };
 
 } // namespace holdfast::redis

@@ -1,4 +1,4 @@
-// What users of any thread see of an instance.
+// The status of an instance, for users on any thread.
 #ifndef HOLDFAST_REDIS_STATUS_BOARD_HPP
 #define HOLDFAST_REDIS_STATUS_BOARD_HPP
 

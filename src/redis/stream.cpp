@@ -22,15 +22,15 @@ namespace {
 using asio::ip::tcp;
 using unix_protocol = asio::local::stream_protocol;
 
-/// A socket and the endpoints that it is for. Each handler shares it with the stream, so that the
-/// stream may be destroyed by the user that the handler calls.
+/// A socket and its endpoints. Each handler shares it with the stream, so that the user may destroy
+/// the stream when the handler calls the user.
 template <class Protocol, class Executor>
 class connection : public std::enable_shared_from_this<connection<Protocol, Executor>> {
 public:
     using endpoint = typename Protocol::endpoint;
     using user_ptr = std::shared_ptr<stream_user>;
 
-    /// `none` is why a connect fails if there are no endpoints.
+    /// `none`: the error of a connect without endpoints.
     connection(Executor const& executor, std::vector<endpoint> endpoints, error_code none)
         : socket_(executor)
         , endpoints_(std::move(endpoints))
@@ -77,7 +77,7 @@ private:
         error_code ec_;
         void operator()() { this->user_->on_connected(this->self_->seen(ec_)); }
     };
-    /// Reading goes on when memory has run out, as each connection has some for it.
+    /// Reading goes on when memory has run out: each connection has some reserved for it.
     struct on_read : handler {
         using allocator_type = reserving_allocator<void>;
         allocator_type get_allocator() const noexcept {
@@ -116,7 +116,7 @@ private:
         socket_.close(ec);
         socket_.open(to.protocol(), ec);
         if (!ec) socket_.non_blocking(true, ec);
-        // Else the connection would outlive this process in each program that it has started.
+        // Otherwise the connection would outlive this process in each program that it has started.
         if (!ec) ::fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);
         if constexpr (std::is_same_v<Protocol, tcp>) {
             if (!ec) socket_.set_option(tcp::no_delay(true), ec);
@@ -175,7 +175,7 @@ private:
     std::shared_ptr<connection_type> const connection_;
 };
 
-// An erased executor takes no memory of ours, so those of a client are told apart.
+// An erased executor takes no memory of ours, so the executors of a client are told apart.
 template <class Protocol>
 std::unique_ptr<stream> make(asio::any_io_executor const& executor,
                              std::vector<typename Protocol::endpoint> endpoints, error_code none) {

@@ -21,7 +21,8 @@ namespace holdfast::redis {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-/// Sends ciphertext without blocking. What does not fit is kept, and sent as soon as it fits.
+/// Sends ciphertext without blocking. It keeps the rest that does not fit, and sends that as soon
+/// as it fits.
 class tls_sender : public std::enable_shared_from_this<tls_sender> {
 public:
     using tcp = asio::ip::tcp;
@@ -71,7 +72,7 @@ private:
         waits_ = true;
     }
 
-    /// Ends the read too: it may be all that the user waits for.
+    /// Ends the read too: the user may wait for nothing else.
     void fail(error_code ec) noexcept {
         failure_ = ec;
         error_code ignored;
@@ -85,8 +86,8 @@ private:
     bool waits_ = false;
 };
 
-/// What Asio's TLS writes to and reads from. A non-blocking socket would not do: if Asio cannot
-/// write all of a record at once, without waiting, it loses the rest. The sender takes all.
+/// The next layer of Asio's TLS. A non-blocking socket would not do: Asio loses the rest of a
+/// record that it cannot write at once. The sender takes all.
 class tls_next_layer {
 public:
     using executor_type = asio::any_io_executor;
@@ -123,7 +124,8 @@ public:
         return ec ? 0 : size;
     }
 
-    /// Only a write that has to read first would call it, and without renegotiation none has.
+    /// Only a write that has to read first would call this, and without renegotiation there is
+    /// none.
     template <class Buffers>
     std::size_t read_some(Buffers const&, error_code& ec) {
         ec = asio::error::operation_not_supported;

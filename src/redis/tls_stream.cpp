@@ -23,7 +23,7 @@ namespace {
 
 using asio::ip::tcp;
 
-// As much ciphertext may wait for the socket before write() takes no more.
+// The ciphertext that may wait for the socket before write() takes no more.
 constexpr std::size_t most_backlog = 64 * 1024;
 
 /// Shared by the stream and the handlers, so that a user may destroy the stream when it is called.

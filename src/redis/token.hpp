@@ -1,4 +1,4 @@
-// The random values that prove who owns a key, and the label that they may carry.
+// The random values that prove the ownership of a key, and their label.
 #ifndef HOLDFAST_REDIS_TOKEN_HPP
 #define HOLDFAST_REDIS_TOKEN_HPP
 
@@ -11,8 +11,8 @@
 
 namespace holdfast::redis {
 
-/// The label if there is one, a colon, and 128 random bits in hexadecimal: whoever could guess them
-/// could release another's lock.
+/// The label if there is one, a colon, and 128 random bits in hexadecimal. A client that could
+/// guess them could release another's lock.
 class token {
 public:
     static constexpr std::size_t digits = 32;

@@ -1,6 +1,6 @@
-// Whether an instance's grants count: not while it may have forgotten earlier ones.
+// Decides whether an instance's grants count: not while it may have forgotten earlier ones.
 //
-// Joins the protocol's guards with what is told to people about them.
+// Joins the protocol's guards with the messages for people.
 #ifndef HOLDFAST_REDIS_VOTE_GUARD_HPP
 #define HOLDFAST_REDIS_VOTE_GUARD_HPP
 
@@ -33,12 +33,12 @@ public:
     bool quarantined(protocol::time_point now) const {
         return evicting_ || quarantine_.active(now) || doubt_.active(now);
     }
-    /// The greatest time there is for as long as it may evict keys.
+    /// The end of the quarantine; the greatest time point while the server may evict keys.
     protocol::time_point until() const {
         if (evicting_) return protocol::time_point::max();
         return jumped_ ? std::max(quarantine_.until(), doubt_.until()) : quarantine_.until();
     }
-    /// Why there is a quarantine; empty if there is none, or no memory for the words.
+    /// The reason of the quarantine. Empty if there is none, or if memory ran out for the text.
     std::string const& reason() const { return jumped_ ? jump_reason_ : reason_; }
 
     /// The probe was answered by this server. True: a quarantine has begun.
@@ -46,12 +46,12 @@ public:
                    protocol::time_point now) noexcept {
         return heed(restarts_.connected(server), uptime, now);
     }
-    /// The server was looked at again. True: as above.
+    /// A server check was answered. True: a quarantine has begun.
     bool looked(protocol::data_origin const& server, bool announced,
                 protocol::time_point now) noexcept {
         return heed(restarts_.looked(server, announced), 0, now);
     }
-    /// It has turned out to be a replica.
+    /// The server has turned out to be a replica.
     void is_replica() noexcept { restarts_.is_replica(); }
 
     /// The server announces that all its keys are gone. True: a quarantine has begun.
@@ -61,8 +61,8 @@ public:
         return true;
     }
 
-    /// The server may delete keys that expire, by this policy; empty: it deletes none. True: it is
-    /// in quarantine for that, or the end of that quarantine is now known.
+    /// The server may delete keys that expire, by this policy; empty: it deletes none. True: a
+    /// quarantine for this has begun, or its end is now known.
     bool evicts(std::string_view policy, protocol::time_point now) noexcept {
         if (!minds_forgetting_) return false;
         auto const did = std::exchange(evicting_, !policy.empty());
@@ -91,14 +91,14 @@ public:
         return true;
     }
 
-    /// Of the answer that was told last.
+    /// The check of the last answer to TIME.
     protocol::clock_look const& last_look() const { return clock_.last(); }
-    /// That jump was none: our own clock stood still.
+    /// The last jump was none: our own clock stood still.
     void excuse_jump(protocol::time_point now) noexcept {
         doubt_.excuse();
         jumped_ = doubt_.active(now);
     }
-    /// And so it did, unseen here.
+    /// Our own clock stood still, and this server has not shown it.
     void our_clock_stood_still(protocol::time_point from, protocol::time_point to,
                                protocol::duration least, protocol::duration most) {
         clock_.stood_still(from, to, least, most);
@@ -141,7 +141,7 @@ private:
         return true;
     }
 
-    /// The guards tell it once. So it begins, also if there is no memory for the words.
+    /// The guards tell it once. So the quarantine begins, also if memory runs out for its reason.
     template <class Words>
     void begin(protocol::time_point now, Words&& words) noexcept {
         quarantine_.begin(now, max_ttl_);
@@ -168,7 +168,7 @@ private:
     protocol::clock_doubt doubt_;
     protocol::quarantine quarantine_;
     bool begun_ = false;
-    bool jumped_ = false; ///< for that reason, and it came last
+    bool jumped_ = false; ///< a jump is the last reason
     std::string reason_, jump_reason_;
 };
 

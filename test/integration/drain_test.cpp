@@ -1,7 +1,5 @@
 // A drain: nobody gets a lease any more, those who have one finish, and what is left at the limit
 // is told.
-#include <holdfast/with_lock.hpp>
-
 #include "integration/party.hpp"
 
 #include <boost/asio/as_tuple.hpp>

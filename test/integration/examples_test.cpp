@@ -1,4 +1,4 @@
-// The examples as programs: what they say with their exit status is true.
+// The examples, and the first program of the README, as programs: their exit status is true.
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
 #include "support/server.hpp"
@@ -104,6 +104,27 @@ BOOST_AUTO_TEST_CASE(stress_names_the_option_that_is_wrong) {
     BOOST_TEST(o.status == 2, o.said);
     BOOST_TEST(contains(o.said, "--coroutines"), o.said);
     BOOST_TEST(contains(o.said, "many"), o.said);
+}
+
+BOOST_AUTO_TEST_CASE(the_first_program_of_the_readme_gets_its_lock_and_releases_it) {
+    server one;
+    auto const o =
+        run("HOLDFAST_README_INSTANCE=" + one.address() + ' ' + program("HOLDFAST_README"));
+    BOOST_TEST(o.status == 0, o.said);
+    BOOST_TEST(o.said == "seat 12 is ours\n");
+    redis_cli store(one);
+    BOOST_TEST(store.dbsize() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(the_first_program_of_the_readme_ends_without_a_server) {
+    std::string address;
+    {
+        server gone;
+        address = gone.address();
+    }
+    auto const o = run("HOLDFAST_README_INSTANCE=" + address + ' ' + program("HOLDFAST_README"));
+    BOOST_TEST(o.status != 0, o.said);
+    BOOST_TEST(contains(o.said, "the instance cannot be reached"), o.said);
 }
 
 BOOST_AUTO_TEST_CASE(a_value_with_a_fence_turns_a_late_holder_away) {

@@ -456,7 +456,8 @@ BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_forgot_makes_a_second_ho
         BOOST_REQUIRE(a.sees(servers, "k", true));
         crash(servers, the_first(servers.quorum()), {&b});
         BOOST_TEST(all_trusted(b));
-        // It waits: a try is over when two have refused and the others, which have just started, are late.
+        // It waits: a try is over when two have refused and the others, which have just started,
+        // are late.
         auto [e, second] = b.acquire("k", unwatched(60s));
         BOOST_TEST(!e, e.what());
         BOOST_TEST((second.held() && first.held())); // the violation

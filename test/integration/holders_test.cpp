@@ -1,7 +1,5 @@
 // What holders may do with a lease: share it, limit it, let it end; and how they learn that it
 // ends, in time, also when there are many of them, or when they were stopped.
-#include <holdfast/with_lock.hpp>
-
 #include "protocol/rules.hpp"
 
 #include "integration/child.hpp"
@@ -10,7 +8,6 @@
 #include "support/wait.hpp"
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/post.hpp>

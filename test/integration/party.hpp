@@ -3,6 +3,7 @@
 #define HOLDFAST_TEST_INTEGRATION_PARTY_HPP
 
 #include <holdfast/client.hpp>
+#include <holdfast/with_lock.hpp>
 
 #include "integration/run.hpp"
 #include "support/fleet.hpp"

@@ -1,7 +1,5 @@
 // Critical sections: client::run() calls the body under the lock or not at all, cancels it while
 // the lease still lasts, waits for it whatever it does, and gives the lock back on every way out.
-#include <holdfast/with_lock.hpp>
-
 #include "protocol/rules.hpp"
 
 #include "integration/party.hpp"
@@ -235,8 +233,7 @@ private:
     asio::awaitable<void> call(lock_options o, Body body) {
         in_frame const here(calls);
         co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
-        auto const on = locks->make_lock("k", o);
-        end.value = co_await with_lock(on, body);
+        end.value = co_await with_lock(locks->make_lock("k", o), body);
     }
 };
 

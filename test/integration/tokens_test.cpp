@@ -1,7 +1,5 @@
 // Every asynchronous function with every completion token, and what cancelling it does to the
 // caller and to the servers.
-#include <holdfast/with_lock.hpp>
-
 #include "integration/party.hpp"
 #include "integration/wires.hpp"
 #include "support/fake_server.hpp"

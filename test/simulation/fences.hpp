@@ -8,10 +8,10 @@
 // come back with what they had; connections break, and what was under way is lost, or is carried
 // out at any time later and nobody hears of it.
 //
-// Checked is S2 of the design: no two leases have the same fence, and a tenure that began after
-// another was won has the greater number. (Mutual exclusion is not: with such clocks there is
-// none.) And L3, that no acquire waits for what nobody will answer; and L1 in calm worlds: how many
-// round trips an acquire takes.
+// The world checks three properties of doc/guarantees.md. S2: no two leases have the same fence,
+// and a tenure that began after another was won has the greater number. L3: no acquire waits for an
+// answer that cannot come. L1, in calm worlds: the number of round trips of an acquire. It does not
+// check mutual exclusion: with such clocks there is none.
 //
 // With `forgetful` instances the world is another one. Such an instance loses its keys and counters
 // in a crash, and one is enough for harm, as it may be all that two quorums share. S2 then holds

@@ -12,20 +12,21 @@
 // that runs on it.
 //
 // Properties:
-//   S1      no two leases are valid at once, each by its holder's clock. Where clocks jump, this is
-//   asserted of
-//           - two leases that were granted by nobody of whose jumps, before the grant, the client
-//             did not know,
-//           - and any two, if one's client knew of all jumps when it asked, and none came since.
+//   S1      no two leases are valid at once, each by its holder's clock (see doc/guarantees.md).
+//           Where clocks jump, this is asserted of
+//           - two leases whose grants came before any jump that their clients did not know,
+//           - and any two, if the client of one knew of all jumps when it asked, and none came
+//             since.
 //           Where clients' clocks stand still, of leases whose clients have noticed each
 //           standstill;
-//   alarm   no clock is said to have jumped that has only drifted, however slow the answers are;
-//   ours    a standstill of a client's clock is noticed by the next look, and no instance is in
-//   quarantine for it; theirs  jumps of servers' clocks are not taken for a standstill, if an
-//   instance is there whose clock did not; notice  a jump that nothing else can explain is noticed
-//   by the next look, and that comes in time; live    once the last restart is as long ago as the
-//   longest ttl, or while only a minority is in quarantine, a
-//           key that is free is had; and it is not while a majority is.
+//   alarm   no clock that has only drifted counts as jumped, however slow the answers are;
+//   ours    the next server check notices a standstill of a client's clock, and no instance is in
+//           quarantine for it;
+//   theirs  jumps of servers' clocks are not taken for a standstill, if there is an instance whose
+//           clock did not jump;
+//   notice  the next server check notices a jump without another explanation, and comes in time;
+//   live    a wanted key that is free is had, once the last restart is longer ago than the longest
+//           ttl, or while only a minority is in quarantine. It is not had while a majority is.
 #ifndef HOLDFAST_TEST_SIMULATION_GUARDS_HPP
 #define HOLDFAST_TEST_SIMULATION_GUARDS_HPP
 

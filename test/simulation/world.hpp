@@ -1,15 +1,15 @@
 // A world in which the real protocol classes run against simulated instances, links and clocks.
 //
-// Everything that happens in it follows from a seed: how many instances and clients there are, how
-// fast their clocks run, how long each message takes, when an instance freezes or crashes, when a
-// link breaks, when a client is stopped, and what the clients want. It obeys the assumptions of
-// Redlock (an instance keeps a key for its ttl, by a clock whose rate is bounded) unless it is
-// `forgetful`, and then checks nothing that depends on them.
+// Everything that happens in it follows from a seed: the number of instances and clients, the rates
+// of their clocks, the time of each message, the moments at which an instance freezes or crashes, a
+// link breaks or a client is stopped, and the wishes of the clients. The world obeys the
+// assumptions of Redlock (an instance keeps a key for its ttl, by a clock whose rate is bounded)
+// unless it is `forgetful`. Then it checks nothing that depends on them.
 //
-// Properties are those of the design: S1 no two valid leases, S3 nobody's key is deleted while its
-// holder holds, S4 no key left behind, L1 the quorum-th answer decides, L3 every call settles
-// within its bound, L4 loss is told by the deadline; and heal, that nobody gives himself back a key
-// without a quorum behind him.
+// Properties, named in doc/guarantees.md: S1 no two valid leases, S3 no other client deletes a held
+// key, S4 no key is left behind, L1 the quorum-th answer decides, L3 every call settles within its
+// bound, L4 loss is told by the deadline. And heal: a client puts a key back only with a quorum
+// behind it.
 #ifndef HOLDFAST_TEST_SIMULATION_WORLD_HPP
 #define HOLDFAST_TEST_SIMULATION_WORLD_HPP
 

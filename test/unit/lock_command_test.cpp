@@ -142,7 +142,7 @@ constexpr std::array changing{command::acquire, command::extend,  command::relea
 bool is_nonsense(replies const& r) {
     return r->verdict == verdict::unknown && r->why == errc::not_redis &&
            r.reader().ends_session() == errc::not_redis &&
-           r->message == "an answer that fits no command of ours" && r->number == 0;
+           r->message == "an answer to no command of this client" && r->number == 0;
 }
 
 } // namespace

@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(hello_that_is_refused_refuses_the_server) {
             "LOADING Redis is loading the dataset in memory");
     for (auto const* const nonsense : {"+OK\r\n", "*2\r\n:1\r\n:2\r\n", "_\r\n", ":3\r\n"}) {
         refuses({.hello = nonsense}, errc::not_redis,
-                "HELLO is not answered as by Redis or Valkey");
+                "the answer to HELLO is not that of Redis or Valkey");
     }
 }
 
@@ -199,8 +199,10 @@ BOOST_AUTO_TEST_CASE(a_server_is_durable_only_if_it_says_so_twice) {
 
 BOOST_AUTO_TEST_CASE(info_says_whether_it_is_a_server_and_a_primary) {
     refuses({.info = "-NOPERM no\r\n"}, errc::access_denied, "NOPERM no");
-    refuses({.info = blob("hello")}, errc::not_redis, "INFO is not answered as by Redis or Valkey");
-    refuses({.info = "_\r\n"}, errc::not_redis, "INFO is not answered as by Redis or Valkey");
+    refuses({.info = blob("hello")}, errc::not_redis,
+            "the answer to INFO is not that of Redis or Valkey");
+    refuses({.info = "_\r\n"}, errc::not_redis,
+            "the answer to INFO is not that of Redis or Valkey");
     auto replica = info_text;
     replica.replace(replica.find("master"), 6, "slave");
     refuses({.info = blob(replica)}, errc::read_only, "the instance is a replica");

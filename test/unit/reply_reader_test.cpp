@@ -152,8 +152,8 @@ std::string bulk(std::size_t size) {
     return '$' + std::to_string(size) + "\r\n" + std::string(size, 'x') + "\r\n";
 }
 
-constexpr auto no_length = "a length that is none"sv;
-constexpr auto no_number = "a number that is none"sv;
+constexpr auto no_length = "an invalid length"sv;
+constexpr auto no_number = "an invalid number"sv;
 constexpr auto long_reply = "a reply of more than 1048576 bytes"sv;
 constexpr auto long_line = "a line of more than 65536 bytes"sv;
 constexpr auto inner_push = "a push within a reply"sv;
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(replies_follow_each_other) {
     // The replies before a wrong one are whole.
     auto const spoilt = read("+OK\r\n:1\r\n?\r\n+OK\r\n");
     BOOST_TEST(spoilt.sizes.size() == 2U);
-    BOOST_TEST(spoilt.problem == "no RESP3: a reply begins with '?'");
+    BOOST_TEST(spoilt.problem == "not RESP3: a reply begins with '?'");
 }
 
 // The parser throws within a noexcept function.
@@ -258,7 +258,7 @@ BOOST_AUTO_TEST_CASE(a_length_that_is_missing_is_refused) {
 
 // The parser counts its depth down below zero, or up beyond its end.
 BOOST_AUTO_TEST_CASE(streamed_strings_are_refused) {
-    constexpr auto part_of_one = "no RESP3: a reply begins with ';'"sv;
+    constexpr auto part_of_one = "not RESP3: a reply begins with ';'"sv;
     check_refused(";0\r\n", part_of_one);
     check_refused(";4\r\nabcd\r\n", part_of_one);
     check_refused("*2\r\n;0\r\n;0\r\n", part_of_one, 1);
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(streamed_strings_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(attributes_are_refused) {
-    constexpr auto attribute_begins = "no RESP3: a reply begins with '|'"sv;
+    constexpr auto attribute_begins = "not RESP3: a reply begins with '|'"sv;
     check_refused("|1\r\n+ttl\r\n:3600\r\n+OK\r\n", attribute_begins);
     check_refused("|0\r\n", attribute_begins);
     check_refused("*1\r\n|1\r\n:1\r\n:2\r\n:3\r\n", attribute_begins, 1);
@@ -277,16 +277,16 @@ BOOST_AUTO_TEST_CASE(attributes_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(other_bytes_are_refused_at_the_first) {
-    check_refused("HTTP/1.1 400 Bad Request\r\n", "no RESP3: a reply begins with 'H'");
-    check_refused("\x15\x03\x01", "no RESP3: a reply begins with 0x15");
-    check_refused("\xff", "no RESP3: a reply begins with 0xff");
-    check_refused("\0"sv, "no RESP3: a reply begins with 0x00");
-    check_refused(" ", "no RESP3: a reply begins with 0x20");
+    check_refused("HTTP/1.1 400 Bad Request\r\n", "not RESP3: a reply begins with 'H'");
+    check_refused("\x15\x03\x01", "not RESP3: a reply begins with 0x15");
+    check_refused("\xff", "not RESP3: a reply begins with 0xff");
+    check_refused("\0"sv, "not RESP3: a reply begins with 0x00");
+    check_refused(" ", "not RESP3: a reply begins with 0x20");
     // A line without even a type.
-    check_refused("\r\n", "no RESP3: a reply begins with 0x0d");
-    check_refused("\n", "no RESP3: a reply begins with 0x0a");
-    check_refused("*1\r\n\r\n", "no RESP3: a reply begins with 0x0d", 1);
-    check_refused(".\r\n", "no RESP3: a reply begins with '.'");
+    check_refused("\r\n", "not RESP3: a reply begins with 0x0d");
+    check_refused("\n", "not RESP3: a reply begins with 0x0a");
+    check_refused("*1\r\n\r\n", "not RESP3: a reply begins with 0x0d", 1);
+    check_refused(".\r\n", "not RESP3: a reply begins with '.'");
     for (int c = 0; c < 256; ++c) {
         auto const text = std::string(1, static_cast<char>(c));
         if ("+-:_#,($!=*~%>"sv.find(text) == std::string_view::npos) {
@@ -307,9 +307,9 @@ BOOST_AUTO_TEST_CASE(a_number_must_be_one) {
     check_refused(":\0\r\n"sv, no_number);
     check_refused(",\r\n", "a number without digits");
     check_refused("(\r\n", "a number without digits");
-    check_refused("_x\r\n", "a null that is none");
+    check_refused("_x\r\n", "an invalid null");
     for (auto const text : {"", "true", "T", "1", "tt", "t "}) {
-        check_refused('#' + std::string(text) + "\r\n", "a boolean that is none");
+        check_refused('#' + std::string(text) + "\r\n", "an invalid boolean");
     }
 }
 
@@ -355,7 +355,7 @@ BOOST_AUTO_TEST_CASE(a_verbatim_string_has_a_format) {
 }
 
 BOOST_AUTO_TEST_CASE(a_string_ends_with_its_line) {
-    constexpr auto why = "a string that is longer than it was announced"sv;
+    constexpr auto why = "a string that is longer than its length says"sv;
     check_refused("$5\r\nhello!\r\n", why);
     check_refused("$5\r\nhello\rx", why);
     check_refused("$5\r\nhello\n\r", why);

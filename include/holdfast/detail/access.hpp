@@ -1,4 +1,4 @@
-// How the library makes the objects that users only get from it.
+// Makes the objects that users only get from the library.
 #ifndef HOLDFAST_DETAIL_ACCESS_HPP
 #define HOLDFAST_DETAIL_ACCESS_HPP
 

@@ -23,7 +23,7 @@ namespace holdfast::detail {
 
 namespace asio = boost::asio;
 
-/// A handler and what it is called with, on the handler's executor.
+/// A handler with its arguments, on the handler's executor.
 template <class Handler, class... Args>
 struct bound_completion {
     using allocator_type = asio::associated_allocator_t<Handler>;
@@ -32,8 +32,8 @@ struct bound_completion {
     }
 
     void operator()() {
-        // The signal belongs to the caller: it is let go of where the caller may use it, and before
-        // the handler can connect it to something else.
+        // The cancellation signal belongs to the caller. The slot is cleared here, where the caller
+        // may use it, and before the handler can connect it to another operation.
         auto slot = asio::get_associated_cancellation_slot(handler);
         if (slot.is_connected()) slot.clear();
         std::apply([this](Args&... a) { std::move(handler)(std::move(a)...); }, args);
@@ -50,8 +50,8 @@ constexpr bool can_defer =
     std::is_same_v<Executor, asio::any_io_executor> ||
     asio::can_require<Executor const&, asio::execution::blocking_t::never_t>::value;
 
-/// What can be sent in the place of a completion whose executor runs it inside the call: it brings
-/// the completion to a place outside.
+/// Sent instead of a completion whose executor runs it inside the call. It brings the completion to
+/// a place outside.
 template <class Executor, class Bound>
 struct inline_completion {
     using allocator_type = typename Bound::allocator_type;
@@ -62,10 +62,10 @@ struct inline_completion {
     Bound bound;
 };
 
-/// What the library is handed in a handler's place. Called on the client's executor, it sends the
-/// handler to its own, and keeps that one's context at work until then. It is made before the
-/// handler is erased, because asking an erased handler for its executor allocates. `Args` is what
-/// it will be called with.
+/// Takes the place of a handler in the library. Called on the client's executor, it sends the
+/// handler to its own executor, and keeps that one's context at work until then. It is made before
+/// the handler is erased, because asking an erased handler for its executor allocates. `Args` are
+/// the arguments of the later call.
 template <class Handler, class... Args>
 class deferring_handler {
 public:
@@ -115,8 +115,8 @@ private:
     template <class Executor, class Bound>
     static void send(Executor const& executor, Bound&& bound) {
         if constexpr (std::is_same_v<Executor, asio::any_io_executor>) {
-            // An erased executor erases the function too, at the price of an allocation; the most
-            // usual one is worth a look.
+            // An erased executor erases the function too, at the price of an allocation. The most
+            // usual executor is worth a check.
             using usual = std::decay_t<
                 asio::prefer_result<asio::io_context::executor_type const&,
                                     asio::execution::outstanding_work_t::tracked_t>::type>;
@@ -129,8 +129,8 @@ private:
 
     tracked_executor executor_;
     Handler handler_;
-    /// Makes the memory of this object large enough for the completion that follows it: the
-    /// allocator hands it on, and an operation allocates once.
+    /// Makes the memory of this object large enough for the completion that follows it. The
+    /// allocator hands the memory on, so an operation allocates once.
     std::array<std::byte, sizeof(std::tuple<Args...>)> room_;
 };
 

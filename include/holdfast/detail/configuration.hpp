@@ -1,13 +1,13 @@
-// A type whose name spells out the version of Boost and the options of Asio that this translation
-// unit is compiled with. What enters the compiled library takes it as a parameter. So a program
-// that was compiled with others than the library does not link, and the linker prints what it
-// lacks. It would crash: they change the layout of types, or what inline functions do that both
-// contain.
+// A type whose name spells out the version of Boost and the options of Asio of this translation
+// unit. Functions that enter the compiled library take it as a parameter. So a program that was
+// compiled with another configuration than the library does not link, and the linker prints the
+// missing one. Such a program would crash: the options change the layout of types, and the code of
+// inline functions that both contain.
 //
-// Not part of the name, as they change neither: the form of Asio (header-only, separate, shared),
-// its concurrency hints, and what only adds or hides functions. Nor
-// BOOST_ASIO_DISABLE_AWAITABLE_FRAME_RECYCLING: the library holds no coroutine, so a sanitized
-// program may use it with a library that was built without.
+// Some options change neither, so they are not part of the name: the form of Asio (header-only,
+// separate, shared), its concurrency hints, and all that only adds or hides functions.
+// BOOST_ASIO_DISABLE_AWAITABLE_FRAME_RECYCLING is not part of it either. The library holds no
+// coroutine, so a sanitized program may use it with a library that was built without.
 #ifndef HOLDFAST_DETAIL_CONFIGURATION_HPP
 #define HOLDFAST_DETAIL_CONFIGURATION_HPP
 

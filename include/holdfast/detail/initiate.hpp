@@ -1,5 +1,5 @@
-// Initiation objects: classes with an executor, as partial completion tokens (cancel_after) need
-// them. Nothing happens before they are called, so that a deferred operation can be dropped. They
+// Initiation objects: classes with an executor, because partial completion tokens (cancel_after)
+// need them. Nothing happens before they are called, so a deferred operation can be dropped. They
 // erase the handler and enter the compiled library.
 #ifndef HOLDFAST_DETAIL_INITIATE_HPP
 #define HOLDFAST_DETAIL_INITIATE_HPP

@@ -13,8 +13,8 @@ namespace holdfast::detail {
 
 struct lease_core;
 
-/// What one lease object has of a lease: a share that it gives up once, when it is released or else
-/// when it is destroyed.
+/// The share of one lease object in a lease. The object gives it up once: when it is released, or
+/// else when it is destroyed.
 struct lease_share {
     explicit lease_share(lease_core* of) noexcept
         : core(of) {}
@@ -27,8 +27,8 @@ struct lease_share {
 /// executor.
 struct lease_core {
     std::atomic<std::uint32_t> handles{0};
-    std::atomic<std::uint32_t> shares{1}; ///< that have not been given up
-    std::atomic<bool> shared{false};      ///< there have been several
+    std::atomic<std::uint32_t> shares{1}; ///< not given up yet
+    std::atomic<bool> shared{false};      ///< there has been more than one share
     std::atomic<bool> over{false};        ///< lost or released
     lease_share first{this};
     std::uint64_t fence = 0;
@@ -36,7 +36,7 @@ struct lease_core {
     lock_state_ptr lock;
 };
 
-/// The last handle is gone: release the lease unless that has been done.
+/// Called without any handle left: releases the lease unless that has been done.
 void drop(lease_core*) noexcept;
 
 inline void intrusive_ptr_add_ref(lease_core* core) noexcept {
@@ -49,10 +49,10 @@ inline void intrusive_ptr_release(lease_core* core) noexcept {
 /// A handle of a lease.
 using lease_ref = boost::intrusive_ptr<lease_core>;
 
-/// Nobody refers to it any more.
+/// Called without any reference left.
 void end(lease_share&) noexcept;
 
-// As long as anybody refers to a share it counts for one handle of its lease.
+// While a share has references, it counts as one handle of its lease.
 inline void intrusive_ptr_add_ref(lease_share* share) noexcept {
     if (share->references.fetch_add(1, std::memory_order_relaxed) == 0)
         intrusive_ptr_add_ref(share->core);

@@ -18,7 +18,7 @@ namespace detail {
 
 namespace asio = boost::asio;
 
-/// What the copies of a lock, its waiters and its leases share.
+/// Shared by the copies of a lock, its waiters and its leases.
 struct lock_state {
     std::shared_ptr<runtime::engine> engine;
     asio::any_io_executor const&
@@ -31,10 +31,10 @@ using lock_state_ptr = std::shared_ptr<lock_state const>;
 
 struct access; // makes locks and leases
 
-/// Throws errc::shut_down.
+/// Throws errc::shut_down; `why` is its message.
 [[noreturn]] void refuse_use(char const* why);
 
-/// Nothing can be begun on a context that has been destroyed.
+/// Throws errc::shut_down if the context has been destroyed.
 inline void require_context(asio::any_io_executor const& executor) {
     if (!executor) refuse_use("the execution context was destroyed");
 }

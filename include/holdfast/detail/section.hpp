@@ -51,7 +51,7 @@ struct awaitable_traits<asio::awaitable<void, Executor>> {
 template <class Body>
 using section_traits = awaitable_traits<std::invoke_result_t<std::decay_t<Body>&, lease&>>;
 
-/// When one of the two in a section has ended, whether the other must.
+/// Decides, when one of the two operations of a section has ended, whether the other must end.
 struct ends_section {
     template <class... Result>
     asio::cancellation_type_t operator()(std::exception_ptr const&,
@@ -93,11 +93,11 @@ asio::awaitable<Value, Executor> call(Body& body, lease& held) {
     co_return co_await std::invoke(body, held);
 }
 
-// The two always end before it does, and the release cannot be cancelled.
+// The body and the watch always end before the section does, and the release cannot be cancelled.
 template <class Value, class Executor, class Body>
 asio::awaitable<Value, Executor> section(lock on, Body body, std::shared_ptr<section_stop> stop) {
-    // A lease that comes in spite of a cancellation must be given back, so nothing may throw
-    // unseen.
+    // A lease that comes in spite of a cancellation must be given back, so no exception may leave
+    // unnoticed.
     co_await asio::this_coro::throw_if_cancelled(false);
     co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
     stop->listening = true;
@@ -112,7 +112,7 @@ asio::awaitable<Value, Executor> section(lock on, Body body, std::shared_ptr<sec
         throw_error(errc::cancelled);
     }
 
-    // From here on it has effects, and so it can only be stopped, whichever way that is asked for.
+    // From here on the body has effects, so each kind of cancellation only stops it.
     auto const as_terminal = [](asio::cancellation_type_t type) {
         using kind = asio::cancellation_type;
         return (type & (kind::terminal | kind::partial)) != kind::none ? kind::terminal
@@ -125,7 +125,7 @@ asio::awaitable<Value, Executor> section(lock on, Body body, std::shared_ptr<sec
         options.max_hold.count() == 0 ? options.ttl : std::min(options.ttl, options.max_hold);
     auto const cancel_margin =
         options.cancel_margin.count() < 0 ? longest / 10 : options.cancel_margin;
-    // Both here, as the one that ends first cancels the other.
+    // Both on this executor, because the one that ends first cancels the other.
     auto const here = asio::bind_executor(executor, asio::deferred);
     auto work = asio::co_spawn(executor, call<Value, Executor>(body, held), here);
     auto watch = held.wait_lost(cancel_margin, here);
@@ -148,7 +148,7 @@ asio::awaitable<Value, Executor> section(lock on, Body body, std::shared_ptr<sec
 #pragma GCC diagnostic pop
 #endif
 
-/// The caller's handler, with our slot in the place of its own.
+/// The caller's handler, with the slot of the section instead of its own.
 template <class Handler>
 class section_handler {
 public:
@@ -181,7 +181,7 @@ private:
     std::shared_ptr<section_stop> stop_;
 };
 
-/// Where one thing happens at a time: the body, what cancels it, and what comes of it.
+/// An executor that runs one function at a time: the body, its cancellation, and its completion.
 template <class Executor>
 Executor one_at_a_time(Executor const& executor) {
     if constexpr (std::is_same_v<Executor, asio::any_io_executor>) {
@@ -191,7 +191,7 @@ Executor one_at_a_time(Executor const& executor) {
     }
 }
 
-/// The handler's, unless that is none to run a coroutine on, as an inline executor is.
+/// The handler's executor, unless no coroutine can run on it, as on an inline executor.
 template <class Executor, class Handler>
 Executor section_executor(Handler const& handler, asio::any_io_executor const& fallback) {
     using own = asio::associated_executor_t<Handler, asio::any_io_executor>;

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Fails when doc/guarantees.md promises without a test:
+#   - a promise (a heading "### G1 ...") names no test case, or two promises have one ID;
+#   - a test case `suite/case` in backticks exists in no test/*/suite_test.cpp;
+#   - the source of that case is not in test/tests.cmake, so it never runs.
+# usage: guarantees.sh PROJECT | guarantees.sh --self-test
+set -eu -o pipefail
+
+# Prints "suite/case" for each test case of a source that is built.
+cases() { # project
+    local source suite
+    for source in "$1"/test/*/*_test.cpp; do
+        suite=$(basename "$source" _test.cpp)
+        grep -qwF "${source#"$1"/test/}" "$1/test/tests.cmake" || continue
+        # A long declaration continues on the next line.
+        tr '\n' ' ' <"$source" |
+            grep -oE 'BOOST_[A-Z_]*TEST_CASE(_F)?\( *[A-Za-z0-9_]+( *, *[A-Za-z0-9_]+)?' |
+            sed -E -e '/FIXTURE|AUTO|DATA_TEST_CASE\(/s/, .*//' -e '/CASE_F/s/\( *[A-Za-z0-9_]+ *,/(/' \
+                -e "s|.*\( *|$suite/|"
+    done | LC_ALL=C sort -u
+}
+
+# Prints "ID suite/case" for each case that a promise names, and "ID" for a promise without.
+named() { # project
+    awk '
+        function flush() { if (id != "" && !any) print id }
+        /^### / { flush(); id = $2; any = 0; next }
+        /^## / { flush(); id = "" }
+        id != "" {
+            line = $0
+            while (match(line, /`[a-z0-9_]+\/[a-z0-9_]+`/)) {
+                print id, substr(line, RSTART + 1, RLENGTH - 2)
+                any = 1
+                line = substr(line, RSTART + RLENGTH)
+            }
+        }
+        END { flush() }' "$1/doc/guarantees.md"
+}
+
+check() { # project
+    local bad=0 known ids found id name
+    known=$(cases "$1")
+    [ -n "$known" ] || { echo 'no test case was found'; return 1; }
+    ids=$(grep -oE '^### G[0-9]+' "$1/doc/guarantees.md" || true)
+    [ -n "$ids" ] || { echo 'doc/guarantees.md has no promise'; return 1; }
+    found=$(uniq -d <<<"$(sort <<<"$ids")")
+    [ -z "$found" ] || { printf 'two promises have one ID:\n%s\n' "$found"; bad=1; }
+    while read -r id name; do
+        if [ -z "$name" ]; then
+            echo "$id names no test case"
+            bad=1
+        elif ! grep -qxF "$name" <<<"$known"; then
+            echo "$id names $name, which does not exist or is not built"
+            bad=1
+        fi
+    done < <(named "$1")
+    return $bad
+}
+
+if [ "$1" = --self-test ]; then
+    root=$(mktemp -d)
+    trap 'rm -rf "$root"' EXIT
+    clean() {
+        rm -rf "${root:?}"/*
+        mkdir -p "$root"/doc "$root"/test/{unit,integration}
+        printf '%s\n' 'holdfast_test(unit SOURCES' '    unit/a_test.cpp)' \
+            'holdfast_test(integration SOURCES' '    integration/b_test.cpp)' >"$root/test/tests.cmake"
+        printf '%s\n' 'BOOST_AUTO_TEST_CASE(one) {' 'BOOST_DATA_TEST_CASE(' '    two, samples) {' \
+            >"$root/test/unit/a_test.cpp"
+        printf '%s\n' 'BOOST_FIXTURE_TEST_CASE(three, fixture) {' \
+            'BOOST_DATA_TEST_CASE_F(fixture, four, samples) {' >"$root/test/integration/b_test.cpp"
+        printf '%s\n' '# Guarantees' '### G1 First' 'Tests: `a/one`,' '`a/two`.' '### G2 Second' \
+            'Tests: `b/three`, `b/four`, and `test/model/check`.' '## Others' >"$root/doc/guarantees.md"
+    }
+    fails() { # description
+        ! check "$root" >/dev/null || { echo "not found: $1"; exit 1; }
+    }
+    clean
+    check "$root" || { echo 'a clean project does not pass'; exit 1; }
+    clean && sed -i 's|a/one|a/none|' "$root/doc/guarantees.md" && fails 'a case that does not exist'
+    clean && sed -i 's|a/one|b/one|' "$root/doc/guarantees.md" && fails 'a case of another suite'
+    clean && sed -i 's|(one)|(uno)|' "$root/test/unit/a_test.cpp" && fails 'a case with a new name'
+    clean && sed -i 's|four, s|vier, s|' "$root/test/integration/b_test.cpp" && fails 'a case of data'
+    clean && rm "$root/test/integration/b_test.cpp" && fails 'a source that is gone'
+    clean && sed -i 's|unit/a_test.cpp||' "$root/test/tests.cmake" && fails 'a source that is not built'
+    clean && sed -i 's|^### G2|### G1|' "$root/doc/guarantees.md" && fails 'an ID that is given twice'
+    clean && printf '### G3 Third\nNone.\n' >>"$root/doc/guarantees.md" && fails 'a promise without a test'
+    clean && sed -i 's|^###|####|' "$root/doc/guarantees.md" && fails 'a page without promises'
+    echo 'every planted fault was found'
+else
+    check "$1"
+fi

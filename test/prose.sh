@@ -1,0 +1,189 @@
+#!/usr/bin/env bash
+# Checks how the project is written. Fails when
+#   - a line of Markdown or C++ has more than 100 columns. Exempt are the rows of tables, and a URL
+#     with at most two words before it;
+#   - a cell of a table has more than 12 words;
+#   - a sentence begins with one of the four pronouns below;
+#   - "who", "what", "whose" and "whoever" are more than 2 of 1,000 words in all Markdown, in the
+#     comments of include/, or in the comments of src/. Code does not count.
+# It reports the count of each file that has one.
+# usage: prose.sh PROJECT | prose.sh --self-test
+set -eu -o pipefail
+
+columns=100
+cell_words=12
+pronouns_per_thousand=2
+
+# The locale in which a column is a character.
+utf8=$(locale -a 2>/dev/null | grep -iE '^(C|en_US)\.utf-?8$' | head -n 1 || true)
+
+files() { # project pattern folder...
+    local project=$1 pattern=$2 folder
+    shift 2
+    for folder in "$@"; do
+        [ ! -d "$project/$folder" ] || find "$project/$folder" -type f -name "$pattern"
+    done | LC_ALL=C sort
+}
+markdown() {
+    find "$1" -maxdepth 1 -type f -name '*.md' | LC_ALL=C sort
+    files "$1" '*.md' doc
+}
+code() { files "$1" '*.[ch]pp' include src test example bench; }
+
+# Prints "file:line: text" for each line that is too long.
+long_lines() { # project
+    local file
+    {
+        markdown "$1" | while read -r file; do
+            LC_ALL=${utf8:-C} grep -HnE "^.{$((columns + 1)),}" "$file" |
+                grep -vE '^[^:]+:[0-9]+:[[:space:]]*\|' || true
+        done
+        code "$1" | while read -r file; do
+            LC_ALL=${utf8:-C} grep -HnE "^.{$((columns + 1)),}" "$file" || true
+        done
+    } | grep -vE '^[^:]+:[0-9]+:[^ ]* *[^ ]* *[^ ]*https?://[^ ]+$' || true
+}
+
+# Prints "file:line: text" for each cell with too many words. Code does not count.
+long_cells() { # project
+    local file
+    markdown "$1" | while read -r file; do
+        awk -v most=$cell_words '
+            /^```/ { fenced = !fenced }
+            fenced || !/^ *\|/ { next }
+            {
+                gsub(/`[^`]*`/, ""); gsub(/\]\([^)]*\)/, "]"); gsub(/\\\|/, "")
+                cells = split($0, cell, "|")
+                for (i = 1; i <= cells; ++i)
+                    if (split(cell[i], ignored, " ") > most)
+                        print FILENAME ":" FNR ":" cell[i]
+            }' "$file"
+    done
+}
+
+# The text of Markdown without code and addresses; the comments of C++ without what is quoted.
+# Each line keeps its number.
+text_of() { # file
+    case $1 in
+        *.md)
+            awk '
+                /^ *```/ { fenced = !fenced; print ""; next }
+                fenced { print ""; next }
+                { gsub(/`[^`]*`/, " "); gsub(/\]\([^)]*\)/, "]"); gsub(/https?:[^ ]*/, ""); print }' "$1"
+            ;;
+        *)
+            awk '
+                {
+                    gsub(/"([^"\\]|\\.)*"/, " "); gsub(/\047([^\047\\]|\\.)\047/, " ")
+                    at = index($0, "//")
+                    text = at ? substr($0, at) : ""
+                    gsub(/`[^`]*`/, " ", text); gsub(/what\(\)/, " ", text)
+                    gsub(/https?:[^ ]*/, "", text)
+                    print text
+                }' "$1"
+            ;;
+    esac
+}
+
+# Prints a line for each file of the group with a pronoun, and one for the group. Fails when the
+# group has too many.
+pronouns() { # name file...
+    local name=$1 file
+    shift
+    for file in "$@"; do
+        text_of "$file" | awk -v file="$file" '
+            {
+                gsub(/[^A-Za-z\047_]+/, " ")
+                n = split($0, word, " ")
+                words += n
+                for (i = 1; i <= n; ++i)
+                    if (tolower(word[i]) ~ /^(who|what|whose|whoever)$/) ++found
+            }
+            END { print found + 0, words + 0, file }'
+    done | awk -v name="$name" -v most=$pronouns_per_thousand '
+        function rate(n, of) { return of ? 1000 * n / of : 0 }
+        { found += $1; words += $2 }
+        $1 { printf "  %3d of %5d words  %4.1f per 1,000  %s\n", $1, $2, rate($1, $2), $3 }
+        END {
+            bad = rate(found, words) > most
+            printf "%s: %d of %d words, %.2f per 1,000 (at most %d)%s\n", name, found, words,
+                rate(found, words), most, bad ? ": too many" : ""
+            exit bad
+        }'
+}
+
+# Prints each sentence that begins with a pronoun. Only there has a pronoun a capital.
+beginnings() { # project
+    local file
+    { markdown "$1"; files "$1" '*.[ch]pp' include src; } | while read -r file; do
+        text_of "$file" | grep -nwE 'Who|What|Whose|Whoever' | sed "s|^|$file:|" || true
+    done
+}
+
+none() { # message command...
+    local message=$1 found
+    shift
+    found=$("$@")
+    [ -z "$found" ] || { printf '%s:\n%s\n' "$message" "$found"; return 1; }
+}
+
+check() { # project
+    local bad=0 list
+    none "lines of more than $columns columns" long_lines "$1" || bad=1
+    none "cells of more than $cell_words words" long_cells "$1" || bad=1
+    none 'sentences that begin with a pronoun' beginnings "$1" || bad=1
+    mapfile -t list < <(markdown "$1")
+    pronouns Markdown "${list[@]}" || bad=1
+    mapfile -t list < <(files "$1" '*.[ch]pp' include)
+    pronouns 'comments of include' "${list[@]}" || bad=1
+    mapfile -t list < <(files "$1" '*.[ch]pp' src)
+    pronouns 'comments of src' "${list[@]}" || bad=1
+    return $bad
+}
+
+if [ "$1" = --self-test ]; then
+    root=$(mktemp -d)
+    trap 'rm -rf "$root"' EXIT
+    empty() {
+        rm -rf "${root:?}"/*
+        mkdir -p "$root"/{doc,include,src,test,example,bench}
+        printf '# Title\n\nA line.\n' >"$root/README.md"
+        check "$root" >/dev/null || { echo 'a clean project does not pass'; exit 1; }
+    }
+    plant() { # file line
+        empty
+        printf '%s\n' "$2" >"$root/$1"
+        ! check "$root" >/dev/null || { echo "not found in $1: $2"; exit 1; }
+    }
+    harmless() { # file line
+        empty
+        printf '%s\n' "$2" >"$root/$1"
+        said=$(check "$root") || { printf 'found in %s: %s\n%s\n' "$1" "$2" "$said"; exit 1; }
+    }
+    words() { printf "$2%.0s" $(seq "$1"); } # count word
+    plant README.md "$(words 26 'abc ')"
+    plant doc/a.md "- $(words 26 'abc ')"
+    plant doc/a.md "$(words 30 'abc ')https://example.org"
+    plant include/a.hpp "// $(words 26 'abc ')"
+    plant src/a.cpp "auto x = \"$(words 26 'abc ')\";"
+    plant test/a.cpp "// $(words 26 'abc ')"
+    plant doc/a.md "| one | $(words 13 'a ')|"
+    plant README.md 'What it does.'
+    plant doc/a.md 'A sentence. Whoever has it keeps it.'
+    plant doc/a.md "- Who has it. $(words 24 'ab ')"
+    plant include/a.hpp '/// Whose it is.'
+    plant doc/a.md 'They know who has it.'
+    plant include/a.hpp '/// Says what is there.'
+    plant src/a.cpp 'int a; // for whoever asks, and whose it is'
+    harmless doc/a.md "[text](https://example.org/$(words 40 'abc'))"
+    harmless doc/a.md "| $(words 5 'a ')| $(words 40 '`code in a cell` ')|"
+    harmless doc/a.md 'Call `what()`, and read `who`.'
+    harmless doc/a.md '# ä'"$(words 97 'ö')"
+    harmless include/a.hpp '/// As in what(): nothing else.'
+    harmless src/a.cpp 'auto what = "who is there // what"; // a name'
+    printf '```\nwho is there\n```\n' >"$root/doc/b.md"
+    check "$root" >/dev/null || { echo 'code in a fence counts'; exit 1; }
+    echo 'every planted violation was found'
+else
+    check "$1"
+fi
