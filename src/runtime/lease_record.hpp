@@ -13,10 +13,9 @@
 //                 was given up, or its last handle is gone (lease_record::dropped). A lease whose
 //                 last handle is gone gets no further note. The keeper then ends the lease if it
 //                 has not ended, and recycles it if it was dropped.
-// pool            A lease_record comes from the keeper's pool with begin() and goes back to it
-// after
-//                 recycle(), in the turn that takes its drop from the inbox. So it stays in
-//                 use for as long as there is a handle, whether the lease has ended or not.
+// pool            A lease_record comes from the keeper's pool with begin(). It goes back after
+//                 recycle(), in the turn that takes its drop from the inbox. So it stays in use for
+//                 as long as there is a handle, whether the lease has ended or not.
 // lock state      detail::lock_state keeps the engine. A lease has a reference to it from begin()
 //                 to recycle(), and a tenure, a queue and an acquire have one each while they are
 //                 in use. An engine that has ended keeps no lock state: otherwise it would keep
