@@ -2,19 +2,21 @@
 holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     ../bench/allocation_counter.cpp
     support/certificates.cpp
+    unit/acquirer_test.cpp
     unit/address_test.cpp
     unit/arbiter_test.cpp
     unit/backoff_test.cpp
     unit/clock_guard_test.cpp
     unit/clocks_test.cpp
-    unit/deadline_queue_test.cpp
     unit/error_test.cpp
     unit/fence_gate_test.cpp
     unit/fence_test.cpp
+    unit/inbox_test.cpp
     unit/instance_set_test.cpp
     unit/key_watch_test.cpp
     unit/lanes_test.cpp
     unit/late_answers_test.cpp
+    unit/lease_keeper_test.cpp
     unit/liveness_test.cpp
     unit/lock_command_test.cpp
     unit/pending_releases_test.cpp
@@ -24,6 +26,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/quarantine_test.cpp
     unit/reconnect_test.cpp
     unit/reply_reader_test.cpp
+    unit/report_builder_test.cpp
     unit/report_test.cpp
     unit/resolver_test.cpp
     unit/restart_guard_test.cpp
@@ -35,6 +38,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/stream_test.cpp
     unit/tally_test.cpp
     unit/tenure_test.cpp
+    unit/timer_queue_test.cpp
     unit/tls_stream_test.cpp
     unit/token_source_test.cpp
     unit/vote_guard_test.cpp

@@ -104,15 +104,15 @@ client_stats client::stats() const {
 
 namespace detail {
 
-using runtime::operation;
+using runtime::operation_kind;
 
 void async_shutdown(std::shared_ptr<runtime::engine> engine, error_handler handler, configuration) {
-    engine->submit(operation::kind::shutdown, {}, {}, {}, std::move(handler));
+    engine->submit(operation_kind::shutdown, {}, {}, {}, std::move(handler));
 }
 
 void async_drain(std::shared_ptr<runtime::engine> engine, std::chrono::nanoseconds limit,
                  error_handler handler, configuration) {
-    engine->submit(operation::kind::drain, {}, {wait_limit::kind::until, limit}, {},
+    engine->submit(operation_kind::drain, {}, {wait_limit::kind::until, limit}, {},
                    std::move(handler));
 }
 

@@ -32,7 +32,7 @@ void lease::renew_while(std::function<bool()> wanted) {
 
 namespace detail {
 
-using runtime::operation;
+using runtime::operation_kind;
 
 void async_release(lease_ref lease, share_ref share, release_handler handler, configuration) {
     auto const again = share->released.exchange(true);
@@ -42,8 +42,7 @@ void async_release(lease_ref lease, share_ref share, release_handler handler, co
     auto const lock = lease->lock;
     try {
         if (last) {
-            return lock->engine->submit(operation::kind::release, {}, {}, lease,
-                                        std::move(handler));
+            return lock->engine->submit(operation_kind::release, {}, {}, lease, std::move(handler));
         }
         auto const lasted = !lease->over && lease_clock::now() < lease->deadline.load();
         std::move(handler)(lasted ? release_result() : release_result(errc::lease_lost));
@@ -58,13 +57,13 @@ void async_release(lease_ref lease, share_ref share, release_handler handler, co
 
 void async_extend(lease_ref lease, error_handler handler, configuration) {
     auto const lock = lease->lock;
-    lock->engine->submit(operation::kind::extend, {}, {}, std::move(lease), std::move(handler));
+    lock->engine->submit(operation_kind::extend, {}, {}, std::move(lease), std::move(handler));
 }
 
 void async_lost(lease_ref lease, std::chrono::nanoseconds ahead, error_handler handler,
                 configuration) {
     auto const lock = lease->lock;
-    lock->engine->submit(operation::kind::lost, {}, {wait_limit::kind::until, ahead},
+    lock->engine->submit(operation_kind::lost, {}, {wait_limit::kind::until, ahead},
                          std::move(lease), std::move(handler));
 }
 

@@ -25,8 +25,7 @@ void refuse_use(char const* why) {
 
 void async_acquire(lock_state_ptr lock, wait_limit limit, acquire_handler handler, configuration) {
     auto& engine = *lock->engine;
-    engine.submit(runtime::operation::kind::acquire, std::move(lock), limit, {},
-                  std::move(handler));
+    engine.submit(runtime::operation_kind::acquire, std::move(lock), limit, {}, std::move(handler));
 }
 
 } // namespace detail

@@ -39,10 +39,10 @@ constexpr bool is_fence_count(std::uint64_t n) {
     return n > 0 && n < fence_limit;
 }
 
-/// The fence of the lease before which the tenure had served `handoffs`.
-constexpr std::uint64_t fence_of(std::uint64_t tenure, unsigned handoffs) {
-    assert(is_fence_count(tenure) && handoffs < leases_per_number);
-    return tenure * leases_per_number + handoffs;
+/// The fence of the lease before which the tenure with this number had served `handoffs`.
+constexpr std::uint64_t fence_of(std::uint64_t number, unsigned handoffs) {
+    assert(is_fence_count(number) && handoffs < leases_per_number);
+    return number * leases_per_number + handoffs;
 }
 
 } // namespace holdfast::protocol

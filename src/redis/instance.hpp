@@ -7,8 +7,8 @@
 #include <holdfast/error.hpp>
 
 #include "protocol/clock_look.hpp"
-#include "redis/exchange.hpp"
 #include "redis/lock_command.hpp"
+#include "redis/reply_handler.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -89,7 +89,7 @@ public:
     /// Adds the encoder's command to the batch of this turn. Its answer comes later, never from
     /// within. An instance that is not available takes only releases: it keeps them, and answers as
     /// unknown only those that had been sent. If this throws, nothing was submitted.
-    virtual void submit(encoder&, exchange_ptr const&, std::uint32_t round) = 0;
+    virtual void submit(encoder&, reply_handler_ptr const&, std::uint32_t round) = 0;
     /// Called at the end of a turn: sends the submitted commands, as far as the pipeline has room.
     /// False: memory ran out, and another turn must follow.
     [[nodiscard]] virtual bool flush() noexcept = 0;

@@ -196,7 +196,8 @@ void instance_connection::tell_state(errc why, std::string_view message) noexcep
 // Commands
 //
 
-void instance_connection::submit(encoder& encoded, exchange_ptr const& who, std::uint32_t round) {
+void instance_connection::submit(encoder& encoded, reply_handler_ptr const& who,
+                                 std::uint32_t round) {
     auto const what = encoded.what();
     if (!available()) {
         if (what == protocol::command::release) keep(who);
@@ -264,7 +265,7 @@ bool instance_connection::flush() noexcept {
     return complete && !needs_watch_ && !needs_reconnect_;
 }
 
-void instance_connection::keep(exchange_ptr who, lease_clock::time_point since) {
+void instance_connection::keep(reply_handler_ptr who, lease_clock::time_point since) {
     if (stopped_) return;
     if (!kept_.keep(std::move(who), since)) {
         counts_.releases_dropped.fetch_add(1, std::memory_order_relaxed);
@@ -284,7 +285,7 @@ void instance_connection::keep_refused(pending_command const& c) {
 
 // If memory runs out, the next turn goes on.
 void instance_connection::send_kept() noexcept try {
-    kept_.take([&](exchange_ptr who, lease_clock::time_point since) {
+    kept_.take([&](reply_handler_ptr who, lease_clock::time_point since) {
         // The round was answered when the release was kept.
         pipeline_.add_late({.owner = std::move(who),
                             .round = short_time(since),

@@ -60,7 +60,7 @@ public:
     void stop() override;
     void abandon() noexcept override;
 
-    void submit(encoder&, exchange_ptr const&, std::uint32_t round) override;
+    void submit(encoder&, reply_handler_ptr const&, std::uint32_t round) override;
     [[nodiscard]] bool flush() noexcept override;
 
     bool available() const override { return live_.available(); }
@@ -114,8 +114,8 @@ private:
     void look_again();
     bool watches_data() const { return options_.on_restart != restart_policy::off; }
     void send_kept() noexcept;
-    void keep(exchange_ptr who) { keep(std::move(who), owner_.time()); }
-    void keep(exchange_ptr, lease_clock::time_point since);
+    void keep(reply_handler_ptr who) { keep(std::move(who), owner_.time()); }
+    void keep(reply_handler_ptr, lease_clock::time_point since);
     void keep_refused(pending_command const&);
     void fail(pending_command, protocol::verdict, errc why);
     void fail_unsent(errc why);

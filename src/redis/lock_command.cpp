@@ -57,7 +57,7 @@ std::string_view fence_key(std::string_view key) {
     return name;
 }
 
-void encode_acquire(codec::request& to, subject const& s, bool whole) {
+void encode_acquire(codec::request& to, command_args const& s, bool whole) {
     static std::string const sha = digest(fenced_acquire_script);
     if (s.fenced()) {
         encode_script(to, fenced_acquire_script, sha, whole, 2, s.key, fence_key(s.key), s.token,
@@ -80,7 +80,7 @@ void name_fence_key(std::string& name, std::string_view key) {
     name += tagged ? ":fence" : "}:fence";
 }
 
-void encode(codec::request& to, protocol::command c, wording w, subject const& s) {
+void encode(codec::request& to, protocol::command c, wording w, command_args const& s) {
     static std::string const release_sha = digest(release_script);
     static std::string const extend_sha = digest(extend_script);
     static std::string const raise_sha = digest(raise_script);

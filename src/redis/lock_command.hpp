@@ -9,7 +9,7 @@
 
 #include "protocol/messages.hpp"
 #include "redis/codec.hpp"
-#include "redis/exchange.hpp"
+#include "redis/reply_handler.hpp"
 #include "redis/reply_reader.hpp"
 
 #include <array>
@@ -63,13 +63,13 @@ constexpr std::uint8_t replies_to(protocol::command c, bool tracked) {
 void name_fence_key(std::string& name, std::string_view key);
 
 /// Appends a command.
-void encode(codec::request& to, protocol::command, wording, subject const&);
+void encode(codec::request& to, protocol::command, wording, command_args const&);
 
 /// One command, encoded once for each wording, to be appended to the batches of many instances. Its
 /// buffers are kept from one command to the next.
 class encoder {
 public:
-    void start(protocol::command c, subject const& about) {
+    void start(protocol::command c, command_args const& about) {
         command_ = c;
         about_ = about;
         ready_ = {};
@@ -89,7 +89,7 @@ public:
 
 private:
     protocol::command command_{};
-    subject about_;
+    command_args about_;
     std::array<bool, 2 * dialects> ready_{};
     std::array<codec::request, 2 * dialects> encoded_;
 };
@@ -100,7 +100,7 @@ public:
     struct command {
         protocol::command what;
         bool tracked, fenced;
-        exchange const& about;
+        reply_handler const& about;
         std::string_view secret; ///< masked in messages
     };
 

@@ -6,7 +6,7 @@
 #include <holdfast/clock.hpp>
 
 #include "protocol/rules.hpp"
-#include "redis/exchange.hpp"
+#include "redis/reply_handler.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -36,7 +36,7 @@ public:
 
     /// False: the oldest release was dropped for it, or memory ran out for this one. `since`: the
     /// key got its ttl before that.
-    bool keep(exchange_ptr who, lease_clock::time_point since) noexcept {
+    bool keep(reply_handler_ptr who, lease_clock::time_point since) noexcept {
         auto const full = all_.size() >= most_;
         if (full) all_.pop_front();
         try {
@@ -55,7 +55,7 @@ public:
         std::erase_if(all_, [&](release const& r) { return gone_by(r) <= now; });
     }
 
-    /// Takes out all releases, and calls `send(exchange_ptr, since)` for each, oldest first.
+    /// Takes out all releases, and calls `send(reply_handler_ptr, since)` for each, oldest first.
     template <class Send>
     void take(Send&& send) {
         while (!all_.empty()) {
@@ -68,7 +68,7 @@ public:
 
 private:
     struct release {
-        exchange_ptr who;
+        reply_handler_ptr who;
         lease_clock::time_point since;
     };
 

@@ -10,8 +10,8 @@
 #include "protocol/lanes.hpp"
 #include "protocol/messages.hpp"
 #include "redis/codec.hpp"
-#include "redis/exchange.hpp"
 #include "redis/lock_command.hpp"
+#include "redis/reply_handler.hpp"
 #include "redis/reply_reader.hpp"
 
 #include <cassert>
@@ -35,7 +35,7 @@ struct pending_command {
         probe, ///< see redis/probe.hpp; `round` is the step
     };
 
-    exchange_ptr owner{};
+    reply_handler_ptr owner{};
     std::uint32_t round = 0;
     purpose why = purpose::lock;
     protocol::command what{};

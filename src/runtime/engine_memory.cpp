@@ -1,9 +1,8 @@
-// What a burst needed is given back when it has not been needed for a while.
+// Gives back the memory that a burst needed, once it has not been needed for a while.
 #include "runtime/engine.hpp"
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 
 namespace holdfast::runtime {
 
@@ -12,37 +11,27 @@ namespace {
 constexpr std::chrono::seconds period{10};
 
 /// Of each pool; a tenth of a millisecond or less.
-constexpr std::size_t a_turn = 256;
+constexpr std::size_t objects_a_turn = 256;
 
 } // namespace
 
 // At the end of a turn, when nothing on the stack refers to what is free. An idle client has turns
 // too, as it looks at its instances.
 void engine::give_back_memory() noexcept {
-    auto const ended = turn_began_ >= period_ends_;
+    auto const began = turn_.began();
+    auto const ended = began >= period_ends_;
     if (ended) {
-        leases_.period_ended();
-        holdings_.period_ended();
-        queues_.period_ended();
-        period_ends_ = turn_began_ + period;
+        keeper_.period_ended();
+        tenures_.period_ended();
+        acquirer_.period_ended();
+        period_ends_ = began + period;
     }
-    auto const always = [](auto const&) { return true; };
-    auto more = leases_.shrink(a_turn, always);
-    more = holdings_.shrink(a_turn, always) || more;
-    more = queues_.shrink(a_turn, always) || more;
-    {
-        auto const guard = lock_inbox();
-        if (ended) operations_.period_ended();
-        auto const ends = [this](operation const& op) {
-            if (op.cancel_hook::is_linked()) return false; // the next turn looks at it
-            auto const later = static_cast<std::int32_t>(op.generation - first_generation_) > 0;
-            if (later) first_generation_ = op.generation;
-            return true;
-        };
-        more = operations_.shrink(a_turn, ends) || more;
-    }
-    looks_at_memory_ = more ? turn_began_ : period_ends_;
-    look_again_ = look_again_ || more;
+    auto more = keeper_.shrink(objects_a_turn);
+    more = tenures_.shrink(objects_a_turn) || more;
+    more = acquirer_.shrink(objects_a_turn) || more;
+    more = inbox_.give_back_memory(ended, objects_a_turn) || more;
+    next_give_back_ = more ? began : period_ends_;
+    if (more) turn_.ask_for_another();
 }
 
 } // namespace holdfast::runtime

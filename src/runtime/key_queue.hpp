@@ -1,75 +1,54 @@
-// A wait queue in production: the protocol's machine, its try or tenure, and what is known of its
-// key.
+// A wait queue in production: the protocol's machine, its try or tenure, and the answers to its
+// last round.
 #ifndef HOLDFAST_RUNTIME_KEY_QUEUE_HPP
 #define HOLDFAST_RUNTIME_KEY_QUEUE_HPP
 
 #include <holdfast/detail/lock_state.hpp>
-#include <holdfast/error.hpp>
 
-#include "protocol/tally.hpp"
 #include "protocol/wait_queue.hpp"
-#include "runtime/deadline_queue.hpp"
-#include "runtime/holding.hpp"
+#include "runtime/active_tenure.hpp"
+#include "runtime/operation.hpp"
+#include "runtime/round_record.hpp"
+#include "runtime/timer_queue.hpp"
 
 #include <boost/container_hash/hash.hpp>
 #include <boost/intrusive/list.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
 
-#include <chrono>
+#include <cstddef>
 #include <new>
-#include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
 namespace holdfast::runtime {
-
-class engine;
 
 using waiting_hook =
     boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
-class key_queue final : public timed, public waiting_hook {
+/// The derived class says what happens at the time that it waits for.
+class key_queue : public timed, public waiting_hook {
 public:
-    /// What the instances have said, for reports.
-    struct findings {
-        struct one {
-            errc why{};
-            bool noted = false;
-            bool held = false;
-            bool ttl_known = false;
-            std::optional<std::chrono::milliseconds> ttl_left;
-            std::chrono::nanoseconds round_trip{0};
-            std::string message;
-            std::string holder;
-        };
-        protocol::tally votes;      ///< of the last round to all
-        std::vector<one> instances; ///< made when the first of them does not grant
-        unsigned wrong_types = 0;
-
-        one const& noted(unsigned instance) const {
-            static one const nothing;
-            return instance < instances.size() ? instances[instance] : nothing;
-        }
-    };
-
-    explicit key_queue(engine& e)
-        : timed(precision::exact)
-        , engine_(e) {}
-
-    void on_time(lease_clock::time_point now) override;
     std::string_view key() const { return lock->key; }
+    operation& front() { return static_cast<operation&>(machine.front()); }
+    /// Its try or tenure is over, or goes on without it.
+    void detach() {
+        if (!tenure) return;
+        tenure->queue = nullptr;
+        tenure.reset();
+    }
 
-    engine& engine_;
     protocol::wait_queue machine;
     detail::lock_state_ptr lock; ///< one of the locks on the key
     std::size_t hash = 0;
-    holding_ptr tenure;
-    holding_ptr watch;               ///< asks for the key without wanting it
+    active_tenure_ptr tenure;
+    active_tenure_ptr watch;         ///< asks for the key without wanting it
     lease_clock::time_point asked{}; ///< when the round began
-    findings found;
+    round_record round;
     bool asks_all = false; ///< the try is a round to all instances, and not one to the arbiter
-    bool settling = false; ///< next() is being done
+
+protected:
+    key_queue()
+        : timed(precision::exact) {}
+    ~key_queue() = default;
 };
 
 using waiting_list = boost::intrusive::list<key_queue, boost::intrusive::base_hook<waiting_hook>,

@@ -6,8 +6,8 @@
 #include <holdfast/error.hpp>
 #include <holdfast/lease.hpp>
 
-#include "protocol/wait_queue.hpp"
-#include "runtime/deadline_queue.hpp"
+#include "protocol/waiter.hpp"
+#include "runtime/timer_queue.hpp"
 
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/intrusive/list.hpp>
@@ -19,9 +19,9 @@
 
 namespace holdfast::runtime {
 
-class engine;
 class key_queue;
-class lease_state;
+class lease_record;
+class operation;
 
 using operation_hook =
     boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
@@ -38,46 +38,58 @@ using wish_ptr = std::unique_ptr<wish>;
 using cancel_hook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_cancellations>>;
 
+/// The room in which an operation waits, when the operation's time comes.
+class operation_timer {
+public:
+    virtual void on_time(operation&, lease_clock::time_point now) = 0;
+
+protected:
+    ~operation_timer() = default;
+};
+
+enum class operation_kind : std::uint8_t {
+    acquire,
+    release,
+    extend,
+    lost,
+    renew, ///< it has no handler
+    shutdown,
+    drain
+};
+
+enum class operation_stage : std::uint8_t {
+    starting, ///< handed in, and not begun
+    queued,   ///< acquire: stands in the queue of its key
+    attached, ///< waits for what happens to its lease, or to the client
+};
+
 class operation final : public timed,
                         public operation_hook,
                         public cancel_hook,
                         public protocol::waiter {
 public:
-    enum class kind : std::uint8_t {
-        acquire,
-        release,
-        extend,
-        lost,
-        renew, ///< which completes nobody
-        shutdown,
-        drain
-    };
-    enum class stage : std::uint8_t {
-        starting, ///< handed in, not yet looked at
-        queued,   ///< acquire: stands in the queue of its key
-        attached, ///< waits for what happens to its lease, or to the client
-    };
     using any_handler = std::variant<std::monostate, detail::acquire_handler,
                                      detail::release_handler, detail::error_handler>;
 
-    explicit operation(engine&);
-    ~operation();
+    explicit operation(std::uint32_t first_generation)
+        : generation(first_generation) {}
 
-    void on_time(lease_clock::time_point now) override;
+    void on_time(lease_clock::time_point now) override { timer->on_time(*this, now); }
 
-    engine& engine_;
+    operation_timer* timer = nullptr; ///< set before it is scheduled
     /// Counts the uses of this object, and of others that had its place before, so that a late
     /// cancellation finds that it comes too late.
     std::uint32_t generation;
-    kind what{};
-    stage where{};
+    operation_kind kind{};
+    operation_stage stage{};
     bool cancel_requested = false; ///< in a way that must wait for the round's end
-    bool behind = false;           ///< counted as one who waits for others
+    bool behind = false;           ///< counted as one that waits for others
     any_handler handler;
     detail::lease_ref lease;
     wish_ptr wanted; ///< renew
 
-    // Under the inbox's mutex: what has been asked for, and of which use of this object.
+    // Under the inbox's mutex: the cancellation that was asked for, and of which use of this
+    // object.
     asio::cancellation_type_t cancellation = asio::cancellation_type_t::none;
     std::uint32_t cancelled_generation = 0;
 
@@ -88,7 +100,7 @@ public:
     unsigned tenures_before = 0, tries_before = 0; ///< of the queue, when this came to it
     union {
         key_queue* queue = nullptr;
-        lease_state* watched_lease; ///< lost
+        lease_record* watched_lease; ///< lost
     };
 };
 

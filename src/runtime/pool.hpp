@@ -48,10 +48,16 @@ public:
     /// Where it throws, the pool is as it was.
     template <class... Args>
     T& take(Args&&... args) {
+        return take_or_make([&] { return std::make_unique<T>(std::forward<Args>(args)...); });
+    }
+    /// The same, where `make` makes a new object: std::unique_ptr<T>, or of a class derived from
+    /// it.
+    template <class Make>
+    T& take_or_make(Make&& make) {
         if (free_.empty()) {
             // Room to give it back is made now, as that may not fail.
             if (free_.capacity() <= all_.size()) free_.reserve(std::max(all_.size() * 2, smallest));
-            auto made = std::make_unique<T>(std::forward<Args>(args)...);
+            auto made = make();
             all_.insert(made.get());
             spare_.taken(0);
             return *made.release();

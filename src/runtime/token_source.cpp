@@ -1,5 +1,7 @@
 #include "runtime/token_source.hpp"
 
+#include <holdfast/clock.hpp>
+
 #include <atomic>
 #include <openssl/rand.h>
 #include <pthread.h>
@@ -33,6 +35,15 @@ std::uint64_t token_source::next_bits() {
         forks_ = forked;
     }
     return std::exchange(pool_[used_++], 0);
+}
+
+std::uint64_t token_source::pause_bits() noexcept {
+    try {
+        return next_bits();
+    } catch (...) {
+        auto const now = lease_clock::now().time_since_epoch().count();
+        return static_cast<std::uint64_t>(now) * 0x9e3779b97f4a7c15;
+    }
 }
 
 void token_source::renew(redis::token& t) {

@@ -21,6 +21,8 @@ public:
 
     void renew(redis::token&);
     std::uint64_t next_bits();
+    /// For pauses, which need no secret: where no random numbers are to be had, the time will do.
+    std::uint64_t pause_bits() noexcept;
 
 private:
     std::string const label_;

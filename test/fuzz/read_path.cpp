@@ -148,7 +148,7 @@ struct submission {
 
 class conversation;
 
-class question final : public exchange {
+class question final : public reply_handler {
 public:
     void ask(conversation& c, std::size_t key) {
         conversation_ = &c;
@@ -161,7 +161,7 @@ public:
     std::string_view key() const { return key_; }
 
 private:
-    subject about(command) const noexcept override {
+    command_args about(command) const noexcept override {
         return {.key = key_,
                 .token = "0123456789abcdef0123456789abcdef",
                 .ttl = 10s,
@@ -341,12 +341,12 @@ private:
                 auto& q = questions_[i];
                 auto const kept = !connection_->available();
                 if (kept && c != command::release) return;
-                exchange_ptr const who(&q);
+                reply_handler_ptr const who(&q);
                 asked_[i] = true;
                 auto const round = static_cast<std::uint32_t>(submissions_.size());
                 submissions_.push_back({.what = c, .kept = kept});
                 submitting_ = true;
-                encoder_.start(c, static_cast<exchange&>(q).about(c));
+                encoder_.start(c, static_cast<reply_handler&>(q).about(c));
                 connection_->submit(encoder_, who, round);
                 submitting_ = false;
             }

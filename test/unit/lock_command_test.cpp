@@ -50,22 +50,22 @@ std::string sha1(std::string_view text) {
     return hex;
 }
 
-std::string encoded(command c, dialect d, subject const& s, bool whole_script = false) {
+std::string encoded(command c, dialect d, command_args const& s, bool whole_script = false) {
     codec::request r;
     encode(r, c, {.dialect = d, .whole_script = whole_script}, s);
     return std::string(r.payload());
 }
 
-constexpr subject seat{.key = "seat:7", .token = "0123456789abcdef", .ttl = 10'000ms};
+constexpr command_args seat{.key = "seat:7", .token = "0123456789abcdef", .ttl = 10'000ms};
 std::string const key = "seat:7";
 std::string const own_token = "0123456789abcdef";
 
 // One with a fence: the number is a hint, or what an instance has counted.
-constexpr subject numbered{.key = "seat:7",
-                           .token = "0123456789abcdef",
-                           .ttl = 10'000ms,
-                           .fence_ttl = 86'400'000ms,
-                           .number = 28'723'000'000'016};
+constexpr command_args numbered{.key = "seat:7",
+                                .token = "0123456789abcdef",
+                                .ttl = 10'000ms,
+                                .fence_ttl = 86'400'000ms,
+                                .number = 28'723'000'000'016};
 std::string const counter = "{seat:7}:fence";
 
 std::string fence_key(std::string_view of) {
@@ -81,9 +81,9 @@ std::string fence_key(std::string_view of) {
 using holdfast::errc;
 using holdfast::protocol::verdict;
 
-class lock final : public exchange {
+class lock final : public reply_handler {
 public:
-    subject about(command) const noexcept override { return seat; }
+    command_args about(command) const noexcept override { return seat; }
     bool still_wants(command) const noexcept override { return true; }
     void on_answer(unsigned, command, std::uint32_t, answer const&) override {}
 
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(keys_and_tokens_may_hold_any_byte) {
     std::string all;
     for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
     std::string const nasty("a\0\r\n$3\r\nDEL\r\n", 13);
-    subject const s{.key = all, .token = nasty, .ttl = 1ms};
+    command_args const s{.key = all, .token = nasty, .ttl = 1ms};
     BOOST_TEST((encoded(command::acquire, dialect::scripts, s) ==
                 resp({"SET", all, nasty, "NX", "PX", "1"})));
     BOOST_TEST((encoded(command::extend, dialect::set_ifeq, s) ==
@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(a_command_is_encoded_once_for_each_dialect) {
 
 BOOST_AUTO_TEST_CASE(an_encoder_forgets_the_command_before) {
     holdfast::redis::encoder e;
-    subject const other{.key = "another", .token = "t", .ttl = 20ms};
+    command_args const other{.key = "another", .token = "t", .ttl = 20ms};
     for (auto const d : every_dialect) {
         e.start(command::release, seat);
         BOOST_TEST(e.in({.dialect = d}) == encoded(command::release, d, seat));

@@ -15,13 +15,13 @@ using release_store = holdfast::redis::pending_releases;
 
 namespace {
 
-class lock final : public exchange {
+class lock final : public reply_handler {
 public:
     lock(char name, std::chrono::milliseconds ttl)
         : name_(name)
         , ttl_(ttl) {}
 
-    subject about(command) const noexcept override {
+    command_args about(command) const noexcept override {
         return {.key = {&name_, 1}, .token = "t", .ttl = ttl_};
     }
     bool still_wants(command) const noexcept override { return true; }
@@ -41,7 +41,7 @@ auto const life = ttl + holdfast::protocol::redlock_rules::drift(ttl);
 
 std::string taken(release_store& k) {
     std::string names;
-    k.take([&](exchange_ptr who, lease_clock::time_point) {
+    k.take([&](reply_handler_ptr who, lease_clock::time_point) {
         names += who->about(command::release).key;
     });
     BOOST_TEST(k.size() == 0U);
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_sent_stays) {
     release_store k(3);
     for (auto* l : {&a, &b, &c}) k.keep(l, t0);
     std::string sent;
-    auto const send = [&](exchange_ptr who, lease_clock::time_point) {
+    auto const send = [&](reply_handler_ptr who, lease_clock::time_point) {
         if (who.get() == &b) throw 1;
         sent += who->about(command::release).key;
     };
@@ -118,7 +118,8 @@ BOOST_AUTO_TEST_CASE(since_when_it_is_kept_travels_with_it) {
     lock a('a', ttl);
     release_store k(1);
     k.keep(&a, t0 + 7s);
-    k.take([&](exchange_ptr, lease_clock::time_point since) { BOOST_TEST((since == t0 + 7s)); });
+    k.take(
+        [&](reply_handler_ptr, lease_clock::time_point since) { BOOST_TEST((since == t0 + 7s)); });
     for (auto const passed : {0ms, 1ms, 3'600'000ms}) {
         for (auto const from : {t0, t0 + 24h * 49, t0 + 24h * 50}) {
             BOOST_TEST((time_of(short_time(from), from + passed) == from));

@@ -22,12 +22,12 @@ using wire = holdfast::redis::pipeline;
 
 namespace {
 
-class lock final : public exchange {
+class lock final : public reply_handler {
 public:
     explicit lock(std::string key)
         : key_(std::move(key)) {}
 
-    subject about(command) const noexcept override {
+    command_args about(command) const noexcept override {
         // No text can be as long as that: encoding it fails, as it would for want of memory.
         constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
         return {.key = key_, .token = too_long ? std::string_view("t", most) : "t", .ttl = 10ms};

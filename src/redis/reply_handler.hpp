@@ -1,6 +1,7 @@
-// One operation as the wire sees it: the subject of its commands, and the owner of the answers.
-#ifndef HOLDFAST_REDIS_EXCHANGE_HPP
-#define HOLDFAST_REDIS_EXCHANGE_HPP
+// One operation as the wire sees it: the command_args of its commands, and the owner of the
+// answers.
+#ifndef HOLDFAST_REDIS_REPLY_HANDLER_HPP
+#define HOLDFAST_REDIS_REPLY_HANDLER_HPP
 
 #include <holdfast/clock.hpp>
 #include <holdfast/error.hpp>
@@ -16,7 +17,7 @@
 
 namespace holdfast::redis {
 
-struct subject {
+struct command_args {
     std::string_view key, token;
     std::chrono::milliseconds ttl{0};
     /// How long an instance keeps the counter of the key's tenures; zero for a key without fences.
@@ -40,13 +41,13 @@ struct answer {
     std::string_view holder{}; ///< inspect: the holder's label, valid during the call
 };
 
-class exchange {
+class reply_handler {
 public:
-    exchange() = default;
-    exchange(exchange const&) = delete;
-    exchange& operator=(exchange const&) = delete;
+    reply_handler() = default;
+    reply_handler(reply_handler const&) = delete;
+    reply_handler& operator=(reply_handler const&) = delete;
 
-    virtual subject about(protocol::command) const noexcept = 0;
+    virtual command_args about(protocol::command) const noexcept = 0;
     /// Whether a command that sets the key is still wanted. Asked when a server did not know its
     /// script, and the command is to be sent again.
     virtual bool still_wants(protocol::command) const noexcept = 0;
@@ -56,21 +57,21 @@ public:
                            answer const&) = 0;
 
 protected:
-    ~exchange() = default;
+    ~reply_handler() = default;
 
 private:
     /// Called without any reference left.
     virtual void recycle() noexcept = 0;
 
     // Counted on the client's executor alone, so no atomics.
-    friend void intrusive_ptr_add_ref(exchange* e) noexcept { ++e->references_; }
-    friend void intrusive_ptr_release(exchange* e) noexcept {
+    friend void intrusive_ptr_add_ref(reply_handler* e) noexcept { ++e->references_; }
+    friend void intrusive_ptr_release(reply_handler* e) noexcept {
         if (--e->references_ == 0) e->recycle();
     }
     std::uint32_t references_ = 0;
 };
 
-using exchange_ptr = boost::intrusive_ptr<exchange>;
+using reply_handler_ptr = boost::intrusive_ptr<reply_handler>;
 
 } // namespace holdfast::redis
 

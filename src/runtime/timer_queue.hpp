@@ -1,6 +1,6 @@
 // Many points in time behind one timer.
-#ifndef HOLDFAST_RUNTIME_DEADLINE_QUEUE_HPP
-#define HOLDFAST_RUNTIME_DEADLINE_QUEUE_HPP
+#ifndef HOLDFAST_RUNTIME_TIMER_QUEUE_HPP
+#define HOLDFAST_RUNTIME_TIMER_QUEUE_HPP
 
 #include <holdfast/clock.hpp>
 
@@ -40,7 +40,7 @@ protected:
     ~timed() = default;
 
 private:
-    friend class deadline_queue;
+    friend class timer_queue;
     lease_clock::time_point when_{};
     bool exact_;
 };
@@ -52,9 +52,9 @@ private:
 /// all the same, as it may when it has no memory to hand it on, run() is called with
 /// asio::error::no_memory: from any thread, and so all that it may do is to see to it that mend()
 /// is called.
-class deadline_queue {
+class timer_queue {
 public:
-    explicit deadline_queue(asio::any_io_executor executor)
+    explicit timer_queue(asio::any_io_executor executor)
         : timer_(std::in_place, std::move(executor)) {}
 
     /// What the timer's handler calls, and which calls run_due(), or woken_early() where it is
@@ -78,7 +78,7 @@ public:
         if (t.is_linked()) queue_.erase(queue_.iterator_to(t));
     }
 
-    /// Calls what is due. What falls due within the next millisecond counts, unless it is exact: it
+    /// Calls what is due, or falls due within the next millisecond unless it is exact: all of that
     /// travels in the same batch. All are called, whatever some of them throw; the first of that is
     /// thrown on.
     void run_due(lease_clock::time_point now) {

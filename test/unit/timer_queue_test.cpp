@@ -1,6 +1,6 @@
 // Many points in time behind one timer, on a real io_context. What is due is either past, or so
 // near that the timer itself brings it; nothing sleeps.
-#include "runtime/deadline_queue.hpp"
+#include "runtime/timer_queue.hpp"
 
 #include <boost/asio/error.hpp>
 #include <boost/asio/execution.hpp>
@@ -89,7 +89,7 @@ struct fixture {
     }
 
     asio::io_context context;
-    holdfast::runtime::deadline_queue queue{context.get_executor()};
+    holdfast::runtime::timer_queue queue{context.get_executor()};
     std::string log;
     note a{log, 'a'}, b{log, 'b'}, c{log, 'c'}, d{log, 'd'};
     int fired = 0, aborted = 0, losses = 0;
@@ -98,7 +98,7 @@ struct fixture {
 
 } // namespace
 
-BOOST_FIXTURE_TEST_SUITE(deadline_queue, fixture)
+BOOST_FIXTURE_TEST_SUITE(timer_queue, fixture)
 
 BOOST_AUTO_TEST_CASE(what_is_due_is_called_in_the_order_of_time) {
     queue.schedule(c, now + 3h);
@@ -366,7 +366,7 @@ BOOST_AUTO_TEST_CASE(a_wait_that_the_executor_loses_is_mended) {
     // Its functions are queued, and one is lost: as by an executor that had no memory to queue it.
     asio::io_context other;
     auto told = 0;
-    holdfast::runtime::deadline_queue losing(losing_executor{other, losses});
+    holdfast::runtime::timer_queue losing(losing_executor{other, losses});
     losing.call([&](boost::system::error_code ec) {
         if (ec == asio::error::no_memory) {
             ++told;

@@ -1,0 +1,248 @@
+// Queues: acquires join them, wait, and leave.
+#include "runtime/acquirer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace holdfast::runtime {
+
+namespace {
+
+/// Held is what an instance or this client has said; silence is not.
+bool waited_for_a_holder(operation const& op) {
+    auto const& q = *op.queue;
+    return q.machine.tenures() != op.tenures_before || q.machine.seen_held() ||
+           (q.machine.trying() && !q.tenure->machine.votes().no().empty());
+}
+
+} // namespace
+
+acquirer::acquirer(turn& t, instance_group& instances, tenure_driver& tenures, timer_queue& timers,
+                   completer& c, counters& count, token_source& random,
+                   std::chrono::milliseconds instance_timeout)
+    : turn_(t)
+    , instances_(instances)
+    , tenures_(tenures)
+    , timers_(timers)
+    , completer_(c)
+    , counters_(count)
+    , random_(random)
+    , instance_timeout_(instance_timeout) {}
+
+//
+// Operations
+//
+
+// False: it has failed.
+bool acquirer::admit(operation& op) {
+    op.started = turn_.time();
+    op.queue = nullptr;
+    op.behind = false;
+    op.timer = this;
+    acquiring_.push_back(op);
+    counters::add(counters_.pending);
+    if (refuses_ || op.cancel_requested) {
+        fail(op, refuses_ ? errc::shut_down : errc::cancelled);
+        return false;
+    }
+    if (op.limit.what == detail::wait_limit::kind::until) {
+        if (op.limit.time > std::chrono::nanoseconds::zero()) {
+            // A limit too large to be added to the time is no limit.
+            auto const longest = lease_clock::time_point::max() - op.started;
+            op.give_up = op.started + std::min<lease_clock::duration>(op.limit.time, longest);
+            timers_.schedule(op, op.give_up);
+        } else {
+            op.limit.what = detail::wait_limit::kind::none;
+        }
+    }
+    auto const& options = op.lock->options;
+    op.ttl = options.ttl;
+    op.watched = options.watchdog;
+    op.fenced = options.fencing;
+    op.waits = op.limit.what != detail::wait_limit::kind::none;
+    op.again = false;
+    return true;
+}
+
+// Null: there is no memory for one.
+key_queue* acquirer::make_queue(detail::lock_state_ptr const& lock, std::size_t hash) {
+    queue* q = nullptr;
+    auto const made = turn_.attempt([&] {
+        q = &queues_.take(*this);
+        q->machine = protocol::wait_queue(instances_.size());
+        q->lock = lock;
+        q->hash = hash;
+        keys_.insert(*q);
+    });
+    if (made) return q;
+    if (q != nullptr) {
+        q->lock.reset();
+        queues_.give_back(*q);
+    }
+    return nullptr;
+}
+
+void acquirer::join(operation& op, key_queue& q) {
+    op.queue = &q;
+    q.machine.yields(op.lock->options.yield_to_pollers);
+    op.tries_before = q.machine.tries();
+    op.tenures_before = q.machine.tenures() - (q.machine.held() ? 1 : 0);
+    op.stage = operation_stage::queued;
+    auto const first = q.machine.empty() && !q.machine.held();
+    if (!q.machine.join(op)) return fail(op, errc::contended);
+    if (!first) count_as_waiting(op);
+    settle(q, op.started);
+}
+
+void acquirer::cancel(operation& op, asio::cancellation_type_t type) {
+    // Asked in the total way, an acquire must have no effect at all; so once it was sent, it has to
+    // wait.
+    auto const total_only =
+        (type & (asio::cancellation_type_t::partial | asio::cancellation_type_t::terminal)) ==
+        asio::cancellation_type_t::none;
+    auto& q = *op.queue;
+    if (total_only && q.machine.trying() && &q.front() == &op) {
+        op.cancel_requested = true;
+    } else {
+        give_up(op, errc::cancelled);
+    }
+}
+
+void acquirer::on_time(operation& op, lease_clock::time_point) {
+    give_up(op, waited_for_a_holder(op) ? errc::wait_timeout : errc::no_quorum);
+}
+
+void acquirer::refuse_waiting() {
+    while (!acquiring_.empty()) leave(acquiring_.front(), errc::shut_down);
+}
+
+void acquirer::count_as_waiting(operation& op) {
+    if (op.waits && !std::exchange(op.behind, true)) counters::add(counters_.waiters);
+}
+
+// Out of the queue, with an error.
+void acquirer::leave(operation& op, errc cause) {
+    op.queue->machine.leave(op);
+    fail(op, cause);
+}
+
+// The caller does not want it any more. A try that was made for it goes on for the next waiter; if
+// there is none, grants are given back.
+void acquirer::give_up(operation& op, errc cause) {
+    auto& q = *op.queue;
+    if (q.machine.trying() && q.asks_all) q.round.votes = q.tenure->machine.votes();
+    leave(op, cause);
+    settle(q, turn_.time());
+}
+
+void acquirer::fail(operation& op, errc cause) {
+    counters::add(counters_.acquire_failed);
+    std::shared_ptr<acquire_report const> report;
+    if (op.queue != nullptr && cause != errc::shut_down && cause != errc::out_of_memory) {
+        // Without a report the code is told all the same.
+        turn_.attempt([&] { report = make_report(op); });
+    }
+    completer_.complete(op, error(cause, std::move(report)));
+}
+
+std::shared_ptr<acquire_report const> acquirer::make_report(operation const& op) {
+    auto const& q = *op.queue;
+    snapshots_.resize(instances_.size());
+    for (unsigned i = 0; i < instances_.size(); ++i) {
+        auto& s = snapshots_[i];
+        s.status = instances_[i].status();
+        s.cause = instances_[i].reason();
+        s.message.clear();
+        if (needs_message(q.round, i)) s.message = instances_[i].reason_message();
+    }
+    report_input input{.key = op.lock->key,
+                       .attempts = q.machine.tries() - op.tries_before,
+                       .waited = turn_.time() - op.started,
+                       .asked = {},
+                       .round = q.round,
+                       .instances = snapshots_};
+    if (q.machine.trying()) input.asked = q.tenure->machine.maybe_held();
+    if (q.machine.held()) {
+        auto const left =
+            std::max(q.tenure->machine.deadline() - turn_.time(), protocol::duration(0));
+        input.held_here = {.instances = q.tenure->machine.maybe_held(),
+                           .left = std::chrono::duration_cast<std::chrono::milliseconds>(left)};
+    }
+    return std::make_shared<acquire_report const>(build_report(input));
+}
+
+//
+// Queues
+//
+
+void acquirer::settle(key_queue& q, lease_clock::time_point now) {
+    for (;;) {
+        switch (q.machine.next(now, instances_.voters())) {
+        case protocol::action::round:
+            begin_try(q, false);
+            break;
+        case protocol::action::contend:
+            begin_try(q, true);
+            break;
+        case protocol::action::ask:
+            begin_inspection(q);
+            break;
+        case protocol::action::watch:
+            ask_to_push(q, q.machine.to_watch());
+            break;
+        case protocol::action::listen:
+            listen(q);
+            break;
+        case protocol::action::refuse:
+            leave(q.front(), errc::contended);
+            break;
+        case protocol::action::give_up:
+            give_up_try(q);
+            break;
+        case protocol::action::forget:
+            return forget(q);
+        case protocol::action::none:
+            return schedule(q);
+        }
+    }
+}
+
+void acquirer::schedule(key_queue& q) {
+    if (auto const wake = q.machine.wake()) {
+        timers_.schedule(q, *wake);
+    } else {
+        timers_.cancel(q);
+    }
+    if (q.machine.awaits_instances() != q.waiting_hook::is_linked()) {
+        if (q.machine.awaits_instances()) {
+            waiting_.push_back(q);
+        } else {
+            q.waiting_hook::unlink();
+        }
+    }
+}
+
+void acquirer::forget(key_queue& q) {
+    timers_.cancel(q);
+    q.waiting_hook::unlink();
+    q.detach();
+    if (auto const w = std::exchange(q.watch, nullptr)) w->queue = nullptr;
+    keys_.erase(q);
+    q.lock.reset();
+    q.round = {};
+    queues_.give_back(static_cast<queue&>(q));
+}
+
+void acquirer::abandon() noexcept {
+    queues_.for_each([](queue& q) { auto const lock = std::move(q.lock); });
+}
+
+void acquirer::clear() noexcept {
+    queues_.for_each([](queue& q) {
+        q.machine.abandon();
+        q.tenure.detach();
+        q.watch.detach();
+    });
+}
+
+} // namespace holdfast::runtime

@@ -1,0 +1,200 @@
+// The way of an acquire to its tenure: the queue of its key, the tries for the head of the queue,
+// and the report to an acquire that fails.
+#ifndef HOLDFAST_RUNTIME_ACQUIRER_HPP
+#define HOLDFAST_RUNTIME_ACQUIRER_HPP
+
+#include <holdfast/acquire_report.hpp>
+#include <holdfast/clock.hpp>
+#include <holdfast/detail/lock_state.hpp>
+#include <holdfast/error.hpp>
+
+#include "protocol/instance_set.hpp"
+#include "protocol/messages.hpp"
+#include "protocol/tenure.hpp"
+#include "redis/reply_handler.hpp"
+#include "runtime/active_tenure.hpp"
+#include "runtime/completer.hpp"
+#include "runtime/counters.hpp"
+#include "runtime/instance_group.hpp"
+#include "runtime/key_queue.hpp"
+#include "runtime/operation.hpp"
+#include "runtime/pool.hpp"
+#include "runtime/report_builder.hpp"
+#include "runtime/round_record.hpp"
+#include "runtime/tenure_driver.hpp"
+#include "runtime/timer_queue.hpp"
+#include "runtime/token_source.hpp"
+#include "runtime/turn.hpp"
+
+#include <boost/asio/cancellation_type.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::runtime {
+
+/// One loop carries out what the machines of the queues say: settle(). Each function that is called
+/// from outside settles the queue concerned as its last act, and nothing that settle() calls does.
+///
+/// @par Thread safety  On the executor alone.
+class acquirer final : private operation_timer {
+public:
+    acquirer(turn&, instance_group&, tenure_driver&, timer_queue&, completer&, counters&,
+             token_source&, std::chrono::milliseconds instance_timeout);
+
+    //
+    // Operations
+    //
+
+    /// `let_go` is called with a lease that has the key, before the acquire joins the queue: if
+    /// nobody has the lease any more, it ends the lease and returns true. So a caller that lets go
+    /// of a lease and then asks for the key does not find it held by that lease.
+    template <class LetGo>
+    void start(operation&, LetGo&& let_go);
+    void cancel(operation&, asio::cancellation_type_t);
+    /// From now on every acquire is refused.
+    void refuse_new() noexcept { refuses_ = true; }
+    /// Those that wait leave their queues, which are not settled: no try is to be made for others
+    /// that are about to go.
+    void refuse_waiting();
+
+    //
+    // Tries
+    //
+
+    /// Whether an answer is about a try, or about the state of a key; else it is the keeper's.
+    static bool expects(active_tenure const&, protocol::command);
+    /// True: the try is won. The caller then takes the winner, grants it the lease, and settles the
+    /// queue.
+    [[nodiscard]] bool on_answer(active_tenure&, unsigned instance, protocol::command,
+                                 std::uint32_t round, redis::answer const&);
+    operation& take_winner(active_tenure& t) {
+        return static_cast<operation&>(t.queue->machine.won(turn_.time()));
+    }
+    void on_time(active_tenure&, lease_clock::time_point now);
+    /// The operation has left its queue.
+    void fail(operation&, errc);
+
+    /// Does what the queue's machine says until it has nothing more to say. The queue may be gone
+    /// after that.
+    void settle(key_queue&, lease_clock::time_point now);
+
+    //
+    // Instances
+    //
+
+    void on_push(unsigned instance, std::string_view key);
+    void on_push_for_all(unsigned instance);
+    void on_unavailable(unsigned instance);
+    void on_available();
+    /// An instance has confirmed a release of ours. A server does not push our own changes to us,
+    /// and drops our registration with them, so this counts as a push.
+    void on_own_release(unsigned instance, std::string_view key) {
+        if (!waiting_.empty()) wake(instance, key);
+    }
+    /// A push of an instance that hangs comes when it goes on, and the key may be free long before.
+    /// Checked as turns come by, so it costs no timer.
+    void leave_late_instances();
+
+    //
+    // All queues
+    //
+
+    /// Visits may settle the queue.
+    template <class Visit>
+    void for_each_queue(Visit visit) {
+        queues_.for_each([&](queue& q) {
+            if (q.lock) visit(static_cast<key_queue&>(q));
+        });
+    }
+    void forget(key_queue&);
+    /// The context is going.
+    void abandon() noexcept;
+    /// Before the tenures are destroyed.
+    void clear() noexcept;
+    void period_ended() noexcept { queues_.period_ended(); }
+    bool shrink(std::size_t most) noexcept {
+        return queues_.shrink(most, [](queue const&) { return true; });
+    }
+
+private:
+    class queue final : public key_queue {
+    public:
+        explicit queue(acquirer& a)
+            : acquirer_(a) {}
+        void on_time(lease_clock::time_point now) override { acquirer_.settle(*this, now); }
+
+    private:
+        acquirer& acquirer_;
+    };
+
+    void on_time(operation&, lease_clock::time_point now) override;
+
+    // Queues: acquirer.cpp
+    bool admit(operation&);
+    key_queue* make_queue(detail::lock_state_ptr const&, std::size_t hash);
+    void join(operation&, key_queue&);
+    void schedule(key_queue&);
+    void count_as_waiting(operation&);
+    void leave(operation&, errc);
+    void give_up(operation&, errc);
+    std::shared_ptr<acquire_report const> make_report(operation const&);
+
+    // Tries: acquirer_tries.cpp
+    bool apply(active_tenure&, protocol::step const&);
+    void begin_try(key_queue&, bool at_arbiter);
+    unsigned arbiter_of(key_queue const&) const;
+    void give_up_try(key_queue&);
+    bool on_try_answer(active_tenure&, unsigned instance, protocol::command, std::uint32_t round,
+                       redis::answer const&);
+    void on_arbiter_refused(key_queue&, redis::answer const&);
+    void on_try_failed(active_tenure&, protocol::event);
+    void fail_try(active_tenure&, errc);
+    void note(key_queue&, unsigned instance, redis::answer const&);
+
+    // The state of keys: acquirer_watch.cpp
+    void begin_inspection(key_queue&);
+    void on_inspection(active_tenure&, unsigned instance, redis::answer const&);
+    void on_inspected(key_queue&);
+    void listen(key_queue&);
+    void ask_to_push(key_queue&, protocol::instance_set);
+    void on_watched(active_tenure&, unsigned instance, std::uint32_t round, redis::answer const&);
+    bool wake(unsigned instance, std::string_view key);
+
+    turn& turn_;
+    instance_group& instances_;
+    tenure_driver& tenures_;
+    timer_queue& timers_;
+    completer& completer_;
+    counters& counters_;
+    token_source& random_;
+    std::chrono::milliseconds const instance_timeout_;
+
+    pool<queue> queues_;
+    key_queue_set keys_;
+    waiting_list waiting_; ///< queues to which an instance is to push
+    operation_list acquiring_;
+    std::vector<instance_snapshot> snapshots_; ///< for the report that is being made
+    bool refuses_ = false;
+};
+
+template <class LetGo>
+void acquirer::start(operation& op, LetGo&& let_go) {
+    if (!admit(op)) return;
+    auto const& key = op.lock->key;
+    auto const hash = key_queue_set::hash(key);
+    auto* q = keys_.find(key, hash);
+    if (q != nullptr && q->tenure && q->tenure->lease != nullptr && let_go(*q->tenure->lease)) {
+        q = keys_.find(key, hash);
+    }
+    if (q == nullptr) q = make_queue(op.lock, hash);
+    if (q == nullptr) return fail(op, errc::out_of_memory);
+    join(op, *q);
+}
+
+} // namespace holdfast::runtime
+
+#endif

@@ -1,0 +1,265 @@
+// Tries: rounds to all instances, or to the arbiter first.
+#include "protocol/arbiter.hpp"
+#include "protocol/fence.hpp"
+#include "protocol/rules.hpp"
+#include "runtime/acquirer.hpp"
+
+#include <boost/hash2/fnv1a.hpp>
+
+#include <chrono>
+#include <optional>
+
+namespace holdfast::runtime {
+
+using protocol::event;
+
+namespace {
+
+/// The same in every process, unlike the hash of the queues.
+std::uint64_t common_hash(std::string_view key) {
+    boost::hash2::fnv1a_64 hash;
+    hash.update(key.data(), key.size());
+    return hash.result();
+}
+
+/// Any clock will do for safety; a right one spares rounds.
+std::uint64_t fence_hint() {
+    using namespace std::chrono;
+    return protocol::fence_hint(
+        duration_cast<milliseconds>(system_clock::now().time_since_epoch()));
+}
+
+} // namespace
+
+bool acquirer::expects(active_tenure const& t, protocol::command c) {
+    using protocol::command;
+    switch (c) {
+    case command::inspect:
+    case command::watch:
+        return true;
+    case command::acquire:
+    case command::contend:
+    case command::raise:
+        return t.queue != nullptr && t.queue->machine.trying();
+    case command::extend:
+    case command::release:
+    case command::heal:
+        break;
+    }
+    return false;
+}
+
+bool acquirer::on_answer(active_tenure& t, unsigned instance, protocol::command c,
+                         std::uint32_t round, redis::answer const& a) {
+    if (c == protocol::command::inspect) return on_inspection(t, instance, a), false;
+    if (c == protocol::command::watch) return on_watched(t, instance, round, a), false;
+    return on_try_answer(t, instance, c, round, a);
+}
+
+void acquirer::on_time(active_tenure& t, lease_clock::time_point now) {
+    auto* const q = t.queue;
+    auto const step = t.machine.time(now);
+    apply(t, step);
+    if (q != nullptr && step.what != event::none) settle(*q, turn_.time());
+}
+
+// True: the try is won. The queue is not settled here, as settle() may be the caller.
+bool acquirer::apply(active_tenure& t, protocol::step const& s) {
+    active_tenure_ptr const alive(&t);
+    tenures_.send_all(t, s);
+    switch (s.what) {
+    case event::won:
+        return true; // its timer is set as the lease begins
+    case event::contended:
+    case event::no_quorum:
+    case event::expired:
+    case event::arbiter_failed:
+        on_try_failed(t, s.what);
+        break;
+    case event::inspected:
+        if (t.queue != nullptr) on_inspected(*t.queue);
+        break;
+    case event::none:
+    case event::cancelled:
+    case event::arbiter_won:
+    case event::arbiter_refused:
+        break; // the caller's to handle
+    case event::renewal_due:
+    case event::extended:
+    case event::extension_failed:
+    case event::lost:
+    case event::ended:
+    case event::released:
+    case event::release_unconfirmed:
+        break; // of tenures that were won: the keeper's
+    }
+    tenures_.schedule(t);
+    return false;
+}
+
+void acquirer::begin_try(key_queue& q, bool at_arbiter) {
+    auto& op = q.front();
+    auto const& options = op.lock->options;
+    // Read before the hint is made: a tenure that is won then has a hint of within its ttl.
+    auto const now = turn_.time();
+    redis::token token;
+    std::uint64_t spread = 0;
+    active_tenure* made = nullptr;
+    auto const ready = turn_.attempt([&] {
+        spread = random_.next_bits();
+        random_.renew(token);
+        made = &tenures_.take();
+    });
+    if (!ready) {
+        q.machine.failed();
+        return leave(op, errc::out_of_memory);
+    }
+    auto& t = *made;
+    t.machine = protocol::tenure(instances_.size(), options.ttl, options.watchdog,
+                                 protocol::spread_renewal_period(options.ttl, spread));
+    t.machine.heed(instances_.round_trips());
+    if (options.fencing) t.machine.number_from(fence_hint());
+    t.counted = now;
+    t.token = token;
+    t.lock = op.lock;
+    q.detach();
+    q.tenure = &t;
+    t.queue = &q;
+    counters::add(counters_.rounds);
+    q.asked = now;
+    q.asks_all = !at_arbiter;
+    if (!at_arbiter) {
+        q.round.instances.clear();
+        q.machine.begun(now);
+        apply(t, t.machine.acquire(now, instances_.voters()));
+        return;
+    }
+    auto const arbiter = arbiter_of(q);
+    q.machine.begun(now, arbiter);
+    apply(t, t.machine.contend(now, arbiter));
+}
+
+unsigned acquirer::arbiter_of(key_queue const& q) const {
+    auto const candidates = q.machine.candidates(instances_.voters());
+    return protocol::arbiter(common_hash(q.key()), instances_.punctual(candidates),
+                             [this](unsigned i) { return instances_[i].identity(); });
+}
+
+void acquirer::give_up_try(key_queue& q) {
+    auto const t = q.tenure;
+    q.detach();
+    apply(*t, t->machine.cancel());
+    turn_.ask();
+}
+
+bool acquirer::on_try_answer(active_tenure& t, unsigned instance, protocol::command c,
+                             std::uint32_t round, redis::answer const& a) {
+    auto& q = *t.queue;
+    if (a.verdict != protocol::verdict::yes) note(q, instance, a);
+    auto const step = t.machine.answer(
+        c, round, instance, a.verdict, [this] { return turn_.time(); }, a.number);
+    if (step.what == event::none && step.raise.empty()) {
+        tenures_.schedule_if_late(t);
+        return false;
+    }
+    active_tenure_ptr const alive(&t);
+    auto won = apply(t, step);
+    if (step.what == event::arbiter_refused) {
+        q.detach();
+        on_arbiter_refused(q, a);
+    } else if (step.what == event::arbiter_won) {
+        q.round.instances.clear(); // all are asked again
+        q.asks_all = true;
+        q.asked = turn_.time();
+        won = apply(t, t.machine.ask_rest(q.asked, instances_.voters()));
+    }
+    if (won) return true;
+    if (!q.machine.trying()) settle(q, turn_.time());
+    return false;
+}
+
+void acquirer::on_arbiter_refused(key_queue& q, redis::answer const& a) {
+    auto const before = q.machine.wasted();
+    std::optional<protocol::duration> left;
+    if (a.ttl_left) left = *a.ttl_left;
+    if (!a.ttl_known) left = protocol::duration(-1);
+    auto& op = q.front();
+    count_as_waiting(op);
+    q.machine.refused(turn_.time(), left, a.told, op.lock->options.max_retry_delay,
+                      random_.pause_bits());
+    counters::add(counters_.wasted_wakeups, q.machine.wasted() - before);
+    if (op.cancel_requested) leave(op, errc::cancelled);
+}
+
+// All that a try can come to but the tenure. The operation it was made for has not left, as it
+// would have taken it back.
+void acquirer::on_try_failed(active_tenure& t, event how) {
+    auto& q = *t.queue;
+    auto& op = q.front();
+    auto const now = turn_.time();
+    auto const before = q.machine.splits();
+    if (q.asks_all) q.round.votes = t.machine.votes();
+    auto const by_time = how == event::expired || how == event::arbiter_failed;
+    if (by_time && q.machine.overslept(now, t.machine.deadline())) {
+        if (op.cancel_requested) leave(op, errc::cancelled);
+        return q.detach();
+    }
+    switch (how) {
+    case event::contended:
+        count_as_waiting(op);
+        q.machine.contended(now, t.machine.votes(), op.lock->options.max_retry_delay,
+                            random_.pause_bits());
+        counters::add(counters_.split_votes, q.machine.splits() - before);
+        if (op.cancel_requested) leave(op, errc::cancelled);
+        if (!q.machine.asks()) q.detach();
+        break;
+    case event::arbiter_failed:
+        q.machine.arbiter_failed();
+        if (op.cancel_requested) leave(op, errc::cancelled);
+        q.detach();
+        break;
+    default: {
+        // An operation that has waited allows them a moment to come back.
+        auto const goes_on = how == event::no_quorum && op.behind && !op.cancel_requested &&
+                             !instances_.has_quorum() &&
+                             q.machine.failed_in_outage(now + instance_timeout_);
+        if (!goes_on) {
+            auto const late = how == event::expired;
+            fail_try(t, late ? errc::granted_too_late : common_cause(q.round, instances_.causes()));
+        }
+        q.detach();
+        break;
+    }
+    }
+}
+
+// The try was made for all that were there when it began: they have waited as long, and fare no
+// better.
+void acquirer::fail_try(active_tenure& t, errc cause) {
+    auto& q = *t.queue;
+    q.machine.failed();
+    auto& op = q.front();
+    leave(op, op.cancel_requested ? errc::cancelled : cause);
+    auto const ttl = t.machine.ttl();
+    auto const fails_plain = !t.machine.fenced() || !refused_command(q.round);
+    auto const same = [&](operation const& other) {
+        return other.started <= q.asked && other.ttl <= ttl && (other.fenced || fails_plain);
+    };
+    while (!q.machine.empty() && same(q.front())) leave(q.front(), cause);
+}
+
+void acquirer::note(key_queue& q, unsigned instance, redis::answer const& a) {
+    auto* const vote = q.round.record(instance, instances_.size());
+    if (vote == nullptr) return;
+    vote->noted = true;
+    vote->held = a.verdict == protocol::verdict::no;
+    vote->cause = a.why;
+    vote->ttl_known = a.ttl_known;
+    vote->ttl_left = a.ttl_left;
+    if (a.verdict == protocol::verdict::no || a.verdict == protocol::verdict::refused) {
+        vote->round_trip = turn_.time() - q.asked;
+    }
+    turn_.attempt([&] { vote->message = a.message; });
+}
+
+} // namespace holdfast::runtime

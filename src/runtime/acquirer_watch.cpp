@@ -1,0 +1,159 @@
+// Questions about keys that are not tries, and what wakes those who wait: pushes, and instances
+// that come, go, or are late.
+#include "protocol/key_watch.hpp"
+#include "protocol/rules.hpp"
+#include "runtime/acquirer.hpp"
+
+#include <optional>
+
+namespace holdfast::runtime {
+
+using protocol::event;
+
+//
+// Inspection: the instances that refused are asked what is in the way, for how long, and whether it
+// is a lock at all
+//
+
+void acquirer::begin_inspection(key_queue& q) {
+    q.round.wrong_types = 0;
+    auto const asked = q.round.votes.no() & instances_.reachable();
+    apply(*q.tenure, q.tenure->machine.inspect(turn_.time(), asked));
+}
+
+void acquirer::on_inspection(active_tenure& t, unsigned instance, redis::answer const& a) {
+    if (t.queue == nullptr) return;
+    auto& q = *t.queue;
+    if (a.why == errc::wrong_type) ++q.round.wrong_types;
+    if (auto* const vote = q.round.record(instance, instances_.size())) {
+        if (a.verdict == protocol::verdict::yes) {
+            vote->ttl_known = a.ttl_known;
+            vote->ttl_left = a.ttl_left;
+            turn_.attempt([&] { vote->holder = a.holder; });
+        } else if (a.why == errc::wrong_type) {
+            vote->held = false;
+            vote->cause = a.why;
+            turn_.attempt([&] { vote->message = a.message; });
+        }
+    }
+    auto const step =
+        t.machine.answer(protocol::command::inspect, 0, instance, a.verdict, turn_.time());
+    if (step.what == event::none) return tenures_.schedule_if_late(t);
+    apply(t, step);
+    settle(q, turn_.time());
+}
+
+// Those that are late leave a report with less in it.
+void acquirer::on_inspected(key_queue& q) {
+    q.machine.asked(q.tenure->machine.inspected_all());
+    q.detach();
+    if (q.round.wrong_types <= instances_.size() - q.round.votes.quorum()) return;
+    // Nobody's lock, and so it is for all that wait.
+    while (!q.machine.empty()) leave(q.front(), errc::wrong_type);
+}
+
+//
+// Watches: instances are asked to push when a key changes. Beside the arbiter while there are
+// waiters, so that a majority that becomes free without the arbiter is noticed; and the arbiter
+// while we stand back from a key that nobody else seems to want.
+//
+
+void acquirer::listen(key_queue& q) {
+    if (q.machine.candidates(instances_.voters()).empty()) return;
+    auto const arbiter = arbiter_of(q);
+    q.machine.listening(arbiter);
+    ask_to_push(q, protocol::instance_set::only(arbiter));
+}
+
+void acquirer::ask_to_push(key_queue& q, protocol::instance_set asked) {
+    auto const round = q.machine.watch_round();
+    auto const ready = q.watch || turn_.attempt([&] {
+        auto& t = tenures_.take();
+        t.machine = protocol::tenure(instances_.size(), {}, false);
+        t.lock = q.lock;
+        t.queue = &q;
+        q.watch = &t;
+    });
+    if (ready) return tenures_.send(*q.watch, protocol::command::watch, asked, round);
+    auto const now = turn_.time();
+    asked.for_each([&](unsigned i) { q.machine.watched(now, i, round, {}, random_.pause_bits()); });
+}
+
+void acquirer::on_watched(active_tenure& t, unsigned instance, std::uint32_t round,
+                          redis::answer const& a) {
+    if (t.queue == nullptr) return;
+    auto& q = *t.queue;
+    protocol::sighting seen;
+    if (a.verdict == protocol::verdict::yes) {
+        using state = protocol::sighting::state;
+        seen = {.is = a.ttl_known ? state::held : state::gone, .told = a.told};
+        if (a.ttl_left) seen.left = *a.ttl_left;
+    }
+    auto const now = turn_.time();
+    q.machine.watched(now, instance, round, seen, random_.pause_bits());
+    settle(q, now);
+}
+
+//
+// Pushes
+//
+
+void acquirer::on_push(unsigned instance, std::string_view key) {
+    if (wake(instance, key)) counters::add(counters_.pushes);
+}
+
+bool acquirer::wake(unsigned instance, std::string_view key) {
+    auto* const q = keys_.find(key, key_queue_set::hash(key));
+    auto const now = turn_.time();
+    if (q == nullptr || !q->machine.push(now, instance, random_.pause_bits())) return false;
+    settle(*q, now);
+    return true;
+}
+
+void acquirer::on_push_for_all(unsigned instance) {
+    auto const now = turn_.time();
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+        auto& q = *it++;
+        if (!q.machine.push(now, instance, random_.pause_bits())) continue;
+        counters::add(counters_.pushes);
+        settle(q, now);
+    }
+}
+
+//
+// Instances that come, go, or are late
+//
+
+void acquirer::on_unavailable(unsigned instance) {
+    auto const now = turn_.time();
+    auto const outage = !instances_.has_quorum();
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+        auto& q = *it++;
+        q.machine.disconnected(now, instance, random_.pause_bits());
+        if (outage) q.machine.outage(now + instance_timeout_);
+        settle(q, now);
+    }
+}
+
+void acquirer::on_available() {
+    if (!instances_.has_quorum()) return;
+    auto const now = turn_.time();
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+        auto& q = *it++;
+        q.machine.restored(now, random_.pause_bits());
+        settle(q, now);
+    }
+}
+
+void acquirer::leave_late_instances() {
+    auto const now = turn_.time();
+    instances_.newly_late().for_each([&](unsigned i) {
+        for (auto it = waiting_.begin(); it != waiting_.end();) {
+            auto& q = *it++;
+            q.machine.late(now, i, random_.pause_bits());
+            settle(q, now);
+        }
+    });
+}
+
+} // namespace holdfast::runtime

@@ -1,0 +1,36 @@
+#include "runtime/active_tenure.hpp"
+
+namespace holdfast::runtime {
+
+redis::command_args active_tenure::describe(protocol::command c,
+                                            std::chrono::milliseconds fence_ttl) const noexcept {
+    redis::command_args s{.key = lock->key, .token = token.text(), .ttl = lock->options.ttl};
+    if (machine.fenced()) {
+        s.fence_ttl = fence_ttl;
+        s.number = machine.asks_for(c);
+    }
+    return s;
+}
+
+bool active_tenure::still_wants(protocol::command c) const noexcept {
+    using protocol::command;
+    using phase = protocol::tenure::phase;
+    switch (c) {
+    case command::release:
+        return true;
+    case command::extend:
+    case command::heal:
+        return machine.where() == phase::held;
+    case command::raise: // sets no key
+        return machine.where() == phase::acquiring || machine.where() == phase::held;
+    case command::acquire:
+    case command::contend:
+    case command::inspect:
+    case command::watch:
+        break;
+    }
+    // Once it is won, what is asked later (an extension, a healing) must not be overtaken.
+    return machine.where() == phase::acquiring;
+}
+
+} // namespace holdfast::runtime

@@ -1,0 +1,413 @@
+// The way into the client from any thread: calls, cancellations, and leases that were given up. It
+// asks for a turn of the executor, one at a time, and hands on in the turn what has come in.
+#ifndef HOLDFAST_RUNTIME_INBOX_HPP
+#define HOLDFAST_RUNTIME_INBOX_HPP
+
+#include <holdfast/detail/initiate.hpp>
+
+#include "runtime/counters.hpp"
+#include "runtime/lease_record.hpp"
+#include "runtime/operation.hpp"
+#include "runtime/pool.hpp"
+#include "runtime/turn.hpp"
+#include "runtime/turn_executor.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/cancellation_type.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace holdfast::runtime {
+
+/// `Owner` outlives its inbox, is kept alive by shared pointers (shared_from_this,
+/// weak_from_this), and has
+///   - run_turn(): called on the executor after a turn was asked for;
+///   - cancel(operation*, generation, type) noexcept: called from any thread, forwards to the
+///     inbox.
+/// A receiver of deliver() has start(operation&), cancel(operation&, cancellation_type_t) and
+/// drop(lease_record&, bool dropped), none of which may throw.
+///
+/// @par Thread safety  As each section says.
+template <class Owner>
+class basic_inbox final : public turn_source {
+public:
+    /// The calls that one turn begins, so that timers and replies are seen to in between. Leases
+    /// that nobody has can wait for a while, so there are fewer of them: a burst of drops must not
+    /// hold up holders and callers.
+    static constexpr std::size_t calls_a_turn = 256;
+    static constexpr std::size_t drops_a_turn = 64;
+
+    basic_inbox(Owner& owner, asio::any_io_executor const& executor, bool thread_safe, counters& c)
+        : owner_(owner)
+        , thread_safe_(thread_safe)
+        , counters_(c)
+        , turns_(executor) {
+        background_.kind = operation_kind::shutdown;
+    }
+    ~basic_inbox() { clear(); }
+    basic_inbox(basic_inbox const&) = delete;
+    basic_inbox& operator=(basic_inbox const&) = delete;
+
+    //
+    // From any thread
+    //
+
+    /// If this throws, the call was not made.
+    void submit(operation_kind, detail::lock_state_ptr&&, detail::wait_limit, detail::lease_ref&&,
+                operation::any_handler&&, wish_ptr&& = nullptr);
+
+    /// Recorded in the operation itself. Several requests count as the sum of them.
+    void cancel(operation*, std::uint32_t generation, asio::cancellation_type_t) noexcept;
+
+    /// The last share of a lease was given up; `dropped`: its last handle is gone.
+    void let_go(lease_record&, bool dropped) noexcept;
+
+    void shut_down_in_background() noexcept;
+
+    void ask_for_turn() noexcept override {
+        {
+            auto const guard = lock();
+            if (dead_ || std::exchange(turn_pending_, true)) return;
+        }
+        post_turn();
+    }
+
+    //
+    // On the executor alone
+    //
+
+    struct arrivals {
+        bool cancellations = false, drops = false;
+    };
+    /// The turn that was asked for has come. The inbox takes back the operations that are finished.
+    arrivals open(operation_list& finished);
+    /// Hands on some of what has come in. Cancellations go before starts: an operation that is
+    /// cancelled before it was begun sends nothing. True: there is more, for another turn.
+    template <class Receiver>
+    bool deliver(arrivals, Receiver&&);
+    /// The same for drops alone.
+    template <class Receiver>
+    bool deliver_drops(Receiver&&);
+    /// Takes a lease out of the inbox ahead of its turn. Empty: it was not there; else whether it
+    /// was dropped.
+    std::optional<bool> take_drop(lease_record&);
+    /// At the end of a turn: asks again if the executor has lost a turn.
+    void mend() noexcept {
+        if (turn_lost_.load(std::memory_order_relaxed) && turn_lost_.exchange(false)) {
+            ask_for_turn();
+        }
+    }
+    /// The operation of shut_down_in_background().
+    bool is_background(operation const& op) const { return &op == &background_; }
+
+    /// A period of the pool has ended, or not. True: there is more to give back.
+    bool give_back_memory(bool period_ended, std::size_t most) noexcept;
+
+    /// Nothing comes in any more.
+    void close() noexcept {
+        {
+            auto const guard = lock();
+            dead_ = true;
+            starts_.clear();
+            cancellations_.clear();
+            drops_.clear();
+        }
+        taken_.clear();
+    }
+    /// The context is going: lets go of every handler without calling it.
+    void abandon() noexcept;
+    /// Before the leases are destroyed.
+    void clear() noexcept {
+        starts_.clear();
+        taken_.clear();
+        cancellations_.clear();
+        drops_.clear();
+    }
+
+private:
+    /// The content of a cancellation slot: cancels if the owner still exists.
+    struct canceller {
+        canceller(std::weak_ptr<Owner> o, operation& called)
+            : owner(std::move(o))
+            , op(&called)
+            , generation(called.generation) {}
+        void operator()(asio::cancellation_type_t type) const {
+            if (auto const o = owner.lock()) o->cancel(op, generation, type);
+        }
+        std::weak_ptr<Owner> owner;
+        operation* op;
+        std::uint32_t generation;
+    };
+
+    static asio::cancellation_slot slot_of(operation::any_handler const& handler) {
+        return std::visit(
+            [](auto const& h) {
+                if constexpr (std::is_same_v<std::decay_t<decltype(h)>, std::monostate>) {
+                    return asio::cancellation_slot();
+                } else {
+                    return asio::get_associated_cancellation_slot(h);
+                }
+            },
+            handler);
+    }
+
+    std::unique_lock<std::mutex> lock() const {
+        return thread_safe_ ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
+    }
+    template <class Receiver>
+    bool deliver_cancellations(std::size_t& calls_left, Receiver&);
+
+    // Only an executor that takes no memory of ours can fail to take the turn. The inbox then waits
+    // for the next turn of any kind: each check of an instance brings one.
+    void post_turn() noexcept {
+        try {
+            turns_.post([owner = owner_.shared_from_this()] { owner->run_turn(); });
+        } catch (...) {
+            auto const guard = lock();
+            turn_pending_ = false;
+            turn_lost_.store(true, std::memory_order_relaxed);
+        }
+    }
+
+    Owner& owner_;
+    bool const thread_safe_;
+    counters& counters_;
+
+    // Under the mutex.
+    mutable std::mutex mutex_;
+    pool<operation> operations_;
+    /// Of an operation that is made now: no object that had its place before had it.
+    std::uint32_t first_generation_ = 0;
+    operation_list starts_;
+    cancel_list cancellations_;
+    drop_list drops_;
+    bool turn_pending_ = false;
+    bool dead_ = false;      ///< the context is gone
+    bool shut_down_ = false; ///< by background_, in the background
+
+    std::atomic<bool> turn_lost_{false}; ///< asked for, and not taken by the executor
+    operation background_{0};
+    turn_executor turns_;
+
+    // On the executor alone.
+    operation_list taken_; ///< starts that have not been handed on
+};
+
+template <class Owner>
+void basic_inbox<Owner>::submit(operation_kind kind, detail::lock_state_ptr&& lock_state,
+                                detail::wait_limit limit, detail::lease_ref&& lease,
+                                operation::any_handler&& handler, wish_ptr&& wanted) {
+    auto const slot = slot_of(handler);
+    {
+        auto guard = lock();
+        if (dead_) return;
+        auto& op = operations_.take(first_generation_);
+        op.kind = kind;
+        op.stage = operation_stage::starting;
+        op.cancel_requested = false;
+        op.lock = std::move(lock_state);
+        op.limit = limit;
+        op.lease = std::move(lease);
+        op.wanted = std::move(wanted);
+        op.handler = std::move(handler);
+        if (slot.is_connected()) {
+            // Not under the mutex: the slot may have to let go of an older handler of the user.
+            if (guard) guard.unlock();
+            try {
+                asio::cancellation_slot(slot).template emplace<canceller>(owner_.weak_from_this(),
+                                                                          op);
+            } catch (...) {
+                // As if it had never been called: its arguments are destroyed as the exception
+                // leaves.
+                handler = std::exchange(op.handler, {});
+                lease = std::move(op.lease);
+                lock_state = std::move(op.lock);
+                wanted = std::move(op.wanted);
+                if (thread_safe_) guard.lock();
+                operations_.give_back(op);
+                throw;
+            }
+            if (thread_safe_) guard.lock();
+        }
+        starts_.push_back(op);
+        if (std::exchange(turn_pending_, true)) return;
+    }
+    post_turn();
+}
+
+template <class Owner>
+void basic_inbox<Owner>::cancel(operation* asked, std::uint32_t generation,
+                                asio::cancellation_type_t type) noexcept {
+    {
+        auto const guard = lock();
+        if (dead_ || !operations_.owns(asked)) return;
+        auto& op = *asked;
+        if (!op.cancel_hook::is_linked()) {
+            op.cancellation = type;
+            op.cancelled_generation = generation;
+            cancellations_.push_back(op);
+        } else if (op.cancelled_generation == generation) {
+            op.cancellation |= type;
+        } else if (static_cast<std::int32_t>(generation - op.cancelled_generation) > 0) {
+            op.cancellation = type;
+            op.cancelled_generation = generation;
+        }
+        if (std::exchange(turn_pending_, true)) return;
+    }
+    post_turn();
+}
+
+template <class Owner>
+void basic_inbox<Owner>::let_go(lease_record& l, bool dropped) noexcept {
+    // The lease itself may be all that keeps the owner, and a turn on another thread may let go of
+    // it at once.
+    auto const self = owner_.shared_from_this();
+    detail::lock_state_ptr last; // destroyed without the mutex
+    {
+        auto const guard = lock();
+        if (dead_) {
+            if (dropped) last = std::move(l.lock);
+            return;
+        }
+        // Nobody holds it, though its turn to be released may come later.
+        l.discount(counters_);
+        l.dropped = l.dropped || dropped;
+        if (!l.drop_hook::is_linked()) drops_.push_back(l);
+        if (std::exchange(turn_pending_, true)) return;
+    }
+    post_turn();
+}
+
+template <class Owner>
+void basic_inbox<Owner>::shut_down_in_background() noexcept {
+    {
+        auto const guard = lock();
+        if (dead_ || std::exchange(shut_down_, true)) return;
+        starts_.push_back(background_);
+        if (std::exchange(turn_pending_, true)) return;
+    }
+    post_turn();
+}
+
+template <class Owner>
+typename basic_inbox<Owner>::arrivals basic_inbox<Owner>::open(operation_list& finished) {
+    auto const guard = lock();
+    turn_pending_ = false;
+    taken_.splice(taken_.end(), starts_);
+    while (!finished.empty()) {
+        auto& op = finished.front();
+        finished.pop_front();
+        operations_.give_back(op);
+    }
+    return {.cancellations = !cancellations_.empty(), .drops = !drops_.empty()};
+}
+
+template <class Owner>
+template <class Receiver>
+bool basic_inbox<Owner>::deliver(arrivals a, Receiver&& to) {
+    auto left = calls_a_turn;
+    auto more = a.cancellations && deliver_cancellations(left, to);
+    for (; left > 0 && !taken_.empty(); --left) {
+        auto& op = taken_.front();
+        taken_.pop_front();
+        to.start(op);
+    }
+    more = (a.drops && deliver_drops(to)) || more;
+    return more || !taken_.empty();
+}
+
+template <class Owner>
+template <class Receiver>
+bool basic_inbox<Owner>::deliver_cancellations(std::size_t& calls_left, Receiver& to) {
+    struct request {
+        operation* op;
+        std::uint32_t generation;
+        asio::cancellation_type_t type;
+    };
+    std::array<request, calls_a_turn> all;
+    std::size_t count = 0;
+    auto more = false;
+    {
+        auto const guard = lock();
+        while (count < calls_left && !cancellations_.empty()) {
+            auto& op = cancellations_.front();
+            cancellations_.pop_front();
+            all[count++] = {&op, op.cancelled_generation, op.cancellation};
+        }
+        more = !cancellations_.empty();
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        auto const& r = all[i];
+        if (r.op->generation == r.generation) to.cancel(*r.op, r.type);
+    }
+    calls_left -= count;
+    return more;
+}
+
+template <class Owner>
+template <class Receiver>
+bool basic_inbox<Owner>::deliver_drops(Receiver&& to) {
+    struct entry {
+        lease_record* lease;
+        bool dropped;
+    };
+    std::array<entry, drops_a_turn> all;
+    std::size_t count = 0;
+    auto more = false;
+    {
+        auto const guard = lock();
+        while (count < all.size() && !drops_.empty()) {
+            auto& l = drops_.front();
+            drops_.pop_front();
+            all[count++] = {&l, l.dropped};
+        }
+        more = !drops_.empty();
+    }
+    for (std::size_t i = 0; i < count; ++i) to.drop(*all[i].lease, all[i].dropped);
+    return more;
+}
+
+template <class Owner>
+std::optional<bool> basic_inbox<Owner>::take_drop(lease_record& l) {
+    auto const guard = lock();
+    if (!l.drop_hook::is_linked()) return std::nullopt;
+    drops_.erase(drops_.iterator_to(l));
+    return l.dropped;
+}
+
+template <class Owner>
+bool basic_inbox<Owner>::give_back_memory(bool period_ended, std::size_t most) noexcept {
+    auto const guard = lock();
+    if (period_ended) operations_.period_ended();
+    return operations_.shrink(most, [this](operation const& op) {
+        if (op.cancel_hook::is_linked()) return false; // it is in the inbox
+        auto const later = static_cast<std::int32_t>(op.generation - first_generation_) > 0;
+        if (later) first_generation_ = op.generation;
+        return true;
+    });
+}
+
+template <class Owner>
+void basic_inbox<Owner>::abandon() noexcept {
+    turns_.abandon();
+    operations_.for_each([](operation& op) {
+        auto const handler = std::exchange(op.handler, {});
+        auto const wanted = std::move(op.wanted);
+        auto const lease = std::move(op.lease);
+        auto const lock_state = std::move(op.lock);
+    });
+}
+
+} // namespace holdfast::runtime
+
+#endif

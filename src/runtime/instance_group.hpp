@@ -1,0 +1,96 @@
+// The instances of a client, as its tenures and queues see them.
+#ifndef HOLDFAST_RUNTIME_INSTANCE_GROUP_HPP
+#define HOLDFAST_RUNTIME_INSTANCE_GROUP_HPP
+
+#include <holdfast/clock.hpp>
+#include <holdfast/error.hpp>
+
+#include "protocol/instance_set.hpp"
+#include "protocol/round_trips.hpp"
+#include "protocol/rules.hpp"
+#include "redis/instance.hpp"
+#include "runtime/turn.hpp"
+
+#include <array>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace holdfast::runtime {
+
+/// @par Thread safety  On the executor alone, but for the iteration.
+class instance_group {
+public:
+    using pointer = std::shared_ptr<redis::instance>;
+
+    explicit instance_group(turn& t)
+        : turn_(t) {}
+
+    void add(pointer i) { all_.push_back(std::move(i)); }
+    /// There are none any more.
+    void clear() { all_.clear(); }
+
+    unsigned size() const { return static_cast<unsigned>(all_.size()); }
+    redis::instance& operator[](unsigned i) const { return *all_[i]; }
+    auto begin() const { return all_.begin(); }
+    auto end() const { return all_.end(); }
+
+    /// Those that can be asked, and those that may grant. Determined once a turn, and again after
+    /// changed().
+    protocol::instance_set reachable() const {
+        determine();
+        return reachable_;
+    }
+    protocol::instance_set voters() const {
+        determine();
+        return voters_;
+    }
+    void changed() noexcept { determined_ = false; }
+
+    bool has_quorum() const {
+        auto const there = voters().size();
+        return there >= protocol::redlock_rules::quorum(size(), there);
+    }
+    protocol::instance_set usable_now() const; ///< connected and available: they answer questions
+    bool is_new_server(unsigned instance, std::string_view run_id) const;
+    /// Why an instance that was not asked could not be. An instance that is back since then was not
+    /// connected.
+    errc cause_of(unsigned instance) const;
+    /// Why each of them cannot be asked, or may not grant; errc{} where neither is so.
+    std::array<errc, protocol::instance_set::capacity> causes() const;
+    /// Nothing is under way that could still be answered.
+    bool settled() const;
+
+    /// Sends what the turn has gathered. False: memory ran out, and another turn is to follow.
+    [[nodiscard]] bool flush() noexcept;
+
+    //
+    // How long they take to answer
+    //
+
+    protocol::round_trips const& round_trips() const { return round_trips_; }
+    void heard(unsigned instance, lease_clock::duration took) {
+        round_trips_[instance].heard(took);
+    }
+    protocol::instance_set late() const;
+    /// Those of them that are not late, if there are such.
+    protocol::instance_set punctual(protocol::instance_set of) const;
+    /// Those that have become late since it was asked the last time. None where all are late: then
+    /// there is nowhere to go, and mostly it was this process.
+    protocol::instance_set newly_late();
+
+private:
+    void determine() const;
+
+    turn& turn_;
+    std::vector<pointer> all_;
+    protocol::round_trips round_trips_;
+    protocol::instance_set newly_late_;
+    mutable protocol::instance_set reachable_, voters_; ///< of this turn
+    mutable bool determined_ = false;
+};
+
+} // namespace holdfast::runtime
+
+#endif

@@ -1,0 +1,381 @@
+#include "runtime/lease_keeper.hpp"
+
+#include "protocol/fence.hpp"
+
+#include <atomic>
+#include <utility>
+
+namespace holdfast::runtime {
+
+using protocol::command;
+using protocol::event;
+using phase = protocol::tenure::phase;
+
+//
+// Tenures
+//
+
+key_queue* lease_keeper::on_answer(active_tenure& t, unsigned instance, command c,
+                                   std::uint32_t round, redis::answer const& a) {
+    auto const step =
+        t.machine.answer(c, round, instance, a.verdict, [this] { return turn_.time(); });
+    if (step.what == event::none && step.heal.empty() && step.release.empty()) {
+        tenures_.schedule_if_late(t);
+        return nullptr;
+    }
+    return apply(t, step);
+}
+
+key_queue* lease_keeper::on_time(active_tenure& t, lease_clock::time_point now) {
+    // `now` may be a moment ahead, as timers that are due together run together. Commands are sent
+    // by the clock.
+    auto step = t.machine.time(t.machine.where() == phase::ending ? turn_.time() : now);
+    if (step.what == event::renewal_due) {
+        if (t.lease->wanted && !is_wanted(*t.lease)) {
+            t.machine.stop_renewing();
+        } else {
+            step = t.machine.extend(turn_.time(), instances_.reachable());
+        }
+    }
+    return apply(t, step);
+}
+
+// The queue that is to be settled, if there is one.
+key_queue* lease_keeper::apply(active_tenure& t, protocol::step const& s) {
+    active_tenure_ptr const alive(&t);
+    key_queue* concerned = nullptr;
+    tenures_.send_all(t, s);
+    switch (s.what) {
+    case event::extended:
+        on_extended(t);
+        break;
+    case event::extension_failed:
+        counters::add(counters_.renewals_failed);
+        tell_extends(*t.lease, errc::no_quorum);
+        break;
+    case event::lost:
+    case event::released:
+    case event::release_unconfirmed:
+        concerned = on_over(t, s.what);
+        break;
+    case event::ended:
+        concerned = on_deadline(t);
+        break;
+    case event::none:
+    case event::renewal_due:
+        break;
+    case event::won:
+    case event::contended:
+    case event::no_quorum:
+    case event::expired:
+    case event::cancelled:
+    case event::arbiter_won:
+    case event::arbiter_refused:
+    case event::arbiter_failed:
+    case event::inspected:
+        break; // of tries: the acquirer's
+    }
+    tenures_.schedule(t);
+    return concerned;
+}
+
+void lease_keeper::on_extended(active_tenure& t) {
+    t.lease->deadline.store(t.machine.deadline(), std::memory_order_release);
+    counters::add(counters_.renewals);
+    keep_counters(t);
+    tell_extends(*t.lease, errc{});
+}
+
+// A lease may last for longer than the instances keep the counters of a key that nobody locks.
+void lease_keeper::keep_counters(active_tenure& t) {
+    auto const now = turn_.time();
+    if (!t.machine.fenced() || now - t.counted < fence_ttl_ / 4) return;
+    t.counted = now;
+    tenures_.send(t, command::raise, t.machine.maybe_held() & instances_.reachable(), 0);
+}
+
+key_queue* lease_keeper::on_over(active_tenure& t, event how) {
+    if (t.lease != nullptr) return on_lost(t);
+    --releasing_;
+    if (how == event::released && t.gives_back) counters::add(counters_.released);
+    if (auto* const op = std::exchange(t.releaser, nullptr)) {
+        completer_.complete(*op, how == event::released ? release_result()
+                                 : how == event::lost   ? release_result(errc::lease_lost)
+                                                        : release_result(errc::no_quorum));
+    }
+    return nullptr;
+}
+
+// A lease that is held.
+key_queue* lease_keeper::on_lost(active_tenure& t) {
+    auto& l = *t.lease;
+    close(l, lease_record::end::lost);
+    tell_waiters(l, errc::lease_lost, errc{});
+    // The deadline that its holder knows has not come: until then the queue has the key.
+    if (t.machine.where() == phase::ending) {
+        ++ending_;
+        return nullptr;
+    }
+    auto& q = *t.queue;
+    q.detach();
+    q.machine.lost();
+    return &q;
+}
+
+// Of a lease whose holder was told ahead of it.
+key_queue* lease_keeper::on_deadline(active_tenure& t) {
+    --ending_;
+    if (hand_over(t, nullptr, nullptr, turn_.time())) return nullptr;
+    return end_tenure(*t.queue);
+}
+
+key_queue* lease_keeper::end_tenure(key_queue& q) {
+    auto const t = q.tenure;
+    q.detach();
+    if (t->machine.where() == phase::ending) apply(*t, t->machine.abandon());
+    q.machine.lost();
+    return &q;
+}
+
+void lease_keeper::clock_stood_still(active_tenure& t, lease_clock::time_point until,
+                                     lease_clock::duration by) {
+    t.machine.clock_stood_still(until, by);
+    tenures_.schedule(t);
+    if (t.lease == nullptr) return;
+    auto& l = *t.lease;
+    l.deadline.store(t.machine.deadline(), std::memory_order_release);
+    for (auto& op : l.waiters) {
+        if (op.kind != operation_kind::lost || op.limit.time <= t.machine.margin()) continue;
+        timers_.schedule(op, t.machine.deadline() - op.limit.time);
+    }
+}
+
+//
+// Leases
+//
+
+lease_record* lease_keeper::new_lease() noexcept {
+    lease_record* l = nullptr;
+    turn_.attempt([&] { l = &leases_.take(); });
+    return l;
+}
+
+void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
+    l.begin(op.lock);
+    l.tenure = &t;
+    protocol::duration const longest = op.lock->options.max_hold;
+    t.machine.begin_lease(op.watched, turn_.time(),
+                          longest.count() == 0 ? protocol::duration::max() : longest);
+    l.deadline.store(t.machine.deadline(), std::memory_order_release);
+    l.fence = op.fenced ? protocol::fence_of(t.machine.number(), t.queue->machine.handoffs()) : 0;
+    t.lease = &l;
+    held_.push_back(l);
+    counters::add(counters_.acquired);
+    l.count(counters_);
+    tenures_.schedule(t);
+    completer_.complete(op, error{}, detail::lease_ref(&l));
+}
+
+key_queue* lease_keeper::start_release(operation& op) {
+    auto& l = static_cast<lease_record&>(*op.lease.get());
+    switch (l.ended) {
+    case lease_record::end::none:
+        return end_lease(l, &op, lease_record::end::released);
+    case lease_record::end::lost:
+        completer_.complete(op, release_result(errc::lease_lost));
+        break;
+    case lease_record::end::released:
+        completer_.complete(op, release_result(errc::lease_released));
+        break;
+    }
+    return nullptr;
+}
+
+key_queue* lease_keeper::let_go(lease_record& l, bool dropped) {
+    key_queue* concerned = nullptr;
+    if (l.ended == lease_record::end::none) {
+        concerned = end_lease(l, nullptr, lease_record::end::released);
+    }
+    if (dropped) {
+        l.recycle();
+        leases_.give_back(l);
+    }
+    return concerned;
+}
+
+// The lease ends, and with it the tenure, unless a waiter of this process gets it.
+key_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_record::end as) {
+    auto const now = turn_.time();
+    auto const lost = as == lease_record::end::lost;
+    tell_waiters(l, lost ? errc::shut_down : errc::lease_released,
+                 lost ? errc{} : errc::lease_released);
+    // A release that comes too late is to say so.
+    auto const in_time = now < l.deadline.load(std::memory_order_relaxed);
+    if (!lost && in_time && hand_over(*l.tenure, &l, op, now)) return nullptr;
+    active_tenure_ptr const t = l.tenure;
+    close(l, as);
+    return release(*t, op, !lost, now);
+}
+
+key_queue* lease_keeper::release(active_tenure& t, operation* op, bool gives_back,
+                                 lease_clock::time_point now) {
+    ++releasing_;
+    t.releaser = op;
+    if (op != nullptr) op->stage = operation_stage::attached;
+    t.gives_back = gives_back;
+    auto& q = *t.queue;
+    active_tenure_ptr const alive(&t);
+    q.detach();
+    apply(t, t.machine.release(now, instances_.reachable()));
+    // After the release has been handed to the instances: what follows there follows it.
+    q.machine.released(now, t.machine.opposed());
+    return &q;
+}
+
+// The next waiter of this process gets a lease of the same tenure; the servers hear nothing of it.
+// `l` is the one before, unless that has ended already.
+bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* op,
+                             lease_clock::time_point now) {
+    active_tenure_ptr const t(&tenure);
+    auto& q = *t->queue;
+    auto const& options = t->lock->options;
+    if (!q.machine.hands_over(now, t->machine.valid_until() - now, options.ttl,
+                              options.handoff_limit, options.handoff_time)) {
+        return false;
+    }
+    auto* const next = new_lease();
+    if (next == nullptr) return false;
+    if (l != nullptr) {
+        close(*l, lease_record::end::released);
+        counters::add(counters_.released);
+    }
+    counters::add(counters_.handoffs);
+    if (op != nullptr) completer_.complete(*op, release_result());
+    grant(static_cast<operation&>(q.machine.hand_over()), *t, *next);
+    return true;
+}
+
+// The lease is held no longer.
+void lease_keeper::close(lease_record& l, lease_record::end as) {
+    l.ended = as;
+    l.over.store(true, std::memory_order_release);
+    l.tenure->lease = nullptr;
+    l.tenure.reset();
+    retire(std::move(l.wanted));
+    held_.erase(held_.iterator_to(l));
+    l.discount(counters_);
+    if (as == lease_record::end::lost) counters::add(counters_.lost);
+}
+
+//
+// Extensions, and waits for the loss
+//
+
+key_queue* lease_keeper::start_extend(operation& op) {
+    auto& l = static_cast<lease_record&>(*op.lease.get());
+    if (l.ended != lease_record::end::none) {
+        completer_.complete(op, l.ended == lease_record::end::lost ? errc::lease_lost
+                                                                   : errc::lease_released);
+        return nullptr;
+    }
+    op.stage = operation_stage::attached;
+    l.waiters.push_back(op);
+    auto& t = *l.tenure;
+    if (t.machine.extending()) return nullptr; // the one under way answers for both
+    return apply(t, t.machine.extend(turn_.time(), instances_.reachable()));
+}
+
+void lease_keeper::start_lost(operation& op) {
+    auto& l = static_cast<lease_record&>(*op.lease.get());
+    if (l.ended != lease_record::end::none) {
+        return completer_.complete(op, l.ended == lease_record::end::lost ? errc{}
+                                                                          : errc::lease_released);
+    }
+    op.stage = operation_stage::attached;
+    op.timer = this;
+    l.waiters.push_back(op);
+    op.watched_lease = &l;
+    // A wait for the loss does not hold: the lease may go, and that ends the wait.
+    op.lease = {};
+    if (op.limit.time > l.tenure->machine.margin()) wait_for_end(op, turn_.time());
+}
+
+void lease_keeper::on_time(operation& op, lease_clock::time_point now) {
+    wait_for_end(op, now);
+}
+
+// Until the deadline is near. The deadline moves; a timer that checks again is less work than one
+// that moves with it.
+void lease_keeper::wait_for_end(operation& op, lease_clock::time_point now) {
+    auto const due = op.watched_lease->deadline.load(std::memory_order_relaxed) - op.limit.time;
+    if (now >= due) return completer_.complete(op, errc{});
+    timers_.schedule(op, due);
+}
+
+void lease_keeper::tell_extends(lease_record& l, errc result) {
+    for (auto it = l.waiters.begin(); it != l.waiters.end();) {
+        auto& op = *it++;
+        if (op.kind == operation_kind::extend) completer_.complete(op, result);
+    }
+}
+
+void lease_keeper::tell_waiters(lease_record& l, errc to_extends, errc to_lost) {
+    for (auto it = l.waiters.begin(); it != l.waiters.end();) {
+        auto& op = *it++;
+        completer_.complete(op, op.kind == operation_kind::extend ? to_extends : to_lost);
+    }
+}
+
+//
+// Conditions of renewals
+//
+
+void lease_keeper::start_renew(operation& op) {
+    auto& l = static_cast<lease_record&>(*op.lease.get());
+    retire(std::move(l.wanted));
+    if (l.ended == lease_record::end::none && op.wanted->says) {
+        l.wanted = std::move(op.wanted);
+    } else {
+        retire(std::move(op.wanted));
+    }
+    completer_.finish(op);
+}
+
+bool lease_keeper::is_wanted(lease_record& l) {
+    try {
+        return l.wanted->says();
+    } catch (...) {
+        return false; // no answer is no
+    }
+}
+
+void lease_keeper::retire(wish_ptr w) noexcept {
+    if (!w) return;
+    w->next = std::move(retired_);
+    retired_ = std::move(w);
+    turn_.ask_for_another();
+}
+
+void lease_keeper::destroy_retired() noexcept {
+    auto old = std::move(retired_);
+    while (old) old = std::move(old->next);
+}
+
+//
+// The end
+//
+
+void lease_keeper::abandon() noexcept {
+    leases_.for_each([this](lease_record& l) { l.abandon(counters_); });
+    destroy_retired();
+}
+
+void lease_keeper::clear() noexcept {
+    held_.clear();
+    leases_.for_each([](lease_record& l) {
+        l.waiters.clear();
+        l.tenure.detach();
+    });
+}
+
+} // namespace holdfast::runtime

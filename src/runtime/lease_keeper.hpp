@@ -1,0 +1,147 @@
+// Tenures that were won, and their leases: renewals, losses, releases, and the hand-over from one
+// waiter of this process to the next.
+#ifndef HOLDFAST_RUNTIME_LEASE_KEEPER_HPP
+#define HOLDFAST_RUNTIME_LEASE_KEEPER_HPP
+
+#include <holdfast/clock.hpp>
+#include <holdfast/error.hpp>
+
+#include "protocol/messages.hpp"
+#include "protocol/tenure.hpp"
+#include "redis/reply_handler.hpp"
+#include "runtime/active_tenure.hpp"
+#include "runtime/completer.hpp"
+#include "runtime/counters.hpp"
+#include "runtime/instance_group.hpp"
+#include "runtime/key_queue.hpp"
+#include "runtime/lease_record.hpp"
+#include "runtime/operation.hpp"
+#include "runtime/pool.hpp"
+#include "runtime/tenure_driver.hpp"
+#include "runtime/timer_queue.hpp"
+#include "runtime/turn.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace holdfast::runtime {
+
+/// Where the end of a lease or of a tenure concerns the queue of its key, the function returns the
+/// queue, and the caller has it settled (acquirer::settle). The keeper itself begins no try.
+///
+/// @par Thread safety  On the executor alone.
+class lease_keeper final : private operation_timer {
+public:
+    lease_keeper(turn& t, instance_group& instances, tenure_driver& tenures, timer_queue& timers,
+                 completer& c, counters& count, std::chrono::milliseconds fence_ttl)
+        : turn_(t)
+        , instances_(instances)
+        , tenures_(tenures)
+        , timers_(timers)
+        , completer_(c)
+        , counters_(count)
+        , fence_ttl_(fence_ttl) {}
+
+    //
+    // What happens to tenures
+    //
+
+    /// Null: there is no memory for one.
+    lease_record* new_lease() noexcept;
+    /// A waiter has left the queue of its key with the tenure, and gets its lease.
+    void grant(operation&, active_tenure&, lease_record&);
+    /// A tenure was won, and there is no memory for a lease.
+    [[nodiscard]] key_queue* give_back(active_tenure& t) {
+        return release(t, nullptr, false, turn_.time());
+    }
+
+    [[nodiscard]] key_queue* on_answer(active_tenure&, unsigned instance, protocol::command,
+                                       std::uint32_t round, redis::answer const&);
+    [[nodiscard]] key_queue* on_time(active_tenure&, lease_clock::time_point now);
+    /// Our own clock stood still for `by`, at a moment before `until`. A holder that is too late by
+    /// that is told when the timer runs next.
+    void clock_stood_still(active_tenure&, lease_clock::time_point until, lease_clock::duration by);
+
+    //
+    // What users ask for
+    //
+
+    [[nodiscard]] key_queue* start_release(operation&);
+    [[nodiscard]] key_queue* start_extend(operation&);
+    void start_lost(operation&);
+    void start_renew(operation&);
+    /// Nobody has the lease any more, or its last share was given up.
+    [[nodiscard]] key_queue* let_go(lease_record&, bool dropped);
+
+    //
+    // Shutdown
+    //
+
+    bool holds() const { return !held_.empty(); }
+    /// A lease whose loss was told ahead of its deadline has its key until then.
+    bool has_tenures() const { return holds() || ending_ > 0; }
+    bool is_releasing() const { return releasing_ > 0; }
+    /// There must be one: it is lost.
+    [[nodiscard]] key_queue* lose_a_lease() {
+        return end_lease(held_.front(), nullptr, lease_record::end::lost);
+    }
+    /// The tenure of a queue that has one, whose holder was told of the loss.
+    [[nodiscard]] key_queue* end_tenure(key_queue&);
+
+    //
+    // Memory
+    //
+
+    /// Destroys what users gave to renew_while(), of leases that have ended. It is the user's, and
+    /// may do anything.
+    void destroy_retired() noexcept;
+    /// The context is going.
+    void abandon() noexcept;
+    /// Before the tenures are destroyed.
+    void clear() noexcept;
+    void period_ended() noexcept { leases_.period_ended(); }
+    bool shrink(std::size_t most) noexcept {
+        return leases_.shrink(most, [](lease_record const&) { return true; });
+    }
+
+private:
+    void on_time(operation&, lease_clock::time_point now) override;
+
+    key_queue* apply(active_tenure&, protocol::step const&);
+    key_queue* on_over(active_tenure&, protocol::event);
+    key_queue* on_lost(active_tenure&);
+    key_queue* on_deadline(active_tenure&);
+    void on_extended(active_tenure&);
+    void keep_counters(active_tenure&);
+
+    key_queue* end_lease(lease_record&, operation*, lease_record::end);
+    key_queue* release(active_tenure&, operation*, bool gives_back, lease_clock::time_point now);
+    bool hand_over(active_tenure&, lease_record*, operation*, lease_clock::time_point now);
+    void close(lease_record&, lease_record::end);
+
+    void wait_for_end(operation&, lease_clock::time_point now);
+    void tell_extends(lease_record&, errc);
+    void tell_waiters(lease_record&, errc to_extends, errc to_lost);
+
+    static bool is_wanted(lease_record&);
+    void retire(wish_ptr) noexcept;
+
+    turn& turn_;
+    instance_group& instances_;
+    tenure_driver& tenures_;
+    timer_queue& timers_;
+    completer& completer_;
+    counters& counters_;
+    std::chrono::milliseconds const fence_ttl_;
+
+    pool<lease_record> leases_;
+    lease_list held_;
+    wish_ptr retired_;          ///< to be destroyed in the next turn
+    std::size_t releasing_ = 0; ///< leases whose release is under way
+    std::size_t ending_ = 0;    ///< tenures whose holder was told of the loss, before the deadline
+};
+
+} // namespace holdfast::runtime
+
+#endif

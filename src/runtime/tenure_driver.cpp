@@ -1,0 +1,101 @@
+#include "runtime/tenure_driver.hpp"
+
+#include <holdfast/error.hpp>
+
+#include <utility>
+
+namespace holdfast::runtime {
+
+using protocol::command;
+
+void tenure_driver::recycle(active_tenure& t) noexcept {
+    timers_.cancel(t);
+    t.lock.reset();
+    t.owed.releases = 0;
+    tenures_.give_back(t);
+}
+
+void tenure_driver::send_all(active_tenure& t, protocol::step const& s) {
+    if (!s.acquire.empty()) send(t, command::acquire, s.acquire, 0);
+    if (!s.contend.empty()) send(t, command::contend, s.contend, 0);
+    if (!s.raise.empty()) {
+        counters::add(counters_.raises);
+        auto const there = instances_.reachable();
+        send(t, command::raise, s.raise & there, t.machine.round_number());
+        // An instance that has granted is raised also where it has gone since; it will not answer.
+        t.owed.gone = t.owed.gone | (s.raise - there);
+        if (!t.owed.gone.empty()) owe(t);
+    }
+    if (!s.extend.empty()) send(t, command::extend, s.extend, t.machine.round_number());
+    if (!s.heal.empty()) send(t, command::heal, s.heal, 0);
+    if (!s.release.empty()) send(t, command::release, s.release, 0);
+    if (!s.inspect.empty()) send(t, command::inspect, s.inspect, 0);
+}
+
+void tenure_driver::send(active_tenure& t, command c, protocol::instance_set to,
+                         std::uint32_t round) {
+    encoder_.start(c, t.about(c));
+    redis::reply_handler_ptr const asking(&t);
+    to.for_each([&](unsigned i) {
+        if (turn_.attempt([&] { instances_[i].submit(encoder_, asking, round); })) return;
+        t.owed.out_of_memory[static_cast<std::size_t>(c)].insert(i);
+        if (c == command::extend || c == command::watch) t.owed.round = round;
+        owe(t);
+    });
+}
+
+void tenure_driver::schedule(active_tenure& t) {
+    if (auto const wake = t.machine.wake()) {
+        timers_.schedule(t, *wake);
+    } else {
+        timers_.cancel(t);
+    }
+}
+
+void tenure_driver::owe(active_tenure& t) noexcept {
+    if (!t.owed_hook::is_linked()) {
+        t.owed.self = &t;
+        owed_.push_back(t);
+    }
+    turn_.ask_for_another();
+}
+
+void tenure_driver::answer_owed() {
+    owed_list all;
+    all.swap(owed_);
+    while (!all.empty()) {
+        auto& t = all.front();
+        all.pop_front();
+        auto owed = std::exchange(t.owed, {});
+        auto const answer = [&](unsigned i, command c, std::uint32_t round, errc cause) {
+            t.on_answer(i, c, round, {.verdict = protocol::verdict::unsent, .why = cause});
+        };
+        auto& unsent = owed.out_of_memory[static_cast<std::size_t>(command::release)];
+        if (!unsent.empty() && owed.releases < release_retries) {
+            t.owed.releases = static_cast<std::uint8_t>(owed.releases + 1);
+            auto const again = std::exchange(unsent, {});
+            send(t, command::release, again, 0);
+            // Where an instance has gone since, it is kept, and tells nobody when it is done.
+            (again - instances_.reachable()).for_each([&](unsigned i) {
+                answer(i, command::release, 0, instances_.cause_of(i));
+            });
+        }
+        owed.gone.for_each(
+            [&](unsigned i) { answer(i, command::raise, 0, instances_.cause_of(i)); });
+        for (std::size_t c = 0; c < owed.out_of_memory.size(); ++c) {
+            owed.out_of_memory[c].for_each([&](unsigned i) {
+                answer(i, static_cast<command>(c), owed.round, errc::out_of_memory);
+            });
+        }
+    }
+}
+
+void tenure_driver::forget_owed() noexcept {
+    while (!owed_.empty()) {
+        auto& t = owed_.front();
+        owed_.pop_front();
+        t.owed.self.reset();
+    }
+}
+
+} // namespace holdfast::runtime

@@ -1,0 +1,192 @@
+// The acquirer alone: fake instances, and no keeper. The test takes the winners.
+#include "runtime/acquirer.hpp"
+
+#include "unit/rooms.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <optional>
+#include <utility>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::runtime;
+using namespace std::chrono_literals;
+using protocol::command;
+using protocol::verdict;
+
+namespace {
+
+class acquirer_alone final : public test::rooms {
+public:
+    explicit acquirer_alone(unsigned configured = 3)
+        : rooms(configured) {}
+    ~acquirer_alone() override {
+        for (auto const& f : fakes) f->questions.clear();
+        timers.clear();
+        room.clear();
+    }
+
+    struct call {
+        operation* op = nullptr;
+        std::optional<error> result;
+    };
+    /// Begins an acquire that waits so long; zero: not at all.
+    void start(call& c, std::chrono::nanoseconds limit, lock_options const& options = {}) {
+        auto& op = make_operation(operation_kind::acquire);
+        c.op = &op;
+        op.lock = make_lock(options);
+        op.limit = {detail::wait_limit::kind::until, limit};
+        op.handler = detail::acquire_handler([&c](error e, lease) { c.result = std::move(e); });
+        room.start(op, [](lease_record&) { return false; });
+    }
+    errc code(call const& c) const {
+        BOOST_REQUIRE(c.result.has_value());
+        return static_cast<errc>(c.result->code().value());
+    }
+
+    acquirer room{now_turn, instances, tenures, timers, completer, count, random, 100ms};
+    std::vector<operation*> winners;
+
+private:
+    void lead_answer(active_tenure& t, unsigned instance, command c, std::uint32_t round,
+                     redis::answer const& a) override {
+        if (!acquirer::expects(t, c)) return; // of a release
+        if (!room.on_answer(t, instance, c, round, a)) return;
+        winners.push_back(&room.take_winner(t));
+    }
+    void lead_time(active_tenure& t, lease_clock::time_point now) override { room.on_time(t, now); }
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(acquirer)
+
+BOOST_AUTO_TEST_CASE(a_majority_makes_a_winner) {
+    acquirer_alone a;
+    acquirer_alone::call c;
+    a.at(0ms, [&] { a.start(c, 1s); });
+    a.at(1ms, [&] {
+        a.fakes[0]->answer(command::acquire, verdict::yes);
+        BOOST_TEST(a.winners.empty());
+        a.fakes[2]->answer(command::acquire, verdict::yes);
+    });
+    BOOST_REQUIRE(a.winners.size() == 1U);
+    BOOST_TEST(a.winners.front() == c.op);
+    BOOST_TEST(!c.result.has_value()); // the lease is the keeper's to grant
+    BOOST_TEST(a.count.rounds.load() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(the_error_is_the_cause_that_all_failures_share) {
+    acquirer_alone a;
+    a.fakes[1]->up = a.fakes[2]->up = false;
+    acquirer_alone::call c;
+    a.at(0ms, [&] { a.start(c, 1s); });
+    BOOST_CHECK(a.code(c) == errc::unreachable);
+    auto const* const report = c.result->report();
+    BOOST_REQUIRE(report != nullptr);
+    BOOST_TEST(report->up == 1U);
+    BOOST_TEST(report->instances[1].message == "unplugged");
+    BOOST_TEST(a.count.acquire_failed.load() == 1U);
+    BOOST_TEST(a.count.pending.load() == 0U);
+    BOOST_TEST(a.fakes[0]->questions.empty()); // nothing was sent
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_try_asks_what_is_in_the_way) {
+    acquirer_alone a;
+    acquirer_alone::call c;
+    a.at(0ms, [&] { a.start(c, 0s); });
+    a.at(1ms, [&] {
+        a.fakes[0]->answer(command::acquire, verdict::yes);
+        a.fakes[1]->answer(command::acquire, verdict::no);
+        a.fakes[2]->answer(command::acquire, verdict::no);
+        a.fakes[0]->answer(command::release, verdict::yes); // what it had granted
+    });
+    BOOST_TEST(!c.result.has_value());
+    a.at(2ms, [&] {
+        for (auto const i : {1U, 2U}) {
+            a.fakes[i]->answer(command::inspect, {.verdict = verdict::yes,
+                                                  .ttl_known = true,
+                                                  .ttl_left = 700ms,
+                                                  .holder = "worker-7"});
+        }
+    });
+    BOOST_CHECK(a.code(c) == errc::contended);
+    BOOST_TEST(c.result->report()->holder == "worker-7");
+    BOOST_TEST(c.result->report()->attempts == 1U);
+    BOOST_CHECK(c.result->report()->waited == 2ms);
+}
+
+BOOST_AUTO_TEST_CASE(a_limit_ends_the_wait_for_a_holder) {
+    acquirer_alone a;
+    acquirer_alone::call c;
+    a.at(0ms, [&] { a.start(c, 50ms); });
+    a.at(1ms, [&] { a.answer_all(command::acquire, verdict::no); });
+    BOOST_TEST(a.count.waiters.load() == 1U);
+    a.wait_until(51ms);
+    BOOST_CHECK(a.code(c) == errc::wait_timeout);
+    BOOST_TEST(a.count.waiters.load() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_try_is_taken_back_everywhere) {
+    acquirer_alone a;
+    acquirer_alone::call c;
+    a.at(0ms, [&] { a.start(c, 1s); });
+    a.at(1ms, [&] { a.room.cancel(*c.op, asio::cancellation_type_t::terminal); });
+    BOOST_TEST(c.result.has_value());
+    BOOST_CHECK(c.result->code() == asio::error::operation_aborted);
+    for (auto const& f : a.fakes) {
+        BOOST_REQUIRE(f->questions.size() == 2U);
+        BOOST_CHECK(f->questions.back().command == command::release);
+    }
+    a.at(2ms, [&] { a.answer_all(command::acquire, verdict::yes); });
+    BOOST_TEST(a.winners.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_total_cancellation_waits_for_the_end_of_the_try) {
+    acquirer_alone a;
+    acquirer_alone::call c;
+    a.at(0ms, [&] { a.start(c, 1s); });
+    a.at(1ms, [&] { a.room.cancel(*c.op, asio::cancellation_type_t::total); });
+    BOOST_TEST(!c.result.has_value());
+    a.at(2ms, [&] { a.answer_all(command::acquire, verdict::no); });
+    BOOST_REQUIRE(c.result.has_value());
+    BOOST_CHECK(c.result->code() == asio::error::operation_aborted);
+}
+
+BOOST_AUTO_TEST_CASE(a_waiter_inherits_the_try_of_the_one_before_it) {
+    acquirer_alone a;
+    acquirer_alone::call first, second;
+    a.at(0ms, [&] {
+        a.start(first, 1s);
+        a.start(second, 1s);
+    });
+    BOOST_TEST(a.count.waiters.load() == 1U);
+    a.at(1ms, [&] {
+        a.room.cancel(*first.op, asio::cancellation_type_t::terminal);
+        a.answer_all(command::acquire, verdict::yes);
+    });
+    BOOST_REQUIRE(a.winners.size() == 1U);
+    BOOST_TEST(a.winners.front() == second.op);
+    BOOST_TEST(a.count.rounds.load() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(an_end_refuses_all) {
+    acquirer_alone a;
+    acquirer_alone::call waiting, late;
+    a.at(0ms, [&] { a.start(waiting, 1s); });
+    a.at(1ms, [&] {
+        a.room.refuse_new();
+        a.room.refuse_waiting();
+        a.room.for_each_queue([&](key_queue& q) { a.room.settle(q, a.now_turn.time()); });
+        a.start(late, 1s);
+    });
+    BOOST_CHECK(a.code(waiting) == errc::shut_down);
+    BOOST_CHECK(a.code(late) == errc::shut_down);
+    auto queues = 0;
+    a.room.for_each_queue([&](key_queue&) { ++queues; });
+    BOOST_TEST(queues == 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

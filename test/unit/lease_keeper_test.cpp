@@ -1,0 +1,275 @@
+// The keeper alone: fake instances, a clock that the test sets, and no acquirer. The test settles
+// no queue: it looks at the one that the keeper hands back.
+#include "runtime/lease_keeper.hpp"
+
+#include "unit/rooms.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+using namespace holdfast;
+using namespace holdfast::runtime;
+using namespace std::chrono_literals;
+using protocol::command;
+using protocol::verdict;
+
+namespace {
+
+constexpr lock_options unwatched{.ttl = 1s, .watchdog = false};
+
+class idle_queue final : public key_queue {
+    void on_time(lease_clock::time_point) override {}
+};
+
+class keeper_alone final : public test::rooms {
+public:
+    explicit keeper_alone(lock_options const& o = unwatched)
+        : rooms(3)
+        , options(o) {
+        queue.machine = protocol::wait_queue(3);
+        queue.lock = make_lock(options);
+    }
+    ~keeper_alone() override {
+        for (auto const& f : fakes) f->questions.clear();
+        timers.clear();
+        for (auto* const given : {&first, &second}) {
+            given->object = {};
+            given->handle.detach(); // else its end would go to an engine
+        }
+        queue.machine.abandon();
+        queue.detach();
+        keeper.clear();
+    }
+
+    struct given_lease {
+        operation* op = nullptr;
+        lease object;
+        detail::lease_ref handle;
+        bool given = false;
+    };
+    /// Stands in the queue.
+    void join(given_lease& l) {
+        auto& op = make_operation(operation_kind::acquire);
+        l.op = &op;
+        op.lock = queue.lock;
+        op.ttl = options.ttl;
+        op.watched = options.watchdog;
+        op.handler = detail::acquire_handler([&l](error, lease object) {
+            l.object = std::move(object);
+            l.given = true;
+        });
+        ++count.pending;
+        BOOST_REQUIRE(queue.machine.join(op));
+    }
+    /// At the start: a tenure is won, and the first waiter has its lease.
+    void hold() {
+        at(0ms, [&] {
+            join(first);
+            auto const now = now_turn.time();
+            BOOST_CHECK(queue.machine.next(now, instances.voters()) == protocol::action::round);
+            auto& t = tenures.take();
+            t.machine = protocol::tenure(3, options.ttl, options.watchdog);
+            t.lock = queue.lock;
+            t.queue = &queue;
+            queue.tenure = &t;
+            queue.machine.begun(now);
+            t.machine.acquire(now, instances.voters());
+            for (unsigned i = 0; i < 3; ++i) {
+                t.machine.answer(command::acquire, 0, i, verdict::yes, now);
+            }
+            auto* const l = keeper.new_lease();
+            first.handle = l;
+            keeper.grant(static_cast<operation&>(queue.machine.won(now)), t, *l);
+        });
+        BOOST_REQUIRE(first.given);
+    }
+    lease_record& state() { return static_cast<lease_record&>(*first.handle); }
+
+    operation& on_lease(operation_kind kind) {
+        auto& op = make_operation(kind);
+        op.lease = first.handle;
+        return op;
+    }
+    /// Waits for the loss; told so long ahead of the deadline.
+    void wait_lost(std::optional<error>& result, std::chrono::nanoseconds ahead = {}) {
+        auto& op = on_lease(operation_kind::lost);
+        op.limit = {detail::wait_limit::kind::until, ahead};
+        op.handler = detail::error_handler([&result](error e) { result = std::move(e); });
+        keeper.start_lost(op);
+    }
+    void extend(std::optional<error>& result) {
+        auto& op = on_lease(operation_kind::extend);
+        op.handler = detail::error_handler([&result](error e) { result = std::move(e); });
+        concerned = keeper.start_extend(op);
+    }
+    void release(std::optional<release_result>& result) {
+        auto& op = on_lease(operation_kind::release);
+        op.handler = detail::release_handler([&result](release_result r) { result = r; });
+        concerned = keeper.start_release(op);
+    }
+
+    lock_options options;
+    idle_queue queue;
+    lease_keeper keeper{now_turn, instances, tenures, timers, completer, count, 1h};
+    given_lease first, second;
+    key_queue* concerned = nullptr; ///< the queue that the keeper handed back last
+
+private:
+    void lead_answer(active_tenure& t, unsigned instance, command c, std::uint32_t round,
+                     redis::answer const& a) override {
+        concerned = keeper.on_answer(t, instance, c, round, a);
+    }
+    void lead_time(active_tenure& t, lease_clock::time_point now) override {
+        concerned = keeper.on_time(t, now);
+    }
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(lease_keeper)
+
+BOOST_AUTO_TEST_CASE(a_loss_is_told_by_the_deadline) {
+    keeper_alone k;
+    k.hold();
+    auto const deadline = k.first.object.deadline();
+    BOOST_CHECK(deadline == keeper_alone::start + 1s - 10ms - 2ms); // the ttl less the drift
+    std::optional<error> lost;
+    k.at(1ms, [&] { k.wait_lost(lost); });
+
+    k.wait_until(900ms);
+    BOOST_TEST(!lost.has_value());
+    BOOST_TEST(!k.state().over.load());
+
+    k.wait_until(988ms - 50ms); // the margin is a twentieth of the ttl
+    BOOST_REQUIRE(lost.has_value());
+    BOOST_TEST(!lost->code().failed());
+    BOOST_TEST(k.state().over.load());
+    BOOST_TEST(k.count.lost.load() == 1U);
+    BOOST_TEST(k.count.held.load() == 0U);
+    // The key stays until the deadline that the holder knew.
+    BOOST_TEST(k.concerned == nullptr);
+    BOOST_TEST(k.fakes[0]->questions.empty());
+    BOOST_TEST(!k.keeper.holds());
+    BOOST_TEST(k.keeper.has_tenures());
+
+    k.wait_until(988ms);
+    BOOST_TEST(k.concerned == &k.queue);
+    BOOST_TEST(!k.keeper.has_tenures());
+    for (auto const& f : k.fakes) {
+        BOOST_REQUIRE(f->questions.size() == 1U);
+        BOOST_CHECK(f->questions.front().command == command::release);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_for_the_loss_may_be_told_ahead) {
+    keeper_alone k;
+    k.hold();
+    std::optional<error> ahead;
+    k.at(1ms, [&] { k.wait_lost(ahead, 300ms); });
+    k.wait_until(600ms);
+    BOOST_TEST(!ahead.has_value());
+    k.wait_until(688ms);
+    BOOST_REQUIRE(ahead.has_value());
+    BOOST_TEST(!ahead->code().failed());
+    BOOST_TEST(!k.state().over.load());
+}
+
+BOOST_AUTO_TEST_CASE(a_release_is_confirmed_by_a_majority) {
+    keeper_alone k;
+    k.hold();
+    std::optional<release_result> result;
+    k.at(1ms, [&] { k.release(result); });
+    BOOST_TEST(k.concerned == &k.queue);
+    BOOST_TEST(k.keeper.is_releasing());
+    BOOST_TEST(!k.queue.machine.held());
+    k.at(2ms, [&] {
+        k.fakes[0]->answer(command::release, verdict::yes);
+        BOOST_TEST(!result.has_value());
+        k.fakes[1]->answer(command::release, verdict::yes);
+    });
+    BOOST_REQUIRE(result.has_value());
+    BOOST_TEST(static_cast<bool>(*result));
+    BOOST_TEST(!k.keeper.is_releasing());
+    BOOST_TEST(k.count.released.load() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_release_hands_the_tenure_to_the_next_waiter) {
+    keeper_alone k;
+    k.hold();
+    k.at(1ms, [&] { k.join(k.second); });
+    std::optional<release_result> result;
+    k.at(2ms, [&] { k.release(result); });
+    BOOST_REQUIRE(result.has_value());
+    BOOST_TEST(static_cast<bool>(*result));
+    BOOST_TEST(k.concerned == nullptr);
+    BOOST_REQUIRE(k.second.given);
+    k.second.handle = k.queue.tenure->lease;
+    BOOST_TEST(k.state().over.load());
+    BOOST_TEST(!k.second.handle->over.load());
+    BOOST_TEST(k.count.handoffs.load() == 1U);
+    BOOST_TEST(k.fakes[0]->questions.empty()); // the instances hear nothing of it
+}
+
+BOOST_AUTO_TEST_CASE(an_extension_moves_the_deadline) {
+    keeper_alone k;
+    k.hold();
+    std::optional<error> result;
+    k.at(500ms, [&] { k.extend(result); });
+    k.at(501ms, [&] { k.answer_all(command::extend, verdict::yes); });
+    BOOST_REQUIRE(result.has_value());
+    BOOST_TEST(!result->code().failed());
+    BOOST_CHECK(k.first.object.deadline() == keeper_alone::start + 500ms + 988ms);
+}
+
+BOOST_AUTO_TEST_CASE(a_majority_that_has_lost_the_key_ends_the_lease) {
+    keeper_alone k;
+    k.hold();
+    std::optional<error> extended, lost;
+    k.at(1ms, [&] { k.wait_lost(lost); });
+    k.at(500ms, [&] { k.extend(extended); });
+    k.at(501ms, [&] {
+        k.fakes[0]->answer(command::extend, verdict::no);
+        k.fakes[1]->answer(command::extend, verdict::no);
+    });
+    BOOST_REQUIRE(extended.has_value());
+    BOOST_CHECK(extended->code() == errc::lease_lost);
+    BOOST_REQUIRE(lost.has_value());
+    BOOST_TEST(!lost->code().failed());
+    BOOST_TEST(k.concerned == &k.queue);
+}
+
+BOOST_AUTO_TEST_CASE(the_watchdog_extends_while_the_lease_is_wanted) {
+    lock_options const watched{.ttl = 1s};
+    keeper_alone k(watched);
+    k.hold();
+    k.wait_until(334ms);
+    BOOST_REQUIRE(k.fakes[0]->questions.size() == 1U);
+    k.at(335ms, [&] { k.answer_all(command::extend, verdict::yes); });
+    BOOST_TEST(k.count.renewals.load() == 1U);
+
+    k.at(336ms, [&] {
+        auto& op = k.on_lease(operation_kind::renew);
+        op.wanted = std::make_unique<wish>(wish{[] { return false; }});
+        k.keeper.start_renew(op);
+    });
+    k.wait_until(700ms);
+    BOOST_TEST(k.fakes[0]->questions.empty());
+    k.at(701ms, [&] { k.keeper.destroy_retired(); });
+}
+
+BOOST_AUTO_TEST_CASE(a_clock_that_stood_still_brings_the_loss_nearer) {
+    keeper_alone k;
+    k.hold();
+    std::optional<error> lost;
+    k.at(1ms, [&] { k.wait_lost(lost); });
+    k.at(100ms,
+         [&] { k.keeper.clock_stood_still(*k.queue.tenure, keeper_alone::start + 100ms, 200ms); });
+    BOOST_CHECK(k.first.object.deadline() == keeper_alone::start + 788ms);
+    k.wait_until(788ms - 50ms);
+    BOOST_TEST(lost.has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
