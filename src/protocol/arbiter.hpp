@@ -21,9 +21,8 @@ constexpr std::uint64_t mixed(std::uint64_t x) {
     return x ^ (x >> 31);
 }
 
-/// The arbiter among `candidates`, of which there must be one. `key` and what `identity` gives for
-/// an instance are hashes that all processes compute alike, in any order of the
-/// instances.
+/// The arbiter among `candidates`, of which there must be one. `key` and the results of `identity`
+/// for an instance are hashes that all processes compute alike, in any order of the instances.
 template <class Identity>
 constexpr unsigned arbiter(std::uint64_t key, instance_set candidates, Identity&& identity) {
     unsigned best = 0;

@@ -4,12 +4,15 @@
 
 #include "protocol/instance_set.hpp"
 #include "protocol/messages.hpp"
+#include "protocol/round_trips.hpp"
+#include "protocol/time.hpp"
 
 namespace holdfast::protocol {
 
 class inspection {
 public:
-    void begin(instance_set asked) {
+    void begin(time_point now, instance_set asked) {
+        asked_ = now;
         pending_ = asked;
         complete_ = !asked.empty();
         found_lock_ = false;
@@ -31,13 +34,17 @@ public:
     instance_set pending() const { return pending_; }
     /// Every instance that was asked has answered, or will.
     bool complete() const { return complete_; }
-    /// An instance had a lock, or the key had gone. Before that the key may be no lock, and then a
-    /// wait for it would never end.
-    bool found_lock() const { return found_lock_; }
+    /// From then on the awaited answers come too late to be waited for.
+    time_point patience_ends(round_trips const& usual) const {
+        return found_lock_ ? late_from(usual, asked_, pending_, 1) : time_point::max();
+    }
 
 private:
     instance_set pending_;
+    time_point asked_{};
     bool complete_ = true;
+    /// An instance had a lock, or the key had gone. Before that the key may be no lock, and then a
+    /// wait for it would never end.
     bool found_lock_ = false;
 };
 

@@ -28,10 +28,11 @@ public:
         assert((to - all_).empty());
         possible_ = possible_ | to;
     }
-    /// The same, for instances that lost the key of a held lease.
-    void heal(instance_set to) {
+    /// The same, for instances that lost the key of a held lease. Returns them.
+    instance_set heal(instance_set to) {
         ask(to);
         healed_ = healed_ | to;
+        return to;
     }
     /// The instance refused the key, never got the command, or has lost the key.
     void deny(unsigned instance) {

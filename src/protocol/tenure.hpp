@@ -30,7 +30,7 @@
 #include "protocol/instance_set.hpp"
 #include "protocol/key_presence.hpp"
 #include "protocol/messages.hpp"
-#include "protocol/release_result.hpp"
+#include "protocol/release_round.hpp"
 #include "protocol/round_trips.hpp"
 #include "protocol/rules.hpp"
 #include "protocol/tally.hpp"
@@ -42,22 +42,13 @@
 #include <cassert>
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 namespace holdfast::protocol {
 
 template <class Rules>
 class basic_tenure {
 public:
-    enum class phase : std::uint8_t {
-        acquiring,
-        held,
-        /// The holder has been told of its loss, ahead of the deadline. Until then the key is not
-        /// free.
-        ending,
-        releasing,
-        over
-    };
+    using phase = tenure_phase;
 
     /// `watched`: time() asks for renewals by itself, every `period`.
     basic_tenure(unsigned configured, duration ttl, bool watched, duration period)
@@ -107,15 +98,12 @@ public:
     /// Gives the key up wherever it may be.
     step release(time_point now, instance_set reachable) {
         if (phase_ == phase::over) return {.what = event::lost};
-        lost_ = !Rules::in_time(now, deadline());
-        asked_ = now;
         phase_ = phase::releasing;
         extension_.stop();
         last_round_ = rounds::release;
-        release_ = new_round(reachable, reachable & maybe_held());
-        step s{.release = maybe_held()};
-        s.what = judge_release();
-        return s;
+        release_.begin(now, new_round(reachable, reachable & maybe_held()),
+                       Rules::in_time(now, deadline()));
+        return {.release = maybe_held(), .what = judge_release()};
     }
 
     /// The caller no longer wants the key.
@@ -126,8 +114,7 @@ public:
 
     /// After event::contended: asks the instances that said no, and can be reached, for the reason.
     step inspect(time_point now, instance_set refusing) {
-        asked_ = now;
-        inspection_.begin(refusing);
+        inspection_.begin(now, refusing);
         return {.inspect = refusing, .what = refusing.empty() ? event::inspected : event::none};
     }
 
@@ -156,18 +143,15 @@ public:
             return deadline();
         case phase::releasing:
         case phase::over:
-            if (auto const end = patience_ends(); end != time_point::max()) return end;
             break;
         }
-        return std::nullopt;
+        auto const end = patience_ends();
+        return end == time_point::max() ? std::nullopt : std::optional(end);
     }
-
-    /// Whether wake() follows from how late answers are. The last answer may have changed it then,
-    /// though that one decided nothing.
+    /// The last answer may have changed wake(), though it decided nothing.
     bool depends_on_late_answers() const { return patience_ends() != time_point::max(); }
 
-    /// A lease begins, the first or after another one: whether time() asks for renewals, and for
-    /// how long the lease may last, however often it is extended.
+    /// A lease begins, the first or after another one, and lasts for `longest` at most.
     void begin_lease(bool watched, time_point now = {}, duration longest = duration::max()) {
         assert(phase_ == phase::held || phase_ == phase::ending);
         validity_.begin_lease(watched, now, longest);
@@ -181,10 +165,8 @@ public:
         return {.release = maybe_held()};
     }
 
-    /// Our clock stood still for up to `by`, at a moment before `until`.
-    void clock_stood_still(time_point until, duration by) {
-        validity_.clock_stood_still(until, by);
-    }
+    /// Our clock stood still for up to `by`, at a moment before `at`.
+    void clock_stood_still(time_point at, duration by) { validity_.clock_stood_still(at, by); }
 
     phase where() const { return phase_; }
     bool extending() const { return extension_.under_way(); }
@@ -206,7 +188,7 @@ public:
     bool inspected_all() const { return inspection_.complete(); }
     /// The votes of the round that was started last.
     tally const& votes() const {
-        if (last_round_ == rounds::release) return release_;
+        if (last_round_ == rounds::release) return release_.votes();
         return last_round_ == rounds::extension ? extension_.votes() : acquisition_.votes();
     }
     /// Whether an instance had another client's key when it was asked, also if its vote was not
@@ -216,20 +198,13 @@ public:
     instance_set maybe_held() const { return presence_.possible(); }
 
 private:
-    static time_point read(time_point now) { return now; }
-    template <class Clock>
-    static time_point read(Clock now) {
-        return now();
-    }
-
     tally new_round(instance_set reachable, instance_set asked) const {
         return tally(configured_, Rules::quorum(configured_, reachable.size()), asked);
     }
 
     /// A tenure that is released, or over, never sets a key again.
     step checked(step s) const {
-        assert(phase_ == phase::acquiring || phase_ == phase::held ||
-               (s.acquire | s.contend | s.raise | s.extend | s.heal).empty());
+        assert(phase_ == phase::acquiring || phase_ == phase::held || !s.sets_keys());
         return s;
     }
 
@@ -276,7 +251,7 @@ private:
         case phase::releasing:
             if (now >= patience_ends()) {
                 phase_ = phase::over;
-                return {.what = lost_ ? event::lost : event::released};
+                return {.what = release_.result_without_late()};
             }
             break;
         case phase::over:
@@ -299,7 +274,7 @@ private:
         if (sets_no_key(v)) presence_.deny(instance);
         if (phase_ != phase::acquiring) return {};
         auto const s = acquisition_.vote(
-            instance, v, [&] { return usual_ != nullptr ? read(now) : time_point{}; }, number);
+            instance, v, [&] { return usual_ != nullptr ? read_time(now) : time_point{}; }, number);
         if (acquisition_.began_raise()) ++round_number_;
         return conclude(s, now);
     }
@@ -327,7 +302,7 @@ private:
         case event::arbiter_won:
             return s;
         case event::won:
-            if (!validity_.confirm(read(now))) return conclude({.what = too_slow()}, now);
+            if (!validity_.confirm(read_time(now))) return conclude({.what = too_slow()}, now);
             phase_ = phase::held;
             return s;
         default:
@@ -357,15 +332,16 @@ private:
         if (v == verdict::no) presence_.deny(instance);
         step s;
         // Also when the round has been decided: an instance that has lost the key is given it back.
-        if (v == verdict::no && extension_.may_heal()) s.heal = heal(instance_set::only(instance));
+        if (v == verdict::no && extension_.may_heal())
+            s.heal = presence_.heal(instance_set::only(instance));
         if (!extension_.count(instance, v)) return s;
-        auto const decided_at = read(now);
+        auto const decided_at = read_time(now);
         if (!Rules::may_extend(decided_at, validity_.loss_time())) return lose(decided_at);
         using state = typename extension<Rules>::state;
         switch (extension_.decide()) {
         case state::won:
             validity_.confirm_extension(decided_at);
-            s.heal = s.heal | heal(extension_.votes().no());
+            s.heal = s.heal | presence_.heal(extension_.votes().no());
             s.what = event::extended;
             break;
         case state::denied:
@@ -376,11 +352,6 @@ private:
             break;
         }
         return s;
-    }
-
-    instance_set heal(instance_set without_key) {
-        presence_.heal(without_key);
-        return without_key;
     }
 
     event fail_extension(time_point now) {
@@ -432,9 +403,9 @@ private:
     }
 
     event judge_release() {
-        auto const result = release_result(release_, presence_);
+        auto const result = release_.result(presence_);
         if (result != event::none) phase_ = phase::over;
-        return result != event::none && lost_ ? event::lost : result;
+        return result;
     }
 
     /// From then on the awaited answers come too late to be waited for.
@@ -444,12 +415,9 @@ private:
         case phase::acquiring:
             return acquisition_.patience_ends(*usual_);
         case phase::releasing:
-            // All of them, as they may still say that the key was lost.
-            if (presence_.absent().size() < release_.quorum()) break;
-            return late_from(*usual_, asked_, release_.pending(), 1);
+            return release_.patience_ends(*usual_, presence_);
         case phase::over:
-            if (!inspection_.found_lock()) break;
-            return late_from(*usual_, asked_, inspection_.pending(), 1);
+            return inspection_.patience_ends(*usual_);
         case phase::held:
         case phase::ending:
             break;
@@ -462,10 +430,9 @@ private:
     validity<Rules> validity_;
     inspection inspection_;
     extension<Rules> extension_;
-    tally release_; ///< the votes of the release
+    release_round release_;
     unsigned configured_;
     std::uint32_t round_number_ = 0;
-    time_point asked_{}; ///< when the answers of the release or the inspection were asked for
     round_trips const* usual_ = nullptr;
     phase phase_ = phase::acquiring;
     enum class rounds : std::uint8_t {
@@ -473,7 +440,6 @@ private:
         extension,
         release
     } last_round_{};
-    bool lost_ = false; ///< before the release
     bool opposed_ = false;
 };
 

@@ -8,6 +8,16 @@
 
 namespace holdfast::protocol {
 
+enum class tenure_phase : std::uint8_t {
+    acquiring,
+    held,
+    /// The holder has been told of its loss, ahead of the deadline. Until then the key is not
+    /// free.
+    ending,
+    releasing,
+    over
+};
+
 enum class event : std::uint8_t {
     none,
     won,             ///< acquired: valid until deadline()
@@ -32,6 +42,8 @@ enum class event : std::uint8_t {
 struct step {
     instance_set acquire{}, contend{}, raise{}, extend{}, heal{}, release{}, inspect{};
     event what = event::none;
+
+    bool sets_keys() const { return !(acquire | contend | raise | extend | heal).empty(); }
 };
 
 } // namespace holdfast::protocol

@@ -14,6 +14,15 @@ namespace protocol {
 using duration = std::chrono::nanoseconds;
 using time_point = std::chrono::time_point<lease_clock, duration>;
 
+/// A time that is given, or read only where it is needed.
+inline time_point read_time(time_point now) {
+    return now;
+}
+template <class Clock>
+time_point read_time(Clock now) {
+    return now();
+}
+
 } // namespace protocol
 } // namespace holdfast
 

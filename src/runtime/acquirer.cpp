@@ -8,7 +8,7 @@ namespace holdfast::runtime {
 
 namespace {
 
-/// Held is what an instance or this client has said; silence is not.
+/// An instance or this client has said that the key is held. Silence says nothing.
 bool waited_for_a_holder(operation const& op) {
     auto const& q = *op.queue;
     return q.machine.tenures() != op.tenures_before || q.machine.seen_held() ||

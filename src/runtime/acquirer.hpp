@@ -36,7 +36,7 @@
 
 namespace holdfast::runtime {
 
-/// One loop carries out what the machines of the queues say: settle(). Each function that is called
+/// One loop carries out the tasks of the queues' machines: settle(). Each function that is called
 /// from outside settles the queue concerned as its last act, and nothing that settle() calls does.
 ///
 /// @par Thread safety  On the executor alone.
@@ -78,7 +78,7 @@ public:
     /// The operation has left its queue.
     void fail(operation&, errc);
 
-    /// Does what the queue's machine says until it has nothing more to say. The queue may be gone
+    /// Carries out the tasks of the queue's machine until there are none. The queue may be gone
     /// after that.
     void settle(key_queue&, lease_clock::time_point now);
 

@@ -1,4 +1,4 @@
-// Questions about keys that are not tries, and what wakes those who wait: pushes, and instances
+// Questions about keys that are not tries, and the events that wake waiters: pushes, and instances
 // that come, go, or are late.
 #include "protocol/key_watch.hpp"
 #include "protocol/rules.hpp"
@@ -11,7 +11,7 @@ namespace holdfast::runtime {
 using protocol::event;
 
 //
-// Inspection: the instances that refused are asked what is in the way, for how long, and whether it
+// Inspection: the instances that refused are asked for the obstacle, its ttl, and whether it
 // is a lock at all
 //
 

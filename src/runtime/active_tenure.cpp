@@ -29,7 +29,7 @@ bool active_tenure::still_wants(protocol::command c) const noexcept {
     case command::watch:
         break;
     }
-    // Once it is won, what is asked later (an extension, a healing) must not be overtaken.
+    // Once it is won, later commands (an extension, a healing) must not be overtaken.
     return machine.where() == phase::acquiring;
 }
 

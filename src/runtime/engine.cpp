@@ -133,7 +133,7 @@ void engine::start() {
 }
 
 void engine::abandon() noexcept {
-    // What is let go of may be all that keeps other parts of this alive; the caller keeps all of it
+    // The released parts may be all that keeps others of them alive; the caller keeps all of it
     // until then.
     auto const self = std::move(running_);
     inbox_.close();
@@ -148,7 +148,7 @@ void engine::abandon() noexcept {
     user_executor_ = nullptr;
 }
 
-// The sockets are closed before the turn ends, and with that what the turn would send is dropped.
+// The sockets are closed before the turn ends, and with that the commands of the turn are dropped.
 // The parent has them open too, so the instances do not hear of it.
 void engine::end_in_child() {
     auto const alive = shared_from_this();

@@ -1,14 +1,14 @@
-// The client at work. It owns the rooms, and leads to them what happens:
+// The client at work. It owns the rooms, and leads the events to them:
 //
 //     inbox         calls from any thread
 //     acquirer      queues and tries
 //     lease_keeper  tenures that were won, and their leases
 //
 // Everything but the inbox happens on one executor (a strand unless the user vouches for a single
-// thread), in turns: a turn takes what has come in, lets the machines decide, and ends by sending
-// to each instance what has been gathered for it, in one batch.
+// thread), in turns: a turn takes the calls that have come in, lets the machines decide, and ends
+// by sending to each instance the commands that were gathered for it, in one batch.
 //
-// An exception belongs to one operation. Whatever allocates is contained where it does: an
+// An exception belongs to one operation. Each allocation is contained where it is made: an
 // operation that memory runs out for ends with errc::out_of_memory, and a command that cannot be
 // submitted counts as never sent. The exception of a handler, or of its allocator, is kept until
 // the turn is over; then the first of them leaves through the executor. Nothing that is noexcept
@@ -99,7 +99,7 @@ private:
 
     /// Leads answers and timers of a tenure to the room that they belong to.
     class led_tenure;
-    /// Takes what the inbox delivers. Each call is an operation of its own.
+    /// Takes the calls that the inbox delivers. Each call is an operation of its own.
     struct receiver {
         void start(operation& op) {
             owner.turn_.attempt([&] { owner.start_operation(op); });
@@ -113,7 +113,7 @@ private:
         engine& owner;
     };
 
-    /// The end of a client that waits for those who hold a lease. Its time is the limit.
+    /// The end of a client that waits for the holders of leases. Its time is the limit.
     class drain_limit final : public timed {
     public:
         explicit drain_limit(engine& e)

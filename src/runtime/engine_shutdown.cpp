@@ -1,4 +1,4 @@
-// The end of a client, at once or as a drain: what waits is refused, what holds goes on, and the
+// The end of a client, at once or as a drain: waiters are refused, holders go on, and the
 // client shuts down when nobody holds any more, or the limit has come.
 #include "runtime/engine.hpp"
 
@@ -6,7 +6,7 @@
 
 namespace holdfast::runtime {
 
-// `left_over`: what a drain is told if there are leases left.
+// `left_over`: the result of a drain if there are leases left.
 void engine::begin_shutdown(errc left_over) {
     if (std::exchange(stopping_, true)) return;
     refuse_waiting();
@@ -57,7 +57,8 @@ void engine::end_drain_if_done() {
     if (draining_ && !stopping_ && !keeper_.has_tenures()) begin_shutdown();
 }
 
-// What has kept the engine alive, when it is over: for the turn, which may be one of an instance.
+// The pointer that has kept the engine alive, when it is over: for the turn, which may be one of an
+// instance.
 std::shared_ptr<engine> engine::finish_shutdown_if_done() noexcept {
     if (!stopping_) return nullptr;
     if (!stopped_) {

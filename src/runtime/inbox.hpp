@@ -1,5 +1,5 @@
 // The way into the client from any thread: calls, cancellations, and leases that were given up. It
-// asks for a turn of the executor, one at a time, and hands on in the turn what has come in.
+// asks for a turn of the executor, one at a time, and hands on the calls in the turn.
 #ifndef HOLDFAST_RUNTIME_INBOX_HPP
 #define HOLDFAST_RUNTIME_INBOX_HPP
 
@@ -91,7 +91,7 @@ public:
     };
     /// The turn that was asked for has come. The inbox takes back the operations that are finished.
     arrivals open(operation_list& finished);
-    /// Hands on some of what has come in. Cancellations go before starts: an operation that is
+    /// Hands on some of the calls. Cancellations go before starts: an operation that is
     /// cancelled before it was begun sends nothing. True: there is more, for another turn.
     template <class Receiver>
     bool deliver(arrivals, Receiver&&);

@@ -62,7 +62,7 @@ public:
     /// Nothing is under way that could still be answered.
     bool settled() const;
 
-    /// Sends what the turn has gathered. False: memory ran out, and another turn is to follow.
+    /// Sends the commands of the turn. False: memory ran out, and another turn is to follow.
     [[nodiscard]] bool flush() noexcept;
 
     //

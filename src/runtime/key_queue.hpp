@@ -24,7 +24,7 @@ namespace holdfast::runtime {
 using waiting_hook =
     boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
-/// The derived class says what happens at the time that it waits for.
+/// The derived class acts at the time that it waits for.
 class key_queue : public timed, public waiting_hook {
 public:
     std::string_view key() const { return lock->key; }
@@ -66,7 +66,7 @@ public:
     void insert(key_queue& q) { set_.insert(&q); }
     void erase(key_queue& q) noexcept {
         set_.erase(&q);
-        // What a crowd of keys needed is not kept for ever.
+        // Memory for a crowd of keys is not kept for ever.
         constexpr std::size_t worth_it = 1024;
         if (set_.bucket_count() <= worth_it || set_.size() >= set_.bucket_count() / 16) return;
         try {

@@ -122,7 +122,7 @@ key_queue* lease_keeper::on_lost(active_tenure& t) {
     return &q;
 }
 
-// Of a lease whose holder was told ahead of it.
+// The deadline of a lease, after its holder was told of the loss.
 key_queue* lease_keeper::on_deadline(active_tenure& t) {
     --ending_;
     if (hand_over(t, nullptr, nullptr, turn_.time())) return nullptr;
@@ -227,7 +227,7 @@ key_queue* lease_keeper::release(active_tenure& t, operation* op, bool gives_bac
     active_tenure_ptr const alive(&t);
     q.detach();
     apply(t, t.machine.release(now, instances_.reachable()));
-    // After the release has been handed to the instances: what follows there follows it.
+    // After the release has been handed to the instances: later commands arrive there after it.
     q.machine.released(now, t.machine.opposed());
     return &q;
 }

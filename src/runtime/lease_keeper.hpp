@@ -44,7 +44,7 @@ public:
         , fence_ttl_(fence_ttl) {}
 
     //
-    // What happens to tenures
+    // Events of tenures
     //
 
     /// Null: there is no memory for one.
@@ -64,7 +64,7 @@ public:
     void clock_stood_still(active_tenure&, lease_clock::time_point until, lease_clock::duration by);
 
     //
-    // What users ask for
+    // Calls of users
     //
 
     [[nodiscard]] key_queue* start_release(operation&);
@@ -79,7 +79,7 @@ public:
     //
 
     bool holds() const { return !held_.empty(); }
-    /// A lease whose loss was told ahead of its deadline has its key until then.
+    /// After a loss that was told ahead of the deadline the tenure has its key until then.
     bool has_tenures() const { return holds() || ending_ > 0; }
     bool is_releasing() const { return releasing_ > 0; }
     /// There must be one: it is lost.
@@ -93,8 +93,8 @@ public:
     // Memory
     //
 
-    /// Destroys what users gave to renew_while(), of leases that have ended. It is the user's, and
-    /// may do anything.
+    /// Destroys the functions given to renew_while(), of leases that have ended. It is the user's,
+    /// and may do anything.
     void destroy_retired() noexcept;
     /// The context is going.
     void abandon() noexcept;
@@ -138,8 +138,8 @@ private:
     pool<lease_record> leases_;
     lease_list held_;
     wish_ptr retired_;          ///< to be destroyed in the next turn
-    std::size_t releasing_ = 0; ///< leases whose release is under way
-    std::size_t ending_ = 0;    ///< tenures whose holder was told of the loss, before the deadline
+    std::size_t releasing_ = 0; ///< leases with a release under way
+    std::size_t ending_ = 0;    ///< tenures between the loss that was told and the deadline
 };
 
 } // namespace holdfast::runtime

@@ -34,7 +34,7 @@ struct wish {
 };
 using wish_ptr = std::unique_ptr<wish>;
 
-/// In the inbox, of those whose cancellation has been asked for.
+/// In the inbox, of operations that are to be cancelled.
 using cancel_hook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_cancellations>>;
 
@@ -60,7 +60,7 @@ enum class operation_kind : std::uint8_t {
 enum class operation_stage : std::uint8_t {
     starting, ///< handed in, and not begun
     queued,   ///< acquire: stands in the queue of its key
-    attached, ///< waits for what happens to its lease, or to the client
+    attached, ///< waits for an event of its lease, or of the client
 };
 
 class operation final : public timed,

@@ -14,7 +14,7 @@
 namespace holdfast::runtime {
 
 /// How many objects a pool may do without: half of those that nobody has used for a whole period,
-/// but for a few. So what a burst needed is gone after some periods, and a load that comes again
+/// but for a few. So the memory of a burst is gone after some periods, and a load that comes again
 /// and again finds most of it.
 class spare_policy {
 public:
@@ -77,7 +77,7 @@ public:
         for (auto* const t : all_) visit(*t);
     }
 
-    /// To be called once a period: shrink() destroys what was not needed in it.
+    /// To be called once a period: shrink() destroys objects that were not needed in it.
     void period_ended() noexcept { to_go_ = spare_.period_ended(free_.size()); }
     /// Destroys some of that, `most` objects, after `on_end` was called for each; where that says
     /// no, none from there on. Whether there are more.

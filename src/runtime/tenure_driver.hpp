@@ -1,4 +1,4 @@
-// Carries out what the machines of tenures say: commands, and the time at which to ask them again.
+// Carries out the steps of tenures: commands, and the time at which to ask them again.
 #ifndef HOLDFAST_RUNTIME_TENURE_DRIVER_HPP
 #define HOLDFAST_RUNTIME_TENURE_DRIVER_HPP
 
@@ -46,7 +46,7 @@ public:
     /// Nobody refers to it any more.
     void recycle(active_tenure&) noexcept;
 
-    /// Sends what a step asks for.
+    /// Sends the commands of a step.
     void send_all(active_tenure&, protocol::step const&);
     void send(active_tenure&, protocol::command, protocol::instance_set to, std::uint32_t round);
 

@@ -57,7 +57,7 @@ public:
     explicit timer_queue(asio::any_io_executor executor)
         : timer_(std::in_place, std::move(executor)) {}
 
-    /// What the timer's handler calls, and which calls run_due(), or woken_early() where it is
+    /// The timer's handler calls this, and this calls run_due(), or woken_early() where it is
     /// given asio::error::operation_aborted.
     void call(std::function<void(boost::system::error_code)> run) { wait_->run = std::move(run); }
 
@@ -66,8 +66,8 @@ public:
             if (t.when_ == when) return;
             queue_.erase(queue_.iterator_to(t));
         }
-        // Each is called once in a run: who puts himself off by less than is called together waits
-        // for the next.
+        // Each is called once in a run: a timer that is put off by less than is called together
+        // waits for the next.
         t.when_ = std::max(when, (t.exact_ ? run_now_ : run_horizon_) + lease_clock::duration(1));
         // Most deadlines are later than those before them.
         queue_.insert(queue_.cend(), t);
@@ -78,9 +78,9 @@ public:
         if (t.is_linked()) queue_.erase(queue_.iterator_to(t));
     }
 
-    /// Calls what is due, or falls due within the next millisecond unless it is exact: all of that
-    /// travels in the same batch. All are called, whatever some of them throw; the first of that is
-    /// thrown on.
+    /// Calls all that are due, or fall due within the next millisecond unless it is exact: all of
+    /// that travels in the same batch. All are called, even if some of them throw; the first of
+    /// that is thrown on.
     void run_due(lease_clock::time_point now) {
         armed_for_ = lease_clock::time_point::max();
         run_now_ = now;
@@ -133,7 +133,7 @@ private:
         bool operator()(timed const& a, timed const& b) const { return a.when() < b.when(); }
     };
 
-    /// What the handler of the wait shares with the queue, and may outlive it with.
+    /// The handler of the wait shares this with the queue, and may outlive the queue.
     struct shared_wait {
         std::function<void(boost::system::error_code)> run;
         bool under_way = false;

@@ -51,7 +51,7 @@ public:
         if (std::exchange(again_, false)) ask();
     }
 
-    /// The present turn ends with what is to be done, or else a turn follows.
+    /// The present turn ends with the pending work, or else a turn follows.
     void ask() noexcept {
         if (!running()) source_.ask_for_turn();
     }
@@ -68,7 +68,7 @@ public:
             work();
             return true;
         } catch (std::bad_alloc const&) {
-            // The caller tells those for whom there was no memory.
+            // The caller tells the operations that got no memory.
         } catch (...) {
             keep_exception();
         }
