@@ -48,9 +48,10 @@ bool acquirer::admit(operation& op) {
     if (op.limit.what == detail::wait_limit::kind::until) {
         if (op.limit.time > std::chrono::nanoseconds::zero()) {
             // A limit too large to be added to the time is no limit.
-            auto const longest = lease_clock::time_point::max() - op.started;
-            op.give_up = op.started + std::min<lease_clock::duration>(op.limit.time, longest);
-            timers_.schedule(op, op.give_up);
+            auto const slack = timer_queue::coarseness; // a wait does not end early
+            auto const longest = lease_clock::time_point::max() - op.started - slack;
+            auto const limit = std::min<lease_clock::duration>(op.limit.time, longest);
+            timers_.schedule(op, op.started + limit + slack);
         } else {
             op.limit.what = detail::wait_limit::kind::none;
         }

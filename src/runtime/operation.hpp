@@ -96,7 +96,7 @@ public:
     // acquire
     detail::lock_state_ptr lock;
     detail::wait_limit limit;
-    lease_clock::time_point started{}, give_up{};
+    lease_clock::time_point started{};
     unsigned tenures_before = 0, tries_before = 0; ///< of the queue, when this came to it
     union {
         key_queue* queue = nullptr;

@@ -54,6 +54,9 @@ private:
 /// is called.
 class timer_queue {
 public:
+    /// A timer that is not exact is called up to this much early.
+    static constexpr std::chrono::milliseconds coarseness{1};
+
     explicit timer_queue(asio::any_io_executor executor)
         : timer_(std::in_place, std::move(executor)) {}
 
@@ -84,7 +87,7 @@ public:
     void run_due(lease_clock::time_point now) {
         armed_for_ = lease_clock::time_point::max();
         run_now_ = now;
-        run_horizon_ = now + std::chrono::milliseconds(1);
+        run_horizon_ = now + coarseness;
         std::exception_ptr thrown;
         while (!queue_.empty()) {
             auto& t = *queue_.begin();
