@@ -666,6 +666,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_wait_says_what_it_has_waited_for) {
     party other(servers);
     BOOST_REQUIRE(p.all_up());
     auto held = other.hold("k");
+    BOOST_REQUIRE(other.sees(servers, "k", true)); // also beyond the quorum
     cancellable c;
     c.start(p.locks.make_lock("k", long_lived));
     BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
