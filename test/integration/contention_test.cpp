@@ -1434,6 +1434,34 @@ BOOST_AUTO_TEST_CASE(servers_that_are_slower_than_the_lease_is_long_are_told_to_
 }
 
 // The last of its work is done when it is shut down, also where a queue was about to go on.
+// Its votes suffice, so it is refused nowhere, and without the vote against it, it would not
+// listen. A try that fails because an answer is late asks for pushes too: such a turn shows
+// nothing, and begins anew.
+BOOST_AUTO_TEST_CASE(a_client_that_won_against_a_vote_for_another_listens_when_it_stands_back) {
+    auto listened = false;
+    for (int attempt = 0; attempt < 20 && !listened; ++attempt) {
+        fleet servers(3);
+        redis_cli(servers[2]).set("k", "another");
+        party p(servers);
+        BOOST_REQUIRE(p.all_up());
+        auto const asked_for_pushes = [&] {
+            for (server const& one : servers) {
+                if (!redis_cli(one).info("cmdstat_client|caching").empty()) return true;
+            }
+            return false;
+        };
+        BOOST_TEST(!asked_for_pushes());
+        auto const all_won = [&] { return p.locks.stats().rounds == p.locks.stats().acquired; };
+        // The vote against it may come after the release.
+        for (int turn = 0; turn < 20 && all_won() && !listened; ++turn) {
+            auto held = p.hold("k");
+            BOOST_TEST(p.releases(held));
+            listened = asked_for_pushes() && all_won();
+        }
+    }
+    BOOST_TEST(listened);
+}
+
 BOOST_AUTO_TEST_CASE(a_client_that_stands_back_can_end) {
     fleet servers(1);
     party other(servers);

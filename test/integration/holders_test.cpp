@@ -472,6 +472,27 @@ void check_section_with_limit(std::chrono::milliseconds cancel_margin) {
     BOOST_TEST(p.sees(servers, "k", false));
 }
 
+// The event loop does not run when the limit comes, nor for twice its margin after that.
+BOOST_AUTO_TEST_CASE(a_limit_that_is_seen_late_hands_the_lock_over_too) {
+    fleet servers(3);
+    party p(servers);
+    BOOST_REQUIRE(p.all_up());
+    lock_options const options{.ttl = 60s, .max_hold = 500ms, .handoff_time = 60s};
+    auto stuck = p.hold("k", options);
+    std::optional<lease> next;
+    p.locks.make_lock("k", long_lived).acquire([&](error e, lease l) {
+        BOOST_TEST(!e, e.what());
+        next = std::move(l);
+    });
+    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
+    BOOST_REQUIRE(wait_until([&] { return lease_clock::now() > stuck.deadline() + 100ms; }));
+    BOOST_REQUIRE(p.until([&] { return next.has_value(); }));
+    BOOST_TEST(next->held());
+    BOOST_TEST(p.locks.stats().handoffs == 1U);
+    BOOST_TEST((p.release(stuck) == errc::lease_lost));
+    BOOST_TEST(p.releases(*next));
+}
+
 BOOST_AUTO_TEST_CASE(a_section_ends_at_the_limit) {
     check_section_with_limit(500ms);
     check_section_with_limit(-1ms); // by default: a tenth of the limit, and not of the ttl
