@@ -37,6 +37,10 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/standstill_test.cpp
     unit/stream_test.cpp
     unit/tally_test.cpp
+    unit/tenure_acquire_test.cpp
+    unit/tenure_extension_test.cpp
+    unit/tenure_faults_test.cpp
+    unit/tenure_release_test.cpp
     unit/tenure_test.cpp
     unit/timer_queue_test.cpp
     unit/tls_stream_test.cpp

@@ -3,7 +3,7 @@
 
 #include <holdfast/clock.hpp>
 #include <holdfast/detail/initiate.hpp>
-#include <holdfast/detail/lease_core.hpp>
+#include <holdfast/detail/lease_data.hpp>
 #include <holdfast/error.hpp>
 
 #include <boost/asio/async_result.hpp>
@@ -94,7 +94,7 @@ public:
 
     /// The time at which the lease ends unless it is extended.
     lease_clock::time_point deadline() const noexcept {
-        return share_ ? share_->core->deadline.load(std::memory_order_acquire)
+        return share_ ? share_->data->deadline.load(std::memory_order_acquire)
                       : lease_clock::time_point{};
     }
 
@@ -115,7 +115,7 @@ public:
     /// networks do not matter, as long as the instances keep their counters. A lease that was
     /// handed on in this process has the next fence after its predecessor's. Where mutual exclusion
     /// has failed, it may be as late as its predecessor. doc/safety.md has the assumptions.
-    std::uint64_t fence() const noexcept { return share_ ? share_->core->fence : 0; }
+    std::uint64_t fence() const noexcept { return share_ ? share_->data->fence : 0; }
 
     /// Another lease object on this same lease, for another coroutine that works under it. The
     /// lease lasts until the last object has been released or destroyed, and that ends an extend()
@@ -133,7 +133,7 @@ public:
     /// destroys `wanted` soon after the lease has ended. An empty function: always.
     /// @throws system_error  errc::lease_released for an empty lease, errc::shut_down when the
     ///     context has been destroyed.
-    void renew_while(std::function<bool()> wanted);
+    void renew_while(std::function<bool()> condition);
 
     /// Gives the lock back. The next waiter of this process gets it, at once and without I/O. That
     /// needs enough of the ttl, and lock_options::handoff_limit and handoff_time must allow it.
@@ -198,13 +198,13 @@ private:
         : share_(std::move(share)) {}
 
     bool over() const noexcept {
-        return share_->core->over.load(std::memory_order_acquire) || share_->released.load();
+        return share_->data->over.load(std::memory_order_acquire) || share_->released.load();
     }
 
     detail::lease_ref checked() const {
         if (!share_) throw_error(errc::lease_released);
-        detail::require_context(share_->core->lock->executor);
-        return detail::lease_ref(share_->core);
+        detail::require_context(share_->data->lock->executor);
+        return detail::lease_ref(share_->data);
     }
 
     detail::share_ref share_;

@@ -12,22 +12,22 @@ namespace holdfast {
 
 std::string const& lease::key() const noexcept {
     static std::string const none;
-    return share_ ? share_->core->lock->key : none;
+    return share_ ? share_->data->lock->key : none;
 }
 
 lease lease::share() const {
     if (!share_ || share_->released) throw_error(errc::lease_released);
-    auto& core = *share_->core;
-    auto another = detail::access::make_lease(detail::share_ref(new detail::lease_share(&core)));
-    core.shares.fetch_add(1);
-    core.shared = true;
+    auto& data = *share_->data;
+    auto another = detail::access::make_lease(detail::share_ref(new detail::lease_share(&data)));
+    data.shares.fetch_add(1);
+    data.shared = true;
     return another;
 }
 
-void lease::renew_while(std::function<bool()> wanted) {
-    auto core = checked();
-    auto const lock = core->lock;
-    lock->engine->renew_while(std::move(core), std::move(wanted));
+void lease::renew_while(std::function<bool()> condition) {
+    auto data = checked();
+    auto const lock = data->lock;
+    lock->engine->renew_while(std::move(data), std::move(condition));
 }
 
 namespace detail {
@@ -60,24 +60,24 @@ void async_extend(lease_ref lease, error_handler handler, configuration) {
     lock->engine->submit(operation_kind::extend, {}, {}, std::move(lease), std::move(handler));
 }
 
-void async_lost(lease_ref lease, std::chrono::nanoseconds ahead, error_handler handler,
-                configuration) {
+void async_wait_lost(lease_ref lease, std::chrono::nanoseconds ahead, error_handler handler,
+                     configuration) {
     auto const lock = lease->lock;
-    lock->engine->submit(operation_kind::lost, {}, {wait_limit::kind::until, ahead},
+    lock->engine->submit(operation_kind::wait_lost, {}, {wait_limit::kind::until, ahead},
                          std::move(lease), std::move(handler));
 }
 
 void end(lease_share& share) noexcept {
-    auto& core = *share.core;
-    if (core.shared && !share.released.exchange(true) && core.shares.fetch_sub(1) == 1) {
-        core.lock->engine->give_up(core);
+    auto& data = *share.data;
+    if (data.shared && !share.released.exchange(true) && data.shares.fetch_sub(1) == 1) {
+        data.lock->engine->give_up(data);
     }
-    if (&share != &core.first) delete &share;
-    intrusive_ptr_release(&core);
+    if (&share != &data.first) delete &share;
+    intrusive_ptr_release(&data);
 }
 
-void drop(lease_core* core) noexcept {
-    core->lock->engine->drop(*core);
+void drop(lease_data* data) noexcept {
+    data->lock->engine->drop(*data);
 }
 
 } // namespace detail

@@ -1,14 +1,13 @@
 // The rounds by which a tenure gets its key: all instances at once, or the arbiter and then the
 // others; and a last one for instances that hold a smaller number.
 //
-//            begin_all()  -----------------------> voting --------------------> granted, with the
-//            number
-//                                                  ^    |                         ^
-//            begin_at_arbiter() --> contending ----+    | a quorum granted,       | a quorum holds
-//                                    ask_others()       | and holds less          | the number
-//                                                       +-----> raising ----------+
+//     begin_all() ----------------------> voting --------------------> granted, with the number
+//                                         ^    |                         ^
+//     begin_at_arbiter() --> contending --+    | a quorum granted,       | a quorum holds
+//                            ask_others()      | and holds less          | the number
+//                                              +-----> raising ----------+
 //
-// Each state can end without the key: see `event`.
+// Each state can end without the key: see `effect`.
 #ifndef HOLDFAST_PROTOCOL_ACQUISITION_HPP
 #define HOLDFAST_PROTOCOL_ACQUISITION_HPP
 
@@ -16,8 +15,8 @@
 #include "protocol/messages.hpp"
 #include "protocol/round_trips.hpp"
 #include "protocol/tally.hpp"
+#include "protocol/tenure_action.hpp"
 #include "protocol/tenure_number.hpp"
-#include "protocol/tenure_step.hpp"
 #include "protocol/time.hpp"
 
 #include <cassert>
@@ -26,73 +25,76 @@
 
 namespace holdfast::protocol {
 
-/// Answers `event::won` where a quorum has granted and holds the number. Whether that was in time
-/// its tenure decides.
+/// Its effect is `won` where a quorum has granted and holds the number. Whether that was in time
+/// the tenure decides.
 template <class Rules>
 class acquisition {
 public:
+    using effect = tenure_effect;
+
     explicit acquisition(unsigned configured)
         : configured_(configured) {}
 
     tenure_number<Rules>& number() { return number_; }
     tenure_number<Rules> const& number() const { return number_; }
 
-    step begin_all(time_point now, instance_set reachable) {
+    tenure_action begin_all(time_point now, instance_set reachable) {
         asked_ = now;
         votes_ = round(reachable, reachable);
-        if (votes_.impossible()) return {.what = event::no_quorum};
+        if (votes_.impossible()) return {.effect = effect::no_quorum};
         return {.acquire = reachable};
     }
-    step begin_at_arbiter(time_point now, unsigned arbiter) {
+    tenure_action begin_at_arbiter(time_point now, unsigned arbiter) {
         asked_ = now;
         contending_ = true;
         arbiter_ = instance_set::only(arbiter);
         votes_ = tally(configured_, Rules::quorum(configured_, configured_), arbiter_);
         return {.contend = arbiter_};
     }
-    step ask_others(time_point now, instance_set reachable) {
+    tenure_action ask_others(time_point now, instance_set reachable) {
         assert(contending_);
         asked_ = now;
         contending_ = false;
         votes_ = round(reachable, reachable | arbiter_);
         arbiter_.for_each([this](unsigned i) { votes_.count(i, verdict::yes); });
-        if (votes_.won()) return {.what = event::won}; // alone, and so with the number that it gave
-        if (votes_.impossible()) return {.what = event::no_quorum};
+        // Alone, and so with the number that it gave.
+        if (votes_.won()) return {.effect = effect::won};
+        if (votes_.impossible()) return {.effect = effect::no_quorum};
         return {.acquire = reachable - arbiter_};
     }
 
-    step arbiter_answer(unsigned instance, verdict v, std::uint64_t number) {
+    tenure_action arbiter_answer(unsigned instance, verdict v, std::uint64_t number) {
         votes_.count(instance, v);
         switch (v) {
         case verdict::yes:
             if (number_.requested()) number_.count(instance, number);
-            return {.what = event::arbiter_won};
+            return {.effect = effect::arbiter_won};
         case verdict::no:
-            return {.what = event::arbiter_refused};
+            return {.effect = effect::arbiter_refused};
         case verdict::unsent:
         case verdict::unknown:
         case verdict::refused:
             break;
         }
-        return {.what = event::arbiter_failed};
+        return {.effect = effect::arbiter_failed};
     }
 
     template <class Clock>
-    step vote(unsigned instance, verdict v, Clock&& clock, std::uint64_t number) {
+    tenure_action vote(unsigned instance, verdict v, Clock&& clock, std::uint64_t number) {
         if (!votes_.count(instance, v)) return {};
         if (v != verdict::yes) return judge();
         auto const lifted = number_.requested() && number_.count(instance, number);
         if (!votes_.won() && !number_.raising()) return judge();
-        if (!number_.requested() || !Rules::levels()) return {.what = event::won};
+        if (!number_.requested() || !Rules::levels()) return {.effect = effect::won};
         return level(lifted, instance, clock);
     }
 
     /// `current`: the answer is to the raise that was begun last.
-    step raise_answer(bool current, unsigned instance, verdict v) {
+    tenure_action raise_answer(bool current, unsigned instance, verdict v) {
         if (!votes_.yes().contains(instance)) return {};
         if (v == verdict::yes) {
             if (current) number_.raised(instance);
-            return {.what = is_level() ? event::won : event::none};
+            return {.effect = is_level() ? effect::won : effect::none};
         }
         // The instance lost the key after it granted it, or does not answer: that is no grant any
         // more.
@@ -139,18 +141,18 @@ private:
     // A quorum decides that the key is contended. If too many instances refuse to vote or are gone,
     // that is an outage and no contention: a waiter would wait for its end. Where neither is
     // certain yet, the awaited answers decide.
-    step judge() const {
+    tenure_action judge() const {
         if (!votes_.impossible()) return {};
-        if (votes_.has_verdict()) return {.what = event::contended};
-        return {.what = votes_.too_few_answered() ? event::no_quorum : event::none};
+        if (votes_.has_verdict()) return {.effect = effect::contended};
+        return {.effect = votes_.too_few_answered() ? effect::no_quorum : effect::none};
     }
 
     bool is_level() const { return number_.holders().size() >= votes_.quorum(); }
 
     /// A quorum has granted. It must also hold our number: see tenure_number.hpp.
     template <class Clock>
-    step level(bool lifted, unsigned instance, Clock&& clock) {
-        if (is_level()) return {.what = event::won};
+    tenure_action level(bool lifted, unsigned instance, Clock&& clock) {
+        if (is_level()) return {.effect = effect::won};
         if (votes_.impossible()) return judge(); // some lost the key after they granted it
         auto behind = instance_set::only(instance);
         if (number_.begin_raising() || lifted) {

@@ -6,7 +6,7 @@
 #include "protocol/messages.hpp"
 #include "protocol/round_trips.hpp"
 #include "protocol/tally.hpp"
-#include "protocol/tenure_step.hpp"
+#include "protocol/tenure_action.hpp"
 #include "protocol/time.hpp"
 
 namespace holdfast::protocol {
@@ -21,16 +21,18 @@ public:
     }
     bool count(unsigned instance, verdict v) { return votes_.count(instance, v); }
 
-    /// event::released: a majority is known not to have the key any more. event::lost: a majority
-    /// is known not to have had it, or the lease had ended. event::release_unconfirmed: neither can
-    /// become known. event::none: the awaited answers decide.
-    event result(key_presence const& key) const {
+    /// `released`: a majority is known not to have the key any more. `lost`: a majority is known
+    /// not to have had it, or the lease had ended. `release_unconfirmed`: neither can become known.
+    /// `none`: the awaited answers decide.
+    tenure_effect result(key_presence const& key) const {
         auto const decided = judge(key);
-        return decided == event::none || in_time_ ? decided : event::lost;
+        return decided == tenure_effect::none || in_time_ ? decided : tenure_effect::lost;
     }
     /// A majority is known not to have the key any more. The other answers may still say that it
     /// was lost, and are awaited until patience_ends().
-    event result_without_late() const { return in_time_ ? event::released : event::lost; }
+    tenure_effect result_without_late() const {
+        return in_time_ ? tenure_effect::released : tenure_effect::lost;
+    }
     time_point patience_ends(round_trips const& usual, key_presence const& key) const {
         if (key.absent().size() < votes_.quorum()) return time_point::max();
         return late_from(usual, asked_, votes_.pending(), 1);
@@ -38,16 +40,17 @@ public:
     tally const& votes() const { return votes_; }
 
 private:
-    event judge(key_presence const& key) const {
+    tenure_effect judge(key_presence const& key) const {
         auto const quorum = votes_.quorum();
-        if (votes_.won()) return event::released;
+        if (votes_.won()) return tenure_effect::released;
         auto const unheard = (votes_.failed() | votes_.pending()) & key.possible();
-        if (votes_.yes().size() + unheard.size() < quorum) return event::lost;
+        if (votes_.yes().size() + unheard.size() < quorum) return tenure_effect::lost;
         auto const free = key.absent().size();
         if (votes_.pending().empty()) {
-            return free >= quorum ? event::released : event::release_unconfirmed;
+            return free >= quorum ? tenure_effect::released : tenure_effect::release_unconfirmed;
         }
-        return free + votes_.pending().size() >= quorum ? event::none : event::release_unconfirmed;
+        return free + votes_.pending().size() >= quorum ? tenure_effect::none
+                                                        : tenure_effect::release_unconfirmed;
     }
 
     tally votes_;

@@ -1,8 +1,7 @@
 // A tenure: one ownership of a key on the instances, from the first request to the last release.
 // The rounds of acquire, raise, extend, heal and release are one machine. The driver tells it
-// each event with its time; the machine says which commands to send and which event to tell the
-// owner. It does no I/O, reads no clock and allocates nothing, so it runs in simulation as it does
-// in production.
+// each event with its time, and carries out the action that follows. The machine does no I/O, reads
+// no clock and allocates nothing, so it runs in simulation as it does in production.
 //
 //                 acquire(), or contend() and ask_rest()
 //                               |
@@ -34,7 +33,8 @@
 #include "protocol/round_trips.hpp"
 #include "protocol/rules.hpp"
 #include "protocol/tally.hpp"
-#include "protocol/tenure_step.hpp"
+#include "protocol/tenure_action.hpp"
+#include "protocol/tenure_phase.hpp"
 #include "protocol/time.hpp"
 #include "protocol/validity.hpp"
 
@@ -48,7 +48,7 @@ namespace holdfast::protocol {
 template <class Rules>
 class basic_tenure {
 public:
-    using phase = tenure_phase;
+    using effect = tenure_effect;
 
     /// `watched`: time() asks for renewals by itself, every `period`.
     basic_tenure(unsigned configured, duration ttl, bool watched, duration period)
@@ -67,55 +67,55 @@ public:
     void heed(round_trips const& usual) { usual_ = &usual; }
 
     /// Asks every instance that can be reached; `now` is read before anything is sent.
-    step acquire(time_point now, instance_set reachable) {
+    tenure_action acquire(time_point now, instance_set reachable) {
         validity_.begin_round(now);
         return conclude(acquisition_.begin_all(now, reachable), now);
     }
     /// Asks the arbiter alone, where contenders meet first.
-    step contend(time_point now, unsigned arbiter) {
+    tenure_action contend(time_point now, unsigned arbiter) {
         validity_.begin_round(now);
         return conclude(acquisition_.begin_at_arbiter(now, arbiter), now);
     }
     /// Asks the others, after the arbiter has granted.
-    step ask_rest(time_point now, instance_set reachable) {
-        assert(phase_ == phase::acquiring);
+    tenure_action ask_rest(time_point now, instance_set reachable) {
+        assert(phase_ == tenure_phase::acquiring);
         return conclude(acquisition_.ask_others(now, reachable), now);
     }
 
     /// Asks for a later deadline. Only while held; one extension at a time (extending()).
-    step extend(time_point now, instance_set reachable) {
+    tenure_action extend(time_point now, instance_set reachable) {
         if (auto const gone = expire(now)) return *gone;
-        assert(phase_ == phase::held);
+        assert(phase_ == tenure_phase::held);
         ++round_number_;
         validity_.begin_extension(now);
         last_round_ = rounds::extension;
         auto const votes = new_round(reachable, reachable);
         extension_.begin(votes);
-        if (votes.impossible()) return {.what = fail_extension(now)};
+        if (votes.impossible()) return {.effect = fail_extension(now)};
         return {.extend = reachable};
     }
 
     /// Gives the key up wherever it may be.
-    step release(time_point now, instance_set reachable) {
-        if (phase_ == phase::over) return {.what = event::lost};
-        phase_ = phase::releasing;
+    tenure_action release(time_point now, instance_set reachable) {
+        if (phase_ == tenure_phase::over) return {.effect = effect::lost};
+        phase_ = tenure_phase::releasing;
         extension_.stop();
         last_round_ = rounds::release;
         release_.begin(now, new_round(reachable, reachable & maybe_held()),
                        Rules::in_time(now, deadline()));
-        return {.release = maybe_held(), .what = judge_release()};
+        return {.release = maybe_held(), .effect = judge_release()};
     }
 
     /// The caller no longer wants the key.
-    step cancel() {
-        if (phase_ != phase::acquiring) return {};
-        return conclude({.what = event::cancelled}, time_point{});
+    tenure_action cancel() {
+        if (phase_ != tenure_phase::acquiring) return {};
+        return conclude({.effect = effect::cancelled}, time_point{});
     }
 
-    /// After event::contended: asks the instances that said no, and can be reached, for the reason.
-    step inspect(time_point now, instance_set refusing) {
+    /// After `contended`: asks the instances that said no, and can be reached, for the reason.
+    tenure_action inspect(time_point now, instance_set refusing) {
         inspection_.begin(now, refusing);
-        return {.inspect = refusing, .what = refusing.empty() ? event::inspected : event::none};
+        return {.inspect = refusing, .effect = refusing.empty() ? effect::inspected : effect::none};
     }
 
     /// An instance answered, or is known not to. `round` is the round_number() at which an extend
@@ -123,26 +123,26 @@ public:
     /// function that reads one: most answers decide nothing, and need no time. `number` comes with
     /// a grant that has a fence.
     template <class Now>
-    step answer(command c, std::uint32_t round, unsigned instance, verdict v, Now now,
-                std::uint64_t number = 0) {
+    tenure_action answer(command c, std::uint32_t round, unsigned instance, verdict v, Now now,
+                         std::uint64_t number = 0) {
         return checked(judge(c, round, instance, v, now, number));
     }
 
     /// Time has passed. Call at wake(), or later.
-    step time(time_point now) { return checked(judge(now)); }
+    tenure_action time(time_point now) { return checked(judge(now)); }
 
     /// When time() has something to say next.
     std::optional<time_point> wake() const {
         switch (phase_) {
-        case phase::acquiring:
+        case tenure_phase::acquiring:
             return std::min(validity_.key_deadline(), patience_ends());
-        case phase::held:
+        case tenure_phase::held:
             return renews() ? std::min(validity_.renewal(), validity_.loss_time())
                             : validity_.loss_time();
-        case phase::ending:
+        case tenure_phase::ending:
             return deadline();
-        case phase::releasing:
-        case phase::over:
+        case tenure_phase::releasing:
+        case tenure_phase::over:
             break;
         }
         auto const end = patience_ends();
@@ -153,22 +153,22 @@ public:
 
     /// A lease begins, the first or after another one, and lasts for `longest` at most.
     void begin_lease(bool watched, time_point now = {}, duration longest = duration::max()) {
-        assert(phase_ == phase::held || phase_ == phase::ending);
+        assert(phase_ == tenure_phase::held || phase_ == tenure_phase::ending);
         validity_.begin_lease(watched, now, longest);
-        phase_ = phase::held;
+        phase_ = tenure_phase::held;
     }
     /// No more renewals for this lease.
     void stop_renewing() { validity_.stop_renewing(); }
-    /// After event::ended, when no other lease begins.
-    step abandon() {
-        phase_ = phase::over;
+    /// After `ended`, when no other lease begins.
+    tenure_action abandon() {
+        phase_ = tenure_phase::over;
         return {.release = maybe_held()};
     }
 
     /// Our clock stood still for up to `by`, at a moment before `at`.
     void clock_stood_still(time_point at, duration by) { validity_.clock_stood_still(at, by); }
 
-    phase where() const { return phase_; }
+    tenure_phase phase() const { return phase_; }
     bool extending() const { return extension_.under_way(); }
     /// Of the extension or raise that was begun last.
     std::uint32_t round_number() const { return round_number_; }
@@ -203,14 +203,14 @@ private:
     }
 
     /// A tenure that is released, or over, never sets a key again.
-    step checked(step s) const {
-        assert(phase_ == phase::acquiring || phase_ == phase::held || !s.sets_keys());
-        return s;
+    tenure_action checked(tenure_action a) const {
+        assert(phase_ == tenure_phase::acquiring || phase_ == tenure_phase::held || !a.sets_keys());
+        return a;
     }
 
     template <class Now>
-    step judge(command c, std::uint32_t round, unsigned instance, verdict v, Now now,
-               std::uint64_t number) {
+    tenure_action judge(command c, std::uint32_t round, unsigned instance, verdict v, Now now,
+                        std::uint64_t number) {
         switch (c) {
         case command::acquire:
             return acquire_answer(instance, v, now, number);
@@ -219,7 +219,7 @@ private:
         case command::raise:
             return raise_answer(round, instance, v, now);
         case command::extend:
-            return round == round_number_ ? extend_answer(instance, v, now) : step{};
+            return round == round_number_ ? extend_answer(instance, v, now) : tenure_action{};
         case command::release:
             return release_answer(instance, v);
         case command::inspect:
@@ -231,33 +231,33 @@ private:
         return {};
     }
 
-    step judge(time_point now) {
+    tenure_action judge(time_point now) {
         switch (phase_) {
-        case phase::acquiring:
-            if (now >= validity_.key_deadline()) return conclude({.what = too_slow()}, now);
+        case tenure_phase::acquiring:
+            if (now >= validity_.key_deadline()) return conclude({.effect = too_slow()}, now);
             if (now >= patience_ends()) {
                 auto const contending = acquisition_.contending();
-                return conclude({.what = contending ? event::arbiter_failed : event::contended},
+                return conclude({.effect = contending ? effect::arbiter_failed : effect::contended},
                                 now);
             }
             break;
-        case phase::held:
+        case tenure_phase::held:
             if (auto const gone = expire(now)) return *gone;
-            if (renews() && now >= validity_.renewal()) return {.what = event::renewal_due};
+            if (renews() && now >= validity_.renewal()) return {.effect = effect::renewal_due};
             break;
-        case phase::ending:
+        case tenure_phase::ending:
             if (now >= deadline()) return end();
             break;
-        case phase::releasing:
+        case tenure_phase::releasing:
             if (now >= patience_ends()) {
-                phase_ = phase::over;
-                return {.what = release_.result_without_late()};
+                phase_ = tenure_phase::over;
+                return {.effect = release_.result_without_late()};
             }
             break;
-        case phase::over:
+        case tenure_phase::over:
             if (now < patience_ends()) break;
             inspection_.give_up();
-            return {.what = event::inspected};
+            return {.effect = effect::inspected};
         }
         return {};
     }
@@ -267,59 +267,59 @@ private:
     //
 
     template <class Now>
-    step acquire_answer(unsigned instance, verdict v, Now now, std::uint64_t number) {
+    tenure_action acquire_answer(unsigned instance, verdict v, Now now, std::uint64_t number) {
         // A grant stays owed a release until that is confirmed. An unknown outcome counts as a
         // possible grant.
         opposed_ = opposed_ || v == verdict::no;
         if (sets_no_key(v)) presence_.deny(instance);
-        if (phase_ != phase::acquiring) return {};
-        auto const s = acquisition_.vote(
+        if (phase_ != tenure_phase::acquiring) return {};
+        auto const a = acquisition_.vote(
             instance, v, [&] { return usual_ != nullptr ? read_time(now) : time_point{}; }, number);
         if (acquisition_.began_raise()) ++round_number_;
-        return conclude(s, now);
+        return conclude(a, now);
     }
 
     template <class Now>
-    step raise_answer(std::uint32_t round, unsigned instance, verdict v, Now now) {
+    tenure_action raise_answer(std::uint32_t round, unsigned instance, verdict v, Now now) {
         if (v == verdict::no) presence_.deny(instance);
-        if (phase_ != phase::acquiring) return {};
+        if (phase_ != tenure_phase::acquiring) return {};
         return conclude(acquisition_.raise_answer(round == round_number_, instance, v), now);
     }
 
     template <class Now>
-    step contend_answer(unsigned instance, verdict v, Now now, std::uint64_t number) {
+    tenure_action contend_answer(unsigned instance, verdict v, Now now, std::uint64_t number) {
         if (sets_no_key(v)) presence_.deny(instance);
-        if (phase_ != phase::acquiring) return {};
+        if (phase_ != tenure_phase::acquiring) return {};
         return conclude(acquisition_.arbiter_answer(instance, v, number), now);
     }
 
     /// The consequences of a step of the acquisition.
     template <class Now>
-    step conclude(step s, Now now) {
-        presence_.ask(s.acquire | s.contend);
-        switch (s.what) {
-        case event::none:
-        case event::arbiter_won:
-            return s;
-        case event::won:
-            if (!validity_.confirm(read_time(now))) return conclude({.what = too_slow()}, now);
-            phase_ = phase::held;
-            return s;
+    tenure_action conclude(tenure_action a, Now now) {
+        presence_.ask(a.acquire | a.contend);
+        switch (a.effect) {
+        case effect::none:
+        case effect::arbiter_won:
+            return a;
+        case effect::won:
+            if (!validity_.confirm(read_time(now))) return conclude({.effect = too_slow()}, now);
+            phase_ = tenure_phase::held;
+            return a;
         default:
-            phase_ = phase::over;
-            s.release = Rules::owed_release(maybe_held(), acquisition_.votes().yes());
-            return s;
+            phase_ = tenure_phase::over;
+            a.release = Rules::owed_release(maybe_held(), acquisition_.votes().yes());
+            return a;
         }
     }
 
     /// One slow arbiter does not mean that all are.
-    event too_slow() const {
-        return acquisition_.had_arbiter() ? event::arbiter_failed : event::expired;
+    tenure_effect too_slow() const {
+        return acquisition_.had_arbiter() ? effect::arbiter_failed : effect::expired;
     }
 
-    step inspect_answer(unsigned instance, verdict v) {
+    tenure_action inspect_answer(unsigned instance, verdict v) {
         if (!inspection_.count(instance, v)) return {};
-        return {.what = inspection_.pending().empty() ? event::inspected : event::none};
+        return {.effect = inspection_.pending().empty() ? effect::inspected : effect::none};
     }
 
     //
@@ -327,84 +327,84 @@ private:
     //
 
     template <class Now>
-    step extend_answer(unsigned instance, verdict v, Now now) {
-        if (phase_ != phase::held) return {};
+    tenure_action extend_answer(unsigned instance, verdict v, Now now) {
+        if (phase_ != tenure_phase::held) return {};
         if (v == verdict::no) presence_.deny(instance);
-        step s;
+        tenure_action a;
         // Also when the round has been decided: an instance that has lost the key is given it back.
         if (v == verdict::no && extension_.may_heal())
-            s.heal = presence_.heal(instance_set::only(instance));
-        if (!extension_.count(instance, v)) return s;
+            a.heal = presence_.heal(instance_set::only(instance));
+        if (!extension_.count(instance, v)) return a;
         auto const decided_at = read_time(now);
         if (!Rules::may_extend(decided_at, validity_.loss_time())) return lose(decided_at);
         using state = typename extension<Rules>::state;
         switch (extension_.decide()) {
         case state::won:
             validity_.confirm_extension(decided_at);
-            s.heal = s.heal | presence_.heal(extension_.votes().no());
-            s.what = event::extended;
+            a.heal = a.heal | presence_.heal(extension_.votes().no());
+            a.effect = effect::extended;
             break;
         case state::denied:
             return forfeit();
         case state::idle:
         case state::under_way:
-            s.what = fail_extension(decided_at);
+            a.effect = fail_extension(decided_at);
             break;
         }
-        return s;
+        return a;
     }
 
-    event fail_extension(time_point now) {
+    tenure_effect fail_extension(time_point now) {
         extension_.stop();
         validity_.retry_extension(now);
-        return event::extension_failed;
+        return effect::extension_failed;
     }
 
     bool renews() const { return !extending() && validity_.renews(); }
 
     /// The loss, when the deadline is so near that the holder must hear of it.
-    std::optional<step> expire(time_point now) {
-        if (phase_ != phase::held || now < validity_.loss_time()) return std::nullopt;
+    std::optional<tenure_action> expire(time_point now) {
+        if (phase_ != tenure_phase::held || now < validity_.loss_time()) return std::nullopt;
         return lose(now);
     }
 
     /// The holder is told. The key stays until the deadline that the holder knows: it may have
     /// begun work that ends by then. After a limit that was seen late the key may still be good for
     /// another lease: see end().
-    step lose(time_point now) {
+    tenure_action lose(time_point now) {
         if (now >= deadline() && !validity_.ends_at_limit()) return forfeit();
         extension_.stop();
-        phase_ = phase::ending;
-        return {.what = event::lost};
+        phase_ = tenure_phase::ending;
+        return {.effect = effect::lost};
     }
 
     /// The same where the key is of no more use to anyone.
-    step forfeit() {
+    tenure_action forfeit() {
         extension_.stop();
-        phase_ = phase::over;
-        return {.release = maybe_held(), .what = event::lost};
+        phase_ = tenure_phase::over;
+        return {.release = maybe_held(), .effect = effect::lost};
     }
 
     /// Where the lease came to a limit, the keys are still good for another.
-    step end() {
-        if (validity_.ends_at_limit()) return {.what = event::ended};
-        phase_ = phase::over;
-        return {.release = maybe_held(), .what = event::ended};
+    tenure_action end() {
+        if (validity_.ends_at_limit()) return {.effect = effect::ended};
+        phase_ = tenure_phase::over;
+        return {.release = maybe_held(), .effect = effect::ended};
     }
 
     //
     // Releasing
     //
 
-    step release_answer(unsigned instance, verdict v) {
+    tenure_action release_answer(unsigned instance, verdict v) {
         if (v == verdict::yes || v == verdict::no) presence_.confirm_release(instance);
-        if (phase_ != phase::releasing || !release_.count(instance, v)) return {};
-        return {.what = judge_release()};
+        if (phase_ != tenure_phase::releasing || !release_.count(instance, v)) return {};
+        return {.effect = judge_release()};
     }
 
-    event judge_release() {
+    tenure_effect judge_release() {
         auto const result = release_.result(presence_);
-        if (result != event::none) phase_ = phase::over;
+        if (result != effect::none) phase_ = tenure_phase::over;
         return result;
     }
 
@@ -412,14 +412,14 @@ private:
     time_point patience_ends() const {
         if (usual_ == nullptr) return time_point::max();
         switch (phase_) {
-        case phase::acquiring:
+        case tenure_phase::acquiring:
             return acquisition_.patience_ends(*usual_);
-        case phase::releasing:
+        case tenure_phase::releasing:
             return release_.patience_ends(*usual_, presence_);
-        case phase::over:
+        case tenure_phase::over:
             return inspection_.patience_ends(*usual_);
-        case phase::held:
-        case phase::ending:
+        case tenure_phase::held:
+        case tenure_phase::ending:
             break;
         }
         return time_point::max();
@@ -434,7 +434,7 @@ private:
     unsigned configured_;
     std::uint32_t round_number_ = 0;
     round_trips const* usual_ = nullptr;
-    phase phase_ = phase::acquiring;
+    tenure_phase phase_ = tenure_phase::acquiring;
     enum class rounds : std::uint8_t {
         acquisition,
         extension,

@@ -4,16 +4,30 @@
 // The try that is under way belongs to the queue and not to the waiter it was made for, so a waiter
 // that leaves takes nothing with it: the next waiter inherits it.
 //
-// The driver tells it each event with its time; next() names the next task, and is asked again
-// until it has nothing more. It does no I/O, reads no clock and allocates nothing.
+// The driver tells the queue each event with its time, and then carries out the actions of next()
+// until one is empty. The queue does no I/O, reads no clock and allocates nothing.
+//
+//                          failed(), arbiter_failed()
+//        +---------------------------------------------------+
+//        v        try_all, try_arbiter           won()       |
+//      ready --------------------------> trying ---------> held --------------------+
+//      ^   ^                              |    |            | lost()                |
+//      |   |                    refused() |    | contended() by all                 | released()
+//      |   | wake()                       v    v                                    v
+//      |   +--------------------- waiting    to inspect                    standing back
+//      |                             ^         | inspect                            |
+//      |                             +---- inspecting                        wake() |
+//      |                       inspected()                                          |
+//      +----------------------------------------------------------------------------+
 #ifndef HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
 #define HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
 
-#include "protocol/backoff.hpp"
+#include "protocol/arbiter_choice.hpp"
 #include "protocol/instance_set.hpp"
 #include "protocol/key_watch.hpp"
-#include "protocol/look_schedule.hpp"
 #include "protocol/queue_action.hpp"
+#include "protocol/recheck_schedule.hpp"
+#include "protocol/retry_pace.hpp"
 #include "protocol/rivals.hpp"
 #include "protocol/rules.hpp"
 #include "protocol/stand_back.hpp"
@@ -21,8 +35,6 @@
 #include "protocol/time.hpp"
 #include "protocol/waiter.hpp"
 #include "protocol/waiting_rules.hpp"
-
-#include <boost/intrusive/list.hpp>
 
 #include <algorithm>
 #include <cassert>
@@ -35,9 +47,6 @@ namespace holdfast::protocol {
 template <class Rules>
 class basic_wait_queue {
 public:
-    using list = boost::intrusive::list<waiter, boost::intrusive::base_hook<waiter_hook>,
-                                        boost::intrusive::constant_time_size<false>>;
-
     explicit basic_wait_queue(unsigned configured = 1)
         : watch_(configured)
         , configured_(configured) {}
@@ -46,7 +55,7 @@ public:
     // Waiters
     //
 
-    /// False: it does not wait, and somebody is before it.
+    /// False: it does not wait, and another is before it.
     [[nodiscard]] bool join(waiter& w) {
         auto const free = phase_ == phase::ready || phase_ == phase::standing_back;
         if (!w.waits && (!free || !waiters_.empty())) return false;
@@ -57,7 +66,6 @@ public:
     void yields(duration d) { yields_ = d; }
     /// Cancelled, timed out, refused or failed.
     void leave(waiter& w) { waiters_.erase(waiters_.iterator_to(w)); }
-
     /// Lets go of all waiters, without a word.
     void abandon() { waiters_.clear(); }
 
@@ -65,41 +73,37 @@ public:
     waiter& front() { return waiters_.front(); }
     waiter const& front() const { return waiters_.front(); }
 
-    action next(time_point now, instance_set reachable) {
+    queue_action next(time_point now, instance_set reachable) {
         for (;;) {
             switch (phase_) {
             case phase::ready:
-                return begin(now, reachable);
+                return begin_try(now, reachable);
             case phase::trying:
-                if (!waiters_.empty() && serves(front()) &&
-                    (Rules::inherits() || &front() == for_whom_))
-                    return action::none;
+                if (try_is_wanted()) return {};
                 phase_ = phase::ready;
                 watch_.forget();
-                return action::give_up;
-            case phase::to_ask:
-                if (!waiters_.empty()) {
-                    phase_ = phase::asking;
-                    return action::ask;
-                }
-                phase_ = phase::ready;
+                return {.effect = effect::cancel_try};
+            case phase::to_inspect:
+                phase_ = waiters_.empty() ? phase::ready : phase::inspecting;
+                if (phase_ == phase::inspecting) return {.effect = effect::inspect};
                 break;
-            case phase::asking:
+            case phase::inspecting:
             case phase::held:
-                return action::none;
-            case phase::refused:
-                if (!waiters_.empty() && !front().waits) return action::refuse;
+                return {};
+            case phase::waiting:
+                if (!waiters_.empty() && !front().waits) return {.effect = effect::refuse};
                 if (now < wake_ && !waiters_.empty()) {
-                    auto const todo = told_ ? watch_.next(now, reachable) : watch_action::none;
-                    if (todo == watch_action::ask) return action::watch;
-                    if (todo == watch_action::none) return action::none;
-                    looks_.at_once(now);
+                    auto const watching =
+                        awaits_ == awaits::push ? watch_.next(now, reachable) : watch_action::none;
+                    if (watching == watch_action::ask) return {.watch = watch_.to_ask()};
+                    if (watching == watch_action::none) return {};
+                    rechecks_.at_once(now);
                 }
                 phase_ = phase::ready;
                 break;
             case phase::standing_back:
                 if (now < wake_ && (waiters_.empty() || front().waits)) {
-                    return stand_back_.take_question() ? action::listen : action::none;
+                    return {.effect = stand_back_.take_question() ? effect::listen : effect::none};
                 }
                 stand_back_.end(now);
                 phase_ = phase::ready;
@@ -108,11 +112,11 @@ public:
         }
     }
 
-    /// When next() has something to say, if nothing else happens.
+    /// When next() has another action, if nothing else happens.
     std::optional<time_point> wake() const {
-        if (phase_ != phase::refused && phase_ != phase::standing_back) return std::nullopt;
-        auto const first =
-            phase_ == phase::refused && told_ ? std::min(wake_, watch_.wake()) : wake_;
+        if (phase_ != phase::waiting && phase_ != phase::standing_back) return std::nullopt;
+        auto const watches = phase_ == phase::waiting && awaits_ == awaits::push;
+        auto const first = watches ? std::min(wake_, watch_.wake()) : wake_;
         return first == time_point::max() ? std::nullopt : std::optional(first);
     }
 
@@ -120,32 +124,30 @@ public:
     // Tries
     //
 
-    /// Where the arbiter is to be looked for.
-    instance_set candidates(instance_set reachable) const {
-        auto const fit = reachable - unfit_;
-        return (fit & where_).empty() ? fit : fit & where_;
-    }
+    /// The arbiter is chosen among these.
+    instance_set candidates(instance_set reachable) const { return choice_.candidates(reachable); }
 
-    /// The tenure has been begun; for action::contend at `arbiter`.
-    void begun(time_point now, unsigned arbiter = 0) {
+    /// The tenure has been begun; after try_arbiter, at `arbiter`.
+    void try_begun(time_point now, unsigned arbiter = 0) {
         assert(phase_ == phase::trying); // one try at a time
-        begun_ = now;
+        try_.begun = now;
         arbiter_ = arbiter;
         ++tries_;
     }
 
-    /// The tenure is won: its waiter, which has left the queue.
+    /// The tenure is won. Returns its waiter, which has left the queue.
     waiter& won(time_point now) {
-        heard_after(now - begun_);
+        pace_.answered_after(now - try_.begun);
+        pace_.won();
         phase_ = phase::held;
         ++tenures_;
-        since_ = now;
+        held_since_ = now;
         leases_ = 1;
-        missed_ = failures_ = 0;
-        woken_ = cut_off_ = gone_ = overslept_ = false;
-        looks_.stop();
+        awaits_ = awaits::time;
+        excused_ = false;
+        rechecks_.stop();
         watch_.forget();
-        unfit_ = where_ = {};
+        choice_.reset();
         rivals_.begin_tenure();
         return pop();
     }
@@ -154,67 +156,62 @@ public:
     void contended(time_point now, tally const& votes, duration longest_pause,
                    std::uint64_t random) {
         rivals_.meet();
-        overslept_ = false;
+        excused_ = false;
         watch_.forget();
         // A quorum that refuses has a holder, it seems; else contenders kept each other from it.
         auto const a_holder = votes.no().size() >= votes.quorum();
         if (!a_holder) ++splits_;
-        if (full_) {
-            heard_after(now - begun_);
-            auto const again = rivals_.contest() && failures_ > 0;
-            if (a_holder && !again) ++failures_; // a second time in a row is odd
-            wake_ = a_holder && !again ? now : now + backoff(longest_pause, random);
-            phase_ = asked_ && front_waits() ? phase::refused : phase::to_ask;
+        if (try_.asks_all) {
+            pace_.answered_after(now - try_.begun);
+            auto const again = rivals_.contest() && pace_.has_failed();
+            auto const at_once = a_holder && !again; // a second time in a row is odd
+            if (at_once) pace_.failed();
+            wake_ = at_once ? now : now + pace_.backoff(longest_pause, random);
+            phase_ = obstacle_known_ && (waiters_.empty() || front().waits) ? phase::waiting
+                                                                            : phase::to_inspect;
             return;
         }
-        // A holder without the arbiter is met at the instances that it has. Else all waiters would
-        // take the arbiter in turn, in vain, and wake each other by giving it back.
-        auto const elsewhere = where_.empty() && !votes.no().empty();
-        where_ = elsewhere ? votes.no() : instance_set();
-        unfit_ = unfit_ - where_; // they have answered
-        wake_ = elsewhere ? now : now + backoff(longest_pause, random);
-        phase_ = phase::refused;
+        auto const elsewhere = choice_.refused_by(votes.no());
+        wake_ = elsewhere ? now : now + pace_.backoff(longest_pause, random);
+        phase_ = phase::waiting;
     }
 
     /// The arbiter refused. `left`: the key's time to live; none: it never expires; negative: it
-    /// has just gone. `told`: the arbiter will push when the key changes.
-    void refused(time_point now, std::optional<duration> left, bool told, duration longest_pause,
-                 std::uint64_t random) {
-        heard_after(now - begun_);
+    /// has just gone. `will_push`: the arbiter will push when the key changes.
+    void refused(time_point now, std::optional<duration> left, bool will_push,
+                 duration longest_pause, std::uint64_t random) {
+        pace_.answered_after(now - try_.begun);
         rivals_.meet();
         rivals_.contest();
-        if (std::exchange(woken_, false)) {
-            ++wasted_;
-            ++missed_;
-        }
-        phase_ = phase::refused;
-        told_ = told;
-        cut_off_ = overslept_ = false;
-        looks_.begin(now);
-        if (told) {
+        if (pace_.refused()) ++wasted_;
+        phase_ = phase::waiting;
+        awaits_ = will_push ? awaits::push : awaits::time;
+        excused_ = false;
+        rechecks_.begin(now);
+        if (will_push) {
             watch_.waits(now, arbiter_);
         } else {
-            looks_.polled(now);
+            rechecks_.polled(now);
         }
-        auto const gone = left && *left < duration::zero();
-        if (gone) {
+        if (left && *left < duration::zero()) {
             // Between the two commands of one pipeline; if it goes on like that, not so fast.
             wake_ = now + yields_;
-            if (std::exchange(gone_, true)) wake_ += backoff(longest_pause, random);
+            if (pace_.vanished()) wake_ += pace_.backoff(longest_pause, random);
             return;
         }
-        gone_ = false;
-        auto const trusts = left && (!told || Rules::wakes_at_expiry());
-        auto const expiry =
-            trusts ? now + *left + std::chrono::milliseconds(1) + yields_ + pause(random)
-                   : time_point::max();
-        if (told) failures_ = 0;
-        wake_ = std::min(expiry, told ? looks_.next() : now + backoff(longest_pause, random));
+        pace_.not_vanished();
+        auto const trusts = left && (!will_push || Rules::wakes_at_expiry());
+        auto const expiry = trusts ? now + *left + std::chrono::milliseconds(1) + yields_ +
+                                         pace_.after_wake_up(random)
+                                   : time_point::max();
+        if (will_push) pace_.forget_failures();
+        wake_ = std::min(expiry,
+                         will_push ? rechecks_.next() : now + pace_.backoff(longest_pause, random));
     }
 
     /// The arbiter could not be asked: the next one is.
     void arbiter_failed() {
-        unfit_.insert(arbiter_);
+        choice_.failed(arbiter_);
         watch_.forget();
         phase_ = phase::ready;
     }
@@ -223,28 +220,27 @@ public:
     void failed() {
         phase_ = phase::ready;
         watch_.forget();
-        cut_off_ = false;
+        awaits_ = awaits::time;
     }
 
     /// The deadline of the try has passed. True: this process did not run when it came, which is
     /// not the servers' fault, and another try follows. False: front() is told.
     [[nodiscard]] bool overslept(time_point now, time_point deadline) {
-        if (!Rules::excuses(now - deadline, ttl_, overslept_)) return false;
+        if (!Rules::excuses(now - deadline, try_.ttl, excused_)) return false;
         if (!front().waits && std::exchange(front().again, true)) return false;
         failed();
-        return overslept_ = true;
+        return excused_ = true;
     }
 
-    /// The inspection has ended. If not all have answered, the next round is inspected again.
-    void asked(bool all) {
-        asked_ = all;
-        phase_ = phase::refused;
+    /// The inspection has ended. If it is not complete, the next round is inspected again.
+    void inspected(bool complete) {
+        obstacle_known_ = complete;
+        phase_ = phase::waiting;
     }
 
-    /// The instances of action::watch, and the number that goes with the questions.
-    instance_set to_watch() const { return watch_.to_ask(); }
+    /// The number that goes with the commands of queue_action::watch, and of listen.
     std::uint32_t watch_round() const { return watch_.round(); }
-    /// The question of action::listen has been put to `arbiter`, with watch_round().
+    /// The question of effect::listen has been put to `arbiter`, with watch_round().
     void listening(unsigned arbiter) { arbiter_ = arbiter; }
     /// The answer of one of them.
     void watched(time_point now, unsigned instance, std::uint32_t round, sighting const& seen,
@@ -269,9 +265,9 @@ public:
             rivals_.meet();
         }
         if (!waits_at(instance)) return watch_.push(now, instance, random);
-        told_ = false;
-        woken_ = true;
-        wake_ = now + yields_ + pause(random);
+        awaits_ = awaits::time;
+        pace_.pushed();
+        wake_ = now + yields_ + pace_.after_wake_up(random);
         return true;
     }
 
@@ -283,39 +279,38 @@ public:
     /// A push from it may come late.
     void late(time_point now, unsigned instance, std::uint64_t random) {
         if (!Rules::wakes_at_disconnect() || !waits_at(instance)) return;
-        told_ = false;
-        wake_ = now + pause(random);
+        awaits_ = awaits::time;
+        wake_ = now + pace_.after_wake_up(random);
     }
 
     /// Too few instances are left for a quorum: waiters are told so, unless enough are back by
-    /// `until`.
+    /// `until`. Until then there is nothing to try.
     void outage(time_point until) {
-        if (phase_ != phase::refused) return;
-        told_ = false;
-        // Until then there is nothing to try.
-        if (!std::exchange(cut_off_, true)) wake_ = until;
+        if (phase_ != phase::waiting || awaits_ == awaits::instances) return;
+        awaits_ = awaits::instances;
+        wake_ = until;
     }
     /// The try came to nothing as too few are left. False: they have not come back since outage().
     [[nodiscard]] bool failed_in_outage(time_point until) {
-        if (cut_off_) return false;
-        phase_ = phase::refused;
-        told_ = false;
-        cut_off_ = true;
+        if (awaits_ == awaits::instances) return false;
+        phase_ = phase::waiting;
+        awaits_ = awaits::instances;
         wake_ = until;
         return true;
     }
     /// Enough are there again.
     void restored(time_point now, std::uint64_t random) {
         watch_.check_soon(now, random);
-        if (phase_ != phase::refused || !std::exchange(cut_off_, false)) return;
-        wake_ = now + pause(random);
+        if (phase_ != phase::waiting || awaits_ != awaits::instances) return;
+        awaits_ = awaits::time;
+        wake_ = now + pace_.after_wake_up(random);
     }
 
     bool waits_at(unsigned instance) const {
-        return phase_ == phase::refused && told_ && arbiter_ == instance;
+        return phase_ == phase::waiting && awaits_ == awaits::push && arbiter_ == instance;
     }
     /// Whether it matters to it when an instance comes or goes.
-    bool awaits_instances() const { return phase_ == phase::refused || !watch_.idle(); }
+    bool awaits_instances() const { return phase_ == phase::waiting || !watch_.idle(); }
 
     //
     // The tenure
@@ -326,8 +321,8 @@ public:
     bool hands_over(time_point now, duration left, duration ttl, unsigned limit,
                     duration longest) const {
         return phase_ == phase::held && !waiters_.empty() && front().ttl <= ttl &&
-               (fenced_ || !front().fenced) &&
-               Rules::may_hand_over(leases_, limit, now - since_, longest) &&
+               (try_.fenced || !front().fenced) &&
+               Rules::may_hand_over(leases_, limit, now - held_since_, longest) &&
                Rules::suffices(left, front().ttl, front().watched);
     }
     /// The waiter that gets the next lease.
@@ -346,7 +341,7 @@ public:
         if (!others && stand_back_.is_alone(now)) return;
         phase_ = phase::standing_back;
         stand_back_.begin(!rivals_.contested()); // two can take turns without ever meeting
-        wake_ = now + yields_ + Rules::stand_back(round_trip_);
+        wake_ = now + yields_ + pace_.stand_back();
     }
     /// The tenure is lost.
     void lost() {
@@ -354,47 +349,64 @@ public:
         rivals_.contest();
     }
 
-    /// Whether somebody was seen to have the key, here or elsewhere.
+    /// Whether a holder of the key was seen, here or elsewhere.
     bool seen_held() const { return rivals_.ever_seen() || phase_ == phase::held; }
     bool held() const { return phase_ == phase::held; }
     bool trying() const { return phase_ == phase::trying; }
-    /// Whether the tenure that was refused is still of use, to ask() with.
-    bool asks() const { return phase_ == phase::to_ask || phase_ == phase::asking; }
+    /// Whether the tenure that was refused is still of use, to inspect with.
+    bool inspects() const { return phase_ == phase::to_inspect || phase_ == phase::inspecting; }
     unsigned tries() const { return tries_; }
     /// How many of them were won.
     unsigned tenures() const { return tenures_; }
+    /// How many were refused right after a push.
     unsigned wasted() const { return wasted_; }
+    /// How many ended with votes for several contenders, and a quorum for none.
     unsigned splits() const { return splits_; }
 
 private:
+    using effect = queue_effect;
+
     enum class phase : std::uint8_t {
         ready,         ///< for a try
         trying,        ///< a try is under way
-        to_ask,        ///< refused, and the obstacle is not known
-        asking,        ///< the same, and it is being found out
-        refused,       ///< waits for a push, or for wake_
+        to_inspect,    ///< refused, and the obstacle is not known
+        inspecting,    ///< the same, and it is being found out
+        waiting,       ///< until wake_, or for the event of awaits_
         held,          ///< one of us has it
         standing_back, ///< has just given it up: waits for wake_
     };
+    /// What ends the wait, beside wake_. A try that begins after an outage does not forget it.
+    enum class awaits : std::uint8_t {
+        time,      ///< nothing else
+        push,      ///< a push by the arbiter
+        instances, ///< enough instances for a quorum
+    };
+    /// The try, and then the tenure that it has won.
+    struct attempt {
+        waiter const* made_for = nullptr; ///< only compared
+        duration ttl{};
+        bool fenced = false;
+        bool asks_all = false; ///< at once, and not the arbiter first
+        time_point begun{};
+    };
 
-    action begin(time_point now, instance_set reachable) {
-        if (waiters_.empty()) return action::forget;
+    queue_action begin_try(time_point now, instance_set reachable) {
+        if (waiters_.empty()) return {.effect = effect::forget};
         phase_ = phase::trying;
-        told_ = false;
-        ttl_ = front().ttl;
-        fenced_ = front().fenced;
-        for_whom_ = &front();
-        auto const looks = looks_.take(now);
+        if (awaits_ == awaits::push) awaits_ = awaits::time;
+        auto const recheck = rechecks_.take(now);
         // So many failed as arbiters that there may be no quorum: all are asked, to know.
         auto const outage =
-            configured_ - unfit_.size() < redlock_rules::quorum(configured_, configured_);
-        full_ = !rivals_.contested() || !front().waits || looks || outage ||
-                candidates(reachable).empty() ||
-                reachable.size() < redlock_rules::quorum(configured_, reachable.size());
-        if (!full_) return action::contend;
+            configured_ - choice_.failures() < redlock_rules::quorum(configured_, configured_);
+        auto const asks_all =
+            !rivals_.contested() || !front().waits || recheck || outage ||
+            candidates(reachable).empty() ||
+            reachable.size() < redlock_rules::quorum(configured_, reachable.size());
+        try_ = {&front(), front().ttl, front().fenced, asks_all, now};
+        if (!asks_all) return {.effect = effect::try_arbiter};
         watch_.forget();
-        unfit_ = where_ = {};
-        return action::round;
+        choice_.reset();
+        return {.effect = effect::try_all};
     }
 
     waiter& pop() {
@@ -403,44 +415,31 @@ private:
         return w;
     }
 
-    bool serves(waiter const& w) const { return w.ttl <= ttl_ && (fenced_ || !w.fenced); }
-    bool front_waits() const { return waiters_.empty() || front().waits; }
-    duration pause(std::uint64_t random) const {
-        return Rules::wake_delay(round_trip_, missed_, random);
-    }
-    duration backoff(duration longest, std::uint64_t random) {
-        return full_jitter(Rules::first_backoff, longest, std::min(failures_++, 16U), random);
-    }
-    void heard_after(duration d) {
-        round_trip_ = round_trip_ == duration::zero() ? d : (3 * round_trip_ + d) / 4;
+    /// The first waiter is served by the try that is under way.
+    bool try_is_wanted() const {
+        if (waiters_.empty()) return false;
+        auto const serves = front().ttl <= try_.ttl && (try_.fenced || !front().fenced);
+        return serves && (Rules::inherits() || &front() == try_.made_for);
     }
 
-    list waiters_;
+    waiter_list waiters_;
     basic_key_watch<Rules> watch_;
-    waiter const* for_whom_ = nullptr; ///< only compared
-    duration ttl_{};                   ///< of the try, or of the tenure
-    duration round_trip_{}, yields_{};
-    time_point begun_{}, since_{}, wake_{};
-    look_schedule<Rules> looks_;
+    recheck_schedule<Rules> rechecks_;
     stand_back<Rules> stand_back_;
+    retry_pace<Rules> pace_;
     rivals rivals_;
+    arbiter_choice choice_;
+    attempt try_;
+    time_point wake_{}, held_since_{};
+    duration yields_{};
     unsigned configured_;
     unsigned arbiter_ = 0;
-    unsigned leases_ = 0;
-    unsigned tries_ = 0, tenures_ = 0;
-    unsigned failures_ = 0; ///< in a row, for the backoff
-    unsigned missed_ = 0;   ///< turns of others since our last
-    unsigned wasted_ = 0, splits_ = 0;
-    instance_set unfit_, where_;
+    unsigned leases_ = 0; ///< of the tenure
+    unsigned tries_ = 0, tenures_ = 0, wasted_ = 0, splits_ = 0;
     phase phase_ = phase::ready;
-    bool fenced_ = false; ///< the try or the tenure is
-    bool full_ = false;   ///< the try asks all at once
-    bool asked_ = false;
-    bool told_ = false;      ///< a push will come
-    bool woken_ = false;     ///< one has come
-    bool cut_off_ = false;   ///< too few instances are there
-    bool gone_ = false;      ///< the key went while it was looked at
-    bool overslept_ = false; ///< the last try ended with a deadline that was seen late
+    awaits awaits_ = awaits::time;
+    bool obstacle_known_ = false;
+    bool excused_ = false; ///< the last try ended with a deadline that was seen late
 };
 
 using wait_queue = basic_wait_queue<waiting_rules>;

@@ -19,6 +19,9 @@ struct waiter : waiter_hook {
     bool again = false;  ///< does not wait, and has had another try after a pause of this process
 };
 
+using waiter_list = boost::intrusive::list<waiter, boost::intrusive::base_hook<waiter_hook>,
+                                           boost::intrusive::constant_time_size<false>>;
+
 } // namespace holdfast::protocol
 
 #endif

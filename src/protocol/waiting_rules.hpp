@@ -66,10 +66,10 @@ struct waiting_rules : watching_rules {
     /// When a waiter at the arbiter looks at all instances again, and how the pauses between such
     /// looks grow: a holder that could not reach the arbiter has left its key there, and a majority
     /// is free all the same.
-    static constexpr duration first_look = std::chrono::seconds(10);
-    static constexpr duration longest_between_looks = std::chrono::seconds(30);
+    static constexpr duration first_recheck = std::chrono::seconds(10);
+    static constexpr duration longest_between_rechecks = std::chrono::seconds(30);
     /// Where no push is to be had, every so many tries ask all instances.
-    static constexpr unsigned polls_between_looks = 4;
+    static constexpr unsigned polls_between_rechecks = 4;
     static constexpr duration first_backoff = std::chrono::milliseconds(2);
 };
 

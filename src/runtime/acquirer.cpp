@@ -45,7 +45,7 @@ bool acquirer::admit(operation& op) {
         fail(op, refuses_ ? errc::shut_down : errc::cancelled);
         return false;
     }
-    if (op.limit.what == detail::wait_limit::kind::until) {
+    if (op.limit.type == detail::wait_limit::kind::until) {
         if (op.limit.time > std::chrono::nanoseconds::zero()) {
             // A limit too large to be added to the time is no limit.
             auto const slack = timer_queue::coarseness; // a wait does not end early
@@ -53,20 +53,20 @@ bool acquirer::admit(operation& op) {
             auto const limit = std::min<lease_clock::duration>(op.limit.time, longest);
             timers_.schedule(op, op.started + limit + slack);
         } else {
-            op.limit.what = detail::wait_limit::kind::none;
+            op.limit.type = detail::wait_limit::kind::none;
         }
     }
     auto const& options = op.lock->options;
     op.ttl = options.ttl;
     op.watched = options.watchdog;
     op.fenced = options.fencing;
-    op.waits = op.limit.what != detail::wait_limit::kind::none;
+    op.waits = op.limit.type != detail::wait_limit::kind::none;
     op.again = false;
     return true;
 }
 
 // Null: there is no memory for one.
-key_queue* acquirer::make_queue(detail::lock_state_ptr const& lock, std::size_t hash) {
+active_queue* acquirer::make_queue(detail::lock_state_ptr const& lock, std::size_t hash) {
     queue* q = nullptr;
     auto const made = turn_.attempt([&] {
         q = &queues_.take(*this);
@@ -83,7 +83,7 @@ key_queue* acquirer::make_queue(detail::lock_state_ptr const& lock, std::size_t 
     return nullptr;
 }
 
-void acquirer::join(operation& op, key_queue& q) {
+void acquirer::join(operation& op, active_queue& q) {
     op.queue = &q;
     q.machine.yields(op.lock->options.yield_to_pollers);
     op.tries_before = q.machine.tries();
@@ -176,39 +176,40 @@ std::shared_ptr<acquire_report const> acquirer::make_report(operation const& op)
 // Queues
 //
 
-void acquirer::settle(key_queue& q, lease_clock::time_point now) {
+void acquirer::settle(active_queue& q, lease_clock::time_point now) {
+    using effect = protocol::queue_effect;
     for (;;) {
-        switch (q.machine.next(now, instances_.voters())) {
-        case protocol::action::round:
+        auto const action = q.machine.next(now, instances_.voters());
+        if (action.empty()) return schedule(q);
+        if (!action.watch.empty()) ask_to_push(q, action.watch);
+        switch (action.effect) {
+        case effect::try_all:
             begin_try(q, false);
             break;
-        case protocol::action::contend:
+        case effect::try_arbiter:
             begin_try(q, true);
             break;
-        case protocol::action::ask:
+        case effect::inspect:
             begin_inspection(q);
             break;
-        case protocol::action::watch:
-            ask_to_push(q, q.machine.to_watch());
-            break;
-        case protocol::action::listen:
+        case effect::listen:
             listen(q);
             break;
-        case protocol::action::refuse:
+        case effect::refuse:
             leave(q.front(), errc::contended);
             break;
-        case protocol::action::give_up:
-            give_up_try(q);
+        case effect::cancel_try:
+            cancel_try(q);
             break;
-        case protocol::action::forget:
+        case effect::forget:
             return forget(q);
-        case protocol::action::none:
-            return schedule(q);
+        case effect::none:
+            break;
         }
     }
 }
 
-void acquirer::schedule(key_queue& q) {
+void acquirer::schedule(active_queue& q) {
     if (auto const wake = q.machine.wake()) {
         timers_.schedule(q, *wake);
     } else {
@@ -223,7 +224,7 @@ void acquirer::schedule(key_queue& q) {
     }
 }
 
-void acquirer::forget(key_queue& q) {
+void acquirer::forget(active_queue& q) {
     timers_.cancel(q);
     q.waiting_hook::unlink();
     q.detach();

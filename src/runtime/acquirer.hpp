@@ -12,11 +12,11 @@
 #include "protocol/messages.hpp"
 #include "protocol/tenure.hpp"
 #include "redis/reply_handler.hpp"
+#include "runtime/active_queue.hpp"
 #include "runtime/active_tenure.hpp"
 #include "runtime/completer.hpp"
 #include "runtime/counters.hpp"
 #include "runtime/instance_group.hpp"
-#include "runtime/key_queue.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/pool.hpp"
 #include "runtime/report_builder.hpp"
@@ -80,7 +80,7 @@ public:
 
     /// Carries out the tasks of the queue's machine until there are none. The queue may be gone
     /// after that.
-    void settle(key_queue&, lease_clock::time_point now);
+    void settle(active_queue&, lease_clock::time_point now);
 
     //
     // Instances
@@ -107,10 +107,10 @@ public:
     template <class Visit>
     void for_each_queue(Visit visit) {
         queues_.for_each([&](queue& q) {
-            if (q.lock) visit(static_cast<key_queue&>(q));
+            if (q.lock) visit(static_cast<active_queue&>(q));
         });
     }
-    void forget(key_queue&);
+    void forget(active_queue&);
     /// The context is going.
     void abandon() noexcept;
     /// Before the tenures are destroyed.
@@ -121,7 +121,7 @@ public:
     }
 
 private:
-    class queue final : public key_queue {
+    class queue final : public active_queue {
     public:
         explicit queue(acquirer& a)
             : acquirer_(a) {}
@@ -135,32 +135,32 @@ private:
 
     // Queues: acquirer.cpp
     bool admit(operation&);
-    key_queue* make_queue(detail::lock_state_ptr const&, std::size_t hash);
-    void join(operation&, key_queue&);
-    void schedule(key_queue&);
+    active_queue* make_queue(detail::lock_state_ptr const&, std::size_t hash);
+    void join(operation&, active_queue&);
+    void schedule(active_queue&);
     void count_as_waiting(operation&);
     void leave(operation&, errc);
     void give_up(operation&, errc);
     std::shared_ptr<acquire_report const> make_report(operation const&);
 
     // Tries: acquirer_tries.cpp
-    bool apply(active_tenure&, protocol::step const&);
-    void begin_try(key_queue&, bool at_arbiter);
-    unsigned arbiter_of(key_queue const&) const;
-    void give_up_try(key_queue&);
+    bool apply(active_tenure&, protocol::tenure_action const&);
+    void begin_try(active_queue&, bool at_arbiter);
+    unsigned arbiter_of(active_queue const&) const;
+    void cancel_try(active_queue&);
     bool on_try_answer(active_tenure&, unsigned instance, protocol::command, std::uint32_t round,
                        redis::answer const&);
-    void on_arbiter_refused(key_queue&, redis::answer const&);
-    void on_try_failed(active_tenure&, protocol::event);
+    void on_arbiter_refused(active_queue&, redis::answer const&);
+    void on_try_failed(active_tenure&, protocol::tenure_effect);
     void fail_try(active_tenure&, errc);
-    void note(key_queue&, unsigned instance, redis::answer const&);
+    void note(active_queue&, unsigned instance, redis::answer const&);
 
     // The state of keys: acquirer_watch.cpp
-    void begin_inspection(key_queue&);
+    void begin_inspection(active_queue&);
     void on_inspection(active_tenure&, unsigned instance, redis::answer const&);
-    void on_inspected(key_queue&);
-    void listen(key_queue&);
-    void ask_to_push(key_queue&, protocol::instance_set);
+    void on_inspected(active_queue&);
+    void listen(active_queue&);
+    void ask_to_push(active_queue&, protocol::instance_set);
     void on_watched(active_tenure&, unsigned instance, std::uint32_t round, redis::answer const&);
     bool wake(unsigned instance, std::string_view key);
 
@@ -174,7 +174,7 @@ private:
     std::chrono::milliseconds const instance_timeout_;
 
     pool<queue> queues_;
-    key_queue_set keys_;
+    active_queue_set keys_;
     waiting_list waiting_; ///< queues to which an instance is to push
     operation_list acquiring_;
     std::vector<instance_snapshot> snapshots_; ///< for the report that is being made
@@ -185,7 +185,7 @@ template <class LetGo>
 void acquirer::start(operation& op, LetGo&& let_go) {
     if (!admit(op)) return;
     auto const& key = op.lock->key;
-    auto const hash = key_queue_set::hash(key);
+    auto const hash = active_queue_set::hash(key);
     auto* q = keys_.find(key, hash);
     if (q != nullptr && q->tenure && q->tenure->lease != nullptr && let_go(*q->tenure->lease)) {
         q = keys_.find(key, hash);

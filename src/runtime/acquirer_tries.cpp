@@ -11,7 +11,7 @@
 
 namespace holdfast::runtime {
 
-using protocol::event;
+using effect = protocol::tenure_effect;
 
 namespace {
 
@@ -58,46 +58,46 @@ bool acquirer::on_answer(active_tenure& t, unsigned instance, protocol::command 
 
 void acquirer::on_time(active_tenure& t, lease_clock::time_point now) {
     auto* const q = t.queue;
-    auto const step = t.machine.time(now);
-    apply(t, step);
-    if (q != nullptr && step.what != event::none) settle(*q, turn_.time());
+    auto const action = t.machine.time(now);
+    apply(t, action);
+    if (q != nullptr && action.effect != effect::none) settle(*q, turn_.time());
 }
 
 // True: the try is won. The queue is not settled here, as settle() may be the caller.
-bool acquirer::apply(active_tenure& t, protocol::step const& s) {
+bool acquirer::apply(active_tenure& t, protocol::tenure_action const& a) {
     active_tenure_ptr const alive(&t);
-    tenures_.send_all(t, s);
-    switch (s.what) {
-    case event::won:
+    tenures_.send_all(t, a);
+    switch (a.effect) {
+    case effect::won:
         return true; // its timer is set as the lease begins
-    case event::contended:
-    case event::no_quorum:
-    case event::expired:
-    case event::arbiter_failed:
-        on_try_failed(t, s.what);
+    case effect::contended:
+    case effect::no_quorum:
+    case effect::expired:
+    case effect::arbiter_failed:
+        on_try_failed(t, a.effect);
         break;
-    case event::inspected:
+    case effect::inspected:
         if (t.queue != nullptr) on_inspected(*t.queue);
         break;
-    case event::none:
-    case event::cancelled:
-    case event::arbiter_won:
-    case event::arbiter_refused:
+    case effect::none:
+    case effect::cancelled:
+    case effect::arbiter_won:
+    case effect::arbiter_refused:
         break; // the caller's to handle
-    case event::renewal_due:
-    case event::extended:
-    case event::extension_failed:
-    case event::lost:
-    case event::ended:
-    case event::released:
-    case event::release_unconfirmed:
+    case effect::renewal_due:
+    case effect::extended:
+    case effect::extension_failed:
+    case effect::lost:
+    case effect::ended:
+    case effect::released:
+    case effect::release_unconfirmed:
         break; // of tenures that were won: the keeper's
     }
     tenures_.schedule(t);
     return false;
 }
 
-void acquirer::begin_try(key_queue& q, bool at_arbiter) {
+void acquirer::begin_try(active_queue& q, bool at_arbiter) {
     auto& op = q.front();
     auto const& options = op.lock->options;
     // Read before the hint is made: a tenure that is won then has a hint of within its ttl.
@@ -130,22 +130,22 @@ void acquirer::begin_try(key_queue& q, bool at_arbiter) {
     q.asks_all = !at_arbiter;
     if (!at_arbiter) {
         q.round.instances.clear();
-        q.machine.begun(now);
+        q.machine.try_begun(now);
         apply(t, t.machine.acquire(now, instances_.voters()));
         return;
     }
     auto const arbiter = arbiter_of(q);
-    q.machine.begun(now, arbiter);
+    q.machine.try_begun(now, arbiter);
     apply(t, t.machine.contend(now, arbiter));
 }
 
-unsigned acquirer::arbiter_of(key_queue const& q) const {
+unsigned acquirer::arbiter_of(active_queue const& q) const {
     auto const candidates = q.machine.candidates(instances_.voters());
     return protocol::arbiter(common_hash(q.key()), instances_.punctual(candidates),
                              [this](unsigned i) { return instances_[i].identity(); });
 }
 
-void acquirer::give_up_try(key_queue& q) {
+void acquirer::cancel_try(active_queue& q) {
     auto const t = q.tenure;
     q.detach();
     apply(*t, t->machine.cancel());
@@ -156,18 +156,18 @@ bool acquirer::on_try_answer(active_tenure& t, unsigned instance, protocol::comm
                              std::uint32_t round, redis::answer const& a) {
     auto& q = *t.queue;
     if (a.verdict != protocol::verdict::yes) note(q, instance, a);
-    auto const step = t.machine.answer(
+    auto const action = t.machine.answer(
         c, round, instance, a.verdict, [this] { return turn_.time(); }, a.number);
-    if (step.what == event::none && step.raise.empty()) {
+    if (action.effect == effect::none && action.raise.empty()) {
         tenures_.schedule_if_late(t);
         return false;
     }
     active_tenure_ptr const alive(&t);
-    auto won = apply(t, step);
-    if (step.what == event::arbiter_refused) {
+    auto won = apply(t, action);
+    if (action.effect == effect::arbiter_refused) {
         q.detach();
         on_arbiter_refused(q, a);
-    } else if (step.what == event::arbiter_won) {
+    } else if (action.effect == effect::arbiter_won) {
         q.round.instances.clear(); // all are asked again
         q.asks_all = true;
         q.asked = turn_.time();
@@ -178,7 +178,7 @@ bool acquirer::on_try_answer(active_tenure& t, unsigned instance, protocol::comm
     return false;
 }
 
-void acquirer::on_arbiter_refused(key_queue& q, redis::answer const& a) {
+void acquirer::on_arbiter_refused(active_queue& q, redis::answer const& a) {
     auto const before = q.machine.wasted();
     std::optional<protocol::duration> left;
     if (a.ttl_left) left = *a.ttl_left;
@@ -193,38 +193,38 @@ void acquirer::on_arbiter_refused(key_queue& q, redis::answer const& a) {
 
 // All that a try can come to but the tenure. The operation it was made for has not left, as it
 // would have taken it back.
-void acquirer::on_try_failed(active_tenure& t, event how) {
+void acquirer::on_try_failed(active_tenure& t, effect how) {
     auto& q = *t.queue;
     auto& op = q.front();
     auto const now = turn_.time();
     auto const before = q.machine.splits();
     if (q.asks_all) q.round.votes = t.machine.votes();
-    auto const by_time = how == event::expired || how == event::arbiter_failed;
+    auto const by_time = how == effect::expired || how == effect::arbiter_failed;
     if (by_time && q.machine.overslept(now, t.machine.deadline())) {
         if (op.cancel_requested) leave(op, errc::cancelled);
         return q.detach();
     }
     switch (how) {
-    case event::contended:
+    case effect::contended:
         count_as_waiting(op);
         q.machine.contended(now, t.machine.votes(), op.lock->options.max_retry_delay,
                             random_.pause_bits());
         counters::add(counters_.split_votes, q.machine.splits() - before);
         if (op.cancel_requested) leave(op, errc::cancelled);
-        if (!q.machine.asks()) q.detach();
+        if (!q.machine.inspects()) q.detach();
         break;
-    case event::arbiter_failed:
+    case effect::arbiter_failed:
         q.machine.arbiter_failed();
         if (op.cancel_requested) leave(op, errc::cancelled);
         q.detach();
         break;
     default: {
         // An operation that has waited allows them a moment to come back.
-        auto const goes_on = how == event::no_quorum && op.behind && !op.cancel_requested &&
+        auto const goes_on = how == effect::no_quorum && op.behind && !op.cancel_requested &&
                              !instances_.has_quorum() &&
                              q.machine.failed_in_outage(now + instance_timeout_);
         if (!goes_on) {
-            auto const late = how == event::expired;
+            auto const late = how == effect::expired;
             fail_try(t, late ? errc::granted_too_late : common_cause(q.round, instances_.causes()));
         }
         q.detach();
@@ -248,7 +248,7 @@ void acquirer::fail_try(active_tenure& t, errc cause) {
     while (!q.machine.empty() && same(q.front())) leave(q.front(), cause);
 }
 
-void acquirer::note(key_queue& q, unsigned instance, redis::answer const& a) {
+void acquirer::note(active_queue& q, unsigned instance, redis::answer const& a) {
     auto* const vote = q.round.record(instance, instances_.size());
     if (vote == nullptr) return;
     vote->noted = true;

@@ -8,14 +8,14 @@
 
 namespace holdfast::runtime {
 
-using protocol::event;
+using effect = protocol::tenure_effect;
 
 //
 // Inspection: the instances that refused are asked for the obstacle, its ttl, and whether it
 // is a lock at all
 //
 
-void acquirer::begin_inspection(key_queue& q) {
+void acquirer::begin_inspection(active_queue& q) {
     q.round.wrong_types = 0;
     auto const asked = q.round.votes.no() & instances_.reachable();
     apply(*q.tenure, q.tenure->machine.inspect(turn_.time(), asked));
@@ -36,16 +36,16 @@ void acquirer::on_inspection(active_tenure& t, unsigned instance, redis::answer 
             turn_.attempt([&] { vote->message = a.message; });
         }
     }
-    auto const step =
+    auto const action =
         t.machine.answer(protocol::command::inspect, 0, instance, a.verdict, turn_.time());
-    if (step.what == event::none) return tenures_.schedule_if_late(t);
-    apply(t, step);
+    if (action.effect == effect::none) return tenures_.schedule_if_late(t);
+    apply(t, action);
     settle(q, turn_.time());
 }
 
 // Those that are late leave a report with less in it.
-void acquirer::on_inspected(key_queue& q) {
-    q.machine.asked(q.tenure->machine.inspected_all());
+void acquirer::on_inspected(active_queue& q) {
+    q.machine.inspected(q.tenure->machine.inspected_all());
     q.detach();
     if (q.round.wrong_types <= instances_.size() - q.round.votes.quorum()) return;
     // Nobody's lock, and so it is for all that wait.
@@ -58,14 +58,14 @@ void acquirer::on_inspected(key_queue& q) {
 // while we stand back from a key that nobody else seems to want.
 //
 
-void acquirer::listen(key_queue& q) {
+void acquirer::listen(active_queue& q) {
     if (q.machine.candidates(instances_.voters()).empty()) return;
     auto const arbiter = arbiter_of(q);
     q.machine.listening(arbiter);
     ask_to_push(q, protocol::instance_set::only(arbiter));
 }
 
-void acquirer::ask_to_push(key_queue& q, protocol::instance_set asked) {
+void acquirer::ask_to_push(active_queue& q, protocol::instance_set asked) {
     auto const round = q.machine.watch_round();
     auto const ready = q.watch || turn_.attempt([&] {
         auto& t = tenures_.take();
@@ -103,7 +103,7 @@ void acquirer::on_push(unsigned instance, std::string_view key) {
 }
 
 bool acquirer::wake(unsigned instance, std::string_view key) {
-    auto* const q = keys_.find(key, key_queue_set::hash(key));
+    auto* const q = keys_.find(key, active_queue_set::hash(key));
     auto const now = turn_.time();
     if (q == nullptr || !q->machine.push(now, instance, random_.pause_bits())) return false;
     settle(*q, now);

@@ -14,15 +14,15 @@ redis::command_args active_tenure::describe(protocol::command c,
 
 bool active_tenure::still_wants(protocol::command c) const noexcept {
     using protocol::command;
-    using phase = protocol::tenure::phase;
+    using phase = protocol::tenure_phase;
     switch (c) {
     case command::release:
         return true;
     case command::extend:
     case command::heal:
-        return machine.where() == phase::held;
+        return machine.phase() == phase::held;
     case command::raise: // sets no key
-        return machine.where() == phase::acquiring || machine.where() == phase::held;
+        return machine.phase() == phase::acquiring || machine.phase() == phase::held;
     case command::acquire:
     case command::contend:
     case command::inspect:
@@ -30,7 +30,7 @@ bool active_tenure::still_wants(protocol::command c) const noexcept {
         break;
     }
     // Once it is won, later commands (an extension, a healing) must not be overtaken.
-    return machine.where() == phase::acquiring;
+    return machine.phase() == phase::acquiring;
 }
 
 } // namespace holdfast::runtime

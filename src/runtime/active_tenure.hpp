@@ -19,7 +19,7 @@
 
 namespace holdfast::runtime {
 
-class key_queue;
+class active_queue;
 class lease_record;
 class operation;
 
@@ -37,7 +37,7 @@ public:
     protocol::tenure machine{1, {}, false};
     redis::token token;
     detail::lock_state_ptr lock;
-    key_queue* queue = nullptr;        ///< of the try, or of the tenure
+    active_queue* queue = nullptr;     ///< of the try, or of the tenure
     lease_record* lease = nullptr;     ///< the one that is held
     operation* releaser = nullptr;     ///< completes when it has been released
     lease_clock::time_point counted{}; ///< when the counters of its fence were last written

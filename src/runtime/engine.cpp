@@ -14,7 +14,7 @@ namespace holdfast::runtime {
 namespace {
 
 /// A strand does not erase what it is on, where that is the usual: one allocation less for each
-/// step.
+/// action.
 asio::any_io_executor strand_on(asio::any_io_executor const& executor) {
     if (auto const* const known = executor.target<asio::io_context::executor_type>()) {
         return asio::make_strand(*known);
@@ -43,8 +43,8 @@ public:
     }
 
     void on_time(lease_clock::time_point now) override {
-        using phase = protocol::tenure::phase;
-        auto const phase_now = machine.where();
+        using phase = protocol::tenure_phase;
+        auto const phase_now = machine.phase();
         if (phase_now == phase::acquiring || phase_now == phase::over) {
             engine_.acquirer_.on_time(*this, now);
         } else {
@@ -162,8 +162,8 @@ void engine::end_in_child() {
 // From any thread
 //
 
-void engine::renew_while(detail::lease_ref lease, std::function<bool()> wanted) {
-    auto node = std::make_unique<wish>(wish{std::move(wanted)});
+void engine::renew_while(detail::lease_ref lease, std::function<bool()> condition) {
+    auto node = std::make_unique<renewal_condition>(renewal_condition{std::move(condition)});
     inbox_.submit(operation_kind::renew, {}, {}, std::move(lease), {}, std::move(node));
 }
 
@@ -242,7 +242,7 @@ void engine::on_available(unsigned) {
 //
 
 void engine::start_operation(operation& op) {
-    auto const waits = op.kind == operation_kind::extend || op.kind == operation_kind::lost ||
+    auto const waits = op.kind == operation_kind::extend || op.kind == operation_kind::wait_lost ||
                        op.kind == operation_kind::drain;
     if (waits && op.cancel_requested) return completer_.complete(op, errc::cancelled);
     switch (op.kind) {
@@ -255,8 +255,8 @@ void engine::start_operation(operation& op) {
     case operation_kind::extend:
         settle(keeper_.start_extend(op));
         break;
-    case operation_kind::lost:
-        keeper_.start_lost(op);
+    case operation_kind::wait_lost:
+        keeper_.start_wait_lost(op);
         break;
     case operation_kind::renew:
         keeper_.start_renew(op);
@@ -284,7 +284,7 @@ void engine::cancel_operation(operation& op, asio::cancellation_type_t type) {
         acquirer_.cancel(op, type);
         break;
     case operation_kind::extend:
-    case operation_kind::lost:
+    case operation_kind::wait_lost:
     case operation_kind::drain:
         completer_.complete(op, errc::cancelled);
         break;

@@ -25,12 +25,12 @@
 #include "protocol/standstill.hpp"
 #include "redis/instance.hpp"
 #include "runtime/acquirer.hpp"
+#include "runtime/active_queue.hpp"
 #include "runtime/active_tenure.hpp"
 #include "runtime/completer.hpp"
 #include "runtime/counters.hpp"
 #include "runtime/inbox.hpp"
 #include "runtime/instance_group.hpp"
-#include "runtime/key_queue.hpp"
 #include "runtime/lease_keeper.hpp"
 #include "runtime/lease_record.hpp"
 #include "runtime/operation.hpp"
@@ -71,11 +71,11 @@ public:
         inbox_.cancel(op, generation, type);
     }
     /// The last share of the lease was given up.
-    void give_up(detail::lease_core& l) noexcept {
+    void give_up(detail::lease_data& l) noexcept {
         inbox_.let_go(static_cast<lease_record&>(l), false);
     }
     /// The last handle of the lease is gone.
-    void drop(detail::lease_core& l) noexcept {
+    void drop(detail::lease_data& l) noexcept {
         inbox_.let_go(static_cast<lease_record&>(l), true);
     }
     void shut_down_in_background() noexcept { inbox_.shut_down_in_background(); }
@@ -152,7 +152,7 @@ private:
     void cancel_operation(operation&, asio::cancellation_type_t);
     bool take_let_go(lease_record&);
     void on_won(active_tenure&);
-    void settle(key_queue* q) {
+    void settle(active_queue* q) {
         if (q != nullptr) acquirer_.settle(*q, turn_.time());
     }
 

@@ -16,7 +16,7 @@ void engine::judge_clock() {
         [&](unsigned i) { turn_.attempt([&] { instances_[i].ask_time_now(); }); });
     auto const found = standstill_.judge(there);
     if (found.is_new) {
-        acquirer_.for_each_queue([&](key_queue& q) {
+        acquirer_.for_each_queue([&](active_queue& q) {
             if (q.tenure) keeper_.clock_stood_still(*q.tenure, found.to, found.by);
         });
     }

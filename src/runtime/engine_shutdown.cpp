@@ -14,7 +14,7 @@ void engine::begin_shutdown(errc left_over) {
     auto const lost = draining_ && counters::get(counters_.lost) != lost_before_drain_;
     drained_ = keeper_.holds() ? left_over : lost ? errc::lease_lost : errc{};
     while (keeper_.holds()) settle(keeper_.lose_a_lease());
-    acquirer_.for_each_queue([this](key_queue& q) {
+    acquirer_.for_each_queue([this](active_queue& q) {
         // Its holder was told of the loss, and its deadline has not come.
         if (q.machine.held()) settle(keeper_.end_tenure(q));
     });
@@ -26,7 +26,7 @@ void engine::refuse_waiting() {
     // Leases that nobody has any more are given back, and not lost.
     while (inbox_.deliver_drops(receiver{*this})) {
     }
-    acquirer_.for_each_queue([this](key_queue& q) { settle(&q); });
+    acquirer_.for_each_queue([this](active_queue& q) { settle(&q); });
 }
 
 void engine::start_drain(operation& op) {
@@ -66,7 +66,7 @@ std::shared_ptr<engine> engine::finish_shutdown_if_done() noexcept {
         stopped_ = true;
         // Those that stand back would keep their lock, and so this engine: their time does not come
         // any more.
-        acquirer_.for_each_queue([this](key_queue& q) { acquirer_.forget(q); });
+        acquirer_.for_each_queue([this](active_queue& q) { acquirer_.forget(q); });
         timers_.stop();
         for (auto const& i : instances_) turn_.attempt([&] { i->stop(); });
     }

@@ -64,7 +64,7 @@ public:
 
     /// If this throws, the call was not made.
     void submit(operation_kind, detail::lock_state_ptr&&, detail::wait_limit, detail::lease_ref&&,
-                operation::any_handler&&, wish_ptr&& = nullptr);
+                operation::any_handler&&, renewal_condition_ptr&& = nullptr);
 
     /// Recorded in the operation itself. Several requests count as the sum of them.
     void cancel(operation*, std::uint32_t generation, asio::cancellation_type_t) noexcept;
@@ -206,7 +206,8 @@ private:
 template <class Owner>
 void basic_inbox<Owner>::submit(operation_kind kind, detail::lock_state_ptr&& lock_state,
                                 detail::wait_limit limit, detail::lease_ref&& lease,
-                                operation::any_handler&& handler, wish_ptr&& wanted) {
+                                operation::any_handler&& handler,
+                                renewal_condition_ptr&& condition) {
     auto const slot = slot_of(handler);
     {
         auto guard = lock();
@@ -218,7 +219,7 @@ void basic_inbox<Owner>::submit(operation_kind kind, detail::lock_state_ptr&& lo
         op.lock = std::move(lock_state);
         op.limit = limit;
         op.lease = std::move(lease);
-        op.wanted = std::move(wanted);
+        op.condition = std::move(condition);
         op.handler = std::move(handler);
         if (slot.is_connected()) {
             // Not under the mutex: the slot may have to let go of an older handler of the user.
@@ -232,7 +233,7 @@ void basic_inbox<Owner>::submit(operation_kind kind, detail::lock_state_ptr&& lo
                 handler = std::exchange(op.handler, {});
                 lease = std::move(op.lease);
                 lock_state = std::move(op.lock);
-                wanted = std::move(op.wanted);
+                condition = std::move(op.condition);
                 if (thread_safe_) guard.lock();
                 operations_.give_back(op);
                 throw;
@@ -402,7 +403,7 @@ void basic_inbox<Owner>::abandon() noexcept {
     turns_.abandon();
     operations_.for_each([](operation& op) {
         auto const handler = std::exchange(op.handler, {});
-        auto const wanted = std::move(op.wanted);
+        auto const condition = std::move(op.condition);
         auto const lease = std::move(op.lease);
         auto const lock_state = std::move(op.lock);
     });

@@ -8,71 +8,71 @@
 namespace holdfast::runtime {
 
 using protocol::command;
-using protocol::event;
-using phase = protocol::tenure::phase;
+using effect = protocol::tenure_effect;
+using phase = protocol::tenure_phase;
 
 //
 // Tenures
 //
 
-key_queue* lease_keeper::on_answer(active_tenure& t, unsigned instance, command c,
-                                   std::uint32_t round, redis::answer const& a) {
-    auto const step =
+active_queue* lease_keeper::on_answer(active_tenure& t, unsigned instance, command c,
+                                      std::uint32_t round, redis::answer const& a) {
+    auto const action =
         t.machine.answer(c, round, instance, a.verdict, [this] { return turn_.time(); });
-    if (step.what == event::none && step.heal.empty() && step.release.empty()) {
+    if (action.effect == effect::none && action.heal.empty() && action.release.empty()) {
         tenures_.schedule_if_late(t);
         return nullptr;
     }
-    return apply(t, step);
+    return apply(t, action);
 }
 
-key_queue* lease_keeper::on_time(active_tenure& t, lease_clock::time_point now) {
+active_queue* lease_keeper::on_time(active_tenure& t, lease_clock::time_point now) {
     // `now` may be a moment ahead, as timers that are due together run together. Commands are sent
     // by the clock.
-    auto step = t.machine.time(t.machine.where() == phase::ending ? turn_.time() : now);
-    if (step.what == event::renewal_due) {
-        if (t.lease->wanted && !is_wanted(*t.lease)) {
+    auto action = t.machine.time(t.machine.phase() == phase::ending ? turn_.time() : now);
+    if (action.effect == effect::renewal_due) {
+        if (t.lease->condition && !is_condition(*t.lease)) {
             t.machine.stop_renewing();
         } else {
-            step = t.machine.extend(turn_.time(), instances_.reachable());
+            action = t.machine.extend(turn_.time(), instances_.reachable());
         }
     }
-    return apply(t, step);
+    return apply(t, action);
 }
 
 // The queue that is to be settled, if there is one.
-key_queue* lease_keeper::apply(active_tenure& t, protocol::step const& s) {
+active_queue* lease_keeper::apply(active_tenure& t, protocol::tenure_action const& a) {
     active_tenure_ptr const alive(&t);
-    key_queue* concerned = nullptr;
-    tenures_.send_all(t, s);
-    switch (s.what) {
-    case event::extended:
+    active_queue* concerned = nullptr;
+    tenures_.send_all(t, a);
+    switch (a.effect) {
+    case effect::extended:
         on_extended(t);
         break;
-    case event::extension_failed:
+    case effect::extension_failed:
         counters::add(counters_.renewals_failed);
         tell_extends(*t.lease, errc::no_quorum);
         break;
-    case event::lost:
-    case event::released:
-    case event::release_unconfirmed:
-        concerned = on_over(t, s.what);
+    case effect::lost:
+    case effect::released:
+    case effect::release_unconfirmed:
+        concerned = on_over(t, a.effect);
         break;
-    case event::ended:
+    case effect::ended:
         concerned = on_deadline(t);
         break;
-    case event::none:
-    case event::renewal_due:
+    case effect::none:
+    case effect::renewal_due:
         break;
-    case event::won:
-    case event::contended:
-    case event::no_quorum:
-    case event::expired:
-    case event::cancelled:
-    case event::arbiter_won:
-    case event::arbiter_refused:
-    case event::arbiter_failed:
-    case event::inspected:
+    case effect::won:
+    case effect::contended:
+    case effect::no_quorum:
+    case effect::expired:
+    case effect::cancelled:
+    case effect::arbiter_won:
+    case effect::arbiter_refused:
+    case effect::arbiter_failed:
+    case effect::inspected:
         break; // of tries: the acquirer's
     }
     tenures_.schedule(t);
@@ -94,25 +94,25 @@ void lease_keeper::keep_counters(active_tenure& t) {
     tenures_.send(t, command::raise, t.machine.maybe_held() & instances_.reachable(), 0);
 }
 
-key_queue* lease_keeper::on_over(active_tenure& t, event how) {
+active_queue* lease_keeper::on_over(active_tenure& t, effect how) {
     if (t.lease != nullptr) return on_lost(t);
     --releasing_;
-    if (how == event::released && t.gives_back) counters::add(counters_.released);
+    if (how == effect::released && t.gives_back) counters::add(counters_.released);
     if (auto* const op = std::exchange(t.releaser, nullptr)) {
-        completer_.complete(*op, how == event::released ? release_result()
-                                 : how == event::lost   ? release_result(errc::lease_lost)
-                                                        : release_result(errc::no_quorum));
+        completer_.complete(*op, how == effect::released ? release_result()
+                                 : how == effect::lost   ? release_result(errc::lease_lost)
+                                                         : release_result(errc::no_quorum));
     }
     return nullptr;
 }
 
 // A lease that is held.
-key_queue* lease_keeper::on_lost(active_tenure& t) {
+active_queue* lease_keeper::on_lost(active_tenure& t) {
     auto& l = *t.lease;
     close(l, lease_record::end::lost);
     tell_waiters(l, errc::lease_lost, errc{});
     // The deadline that its holder knows has not come: until then the queue has the key.
-    if (t.machine.where() == phase::ending) {
+    if (t.machine.phase() == phase::ending) {
         ++ending_;
         return nullptr;
     }
@@ -123,16 +123,16 @@ key_queue* lease_keeper::on_lost(active_tenure& t) {
 }
 
 // The deadline of a lease, after its holder was told of the loss.
-key_queue* lease_keeper::on_deadline(active_tenure& t) {
+active_queue* lease_keeper::on_deadline(active_tenure& t) {
     --ending_;
     if (hand_over(t, nullptr, nullptr, turn_.time())) return nullptr;
     return end_tenure(*t.queue);
 }
 
-key_queue* lease_keeper::end_tenure(key_queue& q) {
+active_queue* lease_keeper::end_tenure(active_queue& q) {
     auto const t = q.tenure;
     q.detach();
-    if (t->machine.where() == phase::ending) apply(*t, t->machine.abandon());
+    if (t->machine.phase() == phase::ending) apply(*t, t->machine.abandon());
     q.machine.lost();
     return &q;
 }
@@ -145,7 +145,7 @@ void lease_keeper::clock_stood_still(active_tenure& t, lease_clock::time_point u
     auto& l = *t.lease;
     l.deadline.store(t.machine.deadline(), std::memory_order_release);
     for (auto& op : l.waiters) {
-        if (op.kind != operation_kind::lost || op.limit.time <= t.machine.margin()) continue;
+        if (op.kind != operation_kind::wait_lost || op.limit.time <= t.machine.margin()) continue;
         timers_.schedule(op, t.machine.deadline() - op.limit.time);
     }
 }
@@ -176,7 +176,7 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
     completer_.complete(op, error{}, detail::lease_ref(&l));
 }
 
-key_queue* lease_keeper::start_release(operation& op) {
+active_queue* lease_keeper::start_release(operation& op) {
     auto& l = static_cast<lease_record&>(*op.lease.get());
     switch (l.ended) {
     case lease_record::end::none:
@@ -191,8 +191,8 @@ key_queue* lease_keeper::start_release(operation& op) {
     return nullptr;
 }
 
-key_queue* lease_keeper::let_go(lease_record& l, bool dropped) {
-    key_queue* concerned = nullptr;
+active_queue* lease_keeper::let_go(lease_record& l, bool dropped) {
+    active_queue* concerned = nullptr;
     if (l.ended == lease_record::end::none) {
         concerned = end_lease(l, nullptr, lease_record::end::released);
     }
@@ -204,7 +204,7 @@ key_queue* lease_keeper::let_go(lease_record& l, bool dropped) {
 }
 
 // The lease ends, and with it the tenure, unless a waiter of this process gets it.
-key_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_record::end as) {
+active_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_record::end as) {
     auto const now = turn_.time();
     auto const lost = as == lease_record::end::lost;
     tell_waiters(l, lost ? errc::shut_down : errc::lease_released,
@@ -217,8 +217,8 @@ key_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_record:
     return release(*t, op, !lost, now);
 }
 
-key_queue* lease_keeper::release(active_tenure& t, operation* op, bool gives_back,
-                                 lease_clock::time_point now) {
+active_queue* lease_keeper::release(active_tenure& t, operation* op, bool gives_back,
+                                    lease_clock::time_point now) {
     ++releasing_;
     t.releaser = op;
     if (op != nullptr) op->stage = operation_stage::attached;
@@ -261,7 +261,7 @@ void lease_keeper::close(lease_record& l, lease_record::end as) {
     l.over.store(true, std::memory_order_release);
     l.tenure->lease = nullptr;
     l.tenure.reset();
-    retire(std::move(l.wanted));
+    retire(std::move(l.condition));
     held_.erase(held_.iterator_to(l));
     l.discount(counters_);
     if (as == lease_record::end::lost) counters::add(counters_.lost);
@@ -271,7 +271,7 @@ void lease_keeper::close(lease_record& l, lease_record::end as) {
 // Extensions, and waits for the loss
 //
 
-key_queue* lease_keeper::start_extend(operation& op) {
+active_queue* lease_keeper::start_extend(operation& op) {
     auto& l = static_cast<lease_record&>(*op.lease.get());
     if (l.ended != lease_record::end::none) {
         completer_.complete(op, l.ended == lease_record::end::lost ? errc::lease_lost
@@ -285,7 +285,7 @@ key_queue* lease_keeper::start_extend(operation& op) {
     return apply(t, t.machine.extend(turn_.time(), instances_.reachable()));
 }
 
-void lease_keeper::start_lost(operation& op) {
+void lease_keeper::start_wait_lost(operation& op) {
     auto& l = static_cast<lease_record&>(*op.lease.get());
     if (l.ended != lease_record::end::none) {
         return completer_.complete(op, l.ended == lease_record::end::lost ? errc{}
@@ -332,24 +332,24 @@ void lease_keeper::tell_waiters(lease_record& l, errc to_extends, errc to_lost) 
 
 void lease_keeper::start_renew(operation& op) {
     auto& l = static_cast<lease_record&>(*op.lease.get());
-    retire(std::move(l.wanted));
-    if (l.ended == lease_record::end::none && op.wanted->says) {
-        l.wanted = std::move(op.wanted);
+    retire(std::move(l.condition));
+    if (l.ended == lease_record::end::none && op.condition->holds) {
+        l.condition = std::move(op.condition);
     } else {
-        retire(std::move(op.wanted));
+        retire(std::move(op.condition));
     }
     completer_.finish(op);
 }
 
-bool lease_keeper::is_wanted(lease_record& l) {
+bool lease_keeper::is_condition(lease_record& l) {
     try {
-        return l.wanted->says();
+        return l.condition->holds();
     } catch (...) {
         return false; // no answer is no
     }
 }
 
-void lease_keeper::retire(wish_ptr w) noexcept {
+void lease_keeper::retire(renewal_condition_ptr w) noexcept {
     if (!w) return;
     w->next = std::move(retired_);
     retired_ = std::move(w);

@@ -9,11 +9,11 @@
 #include "protocol/messages.hpp"
 #include "protocol/tenure.hpp"
 #include "redis/reply_handler.hpp"
+#include "runtime/active_queue.hpp"
 #include "runtime/active_tenure.hpp"
 #include "runtime/completer.hpp"
 #include "runtime/counters.hpp"
 #include "runtime/instance_group.hpp"
-#include "runtime/key_queue.hpp"
 #include "runtime/lease_record.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/pool.hpp"
@@ -52,13 +52,13 @@ public:
     /// A waiter has left the queue of its key with the tenure, and gets its lease.
     void grant(operation&, active_tenure&, lease_record&);
     /// A tenure was won, and there is no memory for a lease.
-    [[nodiscard]] key_queue* give_back(active_tenure& t) {
+    [[nodiscard]] active_queue* give_back(active_tenure& t) {
         return release(t, nullptr, false, turn_.time());
     }
 
-    [[nodiscard]] key_queue* on_answer(active_tenure&, unsigned instance, protocol::command,
-                                       std::uint32_t round, redis::answer const&);
-    [[nodiscard]] key_queue* on_time(active_tenure&, lease_clock::time_point now);
+    [[nodiscard]] active_queue* on_answer(active_tenure&, unsigned instance, protocol::command,
+                                          std::uint32_t round, redis::answer const&);
+    [[nodiscard]] active_queue* on_time(active_tenure&, lease_clock::time_point now);
     /// Our own clock stood still for `by`, at a moment before `until`. A holder that is too late by
     /// that is told when the timer runs next.
     void clock_stood_still(active_tenure&, lease_clock::time_point until, lease_clock::duration by);
@@ -67,12 +67,12 @@ public:
     // Calls of users
     //
 
-    [[nodiscard]] key_queue* start_release(operation&);
-    [[nodiscard]] key_queue* start_extend(operation&);
-    void start_lost(operation&);
+    [[nodiscard]] active_queue* start_release(operation&);
+    [[nodiscard]] active_queue* start_extend(operation&);
+    void start_wait_lost(operation&);
     void start_renew(operation&);
     /// Nobody has the lease any more, or its last share was given up.
-    [[nodiscard]] key_queue* let_go(lease_record&, bool dropped);
+    [[nodiscard]] active_queue* let_go(lease_record&, bool dropped);
 
     //
     // Shutdown
@@ -83,11 +83,11 @@ public:
     bool has_tenures() const { return holds() || ending_ > 0; }
     bool is_releasing() const { return releasing_ > 0; }
     /// There must be one: it is lost.
-    [[nodiscard]] key_queue* lose_a_lease() {
+    [[nodiscard]] active_queue* lose_a_lease() {
         return end_lease(held_.front(), nullptr, lease_record::end::lost);
     }
     /// The tenure of a queue that has one, whose holder was told of the loss.
-    [[nodiscard]] key_queue* end_tenure(key_queue&);
+    [[nodiscard]] active_queue* end_tenure(active_queue&);
 
     //
     // Memory
@@ -108,15 +108,15 @@ public:
 private:
     void on_time(operation&, lease_clock::time_point now) override;
 
-    key_queue* apply(active_tenure&, protocol::step const&);
-    key_queue* on_over(active_tenure&, protocol::event);
-    key_queue* on_lost(active_tenure&);
-    key_queue* on_deadline(active_tenure&);
+    active_queue* apply(active_tenure&, protocol::tenure_action const&);
+    active_queue* on_over(active_tenure&, protocol::tenure_effect);
+    active_queue* on_lost(active_tenure&);
+    active_queue* on_deadline(active_tenure&);
     void on_extended(active_tenure&);
     void keep_counters(active_tenure&);
 
-    key_queue* end_lease(lease_record&, operation*, lease_record::end);
-    key_queue* release(active_tenure&, operation*, bool gives_back, lease_clock::time_point now);
+    active_queue* end_lease(lease_record&, operation*, lease_record::end);
+    active_queue* release(active_tenure&, operation*, bool gives_back, lease_clock::time_point now);
     bool hand_over(active_tenure&, lease_record*, operation*, lease_clock::time_point now);
     void close(lease_record&, lease_record::end);
 
@@ -124,8 +124,8 @@ private:
     void tell_extends(lease_record&, errc);
     void tell_waiters(lease_record&, errc to_extends, errc to_lost);
 
-    static bool is_wanted(lease_record&);
-    void retire(wish_ptr) noexcept;
+    static bool is_condition(lease_record&);
+    void retire(renewal_condition_ptr) noexcept;
 
     turn& turn_;
     instance_group& instances_;
@@ -137,9 +137,9 @@ private:
 
     pool<lease_record> leases_;
     lease_list held_;
-    wish_ptr retired_;          ///< to be destroyed in the next turn
-    std::size_t releasing_ = 0; ///< leases with a release under way
-    std::size_t ending_ = 0;    ///< tenures between the loss that was told and the deadline
+    renewal_condition_ptr retired_; ///< to be destroyed in the next turn
+    std::size_t releasing_ = 0;     ///< leases with a release under way
+    std::size_t ending_ = 0;        ///< tenures between the loss that was told and the deadline
 };
 
 } // namespace holdfast::runtime

@@ -1,11 +1,11 @@
 // A lease in production, and the rules by which the objects behind it live and go.
 //
-// lease           A detail::lease_core is the public part of a lease_record. It counts its handles.
+// lease           A detail::lease_data is the public part of a lease_record. It counts its handles.
 //                 Each object lease, and each operation on the lease, has one; a wait for the loss
 //                 gives its handle up when it begins. The last handle calls detail::drop(), from
 //                 any thread, and so the lease comes to the inbox.
 // share           Each object lease refers to a detail::lease_share, and each share counts as one
-//                 handle. detail::lease_core::shares counts the shares that have not been given
+//                 handle. detail::lease_data::shares counts the shares that have not been given
 //                 up: a release gives a share up, and so does the end of the share. The last one
 //                 that is given up releases the lease, though operations may still have handles.
 //                 The first share is part of the lease; only the others are allocated.
@@ -25,7 +25,7 @@
 #ifndef HOLDFAST_RUNTIME_LEASE_RECORD_HPP
 #define HOLDFAST_RUNTIME_LEASE_RECORD_HPP
 
-#include <holdfast/detail/lease_core.hpp>
+#include <holdfast/detail/lease_data.hpp>
 
 #include "runtime/active_tenure.hpp"
 #include "runtime/counters.hpp"
@@ -44,7 +44,7 @@ namespace holdfast::runtime {
 using drop_hook = boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_drops>>;
 
 /// The executor's part of a lease.
-class lease_record final : public detail::lease_core,
+class lease_record final : public detail::lease_data,
                            public boost::intrusive::list_base_hook<>,
                            public drop_hook {
 public:
@@ -74,7 +74,7 @@ public:
     void abandon(counters& c) noexcept {
         over.store(true, std::memory_order_release);
         discount(c);
-        auto const unused = std::move(wanted);
+        auto const unused = std::move(condition);
         detail::lock_state_ptr last;
         if (handles.load() == 0) last = std::move(lock);
     }
@@ -90,7 +90,7 @@ public:
 
     boost::intrusive_ptr<active_tenure> tenure; ///< until the lease ends
     operation_list waiters;                     ///< extend and lost
-    wish_ptr wanted;                            ///< asked before each renewal
+    renewal_condition_ptr condition;            ///< asked before each renewal
     end ended = end::none;
     bool dropped = false; ///< under the inbox's mutex: it has no handle any more
 

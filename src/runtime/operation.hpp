@@ -19,7 +19,7 @@
 
 namespace holdfast::runtime {
 
-class key_queue;
+class active_queue;
 class lease_record;
 class operation;
 
@@ -28,11 +28,11 @@ using operation_hook =
 
 /// Whether a lease is to be renewed, as its holder says. A node, so that it can be kept without
 /// memory when the lease ends.
-struct wish {
-    std::function<bool()> says;
-    std::unique_ptr<wish> next{};
+struct renewal_condition {
+    std::function<bool()> holds;
+    std::unique_ptr<renewal_condition> next{};
 };
-using wish_ptr = std::unique_ptr<wish>;
+using renewal_condition_ptr = std::unique_ptr<renewal_condition>;
 
 /// In the inbox, of operations that are to be cancelled.
 using cancel_hook =
@@ -51,7 +51,7 @@ enum class operation_kind : std::uint8_t {
     acquire,
     release,
     extend,
-    lost,
+    wait_lost,
     renew, ///< it has no handler
     shutdown,
     drain
@@ -86,7 +86,7 @@ public:
     bool behind = false;           ///< counted as one that waits for others
     any_handler handler;
     detail::lease_ref lease;
-    wish_ptr wanted; ///< renew
+    renewal_condition_ptr condition; ///< renew
 
     // Under the inbox's mutex: the cancellation that was asked for, and of which use of this
     // object.
@@ -99,7 +99,7 @@ public:
     lease_clock::time_point started{};
     unsigned tenures_before = 0, tries_before = 0; ///< of the queue, when this came to it
     union {
-        key_queue* queue = nullptr;
+        active_queue* queue = nullptr;
         lease_record* watched_lease; ///< lost
     };
 };

@@ -15,21 +15,21 @@ void tenure_driver::recycle(active_tenure& t) noexcept {
     tenures_.give_back(t);
 }
 
-void tenure_driver::send_all(active_tenure& t, protocol::step const& s) {
-    if (!s.acquire.empty()) send(t, command::acquire, s.acquire, 0);
-    if (!s.contend.empty()) send(t, command::contend, s.contend, 0);
-    if (!s.raise.empty()) {
+void tenure_driver::send_all(active_tenure& t, protocol::tenure_action const& a) {
+    if (!a.acquire.empty()) send(t, command::acquire, a.acquire, 0);
+    if (!a.contend.empty()) send(t, command::contend, a.contend, 0);
+    if (!a.raise.empty()) {
         counters::add(counters_.raises);
         auto const there = instances_.reachable();
-        send(t, command::raise, s.raise & there, t.machine.round_number());
+        send(t, command::raise, a.raise & there, t.machine.round_number());
         // An instance that has granted is raised also where it has gone since; it will not answer.
-        t.owed.gone = t.owed.gone | (s.raise - there);
+        t.owed.gone = t.owed.gone | (a.raise - there);
         if (!t.owed.gone.empty()) owe(t);
     }
-    if (!s.extend.empty()) send(t, command::extend, s.extend, t.machine.round_number());
-    if (!s.heal.empty()) send(t, command::heal, s.heal, 0);
-    if (!s.release.empty()) send(t, command::release, s.release, 0);
-    if (!s.inspect.empty()) send(t, command::inspect, s.inspect, 0);
+    if (!a.extend.empty()) send(t, command::extend, a.extend, t.machine.round_number());
+    if (!a.heal.empty()) send(t, command::heal, a.heal, 0);
+    if (!a.release.empty()) send(t, command::release, a.release, 0);
+    if (!a.inspect.empty()) send(t, command::inspect, a.inspect, 0);
 }
 
 void tenure_driver::send(active_tenure& t, command c, protocol::instance_set to,

@@ -1,4 +1,4 @@
-// Carries out the steps of tenures: commands, and the time at which to ask them again.
+// Carries out the actions of tenures: commands, and the time at which to ask them again.
 #ifndef HOLDFAST_RUNTIME_TENURE_DRIVER_HPP
 #define HOLDFAST_RUNTIME_TENURE_DRIVER_HPP
 
@@ -28,7 +28,7 @@ protected:
     ~tenure_factory() = default;
 };
 
-/// It decides nothing. The event of a step is the caller's to handle: the acquirer's or the
+/// It decides nothing. The effect of an action is the caller's to handle: the acquirer's or the
 /// keeper's.
 class tenure_driver {
 public:
@@ -46,8 +46,8 @@ public:
     /// Nobody refers to it any more.
     void recycle(active_tenure&) noexcept;
 
-    /// Sends the commands of a step.
-    void send_all(active_tenure&, protocol::step const&);
+    /// Sends the commands of a action.
+    void send_all(active_tenure&, protocol::tenure_action const&);
     void send(active_tenure&, protocol::command, protocol::instance_set to, std::uint32_t round);
 
     /// Sets the tenure's timer.

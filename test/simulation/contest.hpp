@@ -37,10 +37,10 @@ namespace holdfast::test {
 
 using namespace std::chrono_literals;
 
-using protocol::action;
+using protocol::queue_effect;
 using protocol::command;
 using protocol::duration;
-using protocol::event;
+using protocol::tenure_effect;
 using protocol::instance_set;
 using protocol::round_trip;
 using protocol::time_point;
@@ -209,7 +209,7 @@ public:
 private:
     using true_time = std::int64_t; // nanoseconds
     using queue_machine = protocol::basic_wait_queue<Rules>;
-    using tenure_phase = protocol::tenure::phase;
+    using tenure_phase = protocol::tenure_phase;
 
     /// Half the drift allowance of 1 %, on either side, less a bit.
     static constexpr std::int64_t max_ppm = 4'500;
@@ -972,28 +972,30 @@ private:
         if (me.settling || !me.queue) return;
         me.settling = true;
         for (;;) {
-            switch (me.queue->next(local(), reachable(p))) {
-            case action::round:
+            auto const action = me.queue->next(local(), reachable(p));
+            if (!action.watch.empty()) {
+                begin_watch(p, action.watch);
+                continue;
+            }
+            switch (action.effect) {
+            case queue_effect::try_all:
                 begin_try(p, false);
                 break;
-            case action::contend:
+            case queue_effect::try_arbiter:
                 begin_try(p, true);
                 break;
-            case action::ask:
+            case queue_effect::inspect:
                 begin_inspection(p);
                 break;
-            case action::watch:
-                begin_watch(p, me.queue->to_watch());
-                break;
-            case action::listen:
+            case queue_effect::listen:
                 ++seen_.listens;
                 listen(p);
                 break;
-            case action::refuse:
+            case queue_effect::refuse:
                 ++seen_.refused;
                 leave(front(p));
                 break;
-            case action::give_up:
+            case queue_effect::cancel_try:
                 ++seen_.given_up;
                 give_up_try(p);
                 if (!Driver::starts_again) {
@@ -1001,7 +1003,7 @@ private:
                     return arm(p);
                 }
                 break;
-            case action::forget:
+            case queue_effect::forget:
                 ++seen_.forgotten;
                 me.settling = false;
                 if (!me.queue->empty()) fail("forget", "a queue is forgotten that is not empty");
@@ -1009,7 +1011,7 @@ private:
                 me.watcher = nobody;
                 me.queue.reset();
                 return arm(p);
-            case action::none:
+            case queue_effect::none:
                 me.settling = false;
                 return arm(p);
             }
@@ -1042,11 +1044,11 @@ private:
         h.asked = local();
         me.tenure = static_cast<int>(t);
         if (!at_arbiter) {
-            me.queue->begun(local());
+            me.queue->try_begun(local());
             return apply(t, h.machine.acquire(local(), reachable(p)));
         }
         auto const arbiter = arbiter_of(p);
-        me.queue->begun(local(), arbiter);
+        me.queue->try_begun(local(), arbiter);
         apply(t, h.machine.contend(local(), arbiter));
     }
 
@@ -1107,7 +1109,7 @@ private:
         if (!is_queues(t)) return;
         check_decided(t, "an inspection");
         auto const p = tenures_[t].process;
-        processes_[p].queue->asked(tenures_[t].machine.inspected_all());
+        processes_[p].queue->inspected(tenures_[t].machine.inspected_all());
         detach(p);
         settle(p);
     }
@@ -1124,25 +1126,25 @@ private:
         }
         auto const asks = s.what == command::acquire || s.what == command::contend;
         if (asks && is_queues(t) && me.queue->trying()) return on_try_answer(t, s.what, i, a);
-        auto const step = h.machine.answer(s.what, s.round, i, a.said, local());
+        auto const action = h.machine.answer(s.what, s.round, i, a.said, local());
         if (Driver::hears_own_release && s.what == command::release && a.said == verdict::yes &&
             push(p, i)) {
             ++seen_.own_releases;
         }
-        apply(t, step);
+        apply(t, action);
     }
 
     void on_try_answer(unsigned t, command what, unsigned i, answer const& a) {
         auto& h = tenures_[t];
         auto const p = h.process;
-        auto const step = h.machine.answer(what, 0, i, a.said, local());
-        if (step.what == event::none) return arm_tenure(t);
-        apply(t, step);
-        if (step.what == event::arbiter_refused) {
+        auto const action = h.machine.answer(what, 0, i, a.said, local());
+        if (action.effect == tenure_effect::none) return arm_tenure(t);
+        apply(t, action);
+        if (action.effect == tenure_effect::arbiter_refused) {
             check_decided(t, "a try");
             detach(p);
             on_arbiter_refused(p, a);
-        } else if (step.what == event::arbiter_won) {
+        } else if (action.effect == tenure_effect::arbiter_won) {
             h.asked = local();
             apply(t, h.machine.ask_rest(local(), reachable(p)));
         }
@@ -1165,32 +1167,32 @@ private:
         settle(p);
     }
 
-    void on_try_failed(unsigned t, event why) {
+    void on_try_failed(unsigned t, tenure_effect why) {
         auto const p = tenures_[t].process;
         auto& q = *processes_[p].queue;
         auto& head = front(p);
         auto const before = q.splits();
         auto const deadline = tenures_[t].machine.deadline();
-        auto const by_time = why == event::expired || why == event::arbiter_failed;
+        auto const by_time = why == tenure_effect::expired || why == tenure_effect::arbiter_failed;
         if (by_time && q.overslept(local(), deadline)) {
             ++seen_.overslept;
             if (head.cancel_requested) cancelled(head);
             detach(p);
             return settle(p);
         }
-        if (why == event::expired && head.waits && local() - deadline >= head.ttl / 4) {
+        if (why == tenure_effect::expired && head.waits && local() - deadline >= head.ttl / 4) {
             fail("W", "a waiter is told that the servers are slow, as its own process did not run");
         }
         switch (why) {
-        case event::contended:
+        case tenure_effect::contended:
             backs_off();
             q.contended(local(), tenures_[t].machine.votes(), retry_, random_());
             seen_.splits += q.splits() - before;
             check_calm(processes_[p], head);
             if (head.cancel_requested) cancelled(head);
-            if (!q.asks()) detach(p);
+            if (!q.inspects()) detach(p);
             break;
-        case event::arbiter_failed:
+        case tenure_effect::arbiter_failed:
             q.arbiter_failed();
             detach(p);
             break;
@@ -1229,59 +1231,59 @@ private:
         settle(p);
     }
 
-    void apply(unsigned t, protocol::step const& s) {
+    void apply(unsigned t, protocol::tenure_action const& a) {
         auto& h = tenures_[t];
         auto const all = [&](instance_set who, command c, std::uint32_t round) {
             who.for_each([&](unsigned i) { submit(t, i, c, round); });
         };
-        all(s.acquire, command::acquire, 0);
-        all(s.contend, command::contend, 0);
-        all(s.extend, command::extend, h.machine.round_number());
-        all(s.heal, command::heal, 0);
-        all(s.release, command::release, 0);
-        all(s.inspect, command::inspect, 0);
-        switch (s.what) {
-        case event::inspected:
+        all(a.acquire, command::acquire, 0);
+        all(a.contend, command::contend, 0);
+        all(a.extend, command::extend, h.machine.round_number());
+        all(a.heal, command::heal, 0);
+        all(a.release, command::release, 0);
+        all(a.inspect, command::inspect, 0);
+        switch (a.effect) {
+        case tenure_effect::inspected:
             on_inspected(t);
             break;
-        case event::none:
-        case event::renewal_due:
-        case event::arbiter_won: // seen to by who caused it
-        case event::extended:
-        case event::extension_failed:
+        case tenure_effect::none:
+        case tenure_effect::renewal_due:
+        case tenure_effect::arbiter_won: // seen to by who caused it
+        case tenure_effect::extended:
+        case tenure_effect::extension_failed:
             break;
-        case event::arbiter_refused:
-        case event::cancelled:
+        case tenure_effect::arbiter_refused:
+        case tenure_effect::cancelled:
             over(t);
             break;
-        case event::won:
+        case tenure_effect::won:
             on_won(t);
             break;
-        case event::contended:
-        case event::no_quorum:
-        case event::expired:
-        case event::arbiter_failed:
+        case tenure_effect::contended:
+        case tenure_effect::no_quorum:
+        case tenure_effect::expired:
+        case tenure_effect::arbiter_failed:
             over(t);
             check_decided(t, "a try");
-            on_try_failed(t, s.what);
+            on_try_failed(t, a.effect);
             break;
-        case event::ended:
+        case tenure_effect::ended:
             detach(h.process);
             processes_[h.process].queue->lost();
             over(t);
             settle(h.process);
             break;
-        case event::lost:
-            if (h.machine.where() == tenure_phase::ending) {
+        case tenure_effect::lost:
+            if (h.machine.phase() == tenure_phase::ending) {
                 tell_loss(t);
                 break;
             }
             [[fallthrough]];
-        case event::released:
-        case event::release_unconfirmed:
-            if (releasing_.erase(t) > 0) check_release(t, s.what);
+        case tenure_effect::released:
+        case tenure_effect::release_unconfirmed:
+            if (releasing_.erase(t) > 0) check_release(t, a.effect);
             if (h.lease != nullptr) on_lost(t);
-            if (auto* const a = std::exchange(h.releaser, nullptr)) rest(*a);
+            if (auto* const releaser = std::exchange(h.releaser, nullptr)) rest(*releaser);
             over(t);
             break;
         }
@@ -1307,30 +1309,30 @@ private:
     void on_tenure_time(unsigned t) {
         auto& h = tenures_[t];
         if (h.dead) return;
-        auto step = h.machine.time(local());
-        switch (step.what) {
-        case event::contended:
+        auto action = h.machine.time(local());
+        switch (action.effect) {
+        case tenure_effect::contended:
             ++seen_.late_tries;
             break;
-        case event::arbiter_failed:
+        case tenure_effect::arbiter_failed:
             ++seen_.late_arbiters;
             break;
-        case event::released:
+        case tenure_effect::released:
             ++seen_.late_releases;
             break;
-        case event::inspected:
+        case tenure_effect::inspected:
             ++seen_.late_inspections;
             break;
         default:
             break;
         }
-        if (step.what == event::renewal_due) step = h.machine.extend(local(), reachable(h.process));
+        if (action.effect == tenure_effect::renewal_due) action = h.machine.extend(local(), reachable(h.process));
         h.armed = {};
-        apply(t, step);
+        apply(t, action);
     }
 
     bool is_held(tenure_state const& t) const {
-        auto const where = t.machine.where();
+        auto const where = t.machine.phase();
         return !t.over && !t.dead &&
                (where == tenure_phase::held || where == tenure_phase::ending) &&
                local() < t.machine.deadline();
@@ -1573,9 +1575,9 @@ private:
         seen_.longest_try = std::max(seen_.longest_try, part);
         if (part > 1) fail("L5", what + " waits for those that are silent");
     }
-    void check_release(unsigned t, event how) {
+    void check_release(unsigned t, tenure_effect how) {
         check_decided(t, "a release");
-        if (silent_ && how == event::release_unconfirmed)
+        if (silent_ && how == tenure_effect::release_unconfirmed)
             fail("L5", "a majority answers a release, in vain");
     }
 
@@ -1590,7 +1592,7 @@ private:
             auto const& t = tenures_[static_cast<std::size_t>(at.holder)];
             // Unless its owner will take it away, or makes use of it, or has promised not to before
             // its deadline.
-            if (t.machine.where() == tenure_phase::ending) return false;
+            if (t.machine.phase() == tenure_phase::ending) return false;
             if (t.dead || !processes_[t.process].links[i].available() || now_ < at.frozen_until)
                 return false;
             if (now_ < processes_[t.process].stopped_until) return false;

@@ -182,9 +182,9 @@ private:
     using machine = protocol::basic_tenure<Rules>;
     using command = protocol::command;
     using verdict = protocol::verdict;
-    using event = protocol::event;
+    using tenure_effect = protocol::tenure_effect;
     using instance_set = protocol::instance_set;
-    using phase = typename machine::phase;
+    using phase = protocol::tenure_phase;
 
     static constexpr ticks ms = 1'000;
     static constexpr ticks years = ticks{365} * 24 * 3'600 * 1'000 * ms;
@@ -569,7 +569,7 @@ private:
         if (has.holder != static_cast<int>(t)) return;
         auto const& its = tenures_[t];
         ++seen_.expiries;
-        if (its.rounds != 0 && its.is.where() == phase::acquiring) ++seen_.expired_in_raise;
+        if (its.rounds != 0 && its.is.phase() == phase::acquiring) ++seen_.expired_in_raise;
         tell_story("the key of ", t, " expires at instance ", i);
         has.holder = -1;
     }
@@ -715,7 +715,7 @@ private:
         auto answer = h.about;
         if (answer.unknown_script && !answer.whole_script) {
             auto const& its = tenures_[answer.tenure].is;
-            if (its.where() == phase::acquiring || its.where() == phase::held) {
+            if (its.phase() == phase::acquiring || its.phase() == phase::held) {
                 ++seen_.scripts_lost;
                 auto again = sent.about;
                 again.whole_script = true;
@@ -931,13 +931,13 @@ private:
     void ask_rest(unsigned t) {
         auto& its = tenures_[t];
         --its.awaited;
-        if (its.is.where() != phase::acquiring) return;
+        if (its.is.phase() != phase::acquiring) return;
         apply(t, its.is.ask_rest(lease_clock(its.client), reachable(its.client)));
     }
 
     void tell(unsigned i, message const& m) {
         auto& its = tenures_[m.tenure];
-        auto const acquiring = its.is.where() == phase::acquiring;
+        auto const acquiring = its.is.phase() == phase::acquiring;
         auto const raising = acquiring && its.rounds != 0;
         auto const before = its.is.number();
         auto v = m.verdict;
@@ -954,29 +954,29 @@ private:
             if (!Parts::tells_round) round = its.is.round_number();
         }
         auto const number = v == verdict::yes ? m.number : 0;
-        auto const step = its.is.answer(m.what, round, i, v, lease_clock(its.client), number);
+        auto const action = its.is.answer(m.what, round, i, v, lease_clock(its.client), number);
         if (raising && m.what == command::acquire && v == verdict::yes &&
             its.is.number() > before) {
             ++seen_.lifted;
             ++its.lifts;
         }
-        if (m.what == command::raise && step.what != event::none && step.what != event::won) {
+        if (m.what == command::raise && action.effect != tenure_effect::none && action.effect != tenure_effect::won) {
             ++seen_.ended_by_raise;
         }
-        if (raising && its.is.where() == phase::acquiring && !its.is.votes().won())
+        if (raising && its.is.phase() == phase::acquiring && !its.is.votes().won())
             its.undecided = true;
-        apply(m.tenure, step);
+        apply(m.tenure, action);
     }
 
-    void apply(unsigned t, protocol::step const& s) {
+    void apply(unsigned t, protocol::tenure_action const& a) {
         auto& its = tenures_[t];
-        s.acquire.for_each([&](unsigned i) { send(t, i, command::acquire, 0); });
-        s.contend.for_each([&](unsigned i) { send(t, i, command::contend, 0); });
-        if (!s.raise.empty()) {
+        a.acquire.for_each([&](unsigned i) { send(t, i, command::acquire, 0); });
+        a.contend.for_each([&](unsigned i) { send(t, i, command::contend, 0); });
+        if (!a.raise.empty()) {
             ++seen_.raises;
             ++its.rounds;
-            tell_story(t, " raises to ", its.is.number(), ": ", text(s.raise));
-            s.raise.for_each([&](unsigned i) {
+            tell_story(t, " raises to ", its.is.number(), ": ", text(a.raise));
+            a.raise.for_each([&](unsigned i) {
                 send(t, i, command::raise, its.is.round_number());
                 if (percent(expiry_ / 2)) {
                     push(some(delay_ * 2),
@@ -984,21 +984,21 @@ private:
                 }
             });
         }
-        s.extend.for_each([&](unsigned i) { send(t, i, command::extend, its.is.round_number()); });
-        s.heal.for_each([&](unsigned i) {
+        a.extend.for_each([&](unsigned i) { send(t, i, command::extend, its.is.round_number()); });
+        a.heal.for_each([&](unsigned i) {
             ++seen_.healed;
             send(t, i, command::heal, 0);
         });
-        s.release.for_each([&](unsigned i) { send(t, i, command::release, 0); });
-        switch (s.what) {
-        case event::none:
-        case event::renewal_due:
-        case event::inspected: // nobody asks
-        case event::extension_failed:
-        case event::released:
-        case event::release_unconfirmed:
+        a.release.for_each([&](unsigned i) { send(t, i, command::release, 0); });
+        switch (a.effect) {
+        case tenure_effect::none:
+        case tenure_effect::renewal_due:
+        case tenure_effect::inspected: // nobody asks
+        case tenure_effect::extension_failed:
+        case tenure_effect::released:
+        case tenure_effect::release_unconfirmed:
             break;
-        case event::arbiter_won:
+        case tenure_effect::arbiter_won:
             ++its.awaited;
             if (percent(stops_)) {
                 push(some(a_while()),
@@ -1007,25 +1007,25 @@ private:
                 ask_rest(t);
             }
             break;
-        case event::won:
+        case tenure_effect::won:
             on_won(t);
             break;
-        case event::extended:
+        case tenure_effect::extended:
             ++seen_.extended;
             break;
-        case event::lost:
+        case tenure_effect::lost:
             ++seen_.lost;
-            if (its.is.where() != protocol::basic_tenure<Rules>::phase::ending) end(t);
+            if (its.is.phase() != protocol::tenure_phase::ending) end(t);
             break;
-        case event::ended:
+        case tenure_effect::ended:
             end(t);
             break;
-        case event::contended:
-        case event::no_quorum:
-        case event::expired:
-        case event::cancelled:
-        case event::arbiter_refused:
-        case event::arbiter_failed:
+        case tenure_effect::contended:
+        case tenure_effect::no_quorum:
+        case tenure_effect::expired:
+        case tenure_effect::cancelled:
+        case tenure_effect::arbiter_refused:
+        case tenure_effect::arbiter_failed:
             end(t);
             break;
         }
@@ -1091,7 +1091,7 @@ private:
 
     void hand_over(unsigned t) {
         auto& its = tenures_[t];
-        if (its.over || its.is.where() != phase::held || !its.is.fenced()) return;
+        if (its.over || its.is.phase() != phase::held || !its.is.fenced()) return;
         ++seen_.handoffs;
         ++its.handoffs;
         issue(t);
@@ -1105,23 +1105,23 @@ private:
 
     void extend(unsigned t) {
         auto& its = tenures_[t];
-        if (its.over || its.is.where() != phase::held || its.is.extending()) return;
+        if (its.over || its.is.phase() != phase::held || its.is.extending()) return;
         apply(t, its.is.extend(lease_clock(its.client), reachable(its.client)));
     }
 
     void release(unsigned t) {
         auto& its = tenures_[t];
-        if (its.over || its.is.where() != phase::held) return;
+        if (its.over || its.is.phase() != phase::held) return;
         ++seen_.released;
         // Its end is that of the client's turn, whatever is answered.
-        auto const step = its.is.release(lease_clock(its.client), reachable(its.client));
+        auto const action = its.is.release(lease_clock(its.client), reachable(its.client));
         end(t);
-        apply(t, step);
+        apply(t, action);
     }
 
     void cancel(unsigned t) {
         auto& its = tenures_[t];
-        if (its.over || its.is.where() != phase::acquiring) return;
+        if (its.over || its.is.phase() != phase::acquiring) return;
         if (its.awaited == 0) return fail("L3", "an acquire waits for what nobody will answer");
         if (its.rounds != 0) ++seen_.cancelled_in_raise;
         apply(t, its.is.cancel());

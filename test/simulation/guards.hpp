@@ -55,7 +55,7 @@ namespace holdfast::test {
 
 using protocol::command;
 using protocol::duration;
-using protocol::event;
+using protocol::tenure_effect;
 using protocol::instance_set;
 using protocol::time_point;
 using protocol::verdict;
@@ -184,7 +184,7 @@ public:
     }
 
 private:
-    using phase = protocol::tenure::phase;
+    using phase = protocol::tenure_phase;
 
     static constexpr duration look_period = std::chrono::seconds(1);
 
@@ -324,7 +324,7 @@ private:
     bool held(tenure_state const& t) const {
         // Also when its holder has been told of its loss: he has until the deadline to end what he
         // does.
-        auto const has = t.machine.where() == phase::held || t.machine.where() == phase::ending;
+        auto const has = t.machine.phase() == phase::held || t.machine.phase() == phase::ending;
         return !t.over && has && local(t.client) < t.machine.deadline();
     }
     unsigned quorum() const { return static_cast<unsigned>(instances_.size() / 2 + 1); }
@@ -1094,10 +1094,10 @@ private:
             if (std::exchange(state.round, m.round) != m.round) state.extended = {};
             if (v == verdict::yes) state.extended.insert(i);
         }
-        auto const was_held = state.machine.where() == phase::held;
+        auto const was_held = state.machine.phase() == phase::held;
         auto const deadline = state.machine.deadline();
-        auto const step = state.machine.answer(m.what, m.round, i, v, local(c));
-        if (step.what == event::extended) {
+        auto const action = state.machine.answer(m.what, m.round, i, v, local(c));
+        if (action.effect == tenure_effect::extended) {
             instance_set in_doubt;
             state.extended.for_each([&](unsigned x) {
                 if (doubted(c, x)) in_doubt.insert(x);
@@ -1108,59 +1108,59 @@ private:
             if (!was_held || local(c) >= deadline)
                 fail("S1", "a lease that had run out was brought back");
         }
-        apply(m.tenure, step);
+        apply(m.tenure, action);
     }
 
-    void apply(unsigned t, protocol::step const& s) {
+    void apply(unsigned t, protocol::tenure_action const& a) {
         auto& state = tenures_[t];
-        s.acquire.for_each([&](unsigned i) { submit(t, i, command::acquire, 0); });
-        s.extend.for_each(
+        a.acquire.for_each([&](unsigned i) { submit(t, i, command::acquire, 0); });
+        a.extend.for_each(
             [&](unsigned i) { submit(t, i, command::extend, state.machine.round_number()); });
-        s.heal.for_each([&](unsigned i) {
+        a.heal.for_each([&](unsigned i) {
             ++seen_.healed;
             submit(t, i, command::heal, 0);
         });
-        s.release.for_each([&](unsigned i) { submit(t, i, command::release, 0); });
-        switch (s.what) {
-        case event::won:
+        a.release.for_each([&](unsigned i) { submit(t, i, command::release, 0); });
+        switch (a.effect) {
+        case tenure_effect::won:
             on_won(t);
             break;
-        case event::contended:
+        case tenure_effect::contended:
             ++seen_.contended;
             on_failed(t);
             break;
-        case event::no_quorum:
+        case tenure_effect::no_quorum:
             ++seen_.no_quorum;
             on_failed(t);
             break;
-        case event::expired:
-        case event::cancelled:
+        case tenure_effect::expired:
+        case tenure_effect::cancelled:
             on_failed(t);
             break;
-        case event::extended:
+        case tenure_effect::extended:
             ++seen_.extended;
             break;
-        case event::lost:
+        case tenure_effect::lost:
             if (state.over) break;
             ++seen_.lost;
-            if (state.machine.where() == phase::ending) break;
+            if (state.machine.phase() == phase::ending) break;
             state.over = true;
             next(state.client);
             break;
-        case event::ended:
+        case tenure_effect::ended:
             if (!std::exchange(state.over, true)) next(state.client);
             break;
-        case event::released:
+        case tenure_effect::released:
             ++seen_.released;
             break;
-        case event::none:
-        case event::renewal_due:
-        case event::inspected: // nobody asks
-        case event::arbiter_won:
-        case event::arbiter_refused:
-        case event::arbiter_failed:
-        case event::extension_failed:
-        case event::release_unconfirmed:
+        case tenure_effect::none:
+        case tenure_effect::renewal_due:
+        case tenure_effect::inspected: // nobody asks
+        case tenure_effect::arbiter_won:
+        case tenure_effect::arbiter_refused:
+        case tenure_effect::arbiter_failed:
+        case tenure_effect::extension_failed:
+        case tenure_effect::release_unconfirmed:
             break;
         }
         arm(state.client);
@@ -1217,7 +1217,7 @@ private:
 
     void extend(unsigned t) {
         auto& state = tenures_[t];
-        if (state.over || state.machine.where() != phase::held || state.machine.extending()) return;
+        if (state.over || state.machine.phase() != phase::held || state.machine.extending()) return;
         begin_extension(t);
     }
 
@@ -1259,9 +1259,9 @@ private:
 
     void on_time(unsigned c, unsigned t) {
         auto& state = tenures_[t];
-        auto const step = state.machine.time(local(c));
-        if (step.what == event::renewal_due) return begin_extension(t);
-        apply(t, step);
+        auto const action = state.machine.time(local(c));
+        if (action.effect == tenure_effect::renewal_due) return begin_extension(t);
+        apply(t, action);
     }
 
     //

@@ -31,7 +31,7 @@ namespace holdfast::test {
 
 using protocol::command;
 using protocol::duration;
-using protocol::event;
+using protocol::tenure_effect;
 using protocol::instance_set;
 using protocol::time_point;
 using protocol::verdict;
@@ -161,10 +161,10 @@ private:
         return time_point(duration(stretched(now(), clients_[c].ppm)));
     }
     bool held(tenure_state const& t) const {
-        using phase = typename protocol::basic_tenure<Rules>::phase;
+        using phase = protocol::tenure_phase;
         // Told of its loss or not: until the deadline that it knows.
         return !t.over &&
-               (t.machine.where() == phase::held || t.machine.where() == phase::ending) &&
+               (t.machine.phase() == phase::held || t.machine.phase() == phase::ending) &&
                local(t.client) < t.machine.deadline();
     }
 
@@ -410,63 +410,63 @@ private:
 
     void tell(sent_command const& s, unsigned i, verdict v) {
         auto& state = tenures_[s.tenure];
-        using phase = typename protocol::basic_tenure<Rules>::phase;
-        auto const was_acquiring = state.machine.where() == phase::acquiring;
+        using phase = protocol::tenure_phase;
+        auto const was_acquiring = state.machine.phase() == phase::acquiring;
         if (s.what == command::acquire && v == verdict::yes) ++state.yes;
         if (s.what == command::extend && v == verdict::yes && s.round == state.round)
             state.extended_by.insert(i);
-        auto const step = state.machine.answer(s.what, s.round, i, v, local(state.client));
+        auto const action = state.machine.answer(s.what, s.round, i, v, local(state.client));
         if (s.what == command::acquire && was_acquiring) {
             auto const decided = state.yes >= quorum();
-            if (decided && step.what != event::won && step.what != event::expired) {
+            if (decided && action.effect != tenure_effect::won && action.effect != tenure_effect::expired) {
                 fail("L1", "the quorum-th grant does not decide");
             }
         }
-        if (!step.heal.empty() && state.extended_by.size() < quorum()) {
+        if (!action.heal.empty() && state.extended_by.size() < quorum()) {
             fail("heal", "a key was given back by one whose extension is not confirmed");
         }
-        apply(s.tenure, step);
+        apply(s.tenure, action);
     }
 
-    void apply(unsigned t, protocol::step const& s) {
+    void apply(unsigned t, protocol::tenure_action const& a) {
         auto& state = tenures_[t];
         auto const c = state.client;
-        s.acquire.for_each([&](unsigned i) { submit(t, i, command::acquire, 0); });
-        s.extend.for_each(
+        a.acquire.for_each([&](unsigned i) { submit(t, i, command::acquire, 0); });
+        a.extend.for_each(
             [&](unsigned i) { submit(t, i, command::extend, state.machine.round_number()); });
-        s.heal.for_each([&](unsigned i) {
+        a.heal.for_each([&](unsigned i) {
             ++seen_.healed;
             submit(t, i, command::heal, 0);
         });
-        s.release.for_each([&](unsigned i) { submit(t, i, command::release, 0); });
-        switch (s.what) {
-        case event::none:
-        case event::renewal_due:
-        case event::inspected:   // nobody asks
-        case event::arbiter_won: // this world has no arbiters
-        case event::arbiter_refused:
-        case event::arbiter_failed:
+        a.release.for_each([&](unsigned i) { submit(t, i, command::release, 0); });
+        switch (a.effect) {
+        case tenure_effect::none:
+        case tenure_effect::renewal_due:
+        case tenure_effect::inspected:   // nobody asks
+        case tenure_effect::arbiter_won: // this world has no arbiters
+        case tenure_effect::arbiter_refused:
+        case tenure_effect::arbiter_failed:
             break;
-        case event::won:
+        case tenure_effect::won:
             on_won(t);
             break;
-        case event::contended:
+        case tenure_effect::contended:
             ++seen_.contended;
             on_failed(t);
             break;
-        case event::no_quorum:
+        case tenure_effect::no_quorum:
             ++seen_.no_quorum;
             on_failed(t);
             break;
-        case event::expired:
+        case tenure_effect::expired:
             ++seen_.expired;
             on_failed(t);
             break;
-        case event::cancelled:
+        case tenure_effect::cancelled:
             ++seen_.cancelled;
             on_failed(t);
             break;
-        case event::extended:
+        case tenure_effect::extended:
             ++seen_.extended;
             if (local(c) >= state.old_deadline)
                 fail("S1", "a lease that had run out was brought back");
@@ -479,20 +479,20 @@ private:
                 });
             }
             break;
-        case event::extension_failed:
+        case tenure_effect::extension_failed:
             ++seen_.extension_failed;
             extension_ended(t);
             break;
-        case event::lost:
+        case tenure_effect::lost:
             if (!state.over) on_lost(t);
             break;
-        case event::ended:
+        case tenure_effect::ended:
             if (!state.over) on_ended(t);
             break;
-        case event::released:
+        case tenure_effect::released:
             ++seen_.released;
             break;
-        case event::release_unconfirmed:
+        case tenure_effect::release_unconfirmed:
             ++seen_.unconfirmed;
             break;
         }
@@ -551,9 +551,9 @@ private:
         state.old_deadline = state.machine.deadline();
         state.extended_by = {};
         state.pauses_before = clients_[state.client].pauses;
-        auto const step = state.machine.extend(local(state.client), reachable(state.client));
+        auto const action = state.machine.extend(local(state.client), reachable(state.client));
         state.round = state.machine.round_number();
-        apply(t, step);
+        apply(t, action);
     }
 
     void extension_ended(unsigned t) {
@@ -572,7 +572,7 @@ private:
         if (late > duration(0) && clients_[state.client].paused_until < now() - late.count() - 5) {
             fail("L4", "a loss was told after the deadline");
         }
-        if (state.machine.where() == protocol::basic_tenure<Rules>::phase::over) on_ended(t);
+        if (state.machine.phase() == protocol::tenure_phase::over) on_ended(t);
     }
 
     void on_ended(unsigned t) {
@@ -617,9 +617,9 @@ private:
 
     void on_time(unsigned c, unsigned t) {
         auto& state = tenures_[t];
-        auto const step = state.machine.time(local(c));
-        if (step.what == event::renewal_due) return begin_extension(t);
-        apply(t, step);
+        auto const action = state.machine.time(local(c));
+        if (action.effect == tenure_effect::renewal_due) return begin_extension(t);
+        apply(t, action);
     }
 
     tally_of_events& seen_;

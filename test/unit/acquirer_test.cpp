@@ -182,13 +182,13 @@ BOOST_AUTO_TEST_CASE(an_end_refuses_all) {
     a.at(1ms, [&] {
         a.room.refuse_new();
         a.room.refuse_waiting();
-        a.room.for_each_queue([&](key_queue& q) { a.room.settle(q, a.now_turn.time()); });
+        a.room.for_each_queue([&](active_queue& q) { a.room.settle(q, a.now_turn.time()); });
         a.start(late, 1s);
     });
     BOOST_CHECK(a.code(waiting) == errc::shut_down);
     BOOST_CHECK(a.code(late) == errc::shut_down);
     auto queues = 0;
-    a.room.for_each_queue([&](key_queue&) { ++queues; });
+    a.room.for_each_queue([&](active_queue&) { ++queues; });
     BOOST_TEST(queues == 0);
 }
 

@@ -1,12 +1,12 @@
 // Numbers of tenures and fences of leases: the arithmetic, the round that raises, and who is served
 // by whom.
-//
-// A step is written as text: "raise 02 won" is a raise at instances 0 and 2, and the event.
 #include <holdfast/options.hpp>
 
 #include "protocol/fence.hpp"
 #include "protocol/tenure.hpp"
 #include "protocol/wait_queue.hpp"
+
+#include "unit/tenures.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -16,74 +16,12 @@
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <string_view>
 
-using namespace std::chrono_literals;
-namespace protocol = holdfast::protocol;
-using protocol::command;
-using protocol::event;
-using protocol::instance_set;
-using protocol::step;
-using protocol::time_point;
-using protocol::verdict;
-using machine = protocol::basic_tenure<protocol::redlock_rules>;
-using phase = machine::phase;
+using namespace tenures;
 
 namespace {
 
-constexpr protocol::duration ttl = 10s;
-constexpr protocol::duration valid = 10s - 102ms; // less the drift allowance
 constexpr std::uint64_t hint = 1'000;
-
-constexpr auto yes = verdict::yes;
-constexpr auto no = verdict::no;
-constexpr auto unsent = verdict::unsent;
-constexpr auto unknown = verdict::unknown;
-constexpr auto refused = verdict::refused;
-
-time_point at(protocol::duration since) {
-    return time_point(1'000s + since);
-}
-
-std::string text(instance_set s) {
-    std::string digits;
-    s.for_each([&](unsigned i) { digits += static_cast<char>('0' + i); });
-    return digits;
-}
-
-std::string text(step const& s) {
-    constexpr std::array names{"",
-                               "won",
-                               "contended",
-                               "no_quorum",
-                               "expired",
-                               "cancelled",
-                               "arbiter_won",
-                               "arbiter_refused",
-                               "arbiter_failed",
-                               "inspected",
-                               "renewal_due",
-                               "extended",
-                               "extension_failed",
-                               "lost",
-                               "ended",
-                               "released",
-                               "release_unconfirmed"};
-    static_assert(names.size() == static_cast<std::size_t>(event::release_unconfirmed) + 1);
-    std::string t;
-    auto const add = [&](std::string const& words) {
-        if (!t.empty() && !words.empty()) t += ' ';
-        t += words;
-    };
-    if (!s.acquire.empty()) add("acquire " + text(s.acquire));
-    if (!s.contend.empty()) add("contend " + text(s.contend));
-    if (!s.raise.empty()) add("raise " + text(s.raise));
-    if (!s.extend.empty()) add("extend " + text(s.extend));
-    if (!s.heal.empty()) add("heal " + text(s.heal));
-    if (!s.release.empty()) add("release " + text(s.release));
-    add(names[static_cast<std::size_t>(s.what)]);
-    return t.empty() ? "nothing" : t;
-}
 
 std::string granted(machine& m, unsigned instance, std::uint64_t number,
                     protocol::duration when = 1s) {
@@ -225,7 +163,7 @@ BOOST_AUTO_TEST_CASE(the_hint_itself_is_no_number_that_anybody_holds) {
 
 BOOST_AUTO_TEST_CASE(who_gave_less_is_raised_before_the_win) {
     auto m = raising();
-    BOOST_TEST((m.where() == phase::acquiring));
+    BOOST_TEST((m.phase() == phase::acquiring));
     BOOST_TEST(m.number() == 8U);
     BOOST_TEST(m.round_number() == 1U);
     BOOST_TEST(raised(m, 0) == "won");
@@ -256,7 +194,7 @@ BOOST_AUTO_TEST_CASE(a_raise_that_is_answered_twice_counts_once) {
     granted(m, 4, 6);
     BOOST_TEST(raised(m, 4) == "nothing");
     BOOST_TEST(raised(m, 4) == "nothing");
-    BOOST_TEST((m.where() == phase::acquiring));
+    BOOST_TEST((m.phase() == phase::acquiring));
 }
 
 BOOST_AUTO_TEST_CASE(a_late_grant_of_the_same_number_makes_the_quorum) {
@@ -265,7 +203,7 @@ BOOST_AUTO_TEST_CASE(a_late_grant_of_the_same_number_makes_the_quorum) {
     BOOST_TEST(m.number() == 8U);
     // And nothing comes of the raise any more.
     BOOST_TEST(raised(m, 0) == "nothing");
-    BOOST_TEST((m.where() == phase::held));
+    BOOST_TEST((m.phase() == phase::held));
 }
 
 BOOST_AUTO_TEST_CASE(a_late_grant_of_a_smaller_number_is_raised_alone) {
@@ -291,7 +229,7 @@ BOOST_AUTO_TEST_CASE(a_yes_to_an_earlier_raise_does_not_count) {
     auto m = raising();
     BOOST_TEST(granted(m, 2, 9) == "raise 01");
     BOOST_TEST(text(m.answer(command::raise, 1, 0, yes, at(1s))) == "nothing");
-    BOOST_TEST((m.where() == phase::acquiring));
+    BOOST_TEST((m.phase() == phase::acquiring));
     BOOST_TEST(text(m.answer(command::raise, 2, 0, yes, at(1s))) == "won");
 }
 
@@ -301,7 +239,7 @@ BOOST_AUTO_TEST_CASE(a_no_to_an_earlier_raise_counts) {
     // The key is gone there, whatever it was to be raised to.
     BOOST_TEST(text(m.answer(command::raise, 1, 0, no, at(1s))) == "nothing");
     BOOST_TEST(text(m.answer(command::raise, 2, 0, yes, at(1s))) == "nothing");
-    BOOST_TEST((m.where() == phase::acquiring));
+    BOOST_TEST((m.phase() == phase::acquiring));
     BOOST_TEST(raised(m, 1) == "won");
 }
 
@@ -334,7 +272,7 @@ BOOST_AUTO_TEST_CASE(a_raise_that_fails_takes_the_grant_back) {
             auto m = raising();
             not_granted(m, 2, no);
             BOOST_TEST(raised(m, 0, row.v) == row.comes_out);
-            BOOST_TEST((m.where() == phase::over));
+            BOOST_TEST((m.phase() == phase::over));
             BOOST_TEST(text(m.maybe_held()) == row.maybe_held);
             BOOST_TEST(!m.votes().yes().contains(0));
         }
@@ -358,7 +296,7 @@ BOOST_AUTO_TEST_CASE(after_a_raise_that_failed_a_late_grant_makes_it_possible_ag
         BOOST_TEST_CONTEXT("verdict " << static_cast<int>(v)) {
             auto m = raising();
             BOOST_TEST(raised(m, 0, v) == "nothing"); // 2 may still grant it
-            BOOST_TEST((m.where() == phase::acquiring));
+            BOOST_TEST((m.phase() == phase::acquiring));
             BOOST_TEST(!m.votes().won());
             auto equal = m;
             BOOST_TEST(granted(equal, 2, 8) == "won");
@@ -382,7 +320,7 @@ BOOST_AUTO_TEST_CASE(who_could_not_be_raised_does_not_count_when_he_says_yes_lat
     BOOST_TEST(raised(m, 0, unknown) == "nothing");
     BOOST_TEST(raised(m, 1) == "nothing");
     BOOST_TEST(raised(m, 0, yes) == "nothing");
-    BOOST_TEST((m.where() == phase::acquiring));
+    BOOST_TEST((m.phase() == phase::acquiring));
     BOOST_TEST(granted(m, 3, 8) == "won");
 }
 
@@ -394,7 +332,7 @@ BOOST_AUTO_TEST_CASE(who_was_not_asked_cannot_be_raised) {
     granted(m, 0, 5);
     BOOST_TEST(granted(m, 1, 8) == "raise 0");
     BOOST_TEST(raised(m, 2) == "nothing");
-    BOOST_TEST((m.where() == phase::acquiring));
+    BOOST_TEST((m.phase() == phase::acquiring));
     BOOST_TEST(raised(m, 0) == "won");
 }
 
@@ -488,7 +426,7 @@ BOOST_AUTO_TEST_CASE(a_raise_that_takes_too_long_does_not_win) {
     BOOST_TEST(
         (in_time.deadline() == at(valid))); // counted from the acquire, and not from the raise
     BOOST_TEST(raised(m, 0, yes, valid) == "release 012 expired");
-    BOOST_TEST((m.where() == phase::over));
+    BOOST_TEST((m.phase() == phase::over));
 }
 
 BOOST_AUTO_TEST_CASE(a_late_grant_of_the_same_number_that_takes_too_long_does_not_win) {
@@ -507,11 +445,11 @@ BOOST_AUTO_TEST_CASE(time_ends_a_raise_at_the_deadline) {
 BOOST_AUTO_TEST_CASE(cancelling_in_a_raise_releases_everywhere) {
     auto m = raising();
     BOOST_TEST(text(m.cancel()) == "release 012 cancelled");
-    BOOST_TEST((m.where() == phase::over));
+    BOOST_TEST((m.phase() == phase::over));
     // What comes then counts for nothing.
     BOOST_TEST(raised(m, 0) == "nothing");
     BOOST_TEST(granted(m, 2, 8) == "nothing");
-    BOOST_TEST((m.where() == phase::over));
+    BOOST_TEST((m.phase() == phase::over));
     BOOST_TEST(text(m.maybe_held()) == "012");
 }
 
@@ -530,7 +468,7 @@ BOOST_AUTO_TEST_CASE(answers_to_raises_move_nothing_once_it_is_held) {
         BOOST_TEST(granted(m, 2, 8) == "won");
         auto const deadline = m.deadline();
         BOOST_TEST(raised(m, 0, v) == "nothing");
-        BOOST_TEST((m.where() == phase::held));
+        BOOST_TEST((m.phase() == phase::held));
         BOOST_TEST((m.deadline() == deadline));
         BOOST_TEST(m.number() == 8U);
         BOOST_TEST(text(m.maybe_held()) == (v == no ? "12" : "012"));
@@ -561,7 +499,7 @@ BOOST_AUTO_TEST_CASE(healing_asks_for_the_tenures_number_and_leaves_it) {
     // The instance counts on; the lease's fence stays.
     BOOST_TEST(text(m.answer(command::heal, 0, 2, yes, at(3s), 9)) == "nothing");
     BOOST_TEST(m.number() == 8U);
-    BOOST_TEST((m.where() == phase::held));
+    BOOST_TEST((m.phase() == phase::held));
 }
 
 BOOST_AUTO_TEST_CASE(the_clock_is_read_only_when_a_raise_decides) {
@@ -578,7 +516,7 @@ BOOST_AUTO_TEST_CASE(the_clock_is_read_only_when_a_raise_decides) {
     BOOST_TEST(reads == 0U);
     m.answer(command::raise, 2, 0, yes, clock);
     BOOST_TEST(reads == 1U);
-    BOOST_TEST((m.where() == phase::held));
+    BOOST_TEST((m.phase() == phase::held));
 }
 
 // Whatever order the grants come in, each raise being answered at once or after all grants: it
@@ -607,14 +545,14 @@ BOOST_AUTO_TEST_CASE(in_every_order_of_grants_it_wins_with_a_number_that_a_quoru
                     for (auto const i : order) {
                         if (i >= n) continue;
                         counters[i] = 1 + i % spread;
-                        auto const s = m.answer(command::acquire, 0, i, yes, at(1s), counters[i]);
-                        sent[m.round_number()] = sent[m.round_number()] | s.raise;
+                        auto const a = m.answer(command::acquire, 0, i, yes, at(1s), counters[i]);
+                        sent[m.round_number()] = sent[m.round_number()] | a.raise;
                         if (at_once) deliver(m.round_number());
-                        if (m.where() == phase::held) break;
+                        if (m.phase() == phase::held) break;
                     }
                     for (std::uint32_t round = 1; round <= m.round_number(); ++round)
                         deliver(round);
-                    BOOST_TEST((m.where() == phase::held));
+                    BOOST_TEST((m.phase() == phase::held));
                     BOOST_TEST(holding() >= static_cast<long>(n / 2 + 1));
                 }
             } while (std::next_permutation(order.begin(), order.end()));
@@ -662,13 +600,13 @@ struct waiters {
     }
     ~waiters() { q.abandon(); }
 
-    protocol::action next() { return q.next(at(1s), instance_set::first(3)); }
+    protocol::queue_effect next() { return q.next(at(1s), instance_set::first(3)).effect; }
 
     /// The try or the tenure is for `a`, and `b` comes next.
     void trying() {
         BOOST_REQUIRE(q.join(a));
-        BOOST_REQUIRE(next() == protocol::action::round);
-        q.begun(at(0s));
+        BOOST_REQUIRE(next() == protocol::queue_effect::try_all);
+        q.try_begun(at(0s));
         BOOST_REQUIRE(q.join(b));
     }
 
@@ -687,10 +625,10 @@ BOOST_AUTO_TEST_CASE(a_try_is_inherited_by_who_wants_no_more_than_it_gives) {
             w.trying();
             w.q.leave(w.a);
             if (wants_fence && !made_for_fence) {
-                BOOST_TEST((w.next() == protocol::action::give_up));
-                BOOST_TEST((w.next() == protocol::action::round)); // one with a fence
+                BOOST_TEST((w.next() == protocol::queue_effect::cancel_try));
+                BOOST_TEST((w.next() == protocol::queue_effect::try_all)); // one with a fence
             } else {
-                BOOST_TEST((w.next() == protocol::action::none));
+                BOOST_TEST((w.next() == protocol::queue_effect::none));
                 BOOST_TEST(&w.q.won(at(1s)) == &w.b);
             }
         }
@@ -722,8 +660,9 @@ BOOST_AUTO_TEST_CASE(a_tenure_counts_its_handoffs_from_none) {
     BOOST_TEST(w.q.handoffs() == 2U);
     w.q.released(at(1s));
     BOOST_REQUIRE(w.q.join(w.a));
-    BOOST_REQUIRE((w.q.next(at(10s), instance_set::first(3)) == protocol::action::round));
-    w.q.begun(at(10s));
+    BOOST_REQUIRE(
+        (w.q.next(at(10s), instance_set::first(3)).effect == protocol::queue_effect::try_all));
+    w.q.try_begun(at(10s));
     w.q.won(at(11s));
     BOOST_TEST(w.q.handoffs() == 0U);
 }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr lock_options unwatched{.ttl = 1s, .watchdog = false};
 
-class idle_queue final : public key_queue {
+class idle_queue final : public active_queue {
     void on_time(lease_clock::time_point) override {}
 };
 
@@ -69,13 +69,14 @@ public:
         at(0ms, [&] {
             join(first);
             auto const now = now_turn.time();
-            BOOST_CHECK(queue.machine.next(now, instances.voters()) == protocol::action::round);
+            BOOST_CHECK(queue.machine.next(now, instances.voters()).effect ==
+                        protocol::queue_effect::try_all);
             auto& t = tenures.take();
             t.machine = protocol::tenure(3, options.ttl, options.watchdog);
             t.lock = queue.lock;
             t.queue = &queue;
             queue.tenure = &t;
-            queue.machine.begun(now);
+            queue.machine.try_begun(now);
             t.machine.acquire(now, instances.voters());
             for (unsigned i = 0; i < 3; ++i) {
                 t.machine.answer(command::acquire, 0, i, verdict::yes, now);
@@ -95,10 +96,10 @@ public:
     }
     /// Waits for the loss; told so long ahead of the deadline.
     void wait_lost(std::optional<error>& result, std::chrono::nanoseconds ahead = {}) {
-        auto& op = on_lease(operation_kind::lost);
+        auto& op = on_lease(operation_kind::wait_lost);
         op.limit = {detail::wait_limit::kind::until, ahead};
         op.handler = detail::error_handler([&result](error e) { result = std::move(e); });
-        keeper.start_lost(op);
+        keeper.start_wait_lost(op);
     }
     void extend(std::optional<error>& result) {
         auto& op = on_lease(operation_kind::extend);
@@ -115,7 +116,7 @@ public:
     idle_queue queue;
     lease_keeper keeper{now_turn, instances, tenures, timers, completer, count, 1h};
     given_lease first, second;
-    key_queue* concerned = nullptr; ///< the queue that the keeper handed back last
+    active_queue* concerned = nullptr; ///< the queue that the keeper handed back last
 
 private:
     void lead_answer(active_tenure& t, unsigned instance, command c, std::uint32_t round,
@@ -241,7 +242,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_has_lost_the_key_ends_the_lease) {
     BOOST_TEST(k.concerned == &k.queue);
 }
 
-BOOST_AUTO_TEST_CASE(the_watchdog_extends_while_the_lease_is_wanted) {
+BOOST_AUTO_TEST_CASE(the_watchdog_extends_while_the_lease_is_condition) {
     lock_options const watched{.ttl = 1s};
     keeper_alone k(watched);
     k.hold();
@@ -252,7 +253,7 @@ BOOST_AUTO_TEST_CASE(the_watchdog_extends_while_the_lease_is_wanted) {
 
     k.at(336ms, [&] {
         auto& op = k.on_lease(operation_kind::renew);
-        op.wanted = std::make_unique<wish>(wish{[] { return false; }});
+        op.condition = std::make_unique<renewal_condition>(renewal_condition{[] { return false; }});
         k.keeper.start_renew(op);
     });
     k.wait_until(700ms);

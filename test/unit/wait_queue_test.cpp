@@ -37,24 +37,24 @@ struct fixture {
     }
     ~fixture() { q.abandon(); }
 
-    // Whoever is asked to watch the key has it.
-    action next(time_point now, instance_set reachable = all) {
+    // Each instance that is asked to watch the key has it.
+    queue_effect next(time_point now, instance_set reachable = all) {
         for (;;) {
-            auto const todo = q.next(now, reachable);
-            if (todo != action::watch) return todo;
-            q.to_watch().for_each([&](unsigned i) {
+            auto const action = q.next(now, reachable);
+            if (action.watch.empty()) return action.effect;
+            action.watch.for_each([&](unsigned i) {
                 q.watched(now, i, q.watch_round(), {.is = sighting::state::held, .told = true}, 0);
             });
         }
     }
-    action next(duration now = 0ms, instance_set reachable = all) {
+    queue_effect next(duration now = 0ms, instance_set reachable = all) {
         return next(at(now), reachable);
     }
 
     void trying() {
         BOOST_REQUIRE(q.join(a));
-        BOOST_REQUIRE(next() == action::round);
-        q.begun(at(0ms));
+        BOOST_REQUIRE(next() == queue_effect::try_all);
+        q.try_begun(at(0ms));
     }
     void held() {
         trying();
@@ -63,27 +63,27 @@ struct fixture {
     void asking() {
         trying();
         q.contended(at(round_trip), held_elsewhere, retry, 0);
-        BOOST_REQUIRE(next(round_trip) == action::ask);
+        BOOST_REQUIRE(next(round_trip) == queue_effect::inspect);
     }
     void contending() {
         asking();
-        q.asked(true);
-        BOOST_REQUIRE(next(round_trip) == action::contend);
-        q.begun(at(round_trip), 1);
+        q.inspected(true);
+        BOOST_REQUIRE(next(round_trip) == queue_effect::try_arbiter);
+        q.try_begun(at(round_trip), 1);
     }
     /// Waits for a push from instance 1.
     void waiting(std::optional<duration> left = 5s, bool told = true) {
         contending();
         q.refused(at(2 * round_trip), left, told, retry, 0);
-        BOOST_REQUIRE(next(2 * round_trip) == action::none);
+        BOOST_REQUIRE(next(2 * round_trip) == queue_effect::none);
         if (told)
-            BOOST_REQUIRE(next(2 * round_trip + waiting_rules::settled_after) == action::none);
+            BOOST_REQUIRE(next(2 * round_trip + waiting_rules::settled_after) == queue_effect::none);
     }
     void standing_back() {
         waiting();
         BOOST_REQUIRE(q.push(at(1s), 1, 0));
-        BOOST_REQUIRE(next(1100ms) == action::contend);
-        q.begun(at(1100ms), 1);
+        BOOST_REQUIRE(next(1100ms) == queue_effect::try_arbiter);
+        q.try_begun(at(1100ms), 1);
         BOOST_REQUIRE(&q.won(at(1101ms)) == &a);
         q.released(at(1200ms));
     }
@@ -97,12 +97,12 @@ struct fixture {
 BOOST_FIXTURE_TEST_SUITE(wait_queue, fixture)
 
 BOOST_AUTO_TEST_CASE(an_empty_queue_is_forgotten) {
-    BOOST_TEST((next() == action::forget));
+    BOOST_TEST((next() == queue_effect::forget));
 }
 
 BOOST_AUTO_TEST_CASE(the_first_try_asks_all_and_is_made_once) {
     trying();
-    BOOST_TEST((next() == action::none));
+    BOOST_TEST((next() == queue_effect::none));
     BOOST_TEST(q.tries() == 1U);
     BOOST_TEST(!q.wake().has_value());
 }
@@ -122,31 +122,31 @@ BOOST_AUTO_TEST_CASE(who_does_not_wait_joins_only_where_nobody_is_before_it) {
     BOOST_TEST(!q.join(b));
     q.released(at(5ms));
     BOOST_TEST(q.join(b));
-    BOOST_TEST((next(5ms) == action::round)); // and does not stand back
+    BOOST_TEST((next(5ms) == queue_effect::try_all)); // and does not stand back
 }
 
 BOOST_AUTO_TEST_CASE(who_does_not_wait_is_refused_when_it_is_known_what_is_in_the_way) {
     a.waits = false;
     asking();
-    q.asked(true);
-    BOOST_TEST((next(round_trip) == action::refuse));
+    q.inspected(true);
+    BOOST_TEST((next(round_trip) == queue_effect::refuse));
     q.leave(a);
-    BOOST_TEST((next(round_trip) == action::forget));
+    BOOST_TEST((next(round_trip) == queue_effect::forget));
 }
 
 BOOST_AUTO_TEST_CASE(a_try_goes_on_for_the_next_when_its_waiter_leaves) {
     trying();
     BOOST_REQUIRE(q.join(b));
     q.leave(a);
-    BOOST_TEST((next() == action::none));
+    BOOST_TEST((next() == queue_effect::none));
     BOOST_TEST(&q.won(at(1ms)) == &b);
 }
 
 BOOST_AUTO_TEST_CASE(a_try_is_given_up_when_nobody_is_left_for_it) {
     trying();
     q.leave(a);
-    BOOST_TEST((next() == action::give_up));
-    BOOST_TEST((next() == action::forget));
+    BOOST_TEST((next() == queue_effect::cancel_try));
+    BOOST_TEST((next() == queue_effect::forget));
 }
 
 BOOST_AUTO_TEST_CASE(a_try_with_too_short_a_ttl_for_the_next_is_given_up_and_made_anew) {
@@ -154,54 +154,54 @@ BOOST_AUTO_TEST_CASE(a_try_with_too_short_a_ttl_for_the_next_is_given_up_and_mad
     b.ttl = 2 * ttl;
     BOOST_REQUIRE(q.join(b));
     q.leave(a);
-    BOOST_TEST((next() == action::give_up));
-    BOOST_TEST((next() == action::round));
+    BOOST_TEST((next() == queue_effect::cancel_try));
+    BOOST_TEST((next() == queue_effect::try_all));
 }
 
 BOOST_AUTO_TEST_CASE(it_is_asked_once_what_is_in_the_way) {
     contending();
     q.refused(at(2ms), 5s, true, retry, 0);
-    BOOST_TEST((next(2ms) == action::none));
+    BOOST_TEST((next(2ms) == queue_effect::none));
     BOOST_TEST(q.seen_held());
 }
 
 BOOST_AUTO_TEST_CASE(what_not_all_have_said_is_asked_again_after_the_next_round) {
     asking();
-    q.asked(false);
-    BOOST_REQUIRE(next(round_trip) == action::contend);
-    q.begun(at(round_trip), 1);
+    q.inspected(false);
+    BOOST_REQUIRE(next(round_trip) == queue_effect::try_arbiter);
+    q.try_begun(at(round_trip), 1);
     q.refused(at(2 * round_trip), 5s, true, retry, 0);
-    auto const look = 2 * round_trip + waiting_rules::first_look;
-    BOOST_REQUIRE(next(look) == action::round);
-    q.begun(at(look));
+    auto const look = 2 * round_trip + waiting_rules::first_recheck;
+    BOOST_REQUIRE(next(look) == queue_effect::try_all);
+    q.try_begun(at(look));
     q.contended(at(look), held_elsewhere, retry, 0);
-    BOOST_TEST((next(look) == action::ask));
-    q.asked(true);
-    BOOST_TEST((next(look) != action::ask));
+    BOOST_TEST((next(look) == queue_effect::inspect));
+    q.inspected(true);
+    BOOST_TEST((next(look) != queue_effect::inspect));
 }
 
 BOOST_AUTO_TEST_CASE(who_leaves_before_the_question_leaves_nothing) {
     trying();
     q.contended(at(1ms), held_elsewhere, retry, 0);
     q.leave(a);
-    BOOST_TEST((next(1ms) == action::forget));
+    BOOST_TEST((next(1ms) == queue_effect::forget));
 }
 
 BOOST_AUTO_TEST_CASE(who_leaves_during_the_question_leaves_nothing) {
     asking();
     q.leave(a);
-    BOOST_TEST((next(1ms) == action::none));
-    q.asked(true);
-    BOOST_TEST((next(1ms) == action::forget));
+    BOOST_TEST((next(1ms) == queue_effect::none));
+    q.inspected(true);
+    BOOST_TEST((next(1ms) == queue_effect::forget));
 }
 
 BOOST_AUTO_TEST_CASE(a_split_vote_is_counted_and_followed_by_a_pause) {
     trying();
     q.contended(at(1ms), split, retry, 12345);
     BOOST_TEST(q.splits() == 1U);
-    BOOST_TEST((next(1ms) == action::ask));
-    q.asked(true);
-    BOOST_TEST((next(1ms) == action::none));
+    BOOST_TEST((next(1ms) == queue_effect::inspect));
+    q.inspected(true);
+    BOOST_TEST((next(1ms) == queue_effect::none));
     BOOST_REQUIRE(q.wake().has_value());
     BOOST_TEST((*q.wake() > at(1ms) && *q.wake() <= at(1ms) + waiting_rules::first_backoff));
 }
@@ -209,13 +209,13 @@ BOOST_AUTO_TEST_CASE(a_split_vote_is_counted_and_followed_by_a_pause) {
 BOOST_AUTO_TEST_CASE(a_push_wakes_from_the_instance_that_was_asked_only) {
     waiting();
     BOOST_TEST(!q.push(at(1s), 0, 7));
-    BOOST_TEST((next(1s) == action::none));
+    BOOST_TEST((next(1s) == queue_effect::none));
     BOOST_TEST(q.push(at(1s), 1, 7));
     BOOST_REQUIRE(q.wake().has_value());
     BOOST_TEST((*q.wake() > at(1s) && *q.wake() <= at(1s) + waiting_rules::max_wake_delay));
-    BOOST_TEST((next(1s) == action::none));
+    BOOST_TEST((next(1s) == queue_effect::none));
     BOOST_TEST(!q.push(at(1s), 1, 7)); // it was the one that was to come
-    BOOST_TEST((next(*q.wake()) == action::contend));
+    BOOST_TEST((next(*q.wake()) == queue_effect::try_arbiter));
 }
 
 BOOST_AUTO_TEST_CASE(a_push_matters_in_no_other_phase) {
@@ -231,8 +231,8 @@ BOOST_AUTO_TEST_CASE(a_push_matters_in_no_other_phase) {
 BOOST_AUTO_TEST_CASE(a_push_is_wasted_when_the_key_is_found_taken) {
     waiting();
     BOOST_REQUIRE(q.push(at(1s), 1, 7));
-    BOOST_REQUIRE(next(1100ms) == action::contend);
-    q.begun(at(1100ms), 1);
+    BOOST_REQUIRE(next(1100ms) == queue_effect::try_arbiter);
+    q.try_begun(at(1100ms), 1);
     BOOST_TEST(q.wasted() == 0U);
     q.refused(at(1101ms), 5s, true, retry, 0);
     BOOST_TEST(q.wasted() == 1U);
@@ -243,14 +243,14 @@ BOOST_AUTO_TEST_CASE(the_clock_wakes_when_the_key_expires) {
     BOOST_REQUIRE(q.wake().has_value());
     BOOST_TEST((*q.wake() > at(2 * round_trip + 500ms)));
     BOOST_TEST((*q.wake() <= at(2 * round_trip + 501ms) + waiting_rules::max_wake_delay));
-    BOOST_TEST((next(*q.wake()) == action::contend));
+    BOOST_TEST((next(*q.wake()) == queue_effect::try_arbiter));
 }
 
 BOOST_AUTO_TEST_CASE(all_are_looked_at_now_and_then) {
     waiting(std::nullopt);
     BOOST_REQUIRE(q.wake().has_value());
-    BOOST_TEST((*q.wake() <= at(2 * round_trip) + waiting_rules::first_look));
-    BOOST_TEST((next(*q.wake()) == action::round));
+    BOOST_TEST((*q.wake() <= at(2 * round_trip) + waiting_rules::first_recheck));
+    BOOST_TEST((next(*q.wake()) == queue_effect::try_all));
 }
 
 // The watch finds a quorum free: instances 0 and 2. The arbiter, 1, has the key.
@@ -263,22 +263,20 @@ BOOST_AUTO_TEST_CASE(a_quorum_that_is_free_without_the_arbiter_is_tried_for) {
         q.watched(now, i, q.watch_round(), {.is = sighting::state::gone}, 0);
     };
     auto const now = *q.wake();
-    BOOST_TEST((q.next(now, all) == action::watch));
-    BOOST_TEST((q.to_watch() == instance_set::only(2)));
+    BOOST_TEST((q.next(now, all).watch == instance_set::only(2)));
     BOOST_TEST(q.awaits_instances());
     gone(now, 2);
-    BOOST_TEST((q.next(now, all) == action::watch));
-    BOOST_TEST((q.to_watch() == instance_set::only(0)));
+    BOOST_TEST((q.next(now, all).watch == instance_set::only(0)));
     gone(now, 0);
-    BOOST_TEST((q.next(now, all) == action::round));
-    q.begun(now);
+    BOOST_TEST((q.next(now, all).effect == queue_effect::try_all));
+    q.try_begun(now);
     BOOST_TEST(&q.won(now + round_trip) == &a);
 }
 
 BOOST_AUTO_TEST_CASE(an_instance_that_comes_back_is_looked_at) {
     waiting(std::nullopt);
     q.disconnected(at(1s), 0, 7);
-    BOOST_TEST((next(1s) == action::none));
+    BOOST_TEST((next(1s) == queue_effect::none));
     q.restored(at(2s), 7);
     BOOST_REQUIRE(q.wake().has_value());
     BOOST_TEST((*q.wake() <= at(2s) + 2 * waiting_rules::least_pause));
@@ -287,13 +285,13 @@ BOOST_AUTO_TEST_CASE(an_instance_that_comes_back_is_looked_at) {
 BOOST_AUTO_TEST_CASE(a_waiter_that_polls_asks_all_now_and_then) {
     contending();
     duration now = 2ms;
-    for (unsigned n = 1; n < waiting_rules::polls_between_looks; ++n, now += retry) {
+    for (unsigned n = 1; n < waiting_rules::polls_between_rechecks; ++n, now += retry) {
         q.refused(at(now), 5s, false, retry, 0);
-        BOOST_REQUIRE(next(now + retry) == action::contend);
-        q.begun(at(now + retry), 1);
+        BOOST_REQUIRE(next(now + retry) == queue_effect::try_arbiter);
+        q.try_begun(at(now + retry), 1);
     }
     q.refused(at(now), 5s, false, retry, 0);
-    BOOST_TEST((next(now + retry) == action::round));
+    BOOST_TEST((next(now + retry) == queue_effect::try_all));
 }
 
 BOOST_AUTO_TEST_CASE(without_pushes_it_polls) {
@@ -306,10 +304,10 @@ BOOST_AUTO_TEST_CASE(without_pushes_it_polls) {
 BOOST_AUTO_TEST_CASE(a_key_that_has_just_gone_is_tried_for_at_once_and_then_less_so) {
     contending();
     q.refused(at(2ms), duration(-1), true, retry, 0);
-    BOOST_TEST((next(2ms) == action::contend));
-    q.begun(at(2ms), 1);
+    BOOST_TEST((next(2ms) == queue_effect::try_arbiter));
+    q.try_begun(at(2ms), 1);
     q.refused(at(3ms), duration(-1), true, retry, 0);
-    BOOST_TEST((next(3ms) == action::none));
+    BOOST_TEST((next(3ms) == queue_effect::none));
     BOOST_REQUIRE(q.wake().has_value());
     BOOST_TEST((*q.wake() <= at(3ms) + retry));
 }
@@ -317,18 +315,18 @@ BOOST_AUTO_TEST_CASE(a_key_that_has_just_gone_is_tried_for_at_once_and_then_less
 BOOST_AUTO_TEST_CASE(also_after_a_push_a_key_that_has_just_gone_is_tried_for_at_once) {
     waiting();
     BOOST_REQUIRE(q.push(at(1s), 1, 7));
-    BOOST_REQUIRE(next(1100ms) == action::contend);
-    q.begun(at(1100ms), 1);
+    BOOST_REQUIRE(next(1100ms) == queue_effect::try_arbiter);
+    q.try_begun(at(1100ms), 1);
     q.refused(at(1101ms), duration(-1), true, retry, 0);
-    BOOST_TEST((next(1101ms) == action::contend));
+    BOOST_TEST((next(1101ms) == queue_effect::try_arbiter));
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_connection_wakes_who_waited_for_a_push_through_it) {
     waiting();
     q.disconnected(at(1s), 0, 7);
-    BOOST_TEST((next(1100ms) == action::none));
+    BOOST_TEST((next(1100ms) == queue_effect::none));
     q.disconnected(at(1s), 1, 7);
-    BOOST_TEST((next(1s + waiting_rules::max_wake_delay) == action::contend));
+    BOOST_TEST((next(1s + waiting_rules::max_wake_delay) == queue_effect::try_arbiter));
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_goes_by_itself_is_left_to_pollers_as_well) {
@@ -336,39 +334,39 @@ BOOST_AUTO_TEST_CASE(a_key_that_goes_by_itself_is_left_to_pollers_as_well) {
     waiting(200ms);
     BOOST_REQUIRE(q.wake().has_value());
     BOOST_TEST((*q.wake() >= at(2 * round_trip + 100ms))); // when it looks around
-    BOOST_TEST((next(2 * round_trip + 250ms) == action::none));
-    BOOST_TEST((next(2 * round_trip + 252ms + waiting_rules::max_wake_delay) == action::contend));
-    q.begun(at(300ms), 1);
+    BOOST_TEST((next(2 * round_trip + 250ms) == queue_effect::none));
+    BOOST_TEST((next(2 * round_trip + 252ms + waiting_rules::max_wake_delay) == queue_effect::try_arbiter));
+    q.try_begun(at(300ms), 1);
     q.refused(at(301ms), duration(-1), false, retry, 0); // between two commands
-    BOOST_TEST((next(350ms) == action::none));
-    BOOST_TEST((next(351ms) == action::contend));
+    BOOST_TEST((next(350ms) == queue_effect::none));
+    BOOST_TEST((next(351ms) == queue_effect::try_arbiter));
 }
 
 BOOST_AUTO_TEST_CASE(a_late_instance_wakes_who_waited_for_its_push_and_is_watched_on) {
     waiting();
     q.late(at(1s), 0, 7);
-    BOOST_TEST((next(1100ms) == action::none));
+    BOOST_TEST((next(1100ms) == queue_effect::none));
     q.late(at(1s), 1, 7);
-    BOOST_TEST((next(1s + waiting_rules::max_wake_delay) == action::contend));
+    BOOST_TEST((next(1s + waiting_rules::max_wake_delay) == queue_effect::try_arbiter));
 }
 
 BOOST_AUTO_TEST_CASE(an_outage_is_told_unless_it_ends_in_time) {
     waiting();
     q.outage(at(1s));
     BOOST_TEST(q.awaits_instances());
-    BOOST_TEST((next(999ms, {}) == action::none));
-    BOOST_TEST((next(1s, {}) == action::round)); // which fails at once
-    q.begun(at(1s));
+    BOOST_TEST((next(999ms, {}) == queue_effect::none));
+    BOOST_TEST((next(1s, {}) == queue_effect::try_all)); // which fails at once
+    q.try_begun(at(1s));
     q.failed();
     q.leave(a);
-    BOOST_TEST((next(1s, {}) == action::forget));
+    BOOST_TEST((next(1s, {}) == queue_effect::forget));
 }
 
 BOOST_AUTO_TEST_CASE(an_outage_that_ends_is_followed_by_a_try) {
     waiting();
     q.outage(at(4s));
     q.restored(at(1s), 7);
-    BOOST_TEST((next(1s + waiting_rules::max_wake_delay) == action::contend));
+    BOOST_TEST((next(1s + waiting_rules::max_wake_delay) == queue_effect::try_arbiter));
 }
 
 BOOST_AUTO_TEST_CASE(an_arbiter_that_fails_is_no_candidate_until_the_next_round) {
@@ -376,11 +374,11 @@ BOOST_AUTO_TEST_CASE(an_arbiter_that_fails_is_no_candidate_until_the_next_round)
     BOOST_TEST((q.candidates(all) == all));
     q.arbiter_failed();
     BOOST_TEST((q.candidates(all) == all - instance_set::only(1)));
-    BOOST_TEST((next(2ms) == action::contend));
-    q.begun(at(2ms), 0);
+    BOOST_TEST((next(2ms) == queue_effect::try_arbiter));
+    q.try_begun(at(2ms), 0);
     q.arbiter_failed();
     // There may be no quorum any more: only a round to all can tell.
-    BOOST_TEST((next(3ms) == action::round));
+    BOOST_TEST((next(3ms) == queue_effect::try_all));
     BOOST_TEST((q.candidates(all) == all));
 }
 
@@ -388,7 +386,7 @@ BOOST_AUTO_TEST_CASE(who_holds_it_without_the_arbiter_is_met_where_he_has_it) {
     contending();
     auto const without_1 = votes({verdict::no, verdict::yes, verdict::no});
     q.contended(at(2ms), without_1, retry, 0);
-    BOOST_TEST((next(2ms) == action::contend));
+    BOOST_TEST((next(2ms) == queue_effect::try_arbiter));
     BOOST_TEST((q.candidates(all) == without_1.no()));
     BOOST_TEST(
         (q.candidates(instance_set::only(1)) == instance_set::only(1))); // rather than nowhere
@@ -399,13 +397,13 @@ BOOST_AUTO_TEST_CASE(who_holds_it_without_the_arbiter_is_met_where_he_has_it) {
 BOOST_AUTO_TEST_CASE(who_may_hold_it_without_the_arbiter_is_looked_for_where_he_may_have_it) {
     contending();
     q.contended(at(2ms), split, retry, 0);
-    BOOST_TEST((next(2ms) == action::contend));
+    BOOST_TEST((next(2ms) == queue_effect::try_arbiter));
     BOOST_TEST((q.candidates(all) == split.no()));
 }
 
 BOOST_AUTO_TEST_CASE(too_few_instances_for_a_quorum_are_all_asked_at_once) {
     waiting();
-    BOOST_TEST((next(10s, instance_set::only(1)) == action::round));
+    BOOST_TEST((next(10s, instance_set::only(1)) == queue_effect::try_all));
 }
 
 BOOST_AUTO_TEST_CASE(a_tenure_is_handed_on_within_its_limits_only) {
@@ -437,7 +435,7 @@ BOOST_AUTO_TEST_CASE(a_tenure_is_handed_on_within_its_limits_only) {
 BOOST_AUTO_TEST_CASE(nobody_stands_back_from_a_key_that_nobody_else_wants) {
     held();
     q.released(at(5ms));
-    BOOST_TEST((next(5ms) == action::forget));
+    BOOST_TEST((next(5ms) == queue_effect::forget));
 }
 
 BOOST_AUTO_TEST_CASE(who_met_others_stands_back_before_it_tries_again) {
@@ -446,8 +444,8 @@ BOOST_AUTO_TEST_CASE(who_met_others_stands_back_before_it_tries_again) {
     BOOST_TEST(
         (*q.wake() > at(1200ms) && *q.wake() <= at(1200ms) + 2 * waiting_rules::max_wake_delay));
     BOOST_REQUIRE(q.join(b));
-    BOOST_TEST((next(1200ms) == action::none));
-    BOOST_TEST((next(*q.wake()) == action::contend));
+    BOOST_TEST((next(1200ms) == queue_effect::none));
+    BOOST_TEST((next(*q.wake()) == queue_effect::try_arbiter));
 }
 
 BOOST_AUTO_TEST_CASE(a_process_that_won_against_votes_for_others_stands_back_and_listens) {
@@ -455,8 +453,8 @@ BOOST_AUTO_TEST_CASE(a_process_that_won_against_votes_for_others_stands_back_and
     q.released(at(5ms), true);
     BOOST_TEST((*q.wake() == at(5ms) + waiting_rules::stand_back(round_trip)));
     BOOST_REQUIRE(q.join(a));
-    BOOST_TEST((next(5ms) == action::listen));
-    BOOST_TEST((next(*q.wake()) == action::round)); // one instance alone may have an old key
+    BOOST_TEST((next(5ms) == queue_effect::listen));
+    BOOST_TEST((next(*q.wake()) == queue_effect::try_all)); // one instance alone may have an old key
 }
 
 BOOST_AUTO_TEST_CASE(who_yields_to_pollers_leaves_the_key_alone_for_so_long) {
@@ -467,9 +465,9 @@ BOOST_AUTO_TEST_CASE(who_yields_to_pollers_leaves_the_key_alone_for_so_long) {
     BOOST_REQUIRE(q.wake().has_value());
     BOOST_TEST((*q.wake() >= at(5ms) + poll));
     BOOST_REQUIRE(q.join(b));
-    BOOST_TEST((next(5ms) == action::listen));
-    BOOST_TEST((next(100ms) == action::none));
-    BOOST_TEST((next(*q.wake()) == action::round));
+    BOOST_TEST((next(5ms) == queue_effect::listen));
+    BOOST_TEST((next(100ms) == queue_effect::none));
+    BOOST_TEST((next(*q.wake()) == queue_effect::try_all));
 }
 
 BOOST_AUTO_TEST_CASE(who_yields_to_pollers_waits_after_a_push) {
@@ -477,8 +475,8 @@ BOOST_AUTO_TEST_CASE(who_yields_to_pollers_waits_after_a_push) {
     q.yields(poll);
     waiting();
     BOOST_REQUIRE(q.push(at(1s), 1, 0));
-    BOOST_TEST((next(1s + poll) == action::none));
-    BOOST_TEST((next(1s + poll + waiting_rules::max_wake_delay) == action::contend));
+    BOOST_TEST((next(1s + poll) == queue_effect::none));
+    BOOST_TEST((next(1s + poll + waiting_rules::max_wake_delay) == queue_effect::try_arbiter));
 }
 
 // One after the other has the key, and each release leaves it alone for a while. `what` is done
@@ -489,17 +487,17 @@ unsigned stand_backs(fixture& f, unsigned releases, Answer what) {
     auto now = at(0ms);
     BOOST_REQUIRE(f.q.join(f.a));
     for (unsigned n = 0; n < releases; ++n) {
-        BOOST_REQUIRE(f.next(now) == action::round);
-        f.q.begun(now);
+        BOOST_REQUIRE(f.next(now) == queue_effect::try_all);
+        f.q.try_begun(now);
         auto& winner = f.q.won(now += round_trip);
         BOOST_REQUIRE(f.q.join(winner));
         f.q.released(now);
         if (!f.q.wake()) continue;
         ++count;
         auto const end = *f.q.wake();
-        BOOST_TEST((f.next(now) == action::listen));
+        BOOST_TEST((f.next(now) == queue_effect::listen));
         f.q.listening(2);
-        BOOST_TEST((f.next(now) == action::none));
+        BOOST_TEST((f.next(now) == queue_effect::none));
         what(now + round_trip);
         now = end;
     }
@@ -526,14 +524,14 @@ BOOST_AUTO_TEST_CASE(who_hears_of_another_one_stands_back_each_time) {
     for (unsigned n = 0; n < 100; ++n) {
         auto const todo = next(now);
         // A push makes it go to the arbiter the next time.
-        BOOST_REQUIRE((todo == action::round || todo == action::contend));
-        q.begun(now, 2);
+        BOOST_REQUIRE((todo == queue_effect::try_all || todo == queue_effect::try_arbiter));
+        q.try_begun(now, 2);
         BOOST_REQUIRE(q.join(q.won(now += round_trip)));
         q.released(now);
         if (!q.wake()) continue;
         ++count;
         auto const end = *q.wake();
-        if (next(now) == action::listen) {
+        if (next(now) == queue_effect::listen) {
             q.listening(2);
             taken(now + round_trip);
         }
@@ -554,31 +552,31 @@ BOOST_AUTO_TEST_CASE(who_finds_the_key_taken_when_it_listens_is_not_alone) {
     q.won(at(1ms));
     BOOST_REQUIRE(q.join(b));
     q.released(at(1ms));
-    BOOST_REQUIRE((next(1ms) == action::listen));
+    BOOST_REQUIRE((next(1ms) == queue_effect::listen));
     q.listening(2);
     held_by_another(at(2ms));
     BOOST_REQUIRE(q.wake().has_value());
     auto const end = *q.wake();
-    BOOST_TEST((next(end) == action::round));
-    q.begun(end);
+    BOOST_TEST((next(end) == queue_effect::try_all));
+    q.try_begun(end);
     BOOST_TEST(&q.won(end) == &b);
     BOOST_REQUIRE(q.join(c));
     q.released(end); // others want it: no need to listen
-    BOOST_TEST((next(end) == action::none));
+    BOOST_TEST((next(end) == queue_effect::none));
     BOOST_TEST(q.wake().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(an_empty_queue_that_stands_back_is_forgotten_after_that) {
     standing_back();
-    BOOST_TEST((next(1200ms) == action::none));
-    BOOST_TEST((next(*q.wake()) == action::forget));
+    BOOST_TEST((next(1200ms) == queue_effect::none));
+    BOOST_TEST((next(*q.wake()) == queue_effect::forget));
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_tenure_is_followed_by_a_try_at_the_arbiter) {
     held();
     BOOST_REQUIRE(q.join(b));
     q.lost();
-    BOOST_TEST((next(5ms) == action::contend));
+    BOOST_TEST((next(5ms) == queue_effect::try_arbiter));
 }
 
 // A try with a ttl of 10 s, whose deadline is at 9.898 s.
@@ -586,8 +584,8 @@ BOOST_AUTO_TEST_CASE(a_deadline_that_is_seen_late_ends_the_try_and_not_the_wait)
     trying();
     for (auto const now : {20s, 40s, 60s}) {
         BOOST_TEST(q.overslept(at(now), at(now - 10s)));
-        BOOST_TEST((next(now) == action::round));
-        q.begun(at(now));
+        BOOST_TEST((next(now) == queue_effect::try_all));
+        q.try_begun(at(now));
     }
     BOOST_TEST(&q.won(at(60s + round_trip)) == &a);
 }
@@ -603,8 +601,8 @@ BOOST_AUTO_TEST_CASE(a_deadline_that_is_seen_in_time_is_the_servers_fault) {
 BOOST_AUTO_TEST_CASE(a_deadline_that_is_seen_a_little_late_is_excused_once) {
     trying();
     BOOST_TEST(q.overslept(at(9998ms), at(9898ms)));
-    BOOST_TEST((next(9998ms) == action::round));
-    q.begun(at(9998ms));
+    BOOST_TEST((next(9998ms) == queue_effect::try_all));
+    q.try_begun(at(9998ms));
     BOOST_TEST(!q.overslept(at(19'996ms), at(19'896ms)));
 }
 
@@ -623,13 +621,13 @@ BOOST_AUTO_TEST_CASE(a_deadline_that_is_seen_late_time_and_again_is_the_servers_
 BOOST_AUTO_TEST_CASE(an_answer_between_two_deadlines_that_were_seen_a_little_late_excuses_both) {
     contending();
     BOOST_TEST(q.overslept(at(9998ms), at(9898ms)));
-    BOOST_TEST((next(9998ms) == action::contend));
+    BOOST_TEST((next(9998ms) == queue_effect::try_arbiter));
     BOOST_TEST((q.candidates(all) == all)); // its arbiter is as good as before
-    q.begun(at(9998ms), 1);
+    q.try_begun(at(9998ms), 1);
     q.refused(at(10s), 5s, true, retry, 0);
     BOOST_REQUIRE(q.push(at(11s), 1, 0));
-    BOOST_REQUIRE(next(11'900ms) == action::contend);
-    q.begun(at(11'900ms), 1);
+    BOOST_REQUIRE(next(11'900ms) == queue_effect::try_arbiter);
+    q.try_begun(at(11'900ms), 1);
     BOOST_TEST(q.overslept(at(21'898ms), at(21'798ms)));
 }
 
@@ -637,8 +635,8 @@ BOOST_AUTO_TEST_CASE(who_does_not_wait_gets_one_more_try_after_a_deadline_that_w
     a.waits = false;
     trying();
     BOOST_TEST(q.overslept(at(20s), at(9898ms)));
-    BOOST_TEST((next(20s) == action::round));
-    q.begun(at(20s));
+    BOOST_TEST((next(20s) == queue_effect::try_all));
+    q.try_begun(at(20s));
     BOOST_TEST(!q.overslept(at(40s), at(29'898ms)));
 }
 

@@ -12,8 +12,8 @@ namespace holdfast::detail {
 struct access {
     static lock make_lock(lock_state_ptr state) { return lock(std::move(state)); }
     static lease make_lease(share_ref share) noexcept { return lease(std::move(share)); }
-    static lease make_lease(lease_ref const& core) noexcept {
-        return lease(core ? share_ref(&core->first) : share_ref());
+    static lease make_lease(lease_ref const& data) noexcept {
+        return lease(data ? share_ref(&data->first) : share_ref());
     }
 };
 

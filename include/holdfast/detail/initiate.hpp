@@ -6,7 +6,7 @@
 
 #include <holdfast/detail/completion.hpp>
 #include <holdfast/detail/configuration.hpp>
-#include <holdfast/detail/lease_core.hpp>
+#include <holdfast/detail/lease_data.hpp>
 #include <holdfast/detail/lock_state.hpp>
 
 #include <boost/asio/any_completion_handler.hpp>
@@ -35,14 +35,14 @@ struct wait_limit {
         none,
         until,
         forever
-    } what = kind::none;
+    } type = kind::none;
     std::chrono::nanoseconds time{0};
 };
 
 void async_acquire(lock_state_ptr, wait_limit, acquire_handler, configuration = {});
 void async_release(lease_ref, share_ref, release_handler, configuration = {});
 void async_extend(lease_ref, error_handler, configuration = {});
-void async_lost(lease_ref, std::chrono::nanoseconds ahead, error_handler, configuration = {});
+void async_wait_lost(lease_ref, std::chrono::nanoseconds ahead, error_handler, configuration = {});
 void async_shutdown(std::shared_ptr<runtime::engine>, error_handler, configuration = {});
 void async_drain(std::shared_ptr<runtime::engine>, std::chrono::nanoseconds limit, error_handler,
                  configuration = {});
@@ -100,7 +100,7 @@ struct initiate_lost : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler, std::chrono::nanoseconds ahead) const {
         require_context(lease->lock->executor);
-        async_lost(
+        async_wait_lost(
             lease, ahead,
             defer_to_own_executor<error>(std::forward<Handler>(handler), lease->lock->executor));
     }

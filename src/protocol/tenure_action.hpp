@@ -1,24 +1,14 @@
-// The outputs of a tenure, for its driver.
-#ifndef HOLDFAST_PROTOCOL_TENURE_STEP_HPP
-#define HOLDFAST_PROTOCOL_TENURE_STEP_HPP
+// The actions of a tenure.
+#ifndef HOLDFAST_PROTOCOL_TENURE_ACTION_HPP
+#define HOLDFAST_PROTOCOL_TENURE_ACTION_HPP
 
-#include "protocol/instance_set.hpp"
+#include "protocol/action.hpp"
 
 #include <cstdint>
 
 namespace holdfast::protocol {
 
-enum class tenure_phase : std::uint8_t {
-    acquiring,
-    held,
-    /// The holder has been told of its loss, ahead of the deadline. Until then the key is not
-    /// free.
-    ending,
-    releasing,
-    over
-};
-
-enum class event : std::uint8_t {
+enum class tenure_effect : std::uint8_t {
     none,
     won,             ///< acquired: valid until deadline()
     contended,       ///< not acquired: a quorum voted, and too many of it said no
@@ -38,13 +28,7 @@ enum class event : std::uint8_t {
     release_unconfirmed, ///< too few instances answered; the key goes when they do, or with its ttl
 };
 
-/// The driver sends these commands (in this order), then tells the owner.
-struct step {
-    instance_set acquire{}, contend{}, raise{}, extend{}, heal{}, release{}, inspect{};
-    event what = event::none;
-
-    bool sets_keys() const { return !(acquire | contend | raise | extend | heal).empty(); }
-};
+using tenure_action = action<tenure_effect>;
 
 } // namespace holdfast::protocol
 

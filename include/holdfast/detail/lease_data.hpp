@@ -1,5 +1,5 @@
-#ifndef HOLDFAST_DETAIL_LEASE_CORE_HPP
-#define HOLDFAST_DETAIL_LEASE_CORE_HPP
+#ifndef HOLDFAST_DETAIL_LEASE_DATA_HPP
+#define HOLDFAST_DETAIL_LEASE_DATA_HPP
 
 #include <holdfast/clock.hpp>
 #include <holdfast/detail/lock_state.hpp>
@@ -11,21 +11,21 @@
 
 namespace holdfast::detail {
 
-struct lease_core;
+struct lease_data;
 
 /// The share of one lease object in a lease. The object gives it up once: when it is released, or
 /// else when it is destroyed.
 struct lease_share {
-    explicit lease_share(lease_core* of) noexcept
-        : core(of) {}
-    lease_core* const core;
+    explicit lease_share(lease_data* of) noexcept
+        : data(of) {}
+    lease_data* const data;
     std::atomic<std::uint32_t> references{0};
     std::atomic<bool> released{false};
 };
 
 /// The part of a lease that its holder reads from any thread. The rest belongs to the client's
 /// executor.
-struct lease_core {
+struct lease_data {
     std::atomic<std::uint32_t> handles{0};
     std::atomic<std::uint32_t> shares{1}; ///< not given up yet
     std::atomic<bool> shared{false};      ///< there has been more than one share
@@ -37,17 +37,17 @@ struct lease_core {
 };
 
 /// Called without any handle left: releases the lease unless that has been done.
-void drop(lease_core*) noexcept;
+void drop(lease_data*) noexcept;
 
-inline void intrusive_ptr_add_ref(lease_core* core) noexcept {
-    core->handles.fetch_add(1, std::memory_order_relaxed);
+inline void intrusive_ptr_add_ref(lease_data* data) noexcept {
+    data->handles.fetch_add(1, std::memory_order_relaxed);
 }
-inline void intrusive_ptr_release(lease_core* core) noexcept {
-    if (core->handles.fetch_sub(1, std::memory_order_acq_rel) == 1) drop(core);
+inline void intrusive_ptr_release(lease_data* data) noexcept {
+    if (data->handles.fetch_sub(1, std::memory_order_acq_rel) == 1) drop(data);
 }
 
 /// A handle of a lease.
-using lease_ref = boost::intrusive_ptr<lease_core>;
+using lease_ref = boost::intrusive_ptr<lease_data>;
 
 /// Called without any reference left.
 void end(lease_share&) noexcept;
@@ -55,7 +55,7 @@ void end(lease_share&) noexcept;
 // While a share has references, it counts as one handle of its lease.
 inline void intrusive_ptr_add_ref(lease_share* share) noexcept {
     if (share->references.fetch_add(1, std::memory_order_relaxed) == 0)
-        intrusive_ptr_add_ref(share->core);
+        intrusive_ptr_add_ref(share->data);
 }
 inline void intrusive_ptr_release(lease_share* share) noexcept {
     if (share->references.fetch_sub(1, std::memory_order_acq_rel) == 1) end(*share);

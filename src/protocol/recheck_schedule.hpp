@@ -1,7 +1,7 @@
 // When a waiter that waits at one instance asks all of them again: a holder that could not reach
 // that instance has left its key there, and a majority may be free all the same.
-#ifndef HOLDFAST_PROTOCOL_LOOK_SCHEDULE_HPP
-#define HOLDFAST_PROTOCOL_LOOK_SCHEDULE_HPP
+#ifndef HOLDFAST_PROTOCOL_RECHECK_SCHEDULE_HPP
+#define HOLDFAST_PROTOCOL_RECHECK_SCHEDULE_HPP
 
 #include "protocol/time.hpp"
 
@@ -10,18 +10,18 @@
 namespace holdfast::protocol {
 
 template <class Rules>
-class look_schedule {
+class recheck_schedule {
 public:
     /// It begins to wait at one instance.
     void begin(time_point now) {
         if (next_ != time_point::max()) return;
-        pause_ = Rules::first_look;
+        pause_ = Rules::first_recheck;
         next_ = now + pause_;
     }
     void at_once(time_point now) { next_ = now; }
     /// Where no push is to be had, some of the tries ask all instances.
     void polled(time_point now) {
-        if (++polls_ % Rules::polls_between_looks == 0) at_once(now);
+        if (++polls_ % Rules::polls_between_rechecks == 0) at_once(now);
     }
     void stop() {
         next_ = time_point::max();
@@ -31,7 +31,7 @@ public:
     /// Whether it is time, and if so, the next time is set.
     bool take(time_point now) {
         if (now < next_) return false;
-        pause_ = std::min<duration>(2 * pause_, Rules::longest_between_looks);
+        pause_ = std::min<duration>(2 * pause_, Rules::longest_between_rechecks);
         next_ = now + pause_;
         return true;
     }

@@ -1,7 +1,7 @@
 // A wait queue in production: the protocol's machine, its try or tenure, and the answers to its
 // last round.
-#ifndef HOLDFAST_RUNTIME_KEY_QUEUE_HPP
-#define HOLDFAST_RUNTIME_KEY_QUEUE_HPP
+#ifndef HOLDFAST_RUNTIME_ACTIVE_QUEUE_HPP
+#define HOLDFAST_RUNTIME_ACTIVE_QUEUE_HPP
 
 #include <holdfast/detail/lock_state.hpp>
 
@@ -25,7 +25,7 @@ using waiting_hook =
     boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
 /// The derived class acts at the time that it waits for.
-class key_queue : public timed, public waiting_hook {
+class active_queue : public timed, public waiting_hook {
 public:
     std::string_view key() const { return lock->key; }
     operation& front() { return static_cast<operation&>(machine.front()); }
@@ -46,25 +46,25 @@ public:
     bool asks_all = false; ///< the try is a round to all instances, and not one to the arbiter
 
 protected:
-    key_queue()
+    active_queue()
         : timed(precision::exact) {}
-    ~key_queue() = default;
+    ~active_queue() = default;
 };
 
-using waiting_list = boost::intrusive::list<key_queue, boost::intrusive::base_hook<waiting_hook>,
+using waiting_list = boost::intrusive::list<active_queue, boost::intrusive::base_hook<waiting_hook>,
                                             boost::intrusive::constant_time_size<false>>;
 
 /// The queues of a client, by key.
-class key_queue_set {
+class active_queue_set {
 public:
     static std::size_t hash(std::string_view key) { return boost::hash<std::string_view>()(key); }
 
-    key_queue* find(std::string_view key, std::size_t hash) const {
+    active_queue* find(std::string_view key, std::size_t hash) const {
         auto const at = set_.find(sought{key, hash});
         return at == set_.end() ? nullptr : *at;
     }
-    void insert(key_queue& q) { set_.insert(&q); }
-    void erase(key_queue& q) noexcept {
+    void insert(active_queue& q) { set_.insert(&q); }
+    void erase(active_queue& q) noexcept {
         set_.erase(&q);
         // Memory for a crowd of keys is not kept for ever.
         constexpr std::size_t worth_it = 1024;
@@ -84,17 +84,17 @@ private:
     struct hasher {
         using is_transparent = void;
         using is_avalanching = void; // boost::hash of a string is
-        std::size_t operator()(key_queue const* q) const { return q->hash; }
+        std::size_t operator()(active_queue const* q) const { return q->hash; }
         std::size_t operator()(sought const& s) const { return s.hash; }
     };
     struct same_key {
         using is_transparent = void;
-        bool operator()(key_queue const* a, key_queue const* b) const { return a == b; }
-        bool operator()(sought const& s, key_queue const* q) const { return q->key() == s.key; }
-        bool operator()(key_queue const* q, sought const& s) const { return q->key() == s.key; }
+        bool operator()(active_queue const* a, active_queue const* b) const { return a == b; }
+        bool operator()(sought const& s, active_queue const* q) const { return q->key() == s.key; }
+        bool operator()(active_queue const* q, sought const& s) const { return q->key() == s.key; }
     };
 
-    boost::unordered_flat_set<key_queue*, hasher, same_key> set_;
+    boost::unordered_flat_set<active_queue*, hasher, same_key> set_;
 };
 
 } // namespace holdfast::runtime

@@ -1,0 +1,63 @@
+// How long a queue pauses before its next try: the results of its last tries, and how long
+// instances take to answer.
+#ifndef HOLDFAST_PROTOCOL_RETRY_PACE_HPP
+#define HOLDFAST_PROTOCOL_RETRY_PACE_HPP
+
+#include "protocol/backoff.hpp"
+#include "protocol/time.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+namespace holdfast::protocol {
+
+template <class Rules>
+class retry_pace {
+public:
+    /// A try was answered after this time.
+    void answered_after(duration d) {
+        round_trip_ = round_trip_ == duration::zero() ? d : (3 * round_trip_ + d) / 4;
+    }
+    /// An instance has pushed. The next try follows from that.
+    void pushed() { pushed_ = true; }
+    void won() {
+        missed_ = failures_ = 0;
+        pushed_ = vanished_ = false;
+    }
+    /// The arbiter has refused. True: the try followed a push, and so another client took the turn.
+    bool refused() {
+        if (!std::exchange(pushed_, false)) return false;
+        ++missed_;
+        return true;
+    }
+    /// The key went between the two commands of one pipeline. True: also the last time.
+    bool vanished() { return std::exchange(vanished_, true); }
+    void not_vanished() { vanished_ = false; }
+
+    void failed() { ++failures_; }
+    /// A push is promised: no pause follows from earlier failures.
+    void forget_failures() { failures_ = 0; }
+    bool has_failed() const { return failures_ > 0; }
+
+    /// Between a wake-up and the try that follows it.
+    duration after_wake_up(std::uint64_t random) const {
+        return Rules::wake_delay(round_trip_, missed_, random);
+    }
+    /// After a failed try. It grows with each.
+    duration backoff(duration longest, std::uint64_t random) {
+        return full_jitter(Rules::first_backoff, longest, std::min(failures_++, 16U), random);
+    }
+    duration stand_back() const { return Rules::stand_back(round_trip_); }
+
+private:
+    duration round_trip_{};
+    unsigned failures_ = 0; ///< in a row
+    unsigned missed_ = 0;   ///< turns of other processes since our last
+    bool pushed_ = false;   ///< since the last try
+    bool vanished_ = false; ///< the last refusal found no key any more
+};
+
+} // namespace holdfast::protocol
+
+#endif
