@@ -102,9 +102,9 @@ public:
     error() noexcept = default;
     error(errc code) noexcept
         : code_(code == errc{} ? error_code{} : make_error_code(code)) {}
-    error(errc code, std::shared_ptr<holdfast::acquire_report const> why) noexcept
+    error(errc code, std::shared_ptr<holdfast::acquire_report const> report) noexcept
         : code_(make_error_code(code))
-        , report_(std::move(why)) {}
+        , report_(std::move(report)) {}
 
     error_code code() const noexcept { return code_; }
     operator error_code() const noexcept { return code_; }

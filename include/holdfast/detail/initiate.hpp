@@ -35,7 +35,7 @@ struct wait_limit {
         none,
         until,
         forever
-    } what = kind::none;
+    } mode = kind::none;
     std::chrono::nanoseconds time{0};
 };
 
