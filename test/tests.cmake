@@ -19,6 +19,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/lease_keeper_test.cpp
     unit/liveness_test.cpp
     unit/lock_command_test.cpp
+    unit/lock_kind_test.cpp
     unit/pending_releases_test.cpp
     unit/pipeline_test.cpp
     unit/pool_test.cpp
