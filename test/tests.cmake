@@ -33,6 +33,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/restart_guard_test.cpp
     unit/round_trips_test.cpp
     unit/rules_test.cpp
+    unit/series_test.cpp
     unit/server_info_test.cpp
     unit/session_test.cpp
     unit/standstill_test.cpp
