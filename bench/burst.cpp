@@ -2,6 +2,7 @@
 
 #include <holdfast/client.hpp>
 
+#include "json_value.hpp"
 #include "series.hpp"
 #include "support/fleet.hpp"
 
@@ -113,8 +114,8 @@ json::object burst_scenario(burst_settings const& s) {
         longest_stall_ms(context, [&] { return over; });
     }
     return {{"count", s.count},
-            {"stall_ms", of["stall_ms"]},
-            {"next_acquire_ms", of["next_acquire_ms"]},
+            {"stall_ms", json_value(of["stall_ms"])},
+            {"next_acquire_ms", json_value(of["next_acquire_ms"])},
             {"unrelated_lost", lost}};
 }
 

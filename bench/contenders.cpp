@@ -2,9 +2,11 @@
 
 #include <holdfast/client.hpp>
 
+#include "json_value.hpp"
 #include "latency.hpp"
 #include "pings.hpp"
 #include "process.hpp"
+#include "series.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -472,7 +474,7 @@ figures measure_contenders(test::fleet const& servers, contention const& s) {
         auto const ideal = 1e6 / (static_cast<double>(s.hold.count()) + p50);
         of["handover_p50_us"] = p50;
         of["handover_p99_us"] = handovers.percentile(99);
-        of["handover_pings"] = p50 / pings.percentile(50);
+        of["handover_pings"] = ratio(p50, pings.percentile(50));
         of["ideal_sections_per_s"] = ideal;
         of["share_of_ideal"] = rate / ideal;
     }
@@ -485,13 +487,14 @@ json::object combined(std::vector<figures> const& rounds) {
         for (auto const& [name, value] : round) by_name[name].push_back(value);
     json::object result;
     for (auto& [name, values] : by_name) {
-        std::sort(values.begin(), values.end());
         if (name == "failed" || name == "violations" || name == "fence_violations") {
             double sum = 0;
             for (auto const value : values) sum += value;
             result[name] = sum;
         } else {
-            result[name] = name == "max_wait_ms" ? values.back() : values[values.size() / 2];
+            result[name] =
+                json_value(name == "max_wait_ms" ? *std::max_element(values.begin(), values.end())
+                                                 : median(values));
         }
     }
     return result;

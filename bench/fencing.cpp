@@ -3,6 +3,7 @@
 #include <holdfast/client.hpp>
 
 #include "contenders.hpp"
+#include "json_value.hpp"
 #include "series.hpp"
 #include "support/fleet.hpp"
 #include "workload.hpp"
@@ -37,6 +38,12 @@ constexpr unsigned few_keys = 8;
 constexpr unsigned contending_coroutines = 50;
 
 // All processes of the fleet, in user space and in the kernel.
+/// A figure of a round that may not have measured it.
+double figure(figures const& round, std::string const& name) {
+    auto const found = round.find(name);
+    return found == round.end() ? not_measured : found->second;
+}
+
 double servers_cpu_seconds(test::fleet const& servers) {
     double sum = 0;
     for (auto const& one : servers) {
@@ -264,7 +271,8 @@ private:
                     auto const key = name + "_p" + std::to_string(percent);
                     of.add(key + "_us", with.percentile(percent));
                     of.add(key + "_plain_us", without.percentile(percent));
-                    of.add(key + "_ratio", with.percentile(percent) / without.percentile(percent));
+                    of.add(key + "_ratio",
+                           ratio(with.percentile(percent), without.percentile(percent)));
                 }
             };
             add("latency", f.acquire, p.acquire);
@@ -277,7 +285,7 @@ private:
             for (std::string const percent : {"_p50", "_p99"})
                 for (std::string const what : {"_us", "_plain_us", "_ratio"}) {
                     auto const key = name + percent + what;
-                    result_[key] = of[key];
+                    result_[key] = json_value(of[key]);
                 }
         add_uncontended("one coroutine, distinct keys", sent);
     }
@@ -295,19 +303,20 @@ private:
             };
             auto const derive = [](measured const& m) {
                 auto const pairs = static_cast<double>(m.at_client.pairs);
-                return derived{pairs / m.at_client.seconds, m.at_client.cpu_seconds * 1e6 / pairs,
-                               m.servers_cpu_seconds * 1e6 / pairs};
+                return derived{ratio(pairs, m.at_client.seconds),
+                               ratio(m.at_client.cpu_seconds * 1e6, pairs),
+                               ratio(m.servers_cpu_seconds * 1e6, pairs)};
             };
             auto const f = derive(r.fenced);
             auto const p = derive(r.plain);
             of.add("pairs_per_s", f.rate);
             of.add("plain_pairs_per_s", p.rate);
-            of.add("ratio", f.rate / p.rate);
+            of.add("ratio", ratio(f.rate, p.rate));
             of.add("cpu_us_per_pair", f.cpu);
             of.add("plain_cpu_us_per_pair", p.cpu);
             of.add("servers_cpu_us_per_pair", f.servers_cpu);
             of.add("plain_servers_cpu_us_per_pair", p.servers_cpu);
-            of.add("servers_cpu_ratio", f.servers_cpu / p.servers_cpu);
+            of.add("servers_cpu_ratio", ratio(f.servers_cpu, p.servers_cpu));
             sent.fenced = sent.fenced + r.fenced.sent;
             sent.plain = sent.plain + r.plain.sent;
         }
@@ -315,7 +324,7 @@ private:
         for (auto const* name : {"pairs_per_s", "plain_pairs_per_s", "ratio", "cpu_us_per_pair",
                                  "plain_cpu_us_per_pair", "servers_cpu_us_per_pair",
                                  "plain_servers_cpu_us_per_pair", "servers_cpu_ratio"}) {
-            run[name] = of[name];
+            run[name] = json_value(of[name]);
         }
         add_uncontended(std::to_string(coroutines) + " coroutines, a key each", sent);
         return run;
@@ -388,22 +397,23 @@ private:
             tenures += r.fenced["tenures"];
             for (std::string const name :
                  {"acquisitions_per_s", "commands_per_acquisition", "handover_p50_us"}) {
-                of.add(name, r.fenced[name]);
-                of.add("plain_" + name, r.plain[name]);
+                of.add(name, figure(r.fenced, name));
+                of.add("plain_" + name, figure(r.plain, name));
             }
-            of.add("ratio", r.fenced["acquisitions_per_s"] / r.plain["acquisitions_per_s"]);
+            of.add("ratio", ratio(figure(r.fenced, "acquisitions_per_s"),
+                                  figure(r.plain, "acquisitions_per_s")));
         }
         auto const percent = tenures > 0 ? raises / tenures * 100 : 0;
         result_["contended"] = {
             {"processes", c.processes},
             {"coroutines", c.coroutines},
-            {"acquisitions_per_s", of["acquisitions_per_s"]},
-            {"plain_acquisitions_per_s", of["plain_acquisitions_per_s"]},
-            {"ratio", of["ratio"]},
-            {"commands_per_acquisition", of["commands_per_acquisition"]},
-            {"plain_commands_per_acquisition", of["plain_commands_per_acquisition"]},
-            {"handover_p50_us", of["handover_p50_us"]},
-            {"plain_handover_p50_us", of["plain_handover_p50_us"]},
+            {"acquisitions_per_s", json_value(of["acquisitions_per_s"])},
+            {"plain_acquisitions_per_s", json_value(of["plain_acquisitions_per_s"])},
+            {"ratio", json_value(of["ratio"])},
+            {"commands_per_acquisition", json_value(of["commands_per_acquisition"])},
+            {"plain_commands_per_acquisition", json_value(of["plain_commands_per_acquisition"])},
+            {"handover_p50_us", json_value(of["handover_p50_us"])},
+            {"plain_handover_p50_us", json_value(of["plain_handover_p50_us"])},
             {"tenures", tenures},
             {"raises", raises},
             {"fences_out_of_order", out_of_order},

@@ -3,6 +3,7 @@
 #include "contenders.hpp"
 #include "pings.hpp"
 #include "process.hpp"
+#include "series.hpp"
 #include "support/fleet.hpp"
 
 #include <cerrno>
@@ -96,7 +97,7 @@ figures measure_peer(test::fleet const& servers, hotkey_settings const& s, peer 
     of["ping_us"] = pings.percentile(50);
     if (auto const p50 = of.find("handover_p50_us"); p50 != of.end()) {
         auto const ideal = 1e6 / (static_cast<double>(s.hold.count()) + p50->second);
-        of["handover_pings"] = p50->second / pings.percentile(50);
+        of["handover_pings"] = ratio(p50->second, pings.percentile(50));
         of["ideal_sections_per_s"] = ideal;
         of["share_of_ideal"] = of["acquisitions_per_s"] / ideal;
     }

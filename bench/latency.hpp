@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace holdfast::bench {
 
@@ -36,17 +37,18 @@ public:
 
     [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
 
-    /// In microseconds, as are all below; 0 when nothing was recorded.
+    /// In microseconds, as are all below; NaN when nothing was recorded.
     [[nodiscard]] double mean() const noexcept {
-        return count_ == 0 ? 0.0 : static_cast<double>(sum_ns_) / static_cast<double>(count_) / 1e3;
+        return static_cast<double>(sum_ns_) / static_cast<double>(count_) / 1e3;
     }
 
     /// Exact.
     [[nodiscard]] double max() const noexcept { return static_cast<double>(longest_ns_) / 1e3; }
 
     /// The smallest sample that at least `percent` (0 to 100) of the samples do not exceed:
-    /// percentile(50) is the median, percentile(100) is max().
+    /// percentile(50) is the median, percentile(100) is max(). NaN when nothing was recorded.
     [[nodiscard]] double percentile(double percent) const noexcept {
+        if (count_ == 0) return std::numeric_limits<double>::quiet_NaN();
         if (percent >= 100.0) return max();
         double const wanted = std::max(percent, 0.0) / 100.0 * static_cast<double>(count_);
         std::uint64_t seen = 0;
@@ -55,7 +57,7 @@ public:
             if (seen != 0 && static_cast<double>(seen) >= wanted)
                 return std::min(max(), middle_of(i) / 1e3);
         }
-        return 0.0; // nothing was recorded
+        return max();
     }
 
 private:

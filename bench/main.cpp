@@ -15,7 +15,8 @@
 //   fencing [--coroutines 100,1000] [--processes 4]
 //                                          with fences, against without
 //
-//   --json FILE         also writes the result as one JSON object
+//   --json FILE         also writes the result as one JSON object; a figure that no round could
+//                       measure is null
 //   --rounds N          rounds of library and floor in turns (5); figures are medians of the rounds
 //   --round-seconds S   the length of each turn (2)
 //   --single-threaded   without the client's strand
@@ -27,6 +28,7 @@
 #include "floor.hpp"
 #include "hotkey.hpp"
 #include "idle_waiters.hpp"
+#include "json_value.hpp"
 #include "minority.hpp"
 #include "series.hpp"
 #include "support/fleet.hpp"
@@ -102,14 +104,14 @@ json::object latency_scenario(settings const& s) {
         of.add("acquire_p99_us", o.acquire.percentile(99));
         of.add("release_p50_us", o.release.percentile(50));
         of.add("floor_p50_us", f.acquire.percentile(50));
-        of.add("ratio_p50", o.acquire.percentile(50) / f.acquire.percentile(50));
-        of.add("cpu_us_per_pair", o.cpu_seconds * 1e6 / static_cast<double>(o.pairs));
-        of.add("floor_cpu_us_per_pair", f.cpu_seconds * 1e6 / static_cast<double>(f.pairs));
+        of.add("ratio_p50", ratio(o.acquire.percentile(50), f.acquire.percentile(50)));
+        of.add("cpu_us_per_pair", ratio(o.cpu_seconds * 1e6, static_cast<double>(o.pairs)));
+        of.add("floor_cpu_us_per_pair", ratio(f.cpu_seconds * 1e6, static_cast<double>(f.pairs)));
     }
     json::object result;
     for (auto const* name : {"acquire_p50_us", "acquire_p99_us", "release_p50_us", "floor_p50_us",
                              "ratio_p50", "cpu_us_per_pair", "floor_cpu_us_per_pair"}) {
-        result[name] = of[name];
+        result[name] = json_value(of[name]);
     }
     return result;
 }
@@ -130,22 +132,23 @@ json::object throughput_scenario(settings const& s) {
             if (o.failed > 0 || f.lost > 0) throw std::runtime_error("operations failed");
             auto const pairs = static_cast<double>(o.pairs);
             auto const floor_pairs = static_cast<double>(f.pairs);
-            auto const rate = pairs / o.seconds;
-            auto const floor_rate = floor_pairs / f.seconds;
-            auto const cpu = o.cpu_seconds * 1e6 / pairs;
-            auto const floor_cpu = f.cpu_seconds * 1e6 / floor_pairs;
+            auto const rate = ratio(pairs, o.seconds);
+            auto const floor_rate = ratio(floor_pairs, f.seconds);
+            auto const cpu = ratio(o.cpu_seconds * 1e6, pairs);
+            auto const floor_cpu = ratio(f.cpu_seconds * 1e6, floor_pairs);
             of.add("pairs_per_s", rate);
             of.add("floor_pairs_per_s", floor_rate);
-            of.add("ratio", rate / floor_rate);
+            of.add("ratio", ratio(rate, floor_rate));
             of.add("cpu_us_per_pair", cpu);
             of.add("floor_cpu_us_per_pair", floor_cpu);
-            of.add("cpu_ratio", cpu / floor_cpu);
-            of.add("allocations_per_pair", static_cast<double>(o.allocations) / pairs);
+            of.add("cpu_ratio", ratio(cpu, floor_cpu));
+            of.add("allocations_per_pair",
+                   o.pairs > 0 ? static_cast<double>(o.allocations) / pairs : not_measured);
         }
         json::object run{{"coroutines", coroutines}};
         for (auto const* name : {"pairs_per_s", "floor_pairs_per_s", "ratio", "cpu_us_per_pair",
                                  "floor_cpu_us_per_pair", "cpu_ratio", "allocations_per_pair"}) {
-            run[name] = of[name];
+            run[name] = json_value(of[name]);
         }
         runs.push_back(std::move(run));
     }
@@ -258,8 +261,7 @@ json::object minority_scenario(settings const& s) {
     std::chrono::duration<double> const turn(s.round_seconds);
     ours.run(100, 500ms);
     double failed = 0;
-    double p50_ratio = 0;
-    double p99_ratio = 0;
+    std::optional<double> p50_ratio, p99_ratio;
     json::array runs;
     for (auto const coroutines : loads) {
         series of;
@@ -277,21 +279,23 @@ json::object minority_scenario(settings const& s) {
                                   [](auto const& one) { return one.state == instance_state::up; }));
             }
             failed += static_cast<double>(healthy.failed + reduced.failed);
-            of.add("p50_ratio", reduced.acquire.percentile(50) / healthy.acquire.percentile(50));
-            of.add("p99_ratio", reduced.acquire.percentile(99) / healthy.acquire.percentile(99));
+            of.add("p50_ratio",
+                   ratio(reduced.acquire.percentile(50), healthy.acquire.percentile(50)));
+            of.add("p99_ratio",
+                   ratio(reduced.acquire.percentile(99), healthy.acquire.percentile(99)));
             of.add("p50_us", reduced.acquire.percentile(50));
             of.add("healthy_p50_us", healthy.acquire.percentile(50));
         }
         p50_ratio = std::max(p50_ratio, of["p50_ratio"]);
         p99_ratio = std::max(p99_ratio, of["p99_ratio"]);
         runs.push_back({{"coroutines", coroutines},
-                        {"p50_ratio", of["p50_ratio"]},
-                        {"p99_ratio", of["p99_ratio"]},
-                        {"p50_us", of["p50_us"]},
-                        {"healthy_p50_us", of["healthy_p50_us"]}});
+                        {"p50_ratio", json_value(of["p50_ratio"])},
+                        {"p99_ratio", json_value(of["p99_ratio"])},
+                        {"p50_us", json_value(of["p50_us"])},
+                        {"healthy_p50_us", json_value(of["healthy_p50_us"])}});
     }
-    return {{"p50_ratio", p50_ratio},
-            {"p99_ratio", p99_ratio},
+    return {{"p50_ratio", json_value(p50_ratio)},
+            {"p99_ratio", json_value(p99_ratio)},
             {"failed", failed},
             {"runs", std::move(runs)}};
 }

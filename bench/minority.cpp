@@ -2,6 +2,7 @@
 
 #include <holdfast/client.hpp>
 
+#include "json_value.hpp"
 #include "latency.hpp"
 #include "pauses.hpp"
 #include "series.hpp"
@@ -21,6 +22,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -158,6 +160,8 @@ json::object contended_minority_scenario(minority_settings const& s) {
             }
             all.wait_until_up();
             if (f == 0) {
+                if (seen.acquire.count() == 0)
+                    throw std::runtime_error("no acquire without a fault ended in a round");
                 bound = 20ms +
                         std::chrono::nanoseconds(std::llround(3'000 * seen.acquire.percentile(99)));
             }
@@ -176,9 +180,9 @@ json::object contended_minority_scenario(minority_settings const& s) {
         }
     }
     for (std::size_t f = 0; f < faults.size(); ++f) {
-        result[faults[f].name] = json::object{{"acquires", of[f]["acquires"]},
-                                              {"p50_us", of[f]["p50"]},
-                                              {"p99_us", of[f]["p99"]},
+        result[faults[f].name] = json::object{{"acquires", json_value(of[f]["acquires"])},
+                                              {"p50_us", json_value(of[f]["p50"])},
+                                              {"p99_us", json_value(of[f]["p99"])},
                                               {"longest_acquire_us", longest[f]},
                                               {"longest_release_us", longest_release[f]},
                                               {"late_acquires", late[f]},

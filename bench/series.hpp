@@ -1,17 +1,30 @@
-// Figures over rounds.
+// Figures over rounds. A pause of the machine may leave nothing to measure in a round. A figure of
+// such a round is no number: it does not count, and is null in JSON if no round has measured it.
 #ifndef HOLDFAST_BENCH_SERIES_HPP
 #define HOLDFAST_BENCH_SERIES_HPP
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace holdfast::bench {
 
-inline double median(std::vector<double> values) {
-    if (values.empty()) return 0;
+inline constexpr double not_measured = std::numeric_limits<double>::quiet_NaN();
+
+/// `value / base`, or not_measured if one of them is zero, or was not measured.
+inline double ratio(double value, double base) {
+    return value > 0 && base > 0 ? value / base : not_measured;
+}
+
+/// The median of those that were measured; empty if none was.
+inline std::optional<double> median(std::vector<double> values) {
+    std::erase_if(values, [](double v) { return !std::isfinite(v); });
+    if (values.empty()) return std::nullopt;
     auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
     std::nth_element(values.begin(), middle, values.end());
     return *middle;
@@ -21,9 +34,9 @@ inline double median(std::vector<double> values) {
 class series {
 public:
     void add(std::string const& name, double value) { values_[name].push_back(value); }
-    double operator[](std::string const& name) const {
-        auto const found = values_.find(name);
-        return found == values_.end() ? 0 : median(found->second);
+    std::optional<double> operator[](std::string const& name) const {
+        auto const values = values_.find(name);
+        return values == values_.end() ? std::nullopt : median(values->second);
     }
 
 private:

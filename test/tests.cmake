@@ -19,6 +19,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/lease_keeper_test.cpp
     unit/liveness_test.cpp
     unit/lock_command_test.cpp
+    unit/lock_kind_test.cpp
     unit/pending_releases_test.cpp
     unit/pipeline_test.cpp
     unit/pool_test.cpp
@@ -32,6 +33,7 @@ holdfast_test(unit LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     unit/restart_guard_test.cpp
     unit/round_trips_test.cpp
     unit/rules_test.cpp
+    unit/series_test.cpp
     unit/server_info_test.cpp
     unit/session_test.cpp
     unit/standstill_test.cpp

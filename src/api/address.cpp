@@ -27,17 +27,17 @@ std::string masked(std::string_view text) {
     return shown;
 }
 
-[[noreturn]] void reject(std::string_view text, std::string const& why) {
+[[noreturn]] void reject(std::string_view text, std::string const& reason) {
     auto shown = masked(text);
     // A NUL would end the message early.
     std::replace_if(
         shown.begin(), shown.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-    throw system_error(make_error_code(errc::invalid_address), "\"" + shown + "\": " + why);
+    throw system_error(make_error_code(errc::invalid_address), "\"" + shown + "\": " + reason);
 }
 
 template <class Number>
-bool parse_number(std::string_view text, Number& to) {
-    auto const [end, ec] = std::from_chars(text.data(), text.data() + text.size(), to);
+bool parse_number(std::string_view text, Number& number) {
+    auto const [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
     return ec == std::errc{} && end == text.data() + text.size();
 }
 

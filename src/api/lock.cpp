@@ -19,8 +19,8 @@ lock_options const& lock::options() const noexcept {
 
 namespace detail {
 
-void refuse_use(char const* message) {
-    throw system_error(make_error_code(errc::shut_down), message);
+void refuse_use(char const* reason) {
+    throw system_error(make_error_code(errc::shut_down), reason);
 }
 
 void async_acquire(lock_state_ptr lock, wait_limit limit, acquire_handler handler, configuration) {

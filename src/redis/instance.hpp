@@ -50,7 +50,7 @@ public:
     /// The instance took that long to answer a batch of commands.
     virtual void on_round_trip(unsigned /*instance*/, lease_clock::duration) {}
     /// The instance has told its time.
-    virtual void on_clock_look(unsigned /*instance*/, protocol::clock_look const&) {}
+    virtual void on_clock_reading(unsigned /*instance*/, protocol::clock_look const&) {}
     /// 64 random bits, for pauses.
     virtual std::uint64_t random_bits() = 0;
     /// The instance has nothing more to send or to hear, or cannot be asked any more.
@@ -115,7 +115,7 @@ public:
     virtual void excuse_jump() = 0;
     /// Our own clock stood still at a moment in [from, to], for `least` to `most`. This instance
     /// has not shown it.
-    virtual void our_clock_stood_still(lease_clock::time_point from, lease_clock::time_point to,
+    virtual void our_clock_stood_still(lease_clock::time_point from, lease_clock::time_point until,
                                        lease_clock::duration least, lease_clock::duration most) = 0;
 
     virtual std::string_view run_id() const = 0;

@@ -7,7 +7,7 @@ void instance_connection::on_time_told(lease_clock::duration shown) {
     auto const now = owner_.time();
     auto const doubted = guard_.told_time(time_asked_, now, shown);
     // The owner may find that our clock stood still, and excuse the jump.
-    owner_.on_clock_look(number_, guard_.last_look());
+    owner_.on_clock_reading(number_, guard_.last_clock_reading());
     if (doubted && quarantined()) on_quarantine();
 }
 
@@ -25,10 +25,10 @@ void instance_connection::excuse_jump() {
 }
 
 void instance_connection::our_clock_stood_still(lease_clock::time_point from,
-                                                lease_clock::time_point to,
+                                                lease_clock::time_point until,
                                                 lease_clock::duration least,
                                                 lease_clock::duration most) {
-    guard_.our_clock_stood_still(from, to, least, most);
+    guard_.our_clock_stood_still(from, until, least, most);
 }
 
 void instance_connection::tell_of_quarantines_end() {

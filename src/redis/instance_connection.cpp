@@ -10,7 +10,7 @@ namespace holdfast::redis {
 namespace {
 
 constexpr std::chrono::seconds clock_interval{1};
-constexpr std::chrono::seconds look_interval{1};
+constexpr std::chrono::seconds server_check_interval{1};
 
 std::uint64_t hash_of(std::string_view text) {
     boost::hash2::fnv1a_64 hash;
@@ -99,19 +99,19 @@ void instance_connection::on_connected() {
     auto questions = probe_.questions(options_.address, options_.name, options_.detect_clock_jumps);
     time_asked_ = owner_.time();
     asking_time_ = options_.detect_clock_jumps;
-    looked_at_ = owner_.time();
+    server_checked_at_ = owner_.time();
     live_.probing(owner_.time());
     questions->sent = owner_.time();
     session_->write(pipeline_.send_first(std::move(questions)));
     if (live_.needs_earlier_look()) arm_watch();
 }
 
-void instance_connection::on_session_end(errc why, std::string message) {
-    end_session(why, message);
+void instance_connection::on_session_end(errc cause, std::string message) {
+    end_session(cause, message);
     connect_later();
 }
 
-void instance_connection::end_session(errc why, std::string_view message) {
+void instance_connection::end_session(errc cause, std::string_view message) {
     if (!session_) return;
     auto const ended = std::exchange(session_, nullptr);
     ended->close();
@@ -120,16 +120,16 @@ void instance_connection::end_session(errc why, std::string_view message) {
     if (connected()) kept_.session_ended(now);
     live_.lost();
     live_.none_queued();
-    asking_time_ = looking_ = false;
-    tell_state(why, message);
+    asking_time_ = checking_server_ = false;
+    tell_state(cause, message);
     // The server may have carried out the commands that were sent.
     pipeline_.take_sent([&](pending_command c) {
-        auto const releases = c.owner && c.what == protocol::command::release;
-        auto const who = c.owner;
-        fail(std::move(c), protocol::verdict::unknown, why);
-        if (releases) keep(who);
+        auto const releases = c.owner && c.command == protocol::command::release;
+        auto const owner = c.owner;
+        fail(std::move(c), protocol::verdict::unknown, cause);
+        if (releases) keep(owner);
     });
-    fail_unsent(why);
+    fail_unsent(cause);
 }
 
 void instance_connection::connect_later() noexcept {
@@ -176,17 +176,17 @@ void instance_connection::came_back() {
     owner_.on_available(number_);
 }
 
-void instance_connection::tell_state(errc why, std::string_view message) noexcept {
-    reason_ = why;
+void instance_connection::tell_state(errc cause, std::string_view message) noexcept {
+    reason_ = cause;
     try {
         reason_message_ = presentable(message, options_.address.password());
     } catch (...) {
         reason_message_.clear();
     }
     try {
-        status_.set_state(state_of(live_), why, reason_message_);
+        status_.set_state(state_of(live_), cause, reason_message_);
     } catch (...) { // without a message: memory ran out
-        status_.set_state(state_of(live_), why, {});
+        status_.set_state(state_of(live_), cause, {});
     }
     owner_.on_change();
     if (live_.now_in() != protocol::liveness::state::up) owner_.on_unavailable(number_);
@@ -196,11 +196,11 @@ void instance_connection::tell_state(errc why, std::string_view message) noexcep
 // Commands
 //
 
-void instance_connection::submit(encoder& encoded, reply_handler_ptr const& who,
+void instance_connection::submit(encoder& encoded, reply_handler_ptr const& owner,
                                  std::uint32_t round) {
-    auto const what = encoded.what();
+    auto const command = encoded.command();
     if (!available()) {
-        if (what == protocol::command::release) keep(who);
+        if (command == protocol::command::release) keep(owner);
         return;
     }
     auto const now = owner_.time();
@@ -210,34 +210,26 @@ void instance_connection::submit(encoder& encoded, reply_handler_ptr const& who,
         ask_time();
     }
     // For the same reason: a grant counts only if the server was checked shortly before.
-    if (watches_data() && connected() && !looking_ && now - looked_at_ >= look_interval)
-        look_again();
-    auto w = wording_;
-    w.tracked = w.tracked && may_be_tracked(what);
-    pipeline_.add(encoded,
-                  {.owner = who,
-                   .round = round,
-                   .what = what,
-                   .replies = replies_to(what, w.tracked),
-                   .fenced = encoded.fenced(),
-                   .tracked = w.tracked},
-                  w);
+    if (watches_data() && connected() && !checking_server_ &&
+        now - server_checked_at_ >= server_check_interval)
+        check_server();
+    pipeline_.add(encoded, {.owner = owner, .round = round, .command = command}, wording_);
     if (!connected()) live_.queued(now);
 }
 
 // A command of its own, not one with each batch: a second is short beside a lease.
 void instance_connection::ask_time() {
-    pipeline_.add({.why = pending_command::purpose::time}, "TIME");
+    pipeline_.add({.type = command_type::time}, "TIME");
     // Read before the command is sent. So the interval in which the server read its clock is not
     // taken too small.
     time_asked_ = owner_.time();
     asking_time_ = true;
 }
 
-void instance_connection::look_again() {
-    look_.ask(pipeline_);
-    looked_at_ = owner_.time();
-    looking_ = true;
+void instance_connection::check_server() {
+    server_check_.ask(pipeline_);
+    server_checked_at_ = owner_.time();
+    checking_server_ = true;
 }
 
 bool instance_connection::flush() noexcept {
@@ -265,9 +257,9 @@ bool instance_connection::flush() noexcept {
     return complete && !needs_watch_ && !needs_reconnect_;
 }
 
-void instance_connection::keep(reply_handler_ptr who, lease_clock::time_point since) {
+void instance_connection::keep(reply_handler_ptr owner, lease_clock::time_point since) {
     if (stopped_) return;
-    if (!kept_.keep(std::move(who), since)) {
+    if (!kept_.keep(std::move(owner), since)) {
         counts_.releases_dropped.fetch_add(1, std::memory_order_relaxed);
     }
     status_.set_kept_releases(kept_.size());
@@ -285,11 +277,11 @@ void instance_connection::keep_refused(pending_command const& c) {
 
 // If memory runs out, the next turn goes on.
 void instance_connection::send_kept() noexcept try {
-    kept_.take([&](reply_handler_ptr who, lease_clock::time_point since) {
+    kept_.take([&](reply_handler_ptr owner, lease_clock::time_point since) {
         // The round was answered when the release was kept.
-        pipeline_.add_late({.owner = std::move(who),
+        pipeline_.add_late({.owner = std::move(owner),
                             .round = short_time(since),
-                            .what = protocol::command::release,
+                            .command = protocol::command::release,
                             .answered = true});
     });
     status_.set_kept_releases(0);
@@ -298,23 +290,22 @@ void instance_connection::send_kept() noexcept try {
 }
 
 // Answers instead of the instance, once.
-void instance_connection::fail(pending_command c, protocol::verdict v, errc why) {
+void instance_connection::fail(pending_command c, protocol::verdict v, errc cause) {
     if (!c.owner || c.answered) return;
-    c.owner->on_answer(number_, c.what, c.round,
-                       {.verdict = v, .why = why, .message = reason_message_});
+    c.owner->on_answer(number_, c.command, c.round,
+                       {.verdict = v, .cause = cause, .message = reason_message_});
 }
 
-void instance_connection::fail_unsent(errc why) {
+void instance_connection::fail_unsent(errc cause) {
     pipeline_.take_unsent([&](pending_command c) {
         // The command was never sent.
-        if (c.why == pending_command::purpose::time && std::exchange(asking_time_, false))
-            time_asked_ = {};
-        if (c.why == pending_command::purpose::look && std::exchange(looking_, false))
-            looked_at_ = {};
-        auto const who = c.owner;
-        auto const releases = who && c.what == protocol::command::release;
-        fail(std::move(c), protocol::verdict::unsent, why);
-        if (releases) keep(who);
+        if (c.type == command_type::time && std::exchange(asking_time_, false)) time_asked_ = {};
+        if (c.type == command_type::server_check && std::exchange(checking_server_, false))
+            server_checked_at_ = {};
+        auto const owner = c.owner;
+        auto const releases = owner && c.command == protocol::command::release;
+        fail(std::move(c), protocol::verdict::unsent, cause);
+        if (releases) keep(owner);
     });
 }
 
@@ -358,11 +349,11 @@ void instance_connection::on_quarantine() {
 
 void instance_connection::show_quarantine() {
     status_.set_quarantine(guard_.until(), guard_.reason());
-    look_at_end_of_quarantine();
+    wake_at_end_of_quarantine();
     arm_watch();
 }
 
-void instance_connection::look_at_end_of_quarantine() {
+void instance_connection::wake_at_end_of_quarantine() {
     constexpr lease_clock::duration tick(1);
     live_.look_by(std::min(guard_.until(), lease_clock::time_point::max() - tick) + tick);
 }

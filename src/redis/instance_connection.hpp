@@ -73,7 +73,7 @@ public:
 
     void ask_time_now() override;
     void excuse_jump() override;
-    void our_clock_stood_still(lease_clock::time_point from, lease_clock::time_point to,
+    void our_clock_stood_still(lease_clock::time_point from, lease_clock::time_point until,
                                lease_clock::duration least, lease_clock::duration most) override;
 
     std::string_view run_id() const override { return run_id_; }
@@ -87,13 +87,13 @@ private:
 
     // session
     void connect() noexcept;
-    void end_session(errc why, std::string_view message);
+    void end_session(errc cause, std::string_view message);
     void connect_later() noexcept;
     void came_up();
     void came_back();
     void on_connected() override;
     void on_bytes(std::string_view& bytes) override;
-    void on_session_end(errc why, std::string message) override;
+    void on_session_end(errc cause, std::string message) override;
 
     // replies: for pipeline::read
     void on_part(pending_command&, element const&);
@@ -105,20 +105,20 @@ private:
     void on_lock_reply(pending_command);
     void on_time_told(lease_clock::duration shown);
     void on_probed();
-    void on_looked();
-    void refuse(errc why, std::string_view message);
+    void on_server_checked();
+    void refuse(errc cause, std::string_view message);
     void send_whole_script(pending_command);
 
     // commands
     void ask_time();
-    void look_again();
+    void check_server();
     bool watches_data() const { return options_.on_restart != restart_policy::off; }
     void send_kept() noexcept;
-    void keep(reply_handler_ptr who) { keep(std::move(who), owner_.time()); }
+    void keep(reply_handler_ptr owner) { keep(std::move(owner), owner_.time()); }
     void keep(reply_handler_ptr, lease_clock::time_point since);
     void keep_refused(pending_command const&);
-    void fail(pending_command, protocol::verdict, errc why);
-    void fail_unsent(errc why);
+    void fail(pending_command, protocol::verdict, errc cause);
+    void fail_unsent(errc cause);
     void fail_sent_to_suspect();
 
     // watch
@@ -131,9 +131,9 @@ private:
     void on_quarantine();
     void show_quarantine();
     void mind_eviction(server_info const&);
-    void look_at_end_of_quarantine();
+    void wake_at_end_of_quarantine();
     protocol::data_origin origin_of(server_info const&) const;
-    void tell_state(errc why, std::string_view message) noexcept;
+    void tell_state(errc cause, std::string_view message) noexcept;
 
     asio::any_io_executor executor_;
     connection_options const options_;
@@ -170,9 +170,9 @@ private:
     lease_clock::time_point time_asked_{};
     lease_clock::time_point replied_at_{};
     bool asking_time_ = false;
-    later_look look_;
-    lease_clock::time_point looked_at_{};
-    bool looking_ = false;
+    server_check server_check_;
+    lease_clock::time_point server_checked_at_{};
+    bool checking_server_ = false;
 
     errc reason_ = errc::unreachable;
     std::string reason_message_;

@@ -15,33 +15,34 @@ void instance_connection::on_bytes(std::string_view& bytes) {
 }
 
 // Ends the session, but not while its bytes are being read.
-void instance_connection::refuse(errc why, std::string_view message) {
-    if (why == errc::read_only) guard_.is_replica();
+void instance_connection::refuse(errc cause, std::string_view message) {
+    if (cause == errc::read_only) guard_.is_replica();
     if (refused_ != errc{}) return;
-    refused_ = why;
+    refused_ = cause;
     refused_message_ = message;
 }
 
 void instance_connection::on_part(pending_command& c, element const& e) {
-    switch (c.why) {
-    case pending_command::purpose::lock:
-        if (e.depth > 0 || !c.owner) return;
-        reply_.take({.what = c.what,
+    switch (c.type) {
+    case command_type::lock:
+        if (!c.owner) return;
+        reply_.take({.kind = *c.kind,
+                     .command = c.command,
                      .tracked = c.tracked,
                      .fenced = c.fenced,
-                     .about = *c.owner,
+                     .owner = *c.owner,
                      .secret = options_.address.password()},
                     c.replies - 1U, e);
         break;
-    case pending_command::purpose::ping:
+    case command_type::ping:
         break;
-    case pending_command::purpose::time:
+    case command_type::time:
         time_.take_part(e);
         break;
-    case pending_command::purpose::look:
-        look_.take_part(e);
+    case command_type::server_check:
+        server_check_.take_part(e);
         break;
-    case pending_command::purpose::probe:
+    case command_type::probe:
         probe_.take_part(c, e);
         break;
     }
@@ -55,20 +56,20 @@ void instance_connection::on_reply(pending_command c) {
     }
     replied_at_ = now;
     if (live_.answered(now)) came_back();
-    switch (c.why) {
-    case pending_command::purpose::lock:
+    switch (c.type) {
+    case command_type::lock:
         on_lock_reply(std::move(c));
         break;
-    case pending_command::purpose::ping:
+    case command_type::ping:
         break;
-    case pending_command::purpose::time:
+    case command_type::time:
         asking_time_ = false;
         if (auto const shown = time_.take_reply()) on_time_told(*shown);
         break;
-    case pending_command::purpose::look:
-        on_looked();
+    case command_type::server_check:
+        on_server_checked();
         break;
-    case pending_command::purpose::probe:
+    case command_type::probe:
         if (probe_.refused() != errc{}) {
             refuse(probe_.refused(), probe_.message());
         } else if (probe_.info()) {
@@ -78,15 +79,15 @@ void instance_connection::on_reply(pending_command c) {
     }
 }
 
-void instance_connection::on_looked() {
-    looking_ = false;
-    auto const info = look_.take_reply();
+void instance_connection::on_server_checked() {
+    checking_server_ = false;
+    auto const info = server_check_.take_reply();
     if (!info) return;
     // A proxy between us and the servers has changed them.
     if (info->run_id != run_id_)
         return refuse(errc::unreachable, "another server answers on the connection");
     if (info->replica) return refuse(errc::read_only, "the instance is a replica");
-    if (guard_.looked(origin_of(*info), wording_.tracked, owner_.time())) on_quarantine();
+    if (guard_.server_checked(origin_of(*info), wording_.tracked, owner_.time())) on_quarantine();
     mind_eviction(*info);
 }
 
@@ -102,50 +103,45 @@ void instance_connection::on_lock_reply(pending_command c) {
     if (reply_.unknown_script() && !c.whole_script) return send_whole_script(std::move(c));
     if (reply_.ends_session() != errc{}) refuse(reply_.ends_session(), reply_.message());
     auto const& a = reply_.result();
-    if (c.what == command::release) {
+    if (c.command == command::release) {
         if (a.verdict == verdict::refused) {
             // A missing right will still be missing: the key goes with its ttl.
-            if (a.why != errc::access_denied) keep_refused(c);
+            if (a.cause != errc::access_denied) keep_refused(c);
         } else {
             refusals_ = 0;
         }
     }
     if (c.answered) {
         // A late release may have ended the registration of a watched key.
-        auto const deleted = c.what == command::release && a.verdict == verdict::yes;
-        if (deleted) owner_.on_push(number_, c.owner->about(c.what).key);
+        auto const deleted = c.command == command::release && a.verdict == verdict::yes;
+        if (deleted) owner_.on_push(number_, c.owner->arguments(c.command).key);
         return;
     }
-    auto const grants =
-        c.what == command::acquire || c.what == command::contend || c.what == command::raise;
+    auto const grants = c.command == command::acquire || c.command == command::contend ||
+                        c.command == command::raise;
     // The instance may have forgotten another holder. The key is ours now, so it is given back.
     if (a.verdict == verdict::yes && grants && quarantined()) {
         return c.owner->on_answer(
-            number_, c.what, c.round,
-            {.verdict = verdict::unknown, .why = errc::quarantined, .message = guard_.reason()});
+            number_, c.command, c.round,
+            {.verdict = verdict::unknown, .cause = errc::quarantined, .message = guard_.reason()});
     }
-    c.owner->on_answer(number_, c.what, c.round, a);
+    c.owner->on_answer(number_, c.command, c.round, a);
 }
 
 void instance_connection::send_whole_script(pending_command c) {
     // A command that sets the key must not come after the release that takes it back.
-    if (!c.owner->still_wants(c.what)) {
+    if (!c.owner->still_wants(c.command)) {
         return fail(std::move(c), protocol::verdict::unsent, errc{});
     }
     c.whole_script = true;
-    c.tracked = wording_.tracked && may_be_tracked(c.what);
-    c.replies = replies_to(c.what, c.tracked);
-    auto w = wording_;
-    w.tracked = c.tracked;
-    w.whole_script = true;
     auto copy = c;
     try {
-        pipeline_.add(std::move(c), w);
+        pipeline_.add(std::move(c), wording_);
     } catch (...) {
-        auto const releases = copy.what == protocol::command::release;
-        auto const who = copy.owner;
+        auto const releases = copy.command == protocol::command::release;
+        auto const owner = copy.owner;
         fail(std::move(copy), protocol::verdict::unsent, errc::out_of_memory);
-        if (releases) keep(who);
+        if (releases) keep(owner);
     }
 }
 

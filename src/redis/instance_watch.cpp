@@ -34,7 +34,7 @@ void instance_connection::on_watch() {
             on_session_end(errc::instance_timeout, {});
         if (found == protocol::liveness::action::fail_waiting) fail_unsent(errc::instance_timeout);
     }
-    if (quarantined()) look_at_end_of_quarantine();
+    if (quarantined()) wake_at_end_of_quarantine();
     arm_watch();
 }
 
@@ -46,9 +46,9 @@ void instance_connection::act_on(protocol::liveness::action found) {
     case action::ask:
         // Either command serves as a ping.
         if (options_.detect_clock_jumps && !asking_time_) ask_time();
-        if (watches_data() && !looking_) look_again();
+        if (watches_data() && !checking_server_) check_server();
         if (!options_.detect_clock_jumps && !watches_data()) {
-            pipeline_.add({.why = pending_command::purpose::ping}, "PING");
+            pipeline_.add({.type = command_type::ping}, "PING");
         }
         break;
     case action::fail_waiting:
@@ -76,7 +76,7 @@ void instance_connection::fail_sent_to_suspect() {
         if (!c.owner) return;
         auto copy = c;
         c.answered = true;
-        if (c.what == protocol::command::release) {
+        if (c.command == protocol::command::release) {
             c.round = short_time(owner_.time()); // if the server refuses it
         } else {
             c.owner.reset();

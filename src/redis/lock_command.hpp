@@ -1,7 +1,4 @@
-// The commands of a lock: their form, and the meaning of the replies.
-//
-// SET NX PX, and compare-and-delete by script: https://redis.io/docs/latest/commands/set/
-// ("Patterns"). SET IFEQ: Valkey 8.1, Redis 8.4. DELIFEQ: Valkey 9.0. DELEX IFEQ: Redis 8.4.
+// The commands of locks of any kind: encoded once for many instances, and their replies read.
 #ifndef HOLDFAST_REDIS_LOCK_COMMAND_HPP
 #define HOLDFAST_REDIS_LOCK_COMMAND_HPP
 
@@ -9,6 +6,7 @@
 
 #include "protocol/messages.hpp"
 #include "redis/codec.hpp"
+#include "redis/lock_kind.hpp"
 #include "redis/reply_handler.hpp"
 #include "redis/reply_reader.hpp"
 
@@ -20,76 +18,35 @@
 
 namespace holdfast::redis {
 
-/// How a server compares before it deletes or extends.
-enum class dialect : std::uint8_t {
-    scripts,  ///< both by EVALSHA
-    set_ifeq, ///< extends by SET IFEQ, deletes by EVALSHA (Valkey 8.1)
-    delifeq,  ///< extends by SET IFEQ, deletes by DELIFEQ (Valkey 9)
-    delex,    ///< extends by SET IFEQ, deletes by DELEX IFEQ (Redis 8.4)
-};
-inline constexpr std::size_t dialects = 4;
-
-/// How a command is written for one instance.
-struct wording {
-    redis::dialect dialect = dialect::scripts;
-    /// contend, watch: the server is to push when the key changes (CLIENT TRACKING OPTIN)
-    bool tracked = false;
-    bool whole_script =
-        false; ///< EVAL instead of EVALSHA, for a server that has forgotten the script
-};
-
-/// Whether a command may ask the server to push.
-constexpr bool may_be_tracked(protocol::command c) {
-    return c == protocol::command::contend || c == protocol::command::watch;
-}
-
-/// How many replies a command has.
-constexpr std::uint8_t replies_to(protocol::command c, bool tracked) {
-    switch (c) {
-    case protocol::command::contend:
-        return tracked ? 3 : 2;
-    case protocol::command::inspect:
-        return 3;
-    case protocol::command::watch:
-        return tracked ? 2 : 1;
-    default:
-        return 1;
-    }
-}
-
-/// The key of the counter of a key's tenures. It is in the same slot of a Cluster, with one
-/// exception: a key that holds a closing brace and no hash tag. Keys that share a counter, as `a`
-/// and `{a}` do, harm no client: the counter grows faster.
-void name_fence_key(std::string& name, std::string_view key);
-
 /// Appends a command.
-void encode(codec::request& to, protocol::command, wording, command_args const&);
+inline void encode(codec::request& request, protocol::command c, wording w, command_args const& a) {
+    a.kind->encode(request, c, w, a);
+}
 
 /// One command, encoded once for each wording, to be appended to the batches of many instances. Its
 /// buffers are kept from one command to the next.
 class encoder {
 public:
-    void start(protocol::command c, command_args const& about) {
+    void start(protocol::command c, command_args const& args) {
         command_ = c;
-        about_ = about;
+        args_ = args;
         ready_ = {};
     }
-    std::string_view in(wording w) {
+    std::string_view bytes(wording w) {
         auto const i = static_cast<std::size_t>(w.dialect) + (w.tracked ? dialects : 0);
         if (!ready_[i]) {
             encoded_[i].clear();
-            encode(encoded_[i], command_, w, about_);
+            encode(encoded_[i], command_, w, args_);
             ready_[i] = true;
         }
         return encoded_[i].payload();
     }
-    protocol::command what() const { return command_; }
-    bool fenced() const { return about_.fenced(); }
-    std::string_view key() const { return about_.key; }
+    protocol::command command() const { return command_; }
+    command_args const& arguments() const { return args_; }
 
 private:
     protocol::command command_{};
-    command_args about_;
+    command_args args_;
     std::array<bool, 2 * dialects> ready_{};
     std::array<codec::request, 2 * dialects> encoded_;
 };
@@ -97,37 +54,29 @@ private:
 /// Reads the replies to one lock command after the other, and owns the parts of the present one.
 class lock_reply {
 public:
-    struct command {
-        protocol::command what;
-        bool tracked, fenced;
-        reply_handler const& about;
-        std::string_view secret; ///< masked in messages
-    };
-
-    /// Takes the next reply; `left` replies follow it.
-    void take(command const&, unsigned left, element const&);
+    /// Takes the next element of the next reply; `left` replies follow that.
+    void take(sent_command const& c, unsigned left, element const& e) {
+        if (e.depth == 0 && left + 1U == c.kind.replies(c.command, c.tracked)) begin();
+        c.kind.read(partial_, c, left, e);
+    }
 
     /// The result of all replies. The views in it last until the next reply.
-    answer const& result() const { return answer_; }
+    answer const& result() const { return partial_.answer; }
     /// The server does not know the script, and has done nothing.
-    bool unknown_script() const { return unknown_script_; }
+    bool unknown_script() const { return partial_.unknown_script; }
     /// Not errc{}: the session must end, for this reason and with this message.
-    errc ends_session() const { return ends_session_; }
-    std::string const& message() const { return message_; }
+    errc ends_session() const { return partial_.ends_session; }
+    std::string const& message() const { return partial_.message; }
 
 private:
-    void take_watch(command const&, unsigned left, element const&);
-    void take_change(command const&, element const&);
-    void take_ttl(element const&);
-    void take_inspection(command const&, unsigned left, element const&);
-    void take_nonsense();
+    // The strings keep their memory.
+    void begin() {
+        partial_.answer = {};
+        partial_.tracked = partial_.unknown_script = false;
+        partial_.ends_session = {};
+    }
 
-    answer answer_;
-    std::string message_; ///< of the answer
-    std::string text_;    ///< inspect: the key's type, then its content
-    bool unknown_script_ = false;
-    bool tracked_ = false;
-    errc ends_session_{};
+    partial_answer partial_;
 };
 
 } // namespace holdfast::redis

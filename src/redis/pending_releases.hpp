@@ -36,11 +36,11 @@ public:
 
     /// False: the oldest release was dropped for it, or memory ran out for this one. `since`: the
     /// key got its ttl before that.
-    bool keep(reply_handler_ptr who, lease_clock::time_point since) noexcept {
+    bool keep(reply_handler_ptr owner, lease_clock::time_point since) noexcept {
         auto const full = all_.size() >= most_;
         if (full) all_.pop_front();
         try {
-            all_.push_back({std::move(who), since});
+            all_.push_back({std::move(owner), since});
         } catch (...) {
             return false;
         }
@@ -59,7 +59,7 @@ public:
     template <class Send>
     void take(Send&& send) {
         while (!all_.empty()) {
-            send(all_.front().who, all_.front().since);
+            send(all_.front().owner, all_.front().since);
             all_.pop_front();
         }
     }
@@ -68,13 +68,13 @@ public:
 
 private:
     struct release {
-        reply_handler_ptr who;
+        reply_handler_ptr owner;
         lease_clock::time_point since;
     };
 
     // The time at which the key has expired on the instance.
     lease_clock::time_point gone_by(release const& r) const {
-        auto const ttl = r.who->about(protocol::command::release).ttl;
+        auto const ttl = r.owner->arguments(protocol::command::release).ttl;
         return std::max(r.since, session_ended_) + ttl + protocol::redlock_rules::drift(ttl);
     }
 

@@ -6,8 +6,14 @@ namespace holdfast::redis {
 
 namespace {
 
-std::size_t key_hash(pending_command const& c) {
-    return boost::hash<std::string_view>()(c.owner->about(c.what).key);
+/// The members that follow from the lock's kind and from the wording. Gives the wording for this
+/// command.
+wording describe(pending_command& c, command_args const& args, wording w) {
+    c.kind = args.kind;
+    c.fenced = args.fenced();
+    c.tracked = w.tracked && may_be_tracked(c.command);
+    c.replies = args.kind->replies(c.command, c.tracked);
+    return {.dialect = w.dialect, .tracked = c.tracked, .whole_script = c.whole_script};
 }
 
 } // namespace
@@ -17,38 +23,45 @@ pipeline::pipeline()
     spare_.reserve(kept_batches);
 }
 
-void append(batch& to, pending_command c, std::string_view bytes) {
-    auto const size = to.bytes.size();
-    to.bytes.append(bytes);
+void append(batch& target, pending_command c, std::string_view bytes) {
+    auto const size = target.bytes.size();
+    target.bytes.append(bytes);
     try {
-        to.commands.push_back(std::move(c));
+        target.commands.push_back(std::move(c));
     } catch (...) {
-        to.bytes.resize(size);
+        target.bytes.resize(size);
         throw;
     }
 }
 
 void pipeline::add(encoder& encoded, pending_command c, wording w) {
+    auto const own = describe(c, encoded.arguments(), w);
     if (!waits() && open_->commands.size() < max_commands) {
-        return append(*open_, std::move(c), encoded.in(w));
+        return append(*open_, std::move(c), encoded.bytes(own));
     }
-    wait_in_lane(std::move(c));
+    wait_in_lane(std::move(c), encoded.arguments().key);
 }
 
 void pipeline::add(pending_command c, wording w) {
-    if (waits() || open_->commands.size() >= max_commands) return wait_in_lane(std::move(c));
+    auto const args = c.owner->arguments(c.command);
+    auto const own = describe(c, args, w);
+    if (waits() || open_->commands.size() >= max_commands) {
+        return wait_in_lane(std::move(c), args.key);
+    }
     scratch_.clear();
-    encode(scratch_, c.what, w, c.owner->about(c.what));
+    encode(scratch_, c.command, own, args);
     append(*open_, std::move(c), scratch_.payload());
 }
 
 void pipeline::add_late(pending_command c) {
-    wait_in_lane(std::move(c));
+    auto const args = c.owner->arguments(c.command);
+    describe(c, args, {});
+    wait_in_lane(std::move(c), args.key);
 }
 
-void pipeline::wait_in_lane(pending_command c) {
-    auto const lane = protocol::lane_of(c.what);
-    auto const hash = key_hash(c);
+void pipeline::wait_in_lane(pending_command c, std::string_view key) {
+    auto const lane = protocol::lane_of(c.command);
+    auto const hash = boost::hash<std::string_view>()(key);
     waiting_.push(lane, hash, std::move(c));
 }
 
@@ -74,7 +87,7 @@ void pipeline::refill(wording w) {
         w.tracked = stranded_.tracked;
         w.whole_script = stranded_.whole_script;
         scratch_.clear();
-        encode(scratch_, stranded_.what, w, stranded_.owner->about(stranded_.what));
+        encode(scratch_, stranded_.command, w, stranded_.owner->arguments(stranded_.command));
         append(*open_, stranded_, scratch_.payload());
         stranded_ = {};
     }

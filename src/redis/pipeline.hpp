@@ -25,25 +25,26 @@
 
 namespace holdfast::redis {
 
+enum class command_type : std::uint8_t {
+    lock, ///< a lock's command; `owner` gets the answer
+    ping,
+    time,
+    server_check, ///< see redis/probe.hpp
+    probe,        ///< see redis/probe.hpp; `round` is the step
+};
+
 /// A command with replies to come.
 struct pending_command {
-    enum class purpose : std::uint8_t {
-        lock, ///< a lock's command; `owner` gets the answer
-        ping,
-        time,
-        look,  ///< see redis/probe.hpp, too
-        probe, ///< see redis/probe.hpp; `round` is the step
-    };
-
     reply_handler_ptr owner{};
     std::uint32_t round = 0;
-    purpose why = purpose::lock;
-    protocol::command what{};
+    command_type type = command_type::lock;
+    protocol::command command{};
     std::uint8_t replies = 1;  ///< still to come
     bool answered : 1 = false; ///< the owner was told before the reply came
     bool whole_script : 1 = false;
     bool fenced : 1 = false; ///< a grant comes with a number
     bool tracked : 1 = false;
+    lock_kind const* kind = nullptr; ///< of a lock's command
 };
 
 struct batch {
@@ -68,7 +69,8 @@ public:
 
     // Sending
 
-    /// Adds a lock's command, or lets it wait in a lane. Strong guarantee.
+    /// Adds a lock's command, or lets it wait in a lane. The pipeline itself sets the members of
+    /// pending_command that follow from the lock's kind and from the wording. Strong guarantee.
     void add(encoder&, pending_command, wording);
     void add(pending_command, wording);
     /// Adds a pending release. It leaves after other commands, but before any new one on its key.
@@ -123,7 +125,7 @@ public:
 private:
     /// Whether there are commands that no batch has taken yet.
     bool waits() const { return stranded_.owner || !waiting_.empty(); }
-    void wait_in_lane(pending_command);
+    void wait_in_lane(pending_command, std::string_view key);
     void refill(wording);
     std::unique_ptr<batch> fresh_batch();
     void recycle(std::unique_ptr<batch>) noexcept;

@@ -1,6 +1,6 @@
 #include "redis/probe.hpp"
 
-#include "redis/scripts.hpp"
+#include "redis/lock_kind.hpp"
 
 #include <charconv>
 #include <string_view>
@@ -34,7 +34,7 @@ std::unique_ptr<batch> probe::questions(address const& a, std::string const& con
     auto const ask = [&](step s, auto const&... w) {
         words.clear();
         words.push(w...);
-        append(*b, {.round = static_cast<std::uint32_t>(s), .why = pending_command::purpose::probe},
+        append(*b, {.round = static_cast<std::uint32_t>(s), .type = command_type::probe},
                words.payload());
     };
     if (a.password().empty()) {
@@ -47,23 +47,23 @@ std::unique_ptr<batch> probe::questions(address const& a, std::string const& con
     // OPTIN: the scripts read too, and their keys must not be tracked. NOLOOP: our own changes are
     // not pushed.
     ask(step::tracking, "CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP");
-    for (auto const script : {release_script, extend_script, fenced_acquire_script, raise_script}) {
-        ask(step::load, "SCRIPT", "LOAD", script);
+    for (auto const* const kind : lock_kinds()) {
+        for (auto const text : kind->scripts) ask(step::load, "SCRIPT", "LOAD", text);
     }
     ask(step::fsync, "CONFIG", "GET", "*appendfsync*"); // and no-appendfsync-on-rewrite
     ask(step::flushes, "INFO", "commandstats");
     if (asks_time) {
         words.clear();
         words.push("TIME");
-        append(*b, {.why = pending_command::purpose::time}, words.payload());
+        append(*b, {.type = command_type::time}, words.payload());
     }
     ask(step::info, "INFO");
     return b;
 }
 
-void probe::refuse(errc why, std::string_view message) {
+void probe::refuse(errc cause, std::string_view message) {
     if (refused_ != errc{}) return;
-    refused_ = why;
+    refused_ = cause;
     message_ = message;
 }
 
@@ -127,13 +127,13 @@ void probe::take_setting(std::string_view part) {
                                                      : setting::other;
 }
 
-void later_look::ask(pipeline& to) {
-    pending_command const c{.why = pending_command::purpose::look};
-    if (asks_for_all_) return to.add(c, "INFO", "all");
-    to.add(c, "INFO", "server", "replication", "memory", "persistence", "commandstats");
+void server_check::ask(pipeline& connection) {
+    pending_command const c{.type = command_type::server_check};
+    if (asks_for_all_) return connection.add(c, "INFO", "all");
+    connection.add(c, "INFO", "server", "replication", "memory", "persistence", "commandstats");
 }
 
-void later_look::take_part(element const& e) noexcept try {
+void server_check::take_part(element const& e) noexcept try {
     info_.reset();
     if (e.depth > 0) return;
     // Before Redis 7, INFO takes one section, or none for all of them.

@@ -72,7 +72,7 @@ private:
 
 /// The server check: asks again, on a connection that was probed, for all that may have changed
 /// since.
-class later_look {
+class server_check {
 public:
     void ask(pipeline&);
     void take_part(element const&) noexcept;

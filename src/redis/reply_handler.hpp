@@ -17,26 +17,31 @@
 
 namespace holdfast::redis {
 
+struct lock_kind;
+extern lock_kind const exclusive_key;
+
 struct command_args {
     std::string_view key, token;
     std::chrono::milliseconds ttl{0};
     /// How long an instance keeps the counter of the key's tenures; zero for a key without fences.
     std::chrono::milliseconds fence_ttl{0};
     std::uint64_t number = 0; ///< the number to count to, or the hint
+    /// Words the commands, and reads the replies.
+    lock_kind const* kind = &exclusive_key;
 
     bool fenced() const { return fence_ttl.count() != 0; }
 };
 
 struct answer {
     protocol::verdict verdict = protocol::verdict::unknown;
-    errc why{}; ///< set if the verdict is unsent, unknown or refused
+    errc cause{}; ///< set if the verdict is unsent, unknown or refused
     std::string_view
         message{}; ///< the server's own, or the reason of a lost connection; valid in the call
     /// contend, inspect, watch: the key's time to live, where known. Empty for a key that never
     /// expires.
     bool ttl_known = false;
     std::optional<std::chrono::milliseconds> ttl_left{};
-    bool told = false;         ///< contend, watch: a push will come when the key changes
+    bool push_follows = false; ///< contend, watch: a push will come when the key changes
     std::uint64_t number = 0;  ///< a grant with a fence: the instance's counter
     std::string_view holder{}; ///< inspect: the holder's label, valid during the call
 };
@@ -47,7 +52,7 @@ public:
     reply_handler(reply_handler const&) = delete;
     reply_handler& operator=(reply_handler const&) = delete;
 
-    virtual command_args about(protocol::command) const noexcept = 0;
+    virtual command_args arguments(protocol::command) const noexcept = 0;
     /// Whether a command that sets the key is still wanted. Asked when a server did not know its
     /// script, and the command is to be sent again.
     virtual bool still_wants(protocol::command) const noexcept = 0;

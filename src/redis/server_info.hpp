@@ -4,7 +4,7 @@
 
 #include <holdfast/error.hpp>
 
-#include "redis/lock_command.hpp"
+#include "redis/lock_kind.hpp"
 
 #include <cstdint>
 #include <optional>

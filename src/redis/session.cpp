@@ -50,10 +50,10 @@ std::unique_ptr<stream> make_plain_stream(asio::any_io_executor const& executor,
     return make_tcp_stream(executor, std::move(endpoints));
 }
 
-session::session(asio::any_io_executor const& executor, location& where,
+session::session(asio::any_io_executor const& executor, location& place,
                  std::chrono::milliseconds connect_timeout, instance_owner& owner,
                  session_user& user)
-    : location_(where)
+    : location_(place)
     , connect_timeout_(connect_timeout)
     , owner_(owner)
     , user_(&user)
@@ -138,12 +138,12 @@ void session::on_connected(error_code ec) {
     });
 }
 
-void session::end(errc why, std::string message) {
+void session::end(errc cause, std::string message) {
     auto* const user = std::exchange(user_, nullptr);
     if (user == nullptr) return;
     auto const alive = shared_from_this(); // the user lets go of it
     close();
-    user->on_session_end(why, std::move(message));
+    user->on_session_end(cause, std::move(message));
 }
 
 void session::close() noexcept {

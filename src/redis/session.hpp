@@ -66,7 +66,7 @@ public:
     /// it.
     virtual void on_bytes(std::string_view& bytes) = 0;
     /// The connection is gone, or could not be made. Called once, and not after close().
-    virtual void on_session_end(errc why, std::string message) = 0;
+    virtual void on_session_end(errc cause, std::string message) = 0;
 
 protected:
     ~session_user() = default;
@@ -91,7 +91,7 @@ private:
     void limit_time(char const* message);
     template <class Work>
     void in_turn(Work);
-    void end(errc why, std::string message);
+    void end(errc cause, std::string message);
     void write_some();
     void read();
     void make_room();

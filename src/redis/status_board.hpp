@@ -30,10 +30,10 @@ public:
         return s;
     }
 
-    void set_state(instance_state state, errc why, std::string_view message) {
+    void set_state(instance_state state, errc cause, std::string_view message) {
         std::lock_guard const lock(mutex_);
         status_.state = state;
-        status_.reason = why == errc{} ? error_code{} : make_error_code(why);
+        status_.reason = cause == errc{} ? error_code{} : make_error_code(cause);
         status_.message = message;
     }
     void count_connection(std::string server) {

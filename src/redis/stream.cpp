@@ -100,10 +100,10 @@ private:
 
     void connect_next(user_ptr user, error_code last) {
         while (next_ < endpoints_.size()) {
-            auto const& to = endpoints_[next_++];
-            last = open(to);
+            auto const& target = endpoints_[next_++];
+            last = open(target);
             if (!last) {
-                socket_.async_connect(to,
+                socket_.async_connect(target,
                                       on_connected{{this->shared_from_this(), std::move(user)}});
                 return;
             }
@@ -111,10 +111,10 @@ private:
         report(std::move(user), last);
     }
 
-    error_code open(endpoint const& to) {
+    error_code open(endpoint const& target) {
         error_code ec;
         socket_.close(ec);
-        socket_.open(to.protocol(), ec);
+        socket_.open(target.protocol(), ec);
         if (!ec) socket_.non_blocking(true, ec);
         // Otherwise the connection would outlive this process in each program that it has started.
         if (!ec) ::fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);

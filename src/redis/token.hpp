@@ -19,16 +19,16 @@ public:
     static constexpr std::size_t max_size = max_label_size + 1 + digits;
 
     void set(std::string_view label, std::array<std::uint64_t, 2> random) {
-        auto* to = text_.data();
+        auto* out = text_.data();
         if (!label.empty()) {
-            to = std::copy(label.begin(), label.end(), to);
-            *to++ = ':';
+            out = std::copy(label.begin(), label.end(), out);
+            *out++ = ':';
         }
         static constexpr char hex[] = "0123456789abcdef";
         for (auto bits : random) {
-            for (int i = 0; i < 16; ++i, bits >>= 4) *to++ = hex[bits & 15];
+            for (int i = 0; i < 16; ++i, bits >>= 4) *out++ = hex[bits & 15];
         }
-        size_ = static_cast<std::uint8_t>(to - text_.data());
+        size_ = static_cast<std::uint8_t>(out - text_.data());
     }
 
     std::string_view text() const { return {text_.data(), size_}; }

@@ -47,8 +47,8 @@ public:
         return heed(restarts_.connected(server), uptime, now);
     }
     /// A server check was answered. True: a quarantine has begun.
-    bool looked(protocol::data_origin const& server, bool announced,
-                protocol::time_point now) noexcept {
+    bool server_checked(protocol::data_origin const& server, bool announced,
+                        protocol::time_point now) noexcept {
         return heed(restarts_.looked(server, announced), 0, now);
     }
     /// The server has turned out to be a replica.
@@ -92,16 +92,16 @@ public:
     }
 
     /// The check of the last answer to TIME.
-    protocol::clock_look const& last_look() const { return clock_.last(); }
+    protocol::clock_look const& last_clock_reading() const { return clock_.last(); }
     /// The last jump was none: our own clock stood still.
     void excuse_jump(protocol::time_point now) noexcept {
         doubt_.excuse();
         jumped_ = doubt_.active(now);
     }
     /// Our own clock stood still, and this server has not shown it.
-    void our_clock_stood_still(protocol::time_point from, protocol::time_point to,
+    void our_clock_stood_still(protocol::time_point from, protocol::time_point until,
                                protocol::duration least, protocol::duration most) {
-        clock_.stood_still(from, to, least, most);
+        clock_.stood_still(from, until, least, most);
     }
 
     /// True: a quarantine is over.
@@ -113,8 +113,8 @@ public:
     }
 
 private:
-    bool heed(protocol::forgetting what, std::int64_t uptime, protocol::time_point now) noexcept {
-        switch (what) {
+    bool heed(protocol::forgetting loss, std::int64_t uptime, protocol::time_point now) noexcept {
+        switch (loss) {
         case protocol::forgetting::none:
             return false;
         case protocol::forgetting::restart:

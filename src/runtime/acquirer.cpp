@@ -45,7 +45,7 @@ bool acquirer::admit(operation& op) {
         fail(op, refuses_ ? errc::shut_down : errc::cancelled);
         return false;
     }
-    if (op.limit.type == detail::wait_limit::kind::until) {
+    if (op.limit.mode == detail::wait_limit::kind::until) {
         if (op.limit.time > std::chrono::nanoseconds::zero()) {
             // A limit too large to be added to the time is no limit.
             auto const slack = timer_queue::coarseness; // a wait does not end early
@@ -53,14 +53,14 @@ bool acquirer::admit(operation& op) {
             auto const limit = std::min<lease_clock::duration>(op.limit.time, longest);
             timers_.schedule(op, op.started + limit + slack);
         } else {
-            op.limit.type = detail::wait_limit::kind::none;
+            op.limit.mode = detail::wait_limit::kind::none;
         }
     }
     auto const& options = op.lock->options;
     op.ttl = options.ttl;
     op.watched = options.watchdog;
     op.fenced = options.fencing;
-    op.waits = op.limit.type != detail::wait_limit::kind::none;
+    op.waits = op.limit.mode != detail::wait_limit::kind::none;
     op.again = false;
     return true;
 }

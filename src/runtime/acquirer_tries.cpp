@@ -185,7 +185,7 @@ void acquirer::on_arbiter_refused(active_queue& q, redis::answer const& a) {
     if (!a.ttl_known) left = protocol::duration(-1);
     auto& op = q.front();
     count_as_waiting(op);
-    q.machine.refused(turn_.time(), left, a.told, op.lock->options.max_retry_delay,
+    q.machine.refused(turn_.time(), left, a.push_follows, op.lock->options.max_retry_delay,
                       random_.pause_bits());
     counters::add(counters_.wasted_wakeups, q.machine.wasted() - before);
     if (op.cancel_requested) leave(op, errc::cancelled);
@@ -253,7 +253,7 @@ void acquirer::note(active_queue& q, unsigned instance, redis::answer const& a) 
     if (vote == nullptr) return;
     vote->noted = true;
     vote->held = a.verdict == protocol::verdict::no;
-    vote->cause = a.why;
+    vote->cause = a.cause;
     vote->ttl_known = a.ttl_known;
     vote->ttl_left = a.ttl_left;
     if (a.verdict == protocol::verdict::no || a.verdict == protocol::verdict::refused) {

@@ -24,15 +24,15 @@ void acquirer::begin_inspection(active_queue& q) {
 void acquirer::on_inspection(active_tenure& t, unsigned instance, redis::answer const& a) {
     if (t.queue == nullptr) return;
     auto& q = *t.queue;
-    if (a.why == errc::wrong_type) ++q.round.wrong_types;
+    if (a.cause == errc::wrong_type) ++q.round.wrong_types;
     if (auto* const vote = q.round.record(instance, instances_.size())) {
         if (a.verdict == protocol::verdict::yes) {
             vote->ttl_known = a.ttl_known;
             vote->ttl_left = a.ttl_left;
             turn_.attempt([&] { vote->holder = a.holder; });
-        } else if (a.why == errc::wrong_type) {
+        } else if (a.cause == errc::wrong_type) {
             vote->held = false;
-            vote->cause = a.why;
+            vote->cause = a.cause;
             turn_.attempt([&] { vote->message = a.message; });
         }
     }
@@ -86,7 +86,7 @@ void acquirer::on_watched(active_tenure& t, unsigned instance, std::uint32_t rou
     protocol::sighting seen;
     if (a.verdict == protocol::verdict::yes) {
         using state = protocol::sighting::state;
-        seen = {.is = a.ttl_known ? state::held : state::gone, .told = a.told};
+        seen = {.is = a.ttl_known ? state::held : state::gone, .told = a.push_follows};
         if (a.ttl_left) seen.left = *a.ttl_left;
     }
     auto const now = turn_.time();

@@ -29,7 +29,7 @@ public:
     explicit led_tenure(engine& e)
         : engine_(e) {}
 
-    redis::command_args about(protocol::command c) const noexcept override {
+    redis::command_args arguments(protocol::command c) const noexcept override {
         return describe(c, engine_.fence_ttl_);
     }
 

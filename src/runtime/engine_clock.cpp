@@ -3,7 +3,7 @@
 
 namespace holdfast::runtime {
 
-void engine::on_clock_look(unsigned instance, protocol::clock_look const& look) {
+void engine::on_clock_reading(unsigned instance, protocol::clock_look const& look) {
     standstill_.looked(instance, look);
     judge_clock();
 }

@@ -34,7 +34,7 @@ void tenure_driver::send_all(active_tenure& t, protocol::tenure_action const& a)
 
 void tenure_driver::send(active_tenure& t, command c, protocol::instance_set to,
                          std::uint32_t round) {
-    encoder_.start(c, t.about(c));
+    encoder_.start(c, t.arguments(c));
     redis::reply_handler_ptr const asking(&t);
     to.for_each([&](unsigned i) {
         if (turn_.attempt([&] { instances_[i].submit(encoder_, asking, round); })) return;
@@ -68,7 +68,7 @@ void tenure_driver::answer_owed() {
         all.pop_front();
         auto owed = std::exchange(t.owed, {});
         auto const answer = [&](unsigned i, command c, std::uint32_t round, errc cause) {
-            t.on_answer(i, c, round, {.verdict = protocol::verdict::unsent, .why = cause});
+            t.on_answer(i, c, round, {.verdict = protocol::verdict::unsent, .cause = cause});
         };
         auto& unsent = owed.out_of_memory[static_cast<std::size_t>(command::release)];
         if (!unsent.empty() && owed.releases < release_retries) {

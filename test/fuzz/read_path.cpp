@@ -141,7 +141,7 @@ private:
 //
 
 struct submission {
-    command what;
+    protocol::command sent;
     bool kept = false; // a release that waits for a connection is not answered
     unsigned answers = 0;
 };
@@ -161,7 +161,7 @@ public:
     std::string_view key() const { return key_; }
 
 private:
-    command_args about(command) const noexcept override {
+    command_args arguments(command) const noexcept override {
         return {.key = key_,
                 .token = "0123456789abcdef0123456789abcdef",
                 .ttl = 10s,
@@ -226,16 +226,16 @@ public:
         check(yes_ <= possible_yes_);
     }
 
-    void on_answer(question const&, command what, std::uint32_t round, answer const& a) {
+    void on_answer(question const&, command sent, std::uint32_t round, answer const& a) {
         check(!over_ && !abandoned_ && !submitting_);
         check(in_turn_);
         auto& s = submissions_.at(round);
-        check(s.what == what);
+        check(s.sent == sent);
         check(++s.answers == 1 && !s.kept);
         switch (a.verdict) {
         case verdict::yes:
             check(connection_->connected());
-            if (what != command::inspect) ++yes_;
+            if (sent != command::inspect) ++yes_;
             break;
         case verdict::no:
             check(connection_->connected());
@@ -287,14 +287,14 @@ private:
             break;
         }
         case 'C': {
-            auto const what = byte();
-            submit(what, byte(), 1);
+            auto const number = byte();
+            submit(number, byte(), 1);
             break;
         }
         case 'B': {
-            auto const what = byte();
+            auto const number = byte();
             auto const key = byte();
-            submit(what, key, byte() * 4U);
+            submit(number, key, byte() * 4U);
             break;
         }
         case 'X': {
@@ -333,21 +333,21 @@ private:
         }
     }
 
-    void submit(unsigned what, unsigned key, std::size_t times) {
+    void submit(unsigned number, unsigned key, std::size_t times) {
         redis::in_turn(*this, [&] {
             for (; times > 0 && submissions_.size() < max_submissions; --times) {
-                auto const c = static_cast<command>(what % protocol::commands);
+                auto const c = static_cast<command>(number % protocol::commands);
                 auto const i = key++ % all_keys;
                 auto& q = questions_[i];
                 auto const kept = !connection_->available();
                 if (kept && c != command::release) return;
-                reply_handler_ptr const who(&q);
+                reply_handler_ptr const owner(&q);
                 asked_[i] = true;
                 auto const round = static_cast<std::uint32_t>(submissions_.size());
-                submissions_.push_back({.what = c, .kept = kept});
+                submissions_.push_back({.sent = c, .kept = kept});
                 submitting_ = true;
-                encoder_.start(c, static_cast<reply_handler&>(q).about(c));
-                connection_->submit(encoder_, who, round);
+                encoder_.start(c, static_cast<reply_handler&>(q).arguments(c));
+                connection_->submit(encoder_, owner, round);
                 submitting_ = false;
             }
         });
@@ -429,9 +429,9 @@ private:
     std::shared_ptr<instance_connection> connection_;
 };
 
-void question::on_answer(unsigned instance, command what, std::uint32_t round, answer const& a) {
+void question::on_answer(unsigned instance, command sent, std::uint32_t round, answer const& a) {
     check(instance == 0);
-    conversation_->on_answer(*this, what, round, a);
+    conversation_->on_answer(*this, sent, round, a);
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 // A world in which tenures are numbered, and nothing may be relied on but that instances remember.
 //
 // Everything in it follows from a seed. The real machine of a tenure runs in each client; instances
-// carry out what the scripts of src/redis/scripts.hpp say. Messages of one connection keep their
+// carry out what the scripts of redis/exclusive_key.hpp say. Messages of one connection keep their
 // order and come once or not at all. All else is arbitrary: keys expire at any moment; clients stop
 // for any time, also between the reading of the hint and the sending; wall clocks and lease clocks
 // of clients and the clocks of instances show anything and jump; instances freeze, or crash and
@@ -777,7 +777,7 @@ private:
     }
 
     //
-    // An instance: the scripts of redis/scripts.hpp
+    // An instance: the scripts of redis/exclusive_key.hpp
     //
 
     void execute(unsigned i, message& m) {

@@ -1,6 +1,6 @@
 // The bytes of each command, in each dialect, and what the replies to it mean.
+#include "redis/exclusive_key.hpp"
 #include "redis/lock_command.hpp"
-#include "redis/scripts.hpp"
 #include "redis/token.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -83,7 +83,7 @@ using holdfast::protocol::verdict;
 
 class lock final : public reply_handler {
 public:
-    command_args about(command) const noexcept override { return seat; }
+    command_args arguments(command) const noexcept override { return seat; }
     bool still_wants(command) const noexcept override { return true; }
     void on_answer(unsigned, command, std::uint32_t, answer const&) override {}
 
@@ -114,12 +114,16 @@ public:
     }
     void take(command c, std::vector<element> const& all, bool fenced = false,
               bool tracked = false) {
-        BOOST_REQUIRE(all.size() == replies_to(c, tracked));
+        BOOST_REQUIRE(all.size() == exclusive_key.replies(c, tracked));
         auto left = static_cast<unsigned>(all.size());
         for (auto const& e : all) {
-            reader_.take(
-                {.what = c, .tracked = tracked, .fenced = fenced, .about = lock_, .secret = "hush"},
-                --left, e);
+            reader_.take({.kind = exclusive_key,
+                          .command = c,
+                          .tracked = tracked,
+                          .fenced = fenced,
+                          .owner = lock_,
+                          .secret = "hush"},
+                         --left, e);
         }
     }
     answer const* operator->() const { return &reader_.result(); }
@@ -140,7 +144,7 @@ constexpr std::array changing{command::acquire, command::extend,  command::relea
                               command::heal,    command::contend, command::raise};
 
 bool is_nonsense(replies const& r) {
-    return r->verdict == verdict::unknown && r->why == errc::not_redis &&
+    return r->verdict == verdict::unknown && r->cause == errc::not_redis &&
            r.reader().ends_session() == errc::not_redis &&
            r->message == "an answer to no command of this client" && r->number == 0;
 }
@@ -277,7 +281,7 @@ BOOST_AUTO_TEST_CASE(each_command_brings_as_many_replies_as_are_waited_for) {
         for (auto const d : every_dialect) {
             codec::request r;
             encode(r, c, {.dialect = d}, seat);
-            BOOST_TEST(r.get_expected_responses() == replies_to(c, false));
+            BOOST_TEST(r.get_expected_responses() == exclusive_key.replies(c, false));
         }
     }
 }
@@ -286,13 +290,13 @@ BOOST_AUTO_TEST_CASE(a_command_is_encoded_once_for_each_dialect) {
     holdfast::redis::encoder e;
     for (auto const c : every_command) {
         e.start(c, seat);
-        BOOST_TEST((e.what() == c));
+        BOOST_TEST((e.command() == c));
         for (auto const d : every_dialect) {
-            auto const* const bytes = e.in({.dialect = d}).data();
-            BOOST_TEST(e.in({.dialect = d}) == encoded(c, d, seat));
-            BOOST_TEST(static_cast<void const*>(e.in({.dialect = d}).data()) ==
+            auto const* const bytes = e.bytes({.dialect = d}).data();
+            BOOST_TEST(e.bytes({.dialect = d}) == encoded(c, d, seat));
+            BOOST_TEST(static_cast<void const*>(e.bytes({.dialect = d}).data()) ==
                        static_cast<void const*>(bytes));
-            BOOST_TEST(e.in({.dialect = d}) == encoded(c, d, seat));
+            BOOST_TEST(e.bytes({.dialect = d}) == encoded(c, d, seat));
         }
     }
 }
@@ -302,22 +306,22 @@ BOOST_AUTO_TEST_CASE(an_encoder_forgets_the_command_before) {
     command_args const other{.key = "another", .token = "t", .ttl = 20ms};
     for (auto const d : every_dialect) {
         e.start(command::release, seat);
-        BOOST_TEST(e.in({.dialect = d}) == encoded(command::release, d, seat));
+        BOOST_TEST(e.bytes({.dialect = d}) == encoded(command::release, d, seat));
         e.start(command::release, other);
-        BOOST_TEST(e.in({.dialect = d}) == encoded(command::release, d, other));
+        BOOST_TEST(e.bytes({.dialect = d}) == encoded(command::release, d, other));
         e.start(command::acquire, other);
-        BOOST_TEST(e.in({.dialect = d}) == encoded(command::acquire, d, other));
+        BOOST_TEST(e.bytes({.dialect = d}) == encoded(command::acquire, d, other));
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_contender_that_is_tracked_and_one_that_is_not_are_encoded_apart) {
     holdfast::redis::encoder e;
     e.start(command::contend, seat);
-    auto const plain = std::string(e.in({}));
-    auto const tracked = std::string(e.in({.tracked = true}));
+    auto const plain = std::string(e.bytes({}));
+    auto const tracked = std::string(e.bytes({.tracked = true}));
     BOOST_TEST(plain != tracked);
-    BOOST_TEST(e.in({}) == plain);
-    BOOST_TEST(e.in({.tracked = true}) == tracked);
+    BOOST_TEST(e.bytes({}) == plain);
+    BOOST_TEST(e.bytes({.tracked = true}) == tracked);
 }
 
 //
@@ -348,7 +352,8 @@ BOOST_AUTO_TEST_CASE(a_fenced_contender_runs_the_script_and_then_reads_what_is_l
                        encoded(command::acquire, dialect::scripts, numbered, whole) +
                            (tracked ? resp({"CLIENT", "CACHING", "YES"}) : std::string()) +
                            resp({"PTTL", key}));
-            BOOST_TEST(r.get_expected_responses() == replies_to(command::contend, tracked));
+            BOOST_TEST(r.get_expected_responses() ==
+                       exclusive_key.replies(command::contend, tracked));
         }
     }
 }
@@ -381,9 +386,9 @@ BOOST_AUTO_TEST_CASE(an_acquire_is_fenced_only_where_it_is_asked_for) {
                encoded(command::acquire, dialect::scripts, seat));
     holdfast::redis::encoder e;
     e.start(command::acquire, numbered);
-    BOOST_TEST(e.fenced());
+    BOOST_TEST(e.arguments().fenced());
     e.start(command::acquire, s);
-    BOOST_TEST(!e.fenced());
+    BOOST_TEST(!e.arguments().fenced());
 }
 
 BOOST_AUTO_TEST_CASE(a_script_is_given_the_largest_numbers_in_full) {
@@ -473,14 +478,14 @@ BOOST_AUTO_TEST_CASE(ok_and_one_say_yes_null_and_zero_say_no) {
         for (auto const& yes : {ok, number("1")}) {
             auto const r = to(c, yes);
             BOOST_TEST((r->verdict == verdict::yes));
-            BOOST_TEST((r->why == errc{}));
+            BOOST_TEST((r->cause == errc{}));
             BOOST_TEST(r->message.empty());
             BOOST_TEST((r.reader().ends_session() == errc{}));
         }
         for (auto const& no : {null, number("0")}) {
             auto const r = to(c, no);
             BOOST_TEST((r->verdict == verdict::no));
-            BOOST_TEST((r->why == errc{}));
+            BOOST_TEST((r->cause == errc{}));
             BOOST_TEST((r.reader().ends_session() == errc{}));
         }
     }
@@ -524,7 +529,7 @@ BOOST_AUTO_TEST_CASE(a_fenced_grant_comes_with_a_number) {
 BOOST_AUTO_TEST_CASE(an_error_refuses_and_says_why) {
     struct {
         char const* text;
-        errc why;
+        errc cause;
     } const table[] = {
         {"ERR something", errc::rejected},
         {"OOM command not allowed when used memory > 'maxmemory'.", errc::rejected},
@@ -539,12 +544,12 @@ BOOST_AUTO_TEST_CASE(an_error_refuses_and_says_why) {
                 auto const r = to(c, {type, 0, row.text});
                 BOOST_TEST_CONTEXT(row.text) {
                     BOOST_TEST((r->verdict == verdict::refused));
-                    BOOST_TEST((r->why == row.why));
+                    BOOST_TEST((r->cause == row.cause));
                     BOOST_TEST(r->message == row.text);
                     BOOST_TEST(!r.reader().unknown_script());
                     // A replica can vote on nothing.
                     BOOST_TEST((r.reader().ends_session() ==
-                                (row.why == errc::read_only ? errc::read_only : errc{})));
+                                (row.cause == errc::read_only ? errc::read_only : errc{})));
                 }
             }
         }
@@ -555,7 +560,7 @@ BOOST_AUTO_TEST_CASE(a_fenced_script_that_fails_may_have_come_as_far_as_the_key)
     for (auto const c : {command::acquire, command::contend, command::heal}) {
         auto const r = to(c, error("OOM no"), true);
         BOOST_TEST((r->verdict == verdict::unknown));
-        BOOST_TEST((r->why == errc::rejected));
+        BOOST_TEST((r->cause == errc::rejected));
     }
     for (auto const c : {command::extend, command::release, command::raise}) {
         BOOST_TEST((to(c, error("OOM no"), true)->verdict == verdict::refused));
@@ -568,12 +573,12 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_type_is_not_ours) {
     for (auto const c : {command::extend, command::release, command::heal}) {
         auto const r = to(c, wrong);
         BOOST_TEST((r->verdict == verdict::no));
-        BOOST_TEST((r->why == errc{}));
+        BOOST_TEST((r->cause == errc{}));
     }
     for (auto const c : {command::acquire, command::contend, command::raise}) {
         auto const r = to(c, wrong);
         BOOST_TEST((r->verdict == verdict::refused));
-        BOOST_TEST((r->why == errc::wrong_type));
+        BOOST_TEST((r->cause == errc::wrong_type));
         BOOST_TEST((r.reader().ends_session() == errc{}));
     }
 }
@@ -596,13 +601,13 @@ BOOST_AUTO_TEST_CASE(each_command_begins_anew) {
     r.take(command::contend, {null, ok, number("7")}, false, true);
     BOOST_TEST((r.reader().ends_session() == errc{}));
     BOOST_TEST(r->message.empty());
-    BOOST_TEST(r->told);
+    BOOST_TEST(r->push_follows);
     r.take(command::acquire, {number("5")}, true);
-    BOOST_TEST(!r->told);
+    BOOST_TEST(!r->push_follows);
     BOOST_TEST(!r->ttl_known);
     BOOST_TEST(r->number == 5U);
     r.take(command::contend, {null, number("7")});
-    BOOST_TEST(!r->told);
+    BOOST_TEST(!r->push_follows);
     BOOST_TEST(r->number == 0U);
 }
 
@@ -642,7 +647,7 @@ BOOST_AUTO_TEST_CASE(a_watch_tells_whether_the_key_is_there_and_whether_a_change
     BOOST_TEST((held->verdict == verdict::yes));
     BOOST_TEST(held->ttl_known);
     BOOST_TEST((held->ttl_left == 1'500ms));
-    BOOST_TEST(held->told);
+    BOOST_TEST(held->push_follows);
     replies const gone(command::watch, {ok, number("-2")}, false, true);
     BOOST_TEST((gone->verdict == verdict::yes));
     BOOST_TEST(!gone->ttl_known);
@@ -650,27 +655,27 @@ BOOST_AUTO_TEST_CASE(a_watch_tells_whether_the_key_is_there_and_whether_a_change
     BOOST_TEST((for_ever->verdict == verdict::yes));
     BOOST_TEST(for_ever->ttl_known);
     BOOST_TEST(!for_ever->ttl_left.has_value());
-    BOOST_TEST(!for_ever->told);
-    BOOST_TEST(!replies(command::watch, {number("5")})->told);
+    BOOST_TEST(!for_ever->push_follows);
+    BOOST_TEST(!replies(command::watch, {number("5")})->push_follows);
 }
 
 // Or a user who may not ask would take every key to be free.
 BOOST_AUTO_TEST_CASE(a_watch_that_is_refused_does_not_say_that_the_key_has_gone) {
     replies const r(command::watch, {ok, error("NOPERM no")}, false, true);
     BOOST_TEST((r->verdict == verdict::refused));
-    BOOST_TEST((r->why == errc::access_denied));
-    BOOST_TEST(!r->told);
+    BOOST_TEST((r->cause == errc::access_denied));
+    BOOST_TEST(!r->push_follows);
 }
 
 BOOST_AUTO_TEST_CASE(a_contender_is_told_of_a_change_only_if_the_server_agreed_and_could_read) {
-    auto const told = [](element const& caching, element const& pttl) {
-        return replies(command::contend, {null, caching, pttl}, false, true)->told;
+    auto const push_follows = [](element const& caching, element const& pttl) {
+        return replies(command::contend, {null, caching, pttl}, false, true)->push_follows;
     };
-    BOOST_TEST(told(ok, number("5")));
-    BOOST_TEST(told(ok, number("-2")));
-    BOOST_TEST(!told(error("ERR no"), number("5")));
-    BOOST_TEST(!told(ok, error("NOPERM no")));
-    BOOST_TEST(!replies(command::contend, {null, number("5")})->told);
+    BOOST_TEST(push_follows(ok, number("5")));
+    BOOST_TEST(push_follows(ok, number("-2")));
+    BOOST_TEST(!push_follows(error("ERR no"), number("5")));
+    BOOST_TEST(!push_follows(ok, error("NOPERM no")));
+    BOOST_TEST(!replies(command::contend, {null, number("5")})->push_follows);
 }
 
 BOOST_AUTO_TEST_CASE(a_contender_that_is_granted_the_key_may_not_read_it) {
@@ -712,7 +717,7 @@ BOOST_AUTO_TEST_CASE(a_key_that_has_gone_is_no_obstacle) {
 BOOST_AUTO_TEST_CASE(a_key_that_holds_something_else_is_no_lock) {
     auto const r = replies(command::inspect, {number("-1"), simple("list"), error("WRONGTYPE no")});
     BOOST_TEST((r->verdict == verdict::refused));
-    BOOST_TEST((r->why == errc::wrong_type));
+    BOOST_TEST((r->cause == errc::wrong_type));
     BOOST_TEST(r->message == "the key holds a list, not a lock");
     BOOST_TEST(r->holder.empty());
     BOOST_TEST((r.reader().ends_session() == errc{}));

@@ -21,7 +21,7 @@ public:
         : name_(name)
         , ttl_(ttl) {}
 
-    command_args about(command) const noexcept override {
+    command_args arguments(command) const noexcept override {
         return {.key = {&name_, 1}, .token = "t", .ttl = ttl_};
     }
     bool still_wants(command) const noexcept override { return true; }
@@ -41,8 +41,8 @@ auto const life = ttl + holdfast::protocol::redlock_rules::drift(ttl);
 
 std::string taken(release_store& k) {
     std::string names;
-    k.take([&](reply_handler_ptr who, lease_clock::time_point) {
-        names += who->about(command::release).key;
+    k.take([&](reply_handler_ptr owner, lease_clock::time_point) {
+        names += owner->arguments(command::release).key;
     });
     BOOST_TEST(k.size() == 0U);
     return names;
@@ -105,9 +105,9 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_sent_stays) {
     release_store k(3);
     for (auto* l : {&a, &b, &c}) k.keep(l, t0);
     std::string sent;
-    auto const send = [&](reply_handler_ptr who, lease_clock::time_point) {
-        if (who.get() == &b) throw 1;
-        sent += who->about(command::release).key;
+    auto const send = [&](reply_handler_ptr owner, lease_clock::time_point) {
+        if (owner.get() == &b) throw 1;
+        sent += owner->arguments(command::release).key;
     };
     BOOST_CHECK_THROW(k.take(send), int);
     BOOST_TEST(sent == "a");

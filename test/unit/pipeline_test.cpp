@@ -27,7 +27,7 @@ public:
     explicit lock(std::string key)
         : key_(std::move(key)) {}
 
-    command_args about(command) const noexcept override {
+    command_args arguments(command) const noexcept override {
         // No text can be as long as that: encoding it fails, as it would for want of memory.
         constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
         return {.key = key_, .token = too_long ? std::string_view("t", most) : "t", .ttl = 10ms};
@@ -56,18 +56,18 @@ private:
 
 std::string encoded(command c, lock const& l, wording w = {}) {
     codec::request r;
-    encode(r, c, w, l.about(c));
+    encode(r, c, w, l.arguments(c));
     return std::string(r.payload());
 }
 
-pending_command pending(command c, lock& l, bool tracked = false) {
-    return {.owner = &l, .what = c, .replies = replies_to(c, tracked), .tracked = tracked};
+pending_command pending(command c, lock& l) {
+    return {.owner = &l, .command = c};
 }
 
 void add(wire& p, command c, lock& l, bool tracked = false) {
     encoder e;
-    e.start(c, l.about(c));
-    p.add(e, pending(c, l, tracked), {.tracked = tracked});
+    e.start(c, l.arguments(c));
+    p.add(e, pending(c, l), {.tracked = tracked});
 }
 
 /// Sends the next batch, and it is written at once.
@@ -81,11 +81,11 @@ batch& send_written(wire& p, wording w = {}) {
 std::string content(batch const& b) {
     std::string text;
     for (auto const& c : b.commands) {
-        text += c.what == command::acquire   ? 'a'
-                : c.what == command::extend  ? 'e'
-                : c.what == command::release ? 'r'
-                                             : '?';
-        text += std::string(c.owner->about(c.what).key) + ' ';
+        text += c.command == command::acquire   ? 'a'
+                : c.command == command::extend  ? 'e'
+                : c.command == command::release ? 'r'
+                                                : '?';
+        text += std::string(c.owner->arguments(c.command).key) + ' ';
     }
     return text;
 }
@@ -101,7 +101,7 @@ struct listener {
     }
     void on_reply(pending_command c) {
         ++replies;
-        said += c.owner ? std::string(c.owner->about(c.what).key) : "-";
+        said += c.owner ? std::string(c.owner->arguments(c.command).key) : "-";
         said += ' ';
     }
     void on_batch_answered() { said += "| "; }
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(commands_of_one_turn_travel_in_one_batch) {
     BOOST_TEST(p.idle());
     add(p, command::acquire, of[0]);
     p.add(pending(command::release, of[1]), wording{.dialect = dialect::delex});
-    p.add({.why = pending_command::purpose::ping}, "PING");
+    p.add({.type = command_type::ping}, "PING");
     BOOST_TEST(!p.empty());
     BOOST_TEST(p.idle());
     auto& b = p.send({});
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(a_command_with_several_replies_is_answered_by_the_last) {
 
 BOOST_AUTO_TEST_CASE(a_reply_of_many_parts_is_one_reply) {
     wire p;
-    p.add({.why = pending_command::purpose::time}, "TIME");
+    p.add({.type = command_type::time}, "TIME");
     send_written(p);
     BOOST_TEST(read(p, "*2\r\n$1\r\n7\r\n$1\r\n8\r\n") == "(1 0 )(1 1 7)(1 1 8)- | ");
 }
@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(bytes_may_come_in_any_pieces) {
         locks of;
         wire p;
         add(p, command::contend, of[0]);
-        p.add({.why = pending_command::purpose::time}, "TIME");
+        p.add({.type = command_type::time}, "TIME");
         send_written(p);
         add(p, command::acquire, of[1]);
         send_written(p);
@@ -319,7 +319,7 @@ BOOST_AUTO_TEST_CASE(a_probe_is_sent_before_what_waits) {
     wire p;
     add(p, command::acquire, of[0]);
     auto probe = std::make_unique<batch>();
-    append(*probe, {.why = pending_command::purpose::probe}, "HELLO");
+    append(*probe, {.type = command_type::probe}, "HELLO");
     auto& b = p.send_first(std::move(probe));
     BOOST_TEST(b.bytes == "HELLO");
     b.written = b.bytes.size();
@@ -394,7 +394,7 @@ BOOST_AUTO_TEST_CASE(what_waited_is_written_as_the_server_understands_it_when_it
     auto whole = pending(command::release, of[1]);
     whole.whole_script = true;
     p.add(whole, {});
-    p.add(pending(command::contend, of[2], true), {});
+    p.add(pending(command::contend, of[2]), {.tracked = true});
     p.add(pending(command::contend, of[3]), {});
     BOOST_TEST(send_written(p, {.tracked = true}).bytes ==
                encoded(command::contend, of[2], {.tracked = true}) +
@@ -459,7 +459,7 @@ BOOST_AUTO_TEST_CASE(what_was_not_sent_is_taken_out_wherever_it_is) {
     add(p, command::acquire, of[0]);
     send_written(p);
     add(p, command::acquire, of[1]);
-    p.add({.why = pending_command::purpose::ping}, "PING");
+    p.add({.type = command_type::ping}, "PING");
     p.add_late(pending(command::release, of[2]));
     of[2].too_long = true;
     BOOST_CHECK_THROW(p.send({}), std::length_error);
@@ -467,8 +467,8 @@ BOOST_AUTO_TEST_CASE(what_was_not_sent_is_taken_out_wherever_it_is) {
     p.add_late(pending(command::release, of[3]));
     std::string taken;
     p.take_unsent([&](pending_command c) {
-        taken += c.owner ? std::string(c.owner->about(c.what).key) + ' ' : "- ";
-        if (c.why == pending_command::purpose::ping) add(p, command::acquire, of[7]); // stays
+        taken += c.owner ? std::string(c.owner->arguments(c.command).key) + ' ' : "- ";
+        if (c.type == command_type::ping) add(p, command::acquire, of[7]); // stays
     });
     BOOST_TEST(taken == "1 - 2 3 ");
     auto const& next = send_written(p);
@@ -489,8 +489,8 @@ BOOST_AUTO_TEST_CASE(what_was_sent_and_not_answered_is_taken_out) {
     read(p, "+OK\r\n");
     std::string taken;
     p.take_sent([&](pending_command c) {
-        taken += std::string(c.owner->about(c.what).key) + ' ';
-        add(p, c.what, of[9]); // stays
+        taken += std::string(c.owner->arguments(c.command).key) + ' ';
+        add(p, c.command, of[9]); // stays
     });
     BOOST_TEST(taken == "1 2 3 ");
     BOOST_TEST(p.idle());
@@ -509,7 +509,7 @@ BOOST_AUTO_TEST_CASE(what_was_sent_and_not_answered_is_visited_and_stays) {
     read(p, "+OK\r\n");
     std::string visited;
     p.visit_sent([&](pending_command& c) {
-        visited += std::string(c.owner->about(c.what).key) + ' ';
+        visited += std::string(c.owner->arguments(c.command).key) + ' ';
         c.owner.reset();
     });
     BOOST_TEST(visited == "1 2 ");

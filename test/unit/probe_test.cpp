@@ -1,6 +1,6 @@
 // The first questions on a connection, and what the answers to them mean.
+#include "redis/exclusive_key.hpp"
 #include "redis/probe.hpp"
-#include "redis/scripts.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -51,14 +51,14 @@ struct listener {
     std::optional<std::chrono::microseconds> time{};
 
     void on_part(pending_command& c, element const& e) {
-        if (c.why == pending_command::purpose::probe) {
+        if (c.type == command_type::probe) {
             p.take_part(c, e);
         } else {
             clock.take_part(e);
         }
     }
     void on_reply(pending_command c) {
-        if (c.why == pending_command::purpose::time) time = clock.take_reply();
+        if (c.type == command_type::time) time = clock.take_reply();
     }
     void on_batch_answered() {}
     void on_push(element const&) {}
@@ -87,9 +87,9 @@ prober asked(server const& s) {
     return p;
 }
 
-void refuses(server const& s, errc why, std::string_view message) {
+void refuses(server const& s, errc cause, std::string_view message) {
     auto const p = asked(s);
-    BOOST_TEST((p.refused() == why), message);
+    BOOST_TEST((p.refused() == cause), message);
     BOOST_TEST(p.message() == message);
 }
 
@@ -216,15 +216,15 @@ struct looked {
     std::optional<server_info> info;
 };
 
-looked look(later_look& l, std::string const& reply) {
+looked look(server_check& l, std::string const& reply) {
     pipeline wire;
     l.ask(wire);
     auto& b = wire.send({});
     b.written = b.bytes.size();
     struct {
-        later_look& l;
+        server_check& l;
         void on_part(pending_command& c, element const& e) {
-            BOOST_TEST((c.why == pending_command::purpose::look));
+            BOOST_TEST((c.type == command_type::server_check));
             l.take_part(e);
         }
         void on_reply(pending_command) {}
@@ -241,7 +241,7 @@ looked look(later_look& l, std::string const& reply) {
 } // namespace
 
 BOOST_AUTO_TEST_CASE(a_later_look_asks_for_what_may_have_changed) {
-    later_look l;
+    server_check l;
     auto const found = look(l, blob(info_text + "aof_enabled:1\r\n"));
     BOOST_TEST(found.asked ==
                resp({"INFO", "server", "replication", "memory", "persistence", "commandstats"}));
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(a_later_look_asks_for_what_may_have_changed) {
 }
 
 BOOST_AUTO_TEST_CASE(a_server_that_takes_no_list_of_sections_is_asked_for_all) {
-    later_look l;
+    server_check l;
     BOOST_TEST(!look(l, "-ERR syntax error\r\n").info.has_value());
     for (auto n = 0; n < 2; ++n) {
         auto const found = look(l, blob(info_text));
@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_takes_no_list_of_sections_is_asked_for_all) {
 }
 
 BOOST_AUTO_TEST_CASE(a_server_that_is_busy_is_asked_for_the_same_again) {
-    later_look l;
+    server_check l;
     for (auto const* const busy : {"-BUSY Redis is busy\r\n", "-NOPERM no\r\n", "-LOADING\r\n"}) {
         BOOST_TEST(!look(l, busy).info.has_value());
         BOOST_TEST(look(l, blob(info_text)).asked != resp({"INFO", "all"}));
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_is_busy_is_asked_for_the_same_again) {
 }
 
 BOOST_AUTO_TEST_CASE(a_look_that_shows_nothing_is_ignored) {
-    later_look l;
+    server_check l;
     for (auto const* const nothing : {"_\r\n", ":1\r\n", "*1\r\n:1\r\n", "+OK\r\n", "%0\r\n"}) {
         BOOST_TEST(!look(l, nothing).info.has_value(), nothing);
     }

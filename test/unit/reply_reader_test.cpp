@@ -115,20 +115,21 @@ void check_parts(std::string_view bytes, std::vector<part> const& parts, std::si
 }
 
 /// The bytes are refused, whatever the pieces in which they come, after the same elements.
-void check_refused(std::string_view bytes, std::string_view why, std::size_t parts = 0) {
+void check_refused(std::string_view bytes, std::string_view problem, std::size_t parts = 0) {
     BOOST_TEST_CONTEXT(bytes.substr(0, 60)) {
         auto const whole = read(bytes);
-        BOOST_TEST(whole.problem == why);
+        BOOST_TEST(whole.problem == problem);
         BOOST_TEST(whole.parts.size() == parts);
         for (std::size_t split = 0; split <= bytes.size(); ++split) {
             session s;
             s.receive(bytes.substr(0, split));
             s.receive(bytes.substr(split));
-            BOOST_TEST(s.result.problem == why, "split at " << split << ": " << s.result.problem);
+            BOOST_TEST(s.result.problem == problem,
+                       "split at " << split << ": " << s.result.problem);
             BOOST_TEST((s.result.parts == whole.parts));
         }
         auto const slow = read_one_by_one(bytes);
-        BOOST_TEST(slow.problem == why);
+        BOOST_TEST(slow.problem == problem);
         BOOST_TEST((slow.parts == whole.parts));
     }
 }
@@ -346,23 +347,23 @@ BOOST_AUTO_TEST_CASE(an_aggregate_has_no_more_elements_than_a_reply_has_room_for
 }
 
 BOOST_AUTO_TEST_CASE(a_verbatim_string_has_a_format) {
-    constexpr auto why = "a verbatim string without a format"sv;
-    check_refused("=0\r\n\r\n", why);
-    check_refused("=3\r\ntxt\r\n", why);
-    check_refused("=5\r\nhello\r\n", why);
-    check_refused("=4\r\n:txt\r\n", why);
-    check_refused("=1\r\nx\r\n:1\r\n", why); // a colon, of another reply
+    constexpr auto problem = "a verbatim string without a format"sv;
+    check_refused("=0\r\n\r\n", problem);
+    check_refused("=3\r\ntxt\r\n", problem);
+    check_refused("=5\r\nhello\r\n", problem);
+    check_refused("=4\r\n:txt\r\n", problem);
+    check_refused("=1\r\nx\r\n:1\r\n", problem); // a colon, of another reply
 }
 
 BOOST_AUTO_TEST_CASE(a_string_ends_with_its_line) {
-    constexpr auto why = "a string that is longer than its length says"sv;
-    check_refused("$5\r\nhello!\r\n", why);
-    check_refused("$5\r\nhello\rx", why);
-    check_refused("$5\r\nhello\n\r", why);
-    check_refused("$0\r\n+OK\r\n", why);
-    check_refused("!1\r\nhello\r\n", why);
-    check_refused("=6\r\ntxt:hello\r\n", why);
-    check_refused("*2\r\n$1\r\nabc\r\n", why, 1);
+    constexpr auto problem = "a string that is longer than its length says"sv;
+    check_refused("$5\r\nhello!\r\n", problem);
+    check_refused("$5\r\nhello\rx", problem);
+    check_refused("$5\r\nhello\n\r", problem);
+    check_refused("$0\r\n+OK\r\n", problem);
+    check_refused("!1\r\nhello\r\n", problem);
+    check_refused("=6\r\ntxt:hello\r\n", problem);
+    check_refused("*2\r\n$1\r\nabc\r\n", problem, 1);
     check_incomplete("$5\r\nhello\r");
     check_incomplete("$5\r\nhel\r\n");
 }

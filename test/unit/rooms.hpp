@@ -46,7 +46,7 @@ public:
     void abandon() noexcept override {}
     void submit(redis::encoder& e, redis::reply_handler_ptr const& asking,
                 std::uint32_t round) override {
-        questions.push_back({e.what(), round, asking});
+        questions.push_back({e.command(), round, asking});
     }
     bool flush() noexcept override { return true; }
     bool available() const override { return up; }
@@ -156,7 +156,7 @@ private:
     public:
         explicit tenure(rooms& r)
             : rooms_(r) {}
-        redis::command_args about(protocol::command c) const noexcept override {
+        redis::command_args arguments(protocol::command c) const noexcept override {
             return describe(c, std::chrono::hours(1));
         }
         void on_answer(unsigned instance, protocol::command c, std::uint32_t round,

@@ -136,7 +136,7 @@ struct listener final : session_user {
     }
     void on_session_end(errc w, std::string m) override {
         ++ended;
-        why = w;
+        cause = w;
         message = std::move(m);
     }
 
@@ -145,15 +145,15 @@ struct listener final : session_user {
     std::size_t takes = 1'000'000;
     bool fails = false;
     holdfast::redis::session* closes = nullptr;
-    errc why{};
+    errc cause{};
     std::string message;
 };
 
 /// A session to an address, of whose name the test knows the endpoints.
 struct world {
-    explicit world(char const* where, std::chrono::milliseconds connect_timeout = 1h)
+    explicit world(char const* target, std::chrono::milliseconds connect_timeout = 1h)
         : place(
-              context.get_executor(), address(where),
+              context.get_executor(), address(target),
               [this](asio::any_io_executor const&, address const&, endpoints e) {
                   dialled = std::move(e);
                   current = std::make_shared<line>(context);
@@ -165,7 +165,7 @@ struct world {
                   return n->found;
               })
         , one(std::make_shared<holdfast::redis::session>(context.get_executor(), place,
-                                                         connect_timeout, who, user)) {}
+                                                         connect_timeout, turn_owner, user)) {}
     /// A read that is under way keeps the session, and this keeps the stream.
     ~world() {
         one->close();
@@ -196,7 +196,7 @@ struct world {
     }
 
     asio::io_context context{1};
-    owner who;
+    owner turn_owner;
     listener user;
     /// Outlives the world, as a look-up may.
     struct name_server {
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(a_connection_that_is_refused_ends_it_once) {
     w.run();
     BOOST_TEST(w.user.connected == 0);
     BOOST_TEST(w.user.ended == 1);
-    BOOST_TEST((w.user.why == errc::unreachable));
+    BOOST_TEST((w.user.cause == errc::unreachable));
     BOOST_TEST(w.user.message == "Connection refused");
     BOOST_TEST(w.current->closed);
 }
@@ -261,7 +261,7 @@ BOOST_AUTO_TEST_CASE(a_name_that_is_not_found_is_said_to_be_the_reason) {
     w.names->not_found = asio::error::host_not_found;
     w.one->start();
     w.run_until([&] { return w.user.ended > 0; });
-    BOOST_TEST((w.user.why == errc::unreachable));
+    BOOST_TEST((w.user.cause == errc::unreachable));
     BOOST_TEST(w.user.message.starts_with("the name name.example was not found: "), w.user.message);
     BOOST_TEST(!w.current);
 }
@@ -354,7 +354,7 @@ BOOST_AUTO_TEST_CASE(a_write_that_fails_ends_it_for_that_reason) {
     BOOST_TEST(w.user.ended == 0); // not from within
     w.run();
     BOOST_TEST(w.user.ended == 1);
-    BOOST_TEST((w.user.why == errc::unreachable));
+    BOOST_TEST((w.user.cause == errc::unreachable));
     BOOST_TEST(w.user.message == "Broken pipe");
     BOOST_TEST(l.closed);
 }
@@ -428,7 +428,7 @@ BOOST_AUTO_TEST_CASE(a_user_for_which_memory_runs_out_ends_it) {
     l.receives("a");
     w.run();
     BOOST_TEST(w.user.ended == 1);
-    BOOST_TEST((w.user.why == errc::out_of_memory));
+    BOOST_TEST((w.user.cause == errc::out_of_memory));
 }
 
 BOOST_AUTO_TEST_CASE(who_closes_hears_no_more) {

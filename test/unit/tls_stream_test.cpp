@@ -244,14 +244,14 @@ BOOST_AUTO_TEST_CASE(what_was_taken_is_sent) {
 
 BOOST_AUTO_TEST_CASE(trusts_a_server_of_the_right_name_only) {
     party p;
-    auto const told = [&](std::string name) { return p.connect(*p.make(std::move(name))); };
-    BOOST_TEST(!told("server.test"));
-    BOOST_TEST(!told("server.test."));
-    BOOST_TEST(!told("127.0.0.1"));
-    BOOST_TEST(!told(""));
-    BOOST_TEST(is_refusal(told("other.test")));
-    BOOST_TEST(is_refusal(told("127.0.0.2")));
-    BOOST_TEST(is_refusal(told("::1%lo")));
+    auto const connected = [&](std::string name) { return p.connect(*p.make(std::move(name))); };
+    BOOST_TEST(!connected("server.test"));
+    BOOST_TEST(!connected("server.test."));
+    BOOST_TEST(!connected("127.0.0.1"));
+    BOOST_TEST(!connected(""));
+    BOOST_TEST(is_refusal(connected("other.test")));
+    BOOST_TEST(is_refusal(connected("127.0.0.2")));
+    BOOST_TEST(is_refusal(connected("::1%lo")));
 }
 
 BOOST_AUTO_TEST_CASE(trusts_a_known_authority_only) {

@@ -80,7 +80,8 @@ BOOST_AUTO_TEST_CASE(a_time_as_a_replica_begins_a_quarantine_however_it_is_notic
             return g.connected(server(1, true), 5, t0);
         },
         +[](holdfast::redis::vote_guard& g) {
-            return g.looked({.run = 1, .history = 99, .promoted = true, .durable = true}, true, t0);
+            return g.server_checked({.run = 1, .history = 99, .promoted = true, .durable = true},
+                                    true, t0);
         },
         +[](holdfast::redis::vote_guard& g) {
             return g.connected({.run = 1, .history = 99, .durable = true}, 5, t0);
@@ -93,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_time_as_a_replica_begins_a_quarantine_however_it_is_notic
         BOOST_TEST(!off.quarantined(t0));
         holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
         g.connected(server(1, true), 5, t0);
-        BOOST_TEST(!g.looked(server(1, true), false, t0));
+        BOOST_TEST(!g.server_checked(server(1, true), false, t0));
         BOOST_TEST(notices(g));
         BOOST_TEST((g.until() == t0 + max_ttl));
         BOOST_TEST(g.reason() == "it has been a replica, so its data may have been replaced: it "

@@ -31,8 +31,8 @@ using lock_state_ptr = std::shared_ptr<lock_state const>;
 
 struct access; // makes locks and leases
 
-/// Throws errc::shut_down; with this message.
-[[noreturn]] void refuse_use(char const* message);
+/// Throws errc::shut_down; `why` is its message.
+[[noreturn]] void refuse_use(char const* reason);
 
 /// Throws errc::shut_down if the context has been destroyed.
 inline void require_context(asio::any_io_executor const& executor) {

@@ -1,15 +1,26 @@
-// The scripts that servers run where they have no command for it.
+// The kind of a lock with one holder: a string key with the holder's token, and for a fence a
+// counter beside it.
 //
-// Compare-and-delete by script: https://redis.io/docs/latest/commands/set/ ("Patterns"). Scripts
-// that ask for TIME and then write:
+// SET NX PX, and compare-and-delete by script: https://redis.io/docs/latest/commands/set/
+// ("Patterns"). SET IFEQ: Valkey 8.1, Redis 8.4. DELIFEQ: Valkey 9.0. DELEX IFEQ: Redis 8.4.
+// Scripts that ask for TIME and then write:
 // https://redis.io/docs/latest/develop/programmability/eval-intro/ ("Script replication").
-#ifndef HOLDFAST_REDIS_SCRIPTS_HPP
-#define HOLDFAST_REDIS_SCRIPTS_HPP
+#ifndef HOLDFAST_REDIS_EXCLUSIVE_KEY_HPP
+#define HOLDFAST_REDIS_EXCLUSIVE_KEY_HPP
+
+#include "redis/lock_kind.hpp"
 
 #include <string>
 #include <string_view>
 
 namespace holdfast::redis {
+
+extern lock_kind const exclusive_key;
+
+/// The key of the counter of a key's tenures. It is in the same slot of a Cluster, with one
+/// exception: a key that holds a closing brace and no hash tag. Keys that share a counter, as `a`
+/// and `{a}` do, harm no client: the counter grows faster.
+void name_fence_key(std::string& name, std::string_view key);
 
 inline constexpr std::string_view release_script =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";

@@ -1,0 +1,219 @@
+#include "redis/exclusive_key.hpp"
+
+#include "protocol/fence.hpp"
+#include "redis/server_info.hpp"
+#include "redis/token.hpp"
+
+#include <array>
+
+namespace holdfast::redis {
+
+namespace {
+
+using protocol::command;
+using protocol::verdict;
+
+constexpr std::array scripts{release_script, extend_script, fenced_acquire_script, raise_script};
+
+//
+// Commands
+//
+
+/// Valid until the next call.
+std::string_view fence_key(std::string_view key) {
+    static thread_local std::string name;
+    name_fence_key(name, key);
+    return name;
+}
+
+void encode_acquire(codec::request& request, wording w, command_args const& a) {
+    static script const fenced_acquire(fenced_acquire_script);
+    if (a.fenced()) {
+        fenced_acquire.encode(request, w, 2, a.key, fence_key(a.key), a.token, a.ttl.count(),
+                              a.number, a.fence_ttl.count());
+    } else {
+        request.push("SET", a.key, a.token, "NX", "PX", a.ttl.count());
+    }
+}
+
+// CACHING is about the next command alone, which must be the one that reads.
+void encode_watch(codec::request& request, wording w, command_args const& a) {
+    if (w.tracked) request.push("CLIENT", "CACHING", "YES");
+    request.push("PTTL", a.key);
+}
+
+void encode_raise(codec::request& request, wording w, command_args const& a) {
+    static script const raise(raise_script);
+    raise.encode(request, w, 2, a.key, fence_key(a.key), a.token, a.number, a.fence_ttl.count());
+}
+
+void encode_extend(codec::request& request, wording w, command_args const& a) {
+    static script const extend(extend_script);
+    if (w.dialect == dialect::scripts) {
+        extend.encode(request, w, 1, a.key, a.token, a.ttl.count());
+    } else {
+        request.push("SET", a.key, a.token, "IFEQ", a.token, "PX", a.ttl.count());
+    }
+}
+
+void encode_release(codec::request& request, wording w, command_args const& a) {
+    static script const release(release_script);
+    if (w.dialect == dialect::delifeq) {
+        request.push("DELIFEQ", a.key, a.token);
+    } else if (w.dialect == dialect::delex) {
+        request.push("DELEX", a.key, "IFEQ", a.token);
+    } else {
+        release.encode(request, w, 1, a.key, a.token);
+    }
+}
+
+void encode_inspect(codec::request& request, command_args const& a) {
+    request.push("PTTL", a.key);
+    request.push("TYPE", a.key);
+    // No more bytes than a token has: the value may be anything.
+    request.push("GETRANGE", a.key, 0, token::max_size);
+}
+
+std::uint8_t replies(command c, bool tracked) {
+    switch (c) {
+    case command::contend:
+        return tracked ? 3 : 2;
+    case command::inspect:
+        return 3;
+    case command::watch:
+        return tracked ? 2 : 1;
+    default:
+        return 1;
+    }
+}
+
+void encode(codec::request& request, command c, wording w, command_args const& a) {
+    switch (c) {
+    case command::contend:
+        encode_acquire(request, w, a);
+        return encode_watch(request, w, a);
+    case command::watch:
+        return encode_watch(request, w, a);
+    case command::acquire:
+    case command::heal:
+        return encode_acquire(request, w, a);
+    case command::raise:
+        return encode_raise(request, w, a);
+    case command::extend:
+        return encode_extend(request, w, a);
+    case command::release:
+        return encode_release(request, w, a);
+    case command::inspect:
+        return encode_inspect(request, a);
+    }
+}
+
+//
+// Replies
+//
+
+// The reply to a command that changes the key.
+void read_change(partial_answer& p, sent_command const& c, element const& e) {
+    auto const acquires = c.command == command::acquire || c.command == command::contend;
+    auto const numbered = c.fenced && (acquires || c.command == command::heal);
+    auto done = truth_of(e);
+    if (numbered && done != false) {
+        auto const number = e.type == reply_type::number ? number_of(e.value) : 0;
+        auto const valid =
+            number > 0 && protocol::is_fence_count(static_cast<std::uint64_t>(number));
+        done = valid ? std::optional(true) : std::nullopt;
+        if (valid) p.answer.number = static_cast<std::uint64_t>(number);
+    }
+    if (done) {
+        p.answer.verdict = *done ? verdict::yes : verdict::no;
+        return;
+    }
+    if (!is_error(e.type)) return read_nonsense(p);
+    // Another program has put another value in the place of the key.
+    if (!acquires && c.command != command::raise && classify(e.value) == errc::wrong_type) {
+        p.answer.verdict = verdict::no;
+        return;
+    }
+    // The script may have written the key before it failed.
+    read_error(p, c, e, numbered ? verdict::unknown : verdict::refused);
+}
+
+void read_contend(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
+    if (left + 1U == replies(c.command, c.tracked)) return read_change(p, c, e);
+    if (left != 0) {
+        p.tracked = !is_error(e.type);
+        return;
+    }
+    read_ttl(p, e);
+    p.answer.push_follows = p.tracked && !is_error(e.type);
+}
+
+void read_watch(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
+    if (left != 0) {
+        p.tracked = !is_error(e.type);
+        return;
+    }
+    if (is_error(e.type)) {
+        p.message = presentable(e.value, c);
+        p.answer = {.verdict = verdict::refused, .cause = classify(e.value), .message = p.message};
+        return;
+    }
+    read_ttl(p, e);
+    p.answer.verdict = verdict::yes;
+    p.answer.push_follows = p.tracked;
+}
+
+void read_inspection(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
+    if (left == 2) return read_ttl(p, e);
+    if (left == 1) {
+        // If the ACL forbids TYPE, the key counts as a lock.
+        p.text = is_error(e.type) ? std::string_view("string") : e.value;
+        return;
+    }
+    // A lock is a string; "none" means that it has just gone.
+    if (p.text == "string" || p.text == "none") {
+        p.answer.verdict = verdict::yes;
+        if (p.text == "none") {
+            p.answer.ttl_known = false;
+            p.answer.ttl_left.reset();
+        }
+        p.text = is_error(e.type) ? std::string_view() : e.value;
+        p.answer.holder = label_of(p.text);
+        return;
+    }
+    p.message = "the key holds a " + presentable(p.text, c) + ", not a lock";
+    p.answer = {.verdict = verdict::refused, .cause = errc::wrong_type, .message = p.message};
+}
+
+void read(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
+    // No reply of these commands has parts.
+    if (e.depth > 0) return;
+    switch (c.command) {
+    case command::inspect:
+        return read_inspection(p, c, left, e);
+    case command::watch:
+        return read_watch(p, c, left, e);
+    case command::contend:
+        return read_contend(p, c, left, e);
+    default:
+        return read_change(p, c, e);
+    }
+}
+
+} // namespace
+
+constinit lock_kind const exclusive_key{
+    .scripts = scripts, .replies = replies, .encode = encode, .read = read};
+
+void name_fence_key(std::string& name, std::string_view key) {
+    // https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/ ("Hash tags")
+    auto const open = key.find('{');
+    auto const close = open == key.npos ? key.npos : key.find('}', open);
+    auto const tagged = close != key.npos && close > open + 1;
+    name.clear();
+    if (!tagged) name += '{';
+    name += key;
+    name += tagged ? ":fence" : "}:fence";
+}
+
+} // namespace holdfast::redis

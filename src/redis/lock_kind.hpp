@@ -1,0 +1,121 @@
+// A kind of lock: the wording of its commands, and the reading of the replies to them.
+//
+// Everything else in this folder and above it knows a kind by `lock_kind` alone. So a new kind is a
+// source of its own and one line in the table of lock_kind.cpp. See doc/internals/kinds.md.
+#ifndef HOLDFAST_REDIS_LOCK_KIND_HPP
+#define HOLDFAST_REDIS_LOCK_KIND_HPP
+
+#include <holdfast/error.hpp>
+
+#include "protocol/messages.hpp"
+#include "redis/codec.hpp"
+#include "redis/reply_handler.hpp"
+#include "redis/reply_reader.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace holdfast::redis {
+
+/// How a server compares before it deletes or extends.
+enum class dialect : std::uint8_t {
+    scripts,  ///< both by EVALSHA
+    set_ifeq, ///< extends by SET IFEQ, deletes by EVALSHA (Valkey 8.1)
+    delifeq,  ///< extends by SET IFEQ, deletes by DELIFEQ (Valkey 9)
+    delex,    ///< extends by SET IFEQ, deletes by DELEX IFEQ (Redis 8.4)
+};
+inline constexpr std::size_t dialects = 4;
+
+/// How a command is written for one instance.
+struct wording {
+    redis::dialect dialect = dialect::scripts;
+    /// contend, watch: the server is to push when the key changes (CLIENT TRACKING OPTIN)
+    bool tracked = false;
+    /// EVAL instead of EVALSHA, for a server that has forgotten the script
+    bool whole_script = false;
+};
+
+/// A command that was sent, as the reading of its replies needs it.
+struct sent_command {
+    lock_kind const& kind;
+    protocol::command command;
+    bool tracked, fenced;
+    reply_handler const& owner;
+    std::string_view secret; ///< masked in messages
+};
+
+/// The answer to a command while its replies come in. A new command begins with a new one.
+struct partial_answer {
+    redis::answer answer{};
+    std::string message; ///< `answer.message` is a view of it
+    std::string text;    ///< for the kind: kept from one reply to the next
+    /// For the kind: kept from one reply to the next. The server accepted CLIENT CACHING.
+    bool tracked = false;
+    bool unknown_script = false; ///< the server does not know the script, and has done nothing
+    errc ends_session{};         ///< not errc{}: the session must end, and `message` has the reason
+};
+
+struct lock_kind {
+    /// The scripts of its commands. The probe loads them.
+    std::span<std::string_view const> scripts;
+    /// How many replies a command has.
+    std::uint8_t (*replies)(protocol::command, bool tracked);
+    /// Appends a command.
+    void (*encode)(codec::request&, protocol::command, wording, command_args const&);
+    /// Reads the next reply; `left` replies follow it. It is called for each element of a reply.
+    /// The first one has depth 0.
+    void (*read)(partial_answer&, sent_command const&, unsigned left, element const&);
+};
+
+/// All kinds that the library has.
+std::span<lock_kind const* const> lock_kinds();
+
+//
+// For the kinds
+//
+
+/// Whether a command may ask the server to push.
+constexpr bool may_be_tracked(protocol::command c) {
+    return c == protocol::command::contend || c == protocol::command::watch;
+}
+
+/// A script, and the SHA-1 of its text, by which a server knows it.
+class script {
+public:
+    explicit script(std::string_view text);
+
+    template <class... KeysAndArguments>
+    void encode(codec::request& request, wording w, int keys,
+                KeysAndArguments const&... keys_and_arguments) const {
+        if (w.whole_script) {
+            request.push("EVAL", text_, keys, keys_and_arguments...);
+        } else {
+            request.push("EVALSHA", digest_, keys, keys_and_arguments...);
+        }
+    }
+
+private:
+    std::string_view text_;
+    std::string digest_;
+};
+
+/// OK or null from SET, 1 or 0 from a script or a native delete; empty for any other reply.
+std::optional<bool> truth_of(element const&);
+/// The number of a reply; zero if the text is none.
+std::int64_t number_of(std::string_view text);
+/// Reads the reply to PTTL. Without a number, the result is that of a key that has gone.
+void read_ttl(partial_answer&, element const&);
+/// Reads an error reply to a command that runs a script or writes. `v` is the verdict.
+void read_error(partial_answer&, sent_command const&, element const&, protocol::verdict v);
+/// No server replies so to this command: the session ends.
+void read_nonsense(partial_answer&);
+/// A server's text for messages: without the password, and without the token of the lock.
+std::string presentable(std::string_view text, sent_command const&);
+
+} // namespace holdfast::redis
+
+#endif
