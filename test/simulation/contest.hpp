@@ -37,12 +37,12 @@ namespace holdfast::test {
 
 using namespace std::chrono_literals;
 
-using protocol::queue_effect;
 using protocol::command;
 using protocol::duration;
-using protocol::tenure_effect;
 using protocol::instance_set;
+using protocol::queue_effect;
 using protocol::round_trip;
+using protocol::tenure_effect;
 using protocol::time_point;
 using protocol::verdict;
 
@@ -1326,7 +1326,8 @@ private:
         default:
             break;
         }
-        if (action.effect == tenure_effect::renewal_due) action = h.machine.extend(local(), reachable(h.process));
+        if (action.effect == tenure_effect::renewal_due)
+            action = h.machine.extend(local(), reachable(h.process));
         h.armed = {};
         apply(t, action);
     }

@@ -960,7 +960,8 @@ private:
             ++seen_.lifted;
             ++its.lifts;
         }
-        if (m.what == command::raise && action.effect != tenure_effect::none && action.effect != tenure_effect::won) {
+        if (m.what == command::raise && action.effect != tenure_effect::none &&
+            action.effect != tenure_effect::won) {
             ++seen_.ended_by_raise;
         }
         if (raising && its.is.phase() == phase::acquiring && !its.is.votes().won())

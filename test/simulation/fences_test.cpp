@@ -293,8 +293,8 @@ BOOST_AUTO_TEST_CASE(one_that_forgets_is_enough_where_its_clock_is_so_slow_that_
 BOOST_AUTO_TEST_CASE(
     an_older_state_with_the_key_of_an_acquire_that_goes_on_gives_one_number_twice) {
     using protocol::command;
-    using protocol::tenure_effect;
     using protocol::instance_set;
+    using protocol::tenure_effect;
     constexpr auto yes = protocol::verdict::yes;
     protocol::time_point const now(std::chrono::hours(1));
     std::uint64_t const hint = 1'000;
@@ -309,14 +309,14 @@ BOOST_AUTO_TEST_CASE(
     second.acquire(now, everywhere);
     second.answer(command::acquire, 0, 0, yes, now, hint + 1);
     second.answer(command::acquire, 0, 1, yes, now, hint - 1);
-    BOOST_TEST(
-        (second.answer(command::raise, second.round_number(), 1, yes, now).effect == tenure_effect::won));
+    BOOST_TEST((second.answer(command::raise, second.round_number(), 1, yes, now).effect ==
+                tenure_effect::won));
     // 2 had counted to the hint already. 0 says yes, as it has the key, and is raised from what it
     // had.
     auto const action = first.answer(command::acquire, 0, 2, yes, now, hint + 1);
     BOOST_TEST((action.raise == instance_set::only(0)));
-    BOOST_TEST(
-        (first.answer(command::raise, first.round_number(), 0, yes, now).effect == tenure_effect::won));
+    BOOST_TEST((first.answer(command::raise, first.round_number(), 0, yes, now).effect ==
+                tenure_effect::won));
     BOOST_TEST(first.number() == second.number());
 }
 

@@ -55,8 +55,8 @@ namespace holdfast::test {
 
 using protocol::command;
 using protocol::duration;
-using protocol::tenure_effect;
 using protocol::instance_set;
+using protocol::tenure_effect;
 using protocol::time_point;
 using protocol::verdict;
 

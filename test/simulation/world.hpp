@@ -31,8 +31,8 @@ namespace holdfast::test {
 
 using protocol::command;
 using protocol::duration;
-using protocol::tenure_effect;
 using protocol::instance_set;
+using protocol::tenure_effect;
 using protocol::time_point;
 using protocol::verdict;
 
@@ -418,7 +418,8 @@ private:
         auto const action = state.machine.answer(s.what, s.round, i, v, local(state.client));
         if (s.what == command::acquire && was_acquiring) {
             auto const decided = state.yes >= quorum();
-            if (decided && action.effect != tenure_effect::won && action.effect != tenure_effect::expired) {
+            if (decided && action.effect != tenure_effect::won &&
+                action.effect != tenure_effect::expired) {
                 fail("L1", "the quorum-th grant does not decide");
             }
         }

@@ -36,7 +36,7 @@ struct fixture {
     }
 
     tenure_action say(command c, std::string_view who, verdict v, duration now = 1ms,
-             std::uint64_t number = 0) {
+                      std::uint64_t number = 0) {
         tenure_action a;
         for (char const digit : who) {
             a = m.answer(c, m.round_number(), static_cast<unsigned>(digit - '0'), v, at(now),
@@ -145,7 +145,8 @@ BOOST_AUTO_TEST_CASE(an_arbiter_that_was_late_already_is_given_its_usual_time) {
 
 BOOST_AUTO_TEST_CASE(the_patience_for_the_others_begins_when_they_are_asked) {
     m.contend(at(0ms), 2);
-    BOOST_REQUIRE((say(command::contend, "2", verdict::yes, 1500us).effect == tenure_effect::arbiter_won));
+    BOOST_REQUIRE(
+        (say(command::contend, "2", verdict::yes, 1500us).effect == tenure_effect::arbiter_won));
     m.ask_rest(at(1500us), of("01234"));
     say(command::acquire, "0", verdict::yes);
     say(command::acquire, "14", verdict::no);
@@ -188,8 +189,10 @@ BOOST_AUTO_TEST_CASE(a_release_is_confirmed_when_an_instance_that_held_the_key_i
         holds("014", "23");
         m.release(at(1s), of("01234"));
         BOOST_TEST((say(command::release, "4", how, 1001ms).effect == tenure_effect::none));
-        BOOST_TEST((say(command::release, "0", verdict::yes, 1001ms).effect == tenure_effect::none));
-        BOOST_TEST((say(command::release, "1", verdict::yes, 1001ms).effect == tenure_effect::released));
+        BOOST_TEST(
+            (say(command::release, "0", verdict::yes, 1001ms).effect == tenure_effect::none));
+        BOOST_TEST(
+            (say(command::release, "1", verdict::yes, 1001ms).effect == tenure_effect::released));
     }
 }
 
@@ -200,8 +203,8 @@ BOOST_AUTO_TEST_CASE(a_release_that_a_majority_has_not_confirmed_waits_for_the_l
     BOOST_TEST(!m.depends_on_late_answers());
     BOOST_TEST((m.time(at(3s)).effect == tenure_effect::none));
     BOOST_TEST((say(command::release, "23", verdict::unknown, 3s).effect == tenure_effect::none));
-    BOOST_TEST(
-        (say(command::release, "4", verdict::unknown, 3s).effect == tenure_effect::release_unconfirmed));
+    BOOST_TEST((say(command::release, "4", verdict::unknown, 3s).effect ==
+                tenure_effect::release_unconfirmed));
 }
 
 BOOST_AUTO_TEST_CASE(a_late_release_is_a_loss_after_the_deadline) {
@@ -228,7 +231,8 @@ BOOST_AUTO_TEST_CASE(an_inspection_that_has_found_no_lock_waits_for_the_late) {
     BOOST_TEST(!m.depends_on_late_answers());
     BOOST_TEST((say(command::inspect, "01", verdict::refused, 3ms).effect == tenure_effect::none));
     BOOST_TEST((m.time(at(1s)).effect == tenure_effect::none));
-    BOOST_TEST((say(command::inspect, "4", verdict::refused, 1s).effect == tenure_effect::inspected));
+    BOOST_TEST(
+        (say(command::inspect, "4", verdict::refused, 1s).effect == tenure_effect::inspected));
     BOOST_TEST(m.inspected_all());
 }
 
@@ -252,7 +256,8 @@ BOOST_AUTO_TEST_CASE(an_inspection_ends_with_its_last_answer) {
     say(command::acquire, "4", verdict::no);
     m.inspect(at(2ms), of("01"));
     BOOST_TEST((say(command::inspect, "0", verdict::yes, 3ms).effect == tenure_effect::none));
-    BOOST_TEST((say(command::inspect, "1", verdict::unknown, 3ms).effect == tenure_effect::inspected));
+    BOOST_TEST(
+        (say(command::inspect, "1", verdict::unknown, 3ms).effect == tenure_effect::inspected));
     BOOST_TEST(!m.depends_on_late_answers());
     BOOST_TEST((m.inspect(at(4ms), {}).effect == tenure_effect::inspected));
 }

@@ -77,7 +77,8 @@ struct fixture {
         q.refused(at(2 * round_trip), left, told, retry, 0);
         BOOST_REQUIRE(next(2 * round_trip) == queue_effect::none);
         if (told)
-            BOOST_REQUIRE(next(2 * round_trip + waiting_rules::settled_after) == queue_effect::none);
+            BOOST_REQUIRE(next(2 * round_trip + waiting_rules::settled_after) ==
+                          queue_effect::none);
     }
     void standing_back() {
         waiting();
@@ -335,7 +336,8 @@ BOOST_AUTO_TEST_CASE(a_key_that_goes_by_itself_is_left_to_pollers_as_well) {
     BOOST_REQUIRE(q.wake().has_value());
     BOOST_TEST((*q.wake() >= at(2 * round_trip + 100ms))); // when it looks around
     BOOST_TEST((next(2 * round_trip + 250ms) == queue_effect::none));
-    BOOST_TEST((next(2 * round_trip + 252ms + waiting_rules::max_wake_delay) == queue_effect::try_arbiter));
+    BOOST_TEST((next(2 * round_trip + 252ms + waiting_rules::max_wake_delay) ==
+                queue_effect::try_arbiter));
     q.try_begun(at(300ms), 1);
     q.refused(at(301ms), duration(-1), false, retry, 0); // between two commands
     BOOST_TEST((next(350ms) == queue_effect::none));
@@ -454,7 +456,8 @@ BOOST_AUTO_TEST_CASE(a_process_that_won_against_votes_for_others_stands_back_and
     BOOST_TEST((*q.wake() == at(5ms) + waiting_rules::stand_back(round_trip)));
     BOOST_REQUIRE(q.join(a));
     BOOST_TEST((next(5ms) == queue_effect::listen));
-    BOOST_TEST((next(*q.wake()) == queue_effect::try_all)); // one instance alone may have an old key
+    BOOST_TEST(
+        (next(*q.wake()) == queue_effect::try_all)); // one instance alone may have an old key
 }
 
 BOOST_AUTO_TEST_CASE(who_yields_to_pollers_leaves_the_key_alone_for_so_long) {

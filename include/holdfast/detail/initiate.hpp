@@ -6,7 +6,7 @@
 
 #include <holdfast/detail/completion.hpp>
 #include <holdfast/detail/configuration.hpp>
-#include <holdfast/detail/lease_core.hpp>
+#include <holdfast/detail/lease_data.hpp>
 #include <holdfast/detail/lock_state.hpp>
 
 #include <boost/asio/any_completion_handler.hpp>
