@@ -16,8 +16,8 @@ public:
     explicit clock_doubt(duration longest)
         : longest_(longest) {}
 
-    /// The clock was looked at. A jump may be seen in two parts, by one look and the next.
-    void looked(time_point now, bool jumped) {
+    /// The clock was read. A jump may be seen in two parts, by one reading and the next.
+    void observed(time_point now, bool jumped) {
         if (jumped && !in_a_jump_) before_ = quarantine_;
         if (jumped) quarantine_.begin(now, longest_);
         in_a_jump_ = jumped;

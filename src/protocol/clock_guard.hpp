@@ -10,7 +10,7 @@
 #ifndef HOLDFAST_PROTOCOL_CLOCK_GUARD_HPP
 #define HOLDFAST_PROTOCOL_CLOCK_GUARD_HPP
 
-#include "protocol/clock_look.hpp"
+#include "protocol/clock_reading.hpp"
 #include "protocol/rules.hpp"
 #include "protocol/time.hpp"
 
@@ -38,26 +38,26 @@ public:
         auto const least_jump = now.least - (before.most + drift);
         auto const most_jump = now.most - before.least + hidden;
         // Of the server's time: its seconds may be longer or shorter than ours.
-        look_ = {.first = !known_,
-                 .least = least_jump - std::max(least_jump, duration::zero()) / 100,
-                 .most = most_jump + std::max(most_jump, duration::zero()) / 100,
-                 .from = most_since_,
-                 .to = received,
-                 .asked = last_,
-                 .sure_from = received_,
-                 .sure_to = sent};
+        reading_ = {.first = !known_,
+                    .least = least_jump - std::max(least_jump, duration::zero()) / 100,
+                    .most = most_jump + std::max(most_jump, duration::zero()) / 100,
+                    .from = most_since_,
+                    .to = received,
+                    .asked = last_,
+                    .sure_from = received_,
+                    .sure_to = sent};
         last_ = sent; // it may have read its clock as early as that
         received_ = received;
         offset_ = now;
         // A slow answer can hide a jump: then the next one that shows it may show one from before
         // the slow one.
         auto const most = before.most + drift;
-        if (!known_ || look_.jumped() || now.most < most) most_since_ = sent;
+        if (!known_ || reading_.jumped() || now.most < most) most_since_ = sent;
         if (!std::exchange(known_, true)) {
-            look_.least = look_.most = duration::zero();
+            reading_.least = reading_.most = duration::zero();
             return duration::zero();
         }
-        if (look_.jumped()) return now.least - before.most;
+        if (reading_.jumped()) return now.least - before.most;
         // Backwards: keys live longer than they should, which endangers nobody.
         auto const least = before.least - drift;
         if (now.most < least) return duration::zero();
@@ -66,7 +66,7 @@ public:
     }
 
     /// Of the answer that was told last.
-    clock_look const& last() const { return look_; }
+    clock_reading const& last() const { return reading_; }
 
     /// Our clock stood still, at a moment within this time and for so long: that is no jump of the
     /// server's, where it has not been seen yet.
@@ -87,7 +87,7 @@ private:
     time_point last_{};       ///< when the last question was sent
     time_point received_{};   ///< when it was answered
     time_point most_since_{}; ///< when the question was sent that bounds the offset from above
-    clock_look look_;
+    clock_reading reading_;
 };
 
 } // namespace holdfast::protocol

@@ -29,7 +29,7 @@ namespace holdfast::protocol {
 /// The right rules. Tests break them one at a time.
 struct liveness_rules {
     /// Before an answer is called overdue, the input that has come meanwhile is read.
-    static constexpr bool looks_twice() { return true; }
+    static constexpr bool checks_twice() { return true; }
     /// Replies to a batch show that it is worked on.
     static constexpr bool counts_progress() { return true; }
     /// Batches are bounded, so one that takes twice as long as silence is allowed to last is not
@@ -58,7 +58,7 @@ public:
     explicit basic_liveness(duration limit)
         : limit_(limit) {}
 
-    state now_in() const { return state_; }
+    state current() const { return state_; }
     /// Whether it can be asked.
     bool available() const { return state_ == state::up || state_ == state::connecting; }
     bool is_probed() const { return probed_; }
@@ -76,13 +76,13 @@ public:
     void probed(time_point now) {
         probed_ = true;
         up_since_ = now;
-        quiet_ = false; // nothing was sent since the last look, but on another connection
+        quiet_ = false; // nothing was sent since the last check, but on another connection
         state_ = state::up;
     }
     /// The connection has ended, or could not be made.
     void lost() {
         state_ = state::down;
-        probed_ = waits_ = progress_ = second_look_ = false;
+        probed_ = waits_ = progress_ = second_check_ = false;
     }
 
     // Commands under way
@@ -108,7 +108,7 @@ public:
     bool finished(time_point now, bool more) {
         waits_ = more;
         since_ = front_since_ = now;
-        progress_ = second_look_ = false; // the answer that seemed overdue has come
+        progress_ = second_check_ = false; // the answer that seemed overdue has come
         return std::exchange(state_, state_ == state::suspect ? state::up : state_) ==
                state::suspect;
     }
@@ -120,75 +120,75 @@ public:
 
     // The watch
 
-    /// When to look.
-    time_point next_look() const { return next_look_; }
+    /// When to check.
+    time_point next_check() const { return next_check_; }
 
-    /// To be called at next_look() or later.
-    action look(time_point now) {
-        auto const late = now - next_look_;
-        next_look_ = now + look_interval;
+    /// To be called at next_check() or later.
+    action check(time_point now) {
+        auto const late = now - next_check_;
+        next_check_ = now + check_interval;
         if (state_ == state::connecting && queued_) {
             if (now - queued_since_ >= limit_) {
                 queued_ = false;
-                if (waits_) look_at(second_look_ ? second_look_at_ : since_ + limit_);
+                if (waits_) check_at(second_check_ ? second_check_at_ : since_ + limit_);
                 return action::fail_waiting;
             }
-            look_at(queued_since_ + limit_);
+            check_at(queued_since_ + limit_);
         }
-        if (!waits_) return look_at_idle();
+        if (!waits_) return check_idle();
         // We were stopped, or busy: no time in which it trickled.
         if (late >= limit_) front_since_ += std::min(late, now - front_since_);
-        if (second_look_ && now < second_look_at_) {
-            look_at(second_look_at_);
+        if (second_check_ && now < second_check_at_) {
+            check_at(second_check_at_);
             return action::none;
         }
         if (std::exchange(progress_, false)) since_ = std::max(since_, now);
         auto const missing = overdue(now);
         if (missing < limit_) {
-            second_look_ = false;
-            look_at(now + limit_ - missing);
+            second_check_ = false;
+            check_at(now + limit_ - missing);
             return action::none;
         }
-        if (Rules::looks_twice() && !std::exchange(second_look_, true)) {
-            second_look_at_ = now + grace(late);
-            look_at(second_look_at_);
+        if (Rules::checks_twice() && !std::exchange(second_check_, true)) {
+            second_check_at_ = now + grace(late);
+            check_at(second_check_at_);
             return action::none;
         }
-        second_look_ = false;
+        second_check_ = false;
         if (!probed_ || missing >= limit_ * limits_until_given_up) return action::give_up;
-        look_at(now + limit_ * limits_until_given_up - missing);
-        // A suspect that goes on being so is looked at again when it is to be given up.
+        check_at(now + limit_ * limits_until_given_up - missing);
+        // A suspect that stays one is checked again when it is to be given up.
         return std::exchange(state_, state::suspect) == state::up ? action::suspect : action::none;
     }
 
-    /// Whether the next look has to come earlier than it was to, because of commands under way.
-    bool needs_earlier_look() {
-        auto const before = next_look_;
-        // A suspect is overdue already: its next look is on its way to being given up.
-        if (waits_ && !second_look_ && state_ != state::suspect) {
-            look_at(std::min(since_ + limit_, front_since_ + Rules::slow_limit(limit_)));
+    /// Whether the next check has to come earlier than it was to, because of commands under way.
+    bool needs_earlier_check() {
+        auto const before = next_check_;
+        // A suspect is overdue already: its next check is on its way to being given up.
+        if (waits_ && !second_check_ && state_ != state::suspect) {
+            check_at(std::min(since_ + limit_, front_since_ + Rules::slow_limit(limit_)));
         }
-        if (queued_ && state_ == state::connecting) look_at(queued_since_ + limit_);
-        return next_look_ != before;
+        if (queued_ && state_ == state::connecting) check_at(queued_since_ + limit_);
+        return next_check_ != before;
     }
     /// Looks as early as that.
-    void look_by(time_point when) {
-        if (!second_look_) look_at(when);
+    void check_by(time_point when) {
+        if (!second_check_) check_at(when);
     }
-    void start(time_point now) { next_look_ = now + std::min(limit_, look_interval); }
+    void start(time_point now) { next_check_ = now + std::min(limit_, check_interval); }
 
 private:
     // A suspect gets this many limits to come back before its connection is given up.
     static constexpr int limits_until_given_up = 4;
-    // A look that finds nothing sent since the last one asks for something.
-    static constexpr duration look_interval = std::chrono::milliseconds(1'250);
+    // A check that finds nothing sent since the last one asks for something.
+    static constexpr duration check_interval = std::chrono::milliseconds(1'250);
     // Before an answer is called overdue, the input that has come meanwhile is read.
     static constexpr duration reading_time = std::chrono::milliseconds(1);
 
-    void look_at(time_point when) { next_look_ = std::min(next_look_, when); }
+    void check_at(time_point when) { next_check_ = std::min(next_check_, when); }
 
-    action look_at_idle() {
-        second_look_ = false;
+    action check_idle() {
+        second_check_ = false;
         return probed_ && std::exchange(quiet_, true) ? action::ask : action::none;
     }
 
@@ -197,9 +197,9 @@ private:
         return std::max(now - since_, now - front_since_ - (Rules::slow_limit(limit_) - limit_));
     }
 
-    /// For how long an answer that seems overdue is awaited after all. A look that comes late comes
-    /// from a process that was stopped, or a thread that was busy: then the question itself may
-    /// have left only now.
+    /// For how long an answer that seems overdue is awaited after all. A check that comes late
+    /// comes from a process that was stopped, or a thread that was busy: then the question itself
+    /// may have left only now.
     duration grace(duration late) const {
         if (late <= reading_time) return reading_time;
         return std::clamp<duration>(late, limit_ / 8 + reading_time, limit_ + reading_time);
@@ -208,14 +208,14 @@ private:
     duration limit_;
     state state_ = state::connecting;
     bool probed_ = false;
-    bool waits_ = false;       ///< an answer is to come
-    bool progress_ = false;    ///< replies came since the last look
-    bool quiet_ = false;       ///< nothing was sent since the last look
-    bool second_look_ = false; ///< something may be overdue
+    bool waits_ = false;        ///< an answer is to come
+    bool progress_ = false;     ///< replies came since the last check
+    bool quiet_ = false;        ///< nothing was sent since the last check
+    bool second_check_ = false; ///< something may be overdue
     bool queued_ = false;
     time_point since_{};       ///< the silence
     time_point front_since_{}; ///< the first batch is the first
-    time_point queued_since_{}, up_since_{}, next_look_{}, second_look_at_{};
+    time_point queued_since_{}, up_since_{}, next_check_{}, second_check_at_{};
 };
 
 using liveness = basic_liveness<liveness_rules>;

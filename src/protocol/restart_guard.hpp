@@ -1,5 +1,5 @@
 // Tells from a server's INFO whether it may have forgotten keys that it granted: when
-// it connects, and when it is looked at again later.
+// it connects, and when it is checked again later.
 //
 // Redlock assumes that an instance keeps a key for its ttl. One that restarts has forgotten all
 // that was not on its disk, and could then grant a second client a lock that a first one holds;
@@ -67,7 +67,7 @@ public:
     /// It was asked again on the same connection. `announced`: it would have told of replaced data
     /// (see emptied()). Then a new history alone means nothing: a server takes one also when its
     /// first replica comes, and when its last one has been gone for long.
-    forgetting looked(data_origin const& now, bool announced) {
+    forgetting observed(data_origin const& now, bool announced) {
         auto const flushed = has_flushed_since(now);
         announced_ = 0;
         auto const new_history = std::exchange(last_, now).history != now.history;

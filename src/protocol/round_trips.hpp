@@ -1,6 +1,6 @@
 // How long each instance usually takes to answer, and so from when on an answer is late: long
 // before the instance is suspected. A round that only late answers could save does not wait for
-// them (see tenure.hpp), and a waiter for the push of a late instance looks elsewhere.
+// them (see tenure.hpp), and a waiter for the push of a late instance asks elsewhere.
 //
 // Mean and mean deviation as in RFC 6298 (https://www.rfc-editor.org/rfc/rfc6298, section 2).
 #ifndef HOLDFAST_PROTOCOL_ROUND_TRIPS_HPP
@@ -45,7 +45,7 @@ public:
 
     /// The oldest question without an answer was asked at `asked`. True, once: the
     /// instance is late.
-    bool look(time_point now, time_point asked) {
+    bool becomes_late(time_point now, time_point asked) {
         if (late_ || now - asked < std::max(usual(), soonest_late)) return false;
         if (asked != doubted_) {
             doubted_ = asked;

@@ -6,15 +6,15 @@
 // - in any case that deadlines are too late by as much. Where it was the servers' clocks, the keys
 //   of a majority expire earlier, and so the deadlines are too late as well;
 // - that the servers did nothing wrong, if each other instance that could tell agrees. A lone
-//   instance has no other one that could agree. Only looks at short times can show that jumps were
-//   equal: a look after a long time, as after an outage, leaves the amount open by as much as
-//   clocks drift, and jumps that were seconds apart would pass for one.
+//   instance has no other one that could agree. Only readings at short intervals can show that
+//   jumps were equal: a reading after a long time, as after an outage, leaves the amount open by as
+//   much as clocks drift, and jumps that were seconds apart would pass for one.
 //
-// The instances are looked at one after the other, so this is told of each look and judges again.
+// The clocks are read one after the other, so this is told of each reading and judges again.
 #ifndef HOLDFAST_PROTOCOL_STANDSTILL_HPP
 #define HOLDFAST_PROTOCOL_STANDSTILL_HPP
 
-#include "protocol/clock_look.hpp"
+#include "protocol/clock_reading.hpp"
 #include "protocol/instance_set.hpp"
 #include "protocol/rules.hpp"
 #include "protocol/time.hpp"
@@ -27,18 +27,19 @@ namespace holdfast::protocol {
 
 class standstill {
 public:
-    /// Of the time that a look covers, to be of use: an idle instance is looked at every 2.5 s, and
+    /// Of the time that a reading covers, to be of use: the clock of an idle instance is read every
+    /// 2.5 s, and
     /// a machine that goes on after a pause is slow to read the answers.
-    static constexpr duration longest_look = std::chrono::seconds(6);
+    static constexpr duration longest_interval = std::chrono::seconds(6);
 
     /// `longest`: the longest ttl. A jump before that concerns no lease.
     standstill(unsigned configured, duration longest)
         : configured_(configured)
-        , longest_(std::max<duration>(longest, longest_look)) {}
+        , longest_(std::max<duration>(longest, longest_interval)) {}
 
     /// Equal jumps at one moment.
-    struct finding {
-        instance_set who{}; ///< empty: there are none of a majority
+    struct equal_jumps {
+        instance_set instances{}; ///< empty: there are none of a majority
         /// The greatest that one of them may have been: an answer that was under way shows a part.
         duration least{}, most{};
         time_point from{}, to{}; ///< within this time
@@ -47,16 +48,16 @@ public:
         bool is_ours = false;    ///< no clock of a server has jumped
     };
 
-    void looked(unsigned instance, clock_look const& look) {
+    void observed(unsigned instance, clock_reading const& reading) {
         auto& i = seen_[instance];
         auto const goes_on = jumped_.contains(instance) && i.last.jumped();
-        i.last = look;
+        i.last = reading;
         known_.insert(instance);
-        forget_before(look.to - longest_);
-        if (!look.jumped()) return;
+        forget_before(reading.to - longest_);
+        if (!reading.jumped()) return;
         // An answer that was under way may have shown a part of it.
         auto const before = i.jump;
-        i.jump = look;
+        i.jump = reading;
         if (goes_on) {
             i.jump.least += before.least;
             i.jump.most += before.most;
@@ -69,7 +70,7 @@ public:
     }
 
     /// Whether there are jumps that are not explained.
-    bool in_doubt() const { return !jumped_.empty(); }
+    bool has_unexplained_jumps() const { return !jumped_.empty(); }
     /// The instances to ask for the time now: each that was not asked since a jump that is not
     /// explained. That one as well: it may have shown a part.
     instance_set to_ask(instance_set connected) const {
@@ -83,53 +84,53 @@ public:
         return all;
     }
 
-    /// To be called after each look, and when an instance can be asked no more. A jump that is
+    /// To be called after each reading, and when an instance can be asked no more. A jump that is
     /// found to be ours is forgotten with that.
-    finding judge(instance_set connected) {
+    equal_jumps judge(instance_set connected) {
         auto f = largest();
-        if (f.who.size() < redlock_rules::quorum(configured_, configured_)) return {};
+        if (f.instances.size() < redlock_rules::quorum(configured_, configured_)) return {};
         auto moved = duration::zero();
-        f.who.for_each([&](unsigned i) { moved = std::max(moved, seen_[i].moved); });
+        f.instances.for_each([&](unsigned i) { moved = std::max(moved, seen_[i].moved); });
         f.is_new = f.least > moved;
         if (f.is_new) {
             f.by = f.most - moved;
-            f.who.for_each([&](unsigned i) { seen_[i].moved = f.most; });
+            f.instances.for_each([&](unsigned i) { seen_[i].moved = f.most; });
         }
-        f.is_ours = f.who.size() > 1;
-        f.who.for_each([&](unsigned i) { f.is_ours = f.is_ours && is_short(seen_[i].jump); });
-        (known_ - f.who).for_each([&](unsigned i) {
+        f.is_ours = f.instances.size() > 1;
+        f.instances.for_each([&](unsigned i) { f.is_ours = f.is_ours && is_short(seen_[i].jump); });
+        (known_ - f.instances).for_each([&](unsigned i) {
             f.is_ours = f.is_ours && agrees(i, f, connected);
         });
-        if (f.is_ours) jumped_ = jumped_ - f.who;
+        if (f.is_ours) jumped_ = jumped_ - f.instances;
         return f;
     }
 
 private:
-    struct one {
-        clock_look last, jump;
+    struct instance_clock {
+        clock_reading last, jump;
         duration moved{}; ///< deadlines, for this jump
     };
 
     /// Amounts and times are intervals, so if some have anything in common, they have the greatest
     /// least of them.
-    finding largest() const {
-        finding best;
+    equal_jumps largest() const {
+        equal_jumps best;
         jumped_.for_each([&](unsigned a) {
             jumped_.for_each([&](unsigned t) {
-                auto const f = of(seen_[a].jump.least, seen_[t].jump.from);
-                if (f.who.size() > best.who.size()) best = f;
+                auto const f = jumps_of(seen_[a].jump.least, seen_[t].jump.from);
+                if (f.instances.size() > best.instances.size()) best = f;
             });
         });
         return best;
     }
 
     /// All jumps that may have been by `amount`, and right after `when`.
-    finding of(duration amount, time_point when) const {
-        finding f{.least = amount, .from = when, .to = time_point::max()};
+    equal_jumps jumps_of(duration amount, time_point when) const {
+        equal_jumps f{.least = amount, .from = when, .to = time_point::max()};
         jumped_.for_each([&](unsigned i) {
             auto const& j = seen_[i].jump;
             if (amount < j.least || amount > j.most || when < j.from || when >= j.to) return;
-            f.who.insert(i);
+            f.instances.insert(i);
             f.most = std::max(f.most, j.most);
             f.to = std::min(f.to, j.to);
         });
@@ -137,15 +138,17 @@ private:
     }
 
     /// Whether one that did not jump may not have been able to see it.
-    bool agrees(unsigned instance, finding const& f, instance_set connected) const {
-        auto const& look = seen_[instance].last;
-        if (look.sure_to < f.to) return !connected.contains(instance); // else it is asked now
-        if (look.first) return true;
+    bool agrees(unsigned instance, equal_jumps const& f, instance_set connected) const {
+        auto const& reading = seen_[instance].last;
+        if (reading.sure_to < f.to) return !connected.contains(instance); // else it is asked now
+        if (reading.first) return true;
         // It was asked since. Slow answers may leave the jump undecided.
-        return is_short(look) && look.from <= f.from && look.least <= f.most &&
-               f.least <= look.most;
+        return is_short(reading) && reading.from <= f.from && reading.least <= f.most &&
+               f.least <= reading.most;
     }
-    static bool is_short(clock_look const& look) { return look.to - look.asked <= longest_look; }
+    static bool is_short(clock_reading const& reading) {
+        return reading.to - reading.asked <= longest_interval;
+    }
 
     void forget_before(time_point when) {
         auto old = instance_set();
@@ -157,8 +160,8 @@ private:
 
     unsigned configured_;
     duration longest_;
-    std::array<one, instance_set::capacity> seen_{};
-    instance_set known_;  ///< looked at at least once
+    std::array<instance_clock, instance_set::capacity> seen_{};
+    instance_set known_;  ///< their clocks were read at least once
     instance_set jumped_; ///< by an amount that is not explained
 };
 

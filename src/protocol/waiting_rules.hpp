@@ -63,8 +63,8 @@ struct waiting_rules : watching_rules {
     }
 
     static constexpr duration max_wake_delay = std::chrono::milliseconds(10);
-    /// When a waiter at the arbiter looks at all instances again, and how the pauses between such
-    /// looks grow: a holder that could not reach the arbiter has left its key there, and a majority
+    /// When a waiter at the arbiter asks all instances again, and how the pauses between such
+    /// tries grow: a holder that could not reach the arbiter has left its key there, and a majority
     /// is free all the same.
     static constexpr duration first_recheck = std::chrono::seconds(10);
     static constexpr duration longest_between_rechecks = std::chrono::seconds(30);

@@ -6,7 +6,7 @@
 #include <holdfast/clock.hpp>
 #include <holdfast/error.hpp>
 
-#include "protocol/clock_look.hpp"
+#include "protocol/clock_reading.hpp"
 #include "redis/lock_command.hpp"
 #include "redis/reply_handler.hpp"
 
@@ -50,7 +50,7 @@ public:
     /// The instance took that long to answer a batch of commands.
     virtual void on_round_trip(unsigned /*instance*/, lease_clock::duration) {}
     /// The instance has told its time.
-    virtual void on_clock_reading(unsigned /*instance*/, protocol::clock_look const&) {}
+    virtual void on_clock_reading(unsigned /*instance*/, protocol::clock_reading const&) {}
     /// 64 random bits, for pauses.
     virtual std::uint64_t random_bits() = 0;
     /// The instance has nothing more to send or to hear, or cannot be asked any more.

@@ -19,7 +19,7 @@ std::uint64_t hash_of(std::string_view text) {
 }
 
 instance_state state_of(protocol::liveness const& l) {
-    switch (l.now_in()) {
+    switch (l.current()) {
     case protocol::liveness::state::connecting:
         return instance_state::connecting;
     case protocol::liveness::state::up:
@@ -103,7 +103,7 @@ void instance_connection::on_connected() {
     live_.probing(owner_.time());
     questions->sent = owner_.time();
     session_->write(pipeline_.send_first(std::move(questions)));
-    if (live_.needs_earlier_look()) arm_watch();
+    if (live_.needs_earlier_check()) arm_watch();
 }
 
 void instance_connection::on_session_end(errc cause, std::string message) {
@@ -189,7 +189,7 @@ void instance_connection::tell_state(errc cause, std::string_view message) noexc
         status_.set_state(state_of(live_), cause, {});
     }
     owner_.on_change();
-    if (live_.now_in() != protocol::liveness::state::up) owner_.on_unavailable(number_);
+    if (live_.current() != protocol::liveness::state::up) owner_.on_unavailable(number_);
 }
 
 //
@@ -241,7 +241,7 @@ bool instance_connection::flush() noexcept {
     }
     auto complete = true;
     try {
-        while (live_.now_in() == protocol::liveness::state::up && pipeline_.has_room() &&
+        while (live_.current() == protocol::liveness::state::up && pipeline_.has_room() &&
                !pipeline_.empty()) {
             auto& b = pipeline_.send(wording_);
             b.sent = owner_.time();
@@ -253,7 +253,7 @@ bool instance_connection::flush() noexcept {
     } catch (...) {
         complete = false;
     }
-    if (live_.needs_earlier_look() || needs_watch_) arm_watch();
+    if (live_.needs_earlier_check() || needs_watch_) arm_watch();
     return complete && !needs_watch_ && !needs_reconnect_;
 }
 
@@ -355,7 +355,7 @@ void instance_connection::show_quarantine() {
 
 void instance_connection::wake_at_end_of_quarantine() {
     constexpr lease_clock::duration tick(1);
-    live_.look_by(std::min(guard_.until(), lease_clock::time_point::max() - tick) + tick);
+    live_.check_by(std::min(guard_.until(), lease_clock::time_point::max() - tick) + tick);
 }
 
 // Each server check says the same again: waiters are told once.

@@ -8,10 +8,10 @@ namespace holdfast::redis {
 
 void instance_connection::arm_watch() noexcept {
     if (stopped_) return;
-    if (retry_at_ > owner_.time()) live_.look_by(retry_at_);
+    if (retry_at_ > owner_.time()) live_.check_by(retry_at_);
     try {
         watch_timer_.expires_after(
-            std::max(live_.next_look() - owner_.time(), lease_clock::duration::zero()));
+            std::max(live_.next_check() - owner_.time(), lease_clock::duration::zero()));
         watch_timer_.async_wait([weak = weak_from_this()](error_code ec) {
             auto const self = weak.lock();
             if (!ec && self && !self->stopped_) in_turn(self->owner_, [&] { self->on_watch(); });
@@ -26,7 +26,7 @@ void instance_connection::on_watch() {
     needs_watch_ = true; // until it is armed, at the end of this turn at the latest
     auto const now = owner_.time();
     tell_of_quarantines_end();
-    auto const found = live_.look(now);
+    auto const found = live_.check(now);
     try {
         act_on(found);
     } catch (...) { // memory ran out: without a message

@@ -8,7 +8,7 @@
 
 #include "protocol/clock_doubt.hpp"
 #include "protocol/clock_guard.hpp"
-#include "protocol/clock_look.hpp"
+#include "protocol/clock_reading.hpp"
 #include "protocol/quarantine.hpp"
 #include "protocol/restart_guard.hpp"
 
@@ -49,7 +49,7 @@ public:
     /// A server check was answered. True: a quarantine has begun.
     bool server_checked(protocol::data_origin const& server, bool announced,
                         protocol::time_point now) noexcept {
-        return heed(restarts_.looked(server, announced), 0, now);
+        return heed(restarts_.observed(server, announced), 0, now);
     }
     /// The server has turned out to be a replica.
     void is_replica() noexcept { restarts_.is_replica(); }
@@ -80,7 +80,7 @@ public:
                    protocol::duration shown) noexcept {
         using namespace std::chrono;
         auto const jumped = clock_.told(sent, received, shown);
-        doubt_.looked(received, jumped > protocol::duration::zero());
+        doubt_.observed(received, jumped > protocol::duration::zero());
         if (jumped == protocol::duration::zero()) return false;
         begun_ = jumped_ = true;
         put(jump_reason_, [&] {
@@ -92,7 +92,7 @@ public:
     }
 
     /// The check of the last answer to TIME.
-    protocol::clock_look const& last_clock_reading() const { return clock_.last(); }
+    protocol::clock_reading const& last_clock_reading() const { return clock_.last(); }
     /// The last jump was none: our own clock stood still.
     void excuse_jump(protocol::time_point now) noexcept {
         doubt_.excuse();

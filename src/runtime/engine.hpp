@@ -139,7 +139,7 @@ private:
     void on_round_trip(unsigned instance, lease_clock::duration took) override {
         instances_.heard(instance, took);
     }
-    void on_clock_reading(unsigned instance, protocol::clock_look const&) override;
+    void on_clock_reading(unsigned instance, protocol::clock_reading const&) override;
     std::uint64_t random_bits() override { return random_.pause_bits(); }
     void on_change() override;
 

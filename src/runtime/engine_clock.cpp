@@ -3,13 +3,13 @@
 
 namespace holdfast::runtime {
 
-void engine::on_clock_reading(unsigned instance, protocol::clock_look const& look) {
-    standstill_.looked(instance, look);
+void engine::on_clock_reading(unsigned instance, protocol::clock_reading const& reading) {
+    standstill_.observed(instance, reading);
     judge_clock();
 }
 
 void engine::judge_clock() {
-    if (!standstill_.in_doubt()) return;
+    if (!standstill_.has_unexplained_jumps()) return;
     auto const there = instances_.usable_now();
     // The others at once, and not within a second or two.
     standstill_.to_ask(there).for_each(
@@ -23,7 +23,7 @@ void engine::judge_clock() {
     if (!found.is_ours) return;
     for (unsigned i = 0; i < instances_.size(); ++i) {
         turn_.attempt([&] {
-            if (found.who.contains(i)) return instances_[i].excuse_jump();
+            if (found.instances.contains(i)) return instances_[i].excuse_jump();
             instances_[i].our_clock_stood_still(found.from, found.to, found.least, found.most);
         });
     }

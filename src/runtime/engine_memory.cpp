@@ -16,7 +16,7 @@ constexpr std::size_t objects_a_turn = 256;
 } // namespace
 
 // At the end of a turn, when nothing on the stack refers to free memory. An idle client has turns
-// too, as it looks at its instances.
+// too, as it checks its instances.
 void engine::give_back_memory() noexcept {
     auto const began = turn_.began();
     auto const ended = began >= period_ends_;

@@ -68,7 +68,7 @@ protocol::instance_set instance_group::newly_late() {
     auto const now = turn_.time();
     for (unsigned i = 0; i < size(); ++i) {
         auto const since = all_[i]->waits_since();
-        if (since && round_trips_[i].look(now, *since)) newly_late_.insert(i);
+        if (since && round_trips_[i].becomes_late(now, *since)) newly_late_.insert(i);
         if (!round_trips_[i].late()) newly_late_.erase(i);
     }
     if (newly_late_.empty() || (voters() - late()).empty()) return {};

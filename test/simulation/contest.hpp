@@ -841,7 +841,7 @@ private:
         for (unsigned i = 0; i < instances_.size(); ++i) {
             auto const& l = me.links[i];
             if (l.available() && !l.in_flight.empty() &&
-                me.usual[i].look(local(), std::max(l.in_flight.front().sent, l.heard))) {
+                me.usual[i].becomes_late(local(), std::max(l.in_flight.front().sent, l.heard))) {
                 me.newly_late.insert(i);
             }
             if (!me.usual[i].late()) me.newly_late.erase(i);

@@ -81,7 +81,7 @@ struct guards_as_they_are {
     }
     /// The same each second.
     static bool doubts_later(protocol::restart_guard& guard, protocol::data_origin const& now) {
-        return guard.looked(now, true) != protocol::forgetting::none;
+        return guard.observed(now, true) != protocol::forgetting::none;
     }
     /// Whether it is doubted when it announces that its keys are gone.
     static constexpr bool hears() { return true; }
@@ -96,9 +96,9 @@ struct guards_as_they_are {
     /// For how long grants are in doubt after a jump by up to `most`.
     static duration in_doubt_for(duration max_ttl, duration /*most*/) { return max_ttl; }
     /// By how much deadlines are moved after a standstill.
-    static duration moves(protocol::standstill::finding const& f) { return f.by; }
+    static duration moves(protocol::standstill::equal_jumps const& f) { return f.by; }
     /// Whether no server's clock has jumped.
-    static bool is_ours(protocol::standstill::finding const& f) { return f.is_ours; }
+    static bool is_ours(protocol::standstill::equal_jumps const& f) { return f.is_ours; }
     /// Whether a grant counts that came so long after it was asked for, where no ttl is shorter
     /// than that.
     static bool counts_grant(duration /*after*/, duration /*shortest_ttl*/) { return true; }
@@ -499,7 +499,7 @@ private:
     void plan_absence(true_time when) {
         auto const c = some_client();
         auto const spared = some_instance();
-        auto const least = max_ttl_ + protocol::standstill::longest_look;
+        auto const least = max_ttl_ + protocol::standstill::longest_interval;
         auto const span = least.count() + some(std::chrono::minutes(10));
         auto by = noticeable(max_ttl_ * 2) + protocol::redlock_rules::drift(max_ttl_);
         for (unsigned i = 0; i < instances_.size(); ++i) {
@@ -889,7 +889,7 @@ private:
         // For longer than the guard allows drift to go on.
         if (l.looked && received - l.looked_from > max_ttl_) l.absent = true;
         auto const jumped = l.clock.told(m.sent, received, m.shown);
-        if (Guards::heeds_jumps()) l.clock_doubt.looked(received, jumped > duration::zero());
+        if (Guards::heeds_jumps()) l.clock_doubt.observed(received, jumped > duration::zero());
         if (received - m.sent > std::chrono::seconds(5)) ++seen_.slow_looks;
         auto const offset_then = m.shown - duration(stretched(m.executed, instances_[i].ppm));
         if (jumped > duration::zero()) {
@@ -918,14 +918,14 @@ private:
         l.looked_from = m.sent;
         l.looked_to = received;
         l.offset_seen = offset_then;
-        clients_[c].standstill.looked(i, l.clock.last());
+        clients_[c].standstill.observed(i, l.clock.last());
         judge_clock(c);
     }
 
     // As the engine does.
     void judge_clock(unsigned c) {
         auto& me = clients_[c];
-        if (!me.standstill.in_doubt() || !Guards::heeds_jumps()) return;
+        if (!me.standstill.has_unexplained_jumps() || !Guards::heeds_jumps()) return;
         instance_set there;
         for (unsigned i = 0; i < instances_.size(); ++i) {
             if (me.links[i].probed && me.links[i].available()) there.insert(i);
@@ -954,7 +954,7 @@ private:
             fail("theirs", "a server's jump was taken for a standstill");
         for (unsigned i = 0; i < instances_.size(); ++i) {
             auto& l = me.links[i];
-            if (found.who.contains(i)) {
+            if (found.instances.contains(i)) {
                 ++seen_.excused;
                 l.clock_doubt.excuse();
             } else {

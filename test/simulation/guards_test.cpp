@@ -167,19 +167,21 @@ struct doubts_for_as_long_as_the_jump : guards_as_they_are {
 };
 
 struct moves_no_deadline : guards_as_they_are {
-    static duration moves(protocol::standstill::finding const&) { return duration::zero(); }
+    static duration moves(protocol::standstill::equal_jumps const&) { return duration::zero(); }
 };
 
 struct moves_deadlines_by_half : guards_as_they_are {
-    static duration moves(protocol::standstill::finding const& f) { return f.least / 2; }
+    static duration moves(protocol::standstill::equal_jumps const& f) { return f.least / 2; }
 };
 
 struct blames_the_servers : guards_as_they_are {
-    static bool is_ours(protocol::standstill::finding const&) { return false; }
+    static bool is_ours(protocol::standstill::equal_jumps const&) { return false; }
 };
 
 struct does_not_ask_the_others : guards_as_they_are {
-    static bool is_ours(protocol::standstill::finding const& f) { return f.who.size() > 1; }
+    static bool is_ours(protocol::standstill::equal_jumps const& f) {
+        return f.instances.size() > 1;
+    }
 };
 
 } // namespace

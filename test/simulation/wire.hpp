@@ -335,7 +335,7 @@ private:
     }
 
     void end_turn() {
-        while (live_.now_in() == state::up && in_flight_.size() < 2 && !queue_.empty()) {
+        while (live_.current() == state::up && in_flight_.size() < 2 && !queue_.empty()) {
             auto b = std::make_shared<batch>();
             while (!queue_.empty() && b->commands.size() < batch_size) {
                 b->commands.push_back(std::move(queue_.front()));
@@ -344,7 +344,7 @@ private:
             live_.sent(time());
             send(std::move(b));
         }
-        if (live_.needs_earlier_look()) arm();
+        if (live_.needs_earlier_check()) arm();
     }
 
     void send(std::shared_ptr<batch> b) {
@@ -397,7 +397,7 @@ private:
     void arm() {
         auto const generation = ++armed_;
         auto const in_a_while =
-            std::max<true_time>(live_.next_look().time_since_epoch().count() - now(), 0);
+            std::max<true_time>(live_.next_check().time_since_epoch().count() - now(), 0);
         // The loop is a bit late now and then.
         at(in_a_while + (one_in(4) ? below_reading() : 0), [this, generation] {
             in(process_, [this, generation] {
@@ -410,7 +410,7 @@ private:
     }
 
     void look() {
-        switch (live_.look(time())) {
+        switch (live_.check(time())) {
         case action::none:
             break;
         case action::ask:
@@ -554,7 +554,7 @@ private:
         if (!in_flight_.empty() && stopped_since(now() - 20 * whole).second == 0) {
             auto const age = now() - in_flight_.front()->first_since;
             auto const late = slack;
-            if (live_.now_in() == state::up && age > 2 * whole + late)
+            if (live_.current() == state::up && age > 2 * whole + late)
                 fail("W3", "it is not made suspect");
             if (age > 5 * whole + late) fail("W4", "it is not given up");
         }

@@ -54,7 +54,7 @@ struct one_queue : lanes_as_they_are {
 };
 
 struct looks_once : protocol::liveness_rules {
-    static constexpr bool looks_twice() { return false; }
+    static constexpr bool checks_twice() { return false; }
 };
 
 struct lets_trickle : protocol::liveness_rules {

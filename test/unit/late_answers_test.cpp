@@ -104,8 +104,8 @@ BOOST_AUTO_TEST_CASE(of_two_that_are_awaited_the_faster_one_decides_if_both_are_
 }
 
 BOOST_AUTO_TEST_CASE(an_instance_that_is_late_already_is_not_waited_for_again) {
-    BOOST_REQUIRE(!usual[4].look(at(-1s), at(-2s)));
-    BOOST_REQUIRE(usual[4].look(at(-500ms), at(-2s)));
+    BOOST_REQUIRE(!usual[4].becomes_late(at(-1s), at(-2s)));
+    BOOST_REQUIRE(usual[4].becomes_late(at(-500ms), at(-2s)));
     acquires("01", "23", 1ms);
     BOOST_TEST((m.time(at(1ms)).effect == tenure_effect::contended));
 }
@@ -137,8 +137,8 @@ BOOST_AUTO_TEST_CASE(a_late_arbiter_is_given_up) {
 
 // All were late when it was asked.
 BOOST_AUTO_TEST_CASE(an_arbiter_that_was_late_already_is_given_its_usual_time) {
-    BOOST_REQUIRE(!usual[4].look(at(-1s), at(-2s)));
-    BOOST_REQUIRE(usual[4].look(at(-500ms), at(-2s)));
+    BOOST_REQUIRE(!usual[4].becomes_late(at(-1s), at(-2s)));
+    BOOST_REQUIRE(usual[4].becomes_late(at(-500ms), at(-2s)));
     m.contend(at(0ms), 4);
     ends(usual[4].usual(), tenure_effect::arbiter_failed);
 }

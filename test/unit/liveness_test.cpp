@@ -26,7 +26,7 @@ holdfast::protocol::liveness up() {
     l.probing(t0);
     l.probed(t0);
     l.finished(t0, false);
-    BOOST_REQUIRE((l.look(l.next_look()) == action::none));
+    BOOST_REQUIRE((l.check(l.next_check()) == action::none));
     return l;
 }
 
@@ -34,8 +34,8 @@ holdfast::protocol::liveness up() {
 holdfast::protocol::liveness suspect() {
     auto l = up();
     l.sent(t0);
-    BOOST_REQUIRE((l.look(t0 + limit) == action::none));
-    BOOST_REQUIRE((l.look(t0 + limit + reading) == action::suspect));
+    BOOST_REQUIRE((l.check(t0 + limit) == action::none));
+    BOOST_REQUIRE((l.check(t0 + limit + reading) == action::suspect));
     return l;
 }
 
@@ -45,24 +45,24 @@ BOOST_AUTO_TEST_SUITE(liveness)
 
 BOOST_AUTO_TEST_CASE(it_begins_as_connecting_and_can_be_asked) {
     holdfast::protocol::liveness l(limit);
-    BOOST_TEST((l.now_in() == state::connecting));
+    BOOST_TEST((l.current() == state::connecting));
     BOOST_TEST(l.available());
     BOOST_TEST(!l.is_probed());
     BOOST_TEST((l.up_for(t0) == 0ns));
     l.start(t0);
-    BOOST_TEST((l.next_look() == t0 + limit));
+    BOOST_TEST((l.next_check() == t0 + limit));
     holdfast::protocol::liveness patient(10s);
     patient.start(t0);
-    BOOST_TEST((patient.next_look() == t0 + interval));
+    BOOST_TEST((patient.next_check() == t0 + interval));
 }
 
 BOOST_AUTO_TEST_CASE(an_answered_probe_makes_it_up) {
     holdfast::protocol::liveness l(limit);
     l.start(t0);
     l.probing(t0);
-    BOOST_TEST((l.now_in() == state::connecting));
+    BOOST_TEST((l.current() == state::connecting));
     l.probed(t0 + 5ms);
-    BOOST_TEST((l.now_in() == state::up));
+    BOOST_TEST((l.current() == state::up));
     BOOST_TEST(l.available());
     BOOST_TEST(l.is_probed());
     BOOST_TEST((l.up_for(t0 + 7ms) == 2ms));
@@ -72,51 +72,51 @@ BOOST_AUTO_TEST_CASE(a_lost_connection_makes_it_down_until_the_next_is_probed) {
     auto l = up();
     l.sent(t0);
     l.lost();
-    BOOST_TEST((l.now_in() == state::down));
+    BOOST_TEST((l.current() == state::down));
     BOOST_TEST(!l.available());
     BOOST_TEST(!l.is_probed());
     BOOST_TEST((l.up_for(t0 + 1s) == 0ns));
     // It is owed nothing any more.
-    BOOST_TEST((l.look(t0 + 10s) == action::none));
-    BOOST_TEST((l.look(t0 + 20s) == action::none));
+    BOOST_TEST((l.check(t0 + 10s) == action::none));
+    BOOST_TEST((l.check(t0 + 20s) == action::none));
     l.probing(t0 + 21s);
-    BOOST_TEST((l.now_in() == state::down));
+    BOOST_TEST((l.current() == state::down));
     l.probed(t0 + 21s);
-    BOOST_TEST((l.now_in() == state::up));
+    BOOST_TEST((l.current() == state::up));
 }
 
 BOOST_AUTO_TEST_CASE(a_first_connection_that_fails_makes_it_down) {
     holdfast::protocol::liveness l(limit);
     l.start(t0);
     l.lost();
-    BOOST_TEST((l.now_in() == state::down));
+    BOOST_TEST((l.current() == state::down));
 }
 
 BOOST_AUTO_TEST_CASE(a_suspect_whose_connection_is_lost_is_down) {
     auto l = suspect();
     l.lost();
-    BOOST_TEST((l.now_in() == state::down));
+    BOOST_TEST((l.current() == state::down));
     BOOST_TEST(!l.answered(t0 + limit));
     BOOST_TEST(!l.finished(t0 + limit, false));
-    BOOST_TEST((l.now_in() == state::down));
+    BOOST_TEST((l.current() == state::down));
 }
 
 BOOST_AUTO_TEST_CASE(
     an_answer_that_is_overdue_is_looked_for_a_second_time_before_it_makes_suspect) {
     auto l = up();
     l.sent(t0);
-    BOOST_TEST(l.needs_earlier_look());
-    BOOST_TEST((l.next_look() == t0 + limit));
-    BOOST_TEST(!l.needs_earlier_look());
-    BOOST_TEST((l.look(t0 + limit) == action::none));
-    BOOST_TEST((l.next_look() == t0 + limit + reading));
-    BOOST_TEST((l.now_in() == state::up));
+    BOOST_TEST(l.needs_earlier_check());
+    BOOST_TEST((l.next_check() == t0 + limit));
+    BOOST_TEST(!l.needs_earlier_check());
+    BOOST_TEST((l.check(t0 + limit) == action::none));
+    BOOST_TEST((l.next_check() == t0 + limit + reading));
+    BOOST_TEST((l.current() == state::up));
     // Nothing brings the second look forward.
-    BOOST_TEST(!l.needs_earlier_look());
-    l.look_by(t0 + limit);
-    BOOST_TEST((l.next_look() == t0 + limit + reading));
-    BOOST_TEST((l.look(t0 + limit + reading) == action::suspect));
-    BOOST_TEST((l.now_in() == state::suspect));
+    BOOST_TEST(!l.needs_earlier_check());
+    l.check_by(t0 + limit);
+    BOOST_TEST((l.next_check() == t0 + limit + reading));
+    BOOST_TEST((l.check(t0 + limit + reading) == action::suspect));
+    BOOST_TEST((l.current() == state::suspect));
     BOOST_TEST(!l.available());
     BOOST_TEST(l.is_probed());
 }
@@ -124,53 +124,53 @@ BOOST_AUTO_TEST_CASE(
 BOOST_AUTO_TEST_CASE(a_tick_before_the_limit_nothing_is_overdue) {
     auto l = up();
     l.sent(t0);
-    BOOST_TEST((l.look(t0 + limit - tick) == action::none));
-    BOOST_TEST((l.next_look() == t0 + limit));
+    BOOST_TEST((l.check(t0 + limit - tick) == action::none));
+    BOOST_TEST((l.next_check() == t0 + limit));
     // Which was no first look.
-    BOOST_TEST((l.look(t0 + limit) == action::none));
-    BOOST_TEST((l.now_in() == state::up));
+    BOOST_TEST((l.check(t0 + limit) == action::none));
+    BOOST_TEST((l.current() == state::up));
 }
 
 BOOST_AUTO_TEST_CASE(a_batch_that_follows_another_is_waited_for_from_when_it_is_the_first) {
     auto l = up();
     l.sent(t0);
     l.sent(t0 + 50ms); // the first one's time counts
-    BOOST_TEST((l.look(t0 + limit) == action::none));
-    BOOST_TEST((l.next_look() == t0 + limit + reading));
+    BOOST_TEST((l.check(t0 + limit) == action::none));
+    BOOST_TEST((l.next_check() == t0 + limit + reading));
     BOOST_TEST(!l.finished(t0 + limit, true));
-    BOOST_TEST((l.look(t0 + limit + reading) == action::none));
-    BOOST_TEST((l.next_look() == t0 + 2 * limit));
-    BOOST_TEST((l.look(t0 + 2 * limit) == action::none));
-    BOOST_TEST((l.look(t0 + 2 * limit + reading) == action::suspect));
+    BOOST_TEST((l.check(t0 + limit + reading) == action::none));
+    BOOST_TEST((l.next_check() == t0 + 2 * limit));
+    BOOST_TEST((l.check(t0 + 2 * limit) == action::none));
+    BOOST_TEST((l.check(t0 + 2 * limit + reading) == action::suspect));
 }
 
-BOOST_AUTO_TEST_CASE(what_comes_before_the_second_look_is_no_silence) {
+BOOST_AUTO_TEST_CASE(what_comes_before_the_second_check_is_no_silence) {
     auto l = up();
     l.sent(t0);
-    BOOST_TEST((l.look(t0 + limit) == action::none));
+    BOOST_TEST((l.check(t0 + limit) == action::none));
     BOOST_TEST(!l.answered(t0 + limit));
-    BOOST_TEST((l.look(t0 + limit + reading) == action::none));
-    BOOST_TEST((l.now_in() == state::up));
+    BOOST_TEST((l.check(t0 + limit + reading) == action::none));
+    BOOST_TEST((l.current() == state::up));
     // Silent from when that was seen; but the batch is then older than two limits.
-    BOOST_TEST((l.next_look() == t0 + 2 * limit));
+    BOOST_TEST((l.next_check() == t0 + 2 * limit));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_sent_between_the_looks_gets_a_second_look_of_its_own) {
+BOOST_AUTO_TEST_CASE(what_is_sent_between_the_looks_gets_a_second_check_of_its_own) {
     auto l = up();
     l.sent(t0);
     // The process was stopped: the second look comes a limit and a bit after the first.
     auto const first = t0 + 10 * limit;
-    BOOST_TEST(l.needs_earlier_look());
-    BOOST_TEST((l.look(first) == action::none));
+    BOOST_TEST(l.needs_earlier_check());
+    BOOST_TEST((l.check(first) == action::none));
     auto const second = first + limit + reading;
-    BOOST_TEST((l.next_look() == second));
+    BOOST_TEST((l.next_check() == second));
     BOOST_TEST(!l.finished(first, false));
     l.sent(first);
-    BOOST_TEST(l.needs_earlier_look());
-    BOOST_TEST((l.next_look() == first + limit));
-    BOOST_TEST((l.look(second) == action::none));
-    BOOST_TEST((l.now_in() == state::up));
-    BOOST_TEST((l.look(l.next_look()) == action::suspect));
+    BOOST_TEST(l.needs_earlier_check());
+    BOOST_TEST((l.next_check() == first + limit));
+    BOOST_TEST((l.check(second) == action::none));
+    BOOST_TEST((l.current() == state::up));
+    BOOST_TEST((l.check(l.next_check()) == action::suspect));
 }
 
 BOOST_AUTO_TEST_CASE(a_look_that_comes_late_gives_more_time) {
@@ -191,11 +191,11 @@ BOOST_AUTO_TEST_CASE(a_look_that_comes_late_gives_more_time) {
         BOOST_TEST_CONTEXT("late by " << row.late.count() << " ns") {
             auto l = up();
             l.sent(t0);
-            BOOST_TEST(l.needs_earlier_look());
+            BOOST_TEST(l.needs_earlier_check());
             auto const now = t0 + limit + row.late;
-            BOOST_TEST((l.look(now) == action::none));
-            BOOST_TEST((l.next_look() == now + row.grace));
-            BOOST_TEST((l.look(now + row.grace) == action::suspect));
+            BOOST_TEST((l.check(now) == action::none));
+            BOOST_TEST((l.next_check() == now + row.grace));
+            BOOST_TEST((l.check(now + row.grace) == action::suspect));
         }
     }
 }
@@ -203,103 +203,103 @@ BOOST_AUTO_TEST_CASE(a_look_that_comes_late_gives_more_time) {
 BOOST_AUTO_TEST_CASE(after_four_limits_in_which_nothing_was_read_it_is_given_up_at_once) {
     auto l = up();
     l.sent(t0);
-    BOOST_TEST(l.needs_earlier_look());
-    BOOST_TEST((l.look(t0 + 1h) == action::none));
-    BOOST_TEST((l.next_look() == t0 + 1h + limit + reading));
-    BOOST_TEST((l.look(t0 + 1h + limit + reading) == action::give_up));
+    BOOST_TEST(l.needs_earlier_check());
+    BOOST_TEST((l.check(t0 + 1h) == action::none));
+    BOOST_TEST((l.next_check() == t0 + 1h + limit + reading));
+    BOOST_TEST((l.check(t0 + 1h + limit + reading) == action::give_up));
 }
 
 BOOST_AUTO_TEST_CASE(replies_show_that_it_works_on_a_long_batch) {
     auto l = up();
     l.sent(t0);
     BOOST_TEST(!l.answered(t0 + 1ms));
-    BOOST_TEST((l.look(t0 + limit) == action::none));
-    BOOST_TEST((l.next_look() == t0 + 2 * limit));
+    BOOST_TEST((l.check(t0 + limit) == action::none));
+    BOOST_TEST((l.next_check() == t0 + 2 * limit));
     BOOST_TEST(!l.answered(t0 + limit + 1ms));
-    BOOST_TEST((l.look(t0 + 2 * limit - tick) == action::none));
-    BOOST_TEST((l.next_look() == t0 + 2 * limit));
-    BOOST_TEST((l.now_in() == state::up));
+    BOOST_TEST((l.check(t0 + 2 * limit - tick) == action::none));
+    BOOST_TEST((l.next_check() == t0 + 2 * limit));
+    BOOST_TEST((l.current() == state::up));
 }
 
 BOOST_AUTO_TEST_CASE(a_batch_that_takes_two_limits_trickles_and_makes_suspect) {
     auto l = up();
     l.sent(t0);
     BOOST_TEST(!l.answered(t0 + limit));
-    BOOST_TEST((l.look(t0 + limit) == action::none));
+    BOOST_TEST((l.check(t0 + limit) == action::none));
     BOOST_TEST(!l.answered(t0 + 2 * limit));
-    BOOST_TEST((l.look(t0 + 2 * limit) == action::none));
-    BOOST_TEST((l.next_look() == t0 + 2 * limit + reading));
+    BOOST_TEST((l.check(t0 + 2 * limit) == action::none));
+    BOOST_TEST((l.next_check() == t0 + 2 * limit + reading));
     BOOST_TEST(!l.answered(t0 + 2 * limit + reading));
-    BOOST_TEST((l.look(t0 + 2 * limit + reading) == action::suspect));
+    BOOST_TEST((l.check(t0 + 2 * limit + reading) == action::suspect));
     // More of the same does not bring it back, the end of the batch does.
     BOOST_TEST(!l.answered(t0 + 2 * limit + reading));
     BOOST_TEST(l.finished(t0 + 3 * limit, true));
-    BOOST_TEST((l.now_in() == state::up));
+    BOOST_TEST((l.current() == state::up));
 }
 
 BOOST_AUTO_TEST_CASE(time_in_which_nobody_looked_is_no_trickling) {
     auto l = up();
     l.sent(t0);
-    BOOST_TEST(l.needs_earlier_look());
-    BOOST_TEST((l.next_look() == t0 + limit));
+    BOOST_TEST(l.needs_earlier_check());
+    BOOST_TEST((l.next_check() == t0 + limit));
     // Stopped for eight limits; then there is a reply, and the others follow.
     auto const awake = t0 + 9 * limit;
-    BOOST_TEST((l.look(awake) == action::none));
+    BOOST_TEST((l.check(awake) == action::none));
     BOOST_TEST(!l.answered(awake));
-    auto const second = l.next_look();
-    BOOST_TEST((l.look(second) == action::suspect)); // one limit before, and another after
+    auto const second = l.next_check();
+    BOOST_TEST((l.check(second) == action::suspect)); // one limit before, and another after
     BOOST_TEST(l.finished(second, false));
-    BOOST_TEST((l.now_in() == state::up));
+    BOOST_TEST((l.current() == state::up));
     // Only the time that was missed is forgiven.
     l.sent(second);
     BOOST_TEST(!l.answered(second + 2 * limit));
-    BOOST_TEST((l.look(second + 2 * limit) == action::none));
+    BOOST_TEST((l.check(second + 2 * limit) == action::none));
     BOOST_TEST(!l.answered(second + 2 * limit));
-    BOOST_TEST((l.look(l.next_look()) == action::suspect));
+    BOOST_TEST((l.check(l.next_check()) == action::suspect));
 }
 
 BOOST_AUTO_TEST_CASE(a_suspect_that_answers_within_two_limits_comes_back) {
     auto l = suspect();
     BOOST_TEST(l.answered(t0 + 2 * limit - tick));
-    BOOST_TEST((l.now_in() == state::up));
+    BOOST_TEST((l.current() == state::up));
     BOOST_TEST(!l.answered(t0 + 2 * limit - tick)); // once
     l = suspect();
     BOOST_TEST(!l.answered(t0 + 2 * limit));
-    BOOST_TEST((l.now_in() == state::suspect));
+    BOOST_TEST((l.current() == state::suspect));
     BOOST_TEST(l.finished(t0 + 3 * limit, false));
-    BOOST_TEST((l.now_in() == state::up));
+    BOOST_TEST((l.current() == state::up));
     BOOST_TEST(!l.finished(t0 + 3 * limit, false));
 }
 
 BOOST_AUTO_TEST_CASE(one_that_came_back_is_watched_as_before) {
     auto l = suspect();
     BOOST_TEST(l.answered(t0 + 2 * limit - 10ms));
-    BOOST_TEST(l.needs_earlier_look());
+    BOOST_TEST(l.needs_earlier_check());
     // Its batch is then as old as one may be. That is no late look, which would wait for longer.
-    BOOST_TEST((l.next_look() == t0 + 2 * limit));
+    BOOST_TEST((l.next_check() == t0 + 2 * limit));
     l = suspect();
     BOOST_TEST(l.answered(t0 + limit + 5ms));
-    BOOST_TEST(l.needs_earlier_look());
-    BOOST_TEST((l.next_look() == t0 + 2 * limit));
-    BOOST_TEST((l.look(t0 + 2 * limit) == action::none));
-    BOOST_TEST((l.look(t0 + 2 * limit + reading) == action::suspect));
+    BOOST_TEST(l.needs_earlier_check());
+    BOOST_TEST((l.next_check() == t0 + 2 * limit));
+    BOOST_TEST((l.check(t0 + 2 * limit) == action::none));
+    BOOST_TEST((l.check(t0 + 2 * limit + reading) == action::suspect));
 }
 
 BOOST_AUTO_TEST_CASE(a_suspect_is_given_up_after_four_limits) {
     auto l = suspect();
-    BOOST_TEST((l.next_look() == t0 + 4 * limit));
-    BOOST_TEST((l.look(t0 + 4 * limit) == action::none));
-    BOOST_TEST((l.next_look() == t0 + 4 * limit + reading));
-    BOOST_TEST((l.look(t0 + 4 * limit + reading) == action::give_up));
+    BOOST_TEST((l.next_check() == t0 + 4 * limit));
+    BOOST_TEST((l.check(t0 + 4 * limit) == action::none));
+    BOOST_TEST((l.next_check() == t0 + 4 * limit + reading));
+    BOOST_TEST((l.check(t0 + 4 * limit + reading) == action::give_up));
     // A tick before the second look's four limits it stays what it is.
     l = suspect();
-    BOOST_TEST((l.look(t0 + 4 * limit - reading) == action::none));
-    BOOST_TEST((l.look(t0 + 4 * limit) == action::give_up));
+    BOOST_TEST((l.check(t0 + 4 * limit - reading) == action::none));
+    BOOST_TEST((l.check(t0 + 4 * limit) == action::give_up));
     l = suspect();
-    BOOST_TEST((l.look(t0 + 4 * limit - reading - tick) == action::none));
-    BOOST_TEST((l.look(t0 + 4 * limit - tick) == action::none));
-    BOOST_TEST((l.now_in() == state::suspect));
-    BOOST_TEST((l.next_look() == t0 + 4 * limit));
+    BOOST_TEST((l.check(t0 + 4 * limit - reading - tick) == action::none));
+    BOOST_TEST((l.check(t0 + 4 * limit - tick) == action::none));
+    BOOST_TEST((l.current() == state::suspect));
+    BOOST_TEST((l.next_check() == t0 + 4 * limit));
 }
 
 BOOST_AUTO_TEST_CASE(a_suspect_that_trickles_is_given_up_after_five_limits) {
@@ -307,19 +307,19 @@ BOOST_AUTO_TEST_CASE(a_suspect_that_trickles_is_given_up_after_five_limits) {
     for (auto n = 20; n <= 49; ++n) {
         auto const now = t0 + n * limit / 10;
         BOOST_TEST(!l.answered(now));
-        if (now >= l.next_look()) BOOST_TEST((l.look(now) == action::none));
+        if (now >= l.next_check()) BOOST_TEST((l.check(now) == action::none));
     }
-    BOOST_TEST((l.next_look() == t0 + 5 * limit));
-    BOOST_TEST((l.look(t0 + 5 * limit) == action::none));
+    BOOST_TEST((l.next_check() == t0 + 5 * limit));
+    BOOST_TEST((l.check(t0 + 5 * limit) == action::none));
     BOOST_TEST(!l.answered(t0 + 5 * limit));
-    BOOST_TEST((l.look(t0 + 5 * limit + reading) == action::give_up));
+    BOOST_TEST((l.check(t0 + 5 * limit + reading) == action::give_up));
 }
 
 // Other instances' turns ask for earlier looks too.
 BOOST_AUTO_TEST_CASE(a_suspect_is_not_looked_at_earlier_for_what_made_it_one) {
     auto l = suspect();
-    BOOST_TEST(!l.needs_earlier_look());
-    BOOST_TEST((l.next_look() == t0 + 4 * limit));
+    BOOST_TEST(!l.needs_earlier_check());
+    BOOST_TEST((l.next_check() == t0 + 4 * limit));
 }
 
 BOOST_AUTO_TEST_CASE(a_probe_that_is_not_answered_in_time_gives_the_connection_up) {
@@ -328,10 +328,10 @@ BOOST_AUTO_TEST_CASE(a_probe_that_is_not_answered_in_time_gives_the_connection_u
         l.start(t0);
         if (!first) l.lost();
         l.probing(t0);
-        l.needs_earlier_look();
-        BOOST_TEST((l.look(t0 + limit - tick) == action::none));
-        BOOST_TEST((l.look(t0 + limit) == action::none));
-        BOOST_TEST((l.look(t0 + limit + reading) == action::give_up));
+        l.needs_earlier_check();
+        BOOST_TEST((l.check(t0 + limit - tick) == action::none));
+        BOOST_TEST((l.check(t0 + limit) == action::none));
+        BOOST_TEST((l.check(t0 + limit + reading) == action::give_up));
     }
 }
 
@@ -340,29 +340,29 @@ BOOST_AUTO_TEST_CASE(a_probe_whose_answers_trickle_is_given_up_after_two_limits)
     l.start(t0);
     l.probing(t0);
     BOOST_TEST(!l.answered(t0 + limit));
-    BOOST_TEST((l.look(t0 + limit) == action::none));
+    BOOST_TEST((l.check(t0 + limit) == action::none));
     BOOST_TEST(!l.answered(t0 + 2 * limit));
-    BOOST_TEST((l.look(t0 + 2 * limit) == action::none));
-    BOOST_TEST((l.look(t0 + 2 * limit + reading) == action::give_up));
+    BOOST_TEST((l.check(t0 + 2 * limit) == action::none));
+    BOOST_TEST((l.check(t0 + 2 * limit + reading) == action::give_up));
 }
 
 BOOST_AUTO_TEST_CASE(what_waits_for_the_first_connection_is_failed_after_the_limit) {
     holdfast::protocol::liveness l(limit);
     l.start(t0);
     l.queued(t0 + 10ms);
-    BOOST_TEST(!l.needs_earlier_look());
-    BOOST_TEST((l.look(t0 + limit) == action::none));
-    BOOST_TEST((l.next_look() == t0 + 10ms + limit));
+    BOOST_TEST(!l.needs_earlier_check());
+    BOOST_TEST((l.check(t0 + limit) == action::none));
+    BOOST_TEST((l.next_check() == t0 + 10ms + limit));
     l.queued(t0 + 50ms); // the first one's time counts
-    BOOST_TEST((l.look(t0 + 10ms + limit - tick) == action::none));
-    BOOST_TEST((l.look(t0 + 10ms + limit) == action::fail_waiting));
-    BOOST_TEST((l.now_in() == state::connecting));
-    BOOST_TEST((l.look(t0 + 10ms + 2 * limit) == action::none));
+    BOOST_TEST((l.check(t0 + 10ms + limit - tick) == action::none));
+    BOOST_TEST((l.check(t0 + 10ms + limit) == action::fail_waiting));
+    BOOST_TEST((l.current() == state::connecting));
+    BOOST_TEST((l.check(t0 + 10ms + 2 * limit) == action::none));
     // Later ones have a time of their own.
     l.queued(t0 + 1s);
-    BOOST_TEST(l.needs_earlier_look());
-    BOOST_TEST((l.next_look() == t0 + 1s + limit));
-    BOOST_TEST((l.look(t0 + 1s + limit) == action::fail_waiting));
+    BOOST_TEST(l.needs_earlier_check());
+    BOOST_TEST((l.next_check() == t0 + 1s + limit));
+    BOOST_TEST((l.check(t0 + 1s + limit) == action::fail_waiting));
 }
 
 BOOST_AUTO_TEST_CASE(nothing_is_failed_that_waits_no_more) {
@@ -370,12 +370,12 @@ BOOST_AUTO_TEST_CASE(nothing_is_failed_that_waits_no_more) {
     l.start(t0);
     l.queued(t0);
     l.none_queued();
-    BOOST_TEST((l.look(t0 + limit) == action::none));
+    BOOST_TEST((l.check(t0 + limit) == action::none));
     l.queued(t0);
     l.lost(); // its driver fails what waits
-    BOOST_TEST(!l.needs_earlier_look());
-    BOOST_TEST((l.look(t0 + limit) == action::none));
-    BOOST_TEST((l.look(t0 + 10 * limit) == action::none));
+    BOOST_TEST(!l.needs_earlier_check());
+    BOOST_TEST((l.check(t0 + limit) == action::none));
+    BOOST_TEST((l.check(t0 + 10 * limit) == action::none));
 }
 
 BOOST_AUTO_TEST_CASE(what_waits_and_the_probe_have_limits_of_their_own) {
@@ -383,10 +383,10 @@ BOOST_AUTO_TEST_CASE(what_waits_and_the_probe_have_limits_of_their_own) {
     l.start(t0);
     l.queued(t0);
     l.probing(t0 + 30ms);
-    BOOST_TEST((l.look(t0 + limit) == action::fail_waiting));
-    BOOST_TEST((l.next_look() == t0 + 30ms + limit));
-    BOOST_TEST((l.look(t0 + 30ms + limit) == action::none));
-    BOOST_TEST((l.look(t0 + 30ms + limit + reading) == action::give_up));
+    BOOST_TEST((l.check(t0 + limit) == action::fail_waiting));
+    BOOST_TEST((l.next_check() == t0 + 30ms + limit));
+    BOOST_TEST((l.check(t0 + 30ms + limit) == action::none));
+    BOOST_TEST((l.check(t0 + 30ms + limit + reading) == action::give_up));
 }
 
 BOOST_AUTO_TEST_CASE(what_waits_does_not_shorten_the_grace_of_a_late_look) {
@@ -395,58 +395,58 @@ BOOST_AUTO_TEST_CASE(what_waits_does_not_shorten_the_grace_of_a_late_look) {
     l.probing(t0);
     // The process was stopped, and then a command came.
     auto const first = t0 + limit + 40ms;
-    BOOST_TEST((l.look(first) == action::none));
+    BOOST_TEST((l.check(first) == action::none));
     auto const second = first + 40ms;
-    BOOST_TEST((l.next_look() == second));
+    BOOST_TEST((l.next_check() == second));
     l.queued(t0 + 50ms);
-    BOOST_TEST(l.needs_earlier_look());
-    BOOST_TEST((l.next_look() == t0 + 50ms + limit));
-    BOOST_TEST((l.look(t0 + 50ms + limit) == action::fail_waiting));
-    BOOST_TEST((l.next_look() == second));
-    BOOST_TEST((l.look(second - tick) == action::none));
-    BOOST_TEST((l.next_look() == second));
-    BOOST_TEST((l.look(second) == action::give_up));
+    BOOST_TEST(l.needs_earlier_check());
+    BOOST_TEST((l.next_check() == t0 + 50ms + limit));
+    BOOST_TEST((l.check(t0 + 50ms + limit) == action::fail_waiting));
+    BOOST_TEST((l.next_check() == second));
+    BOOST_TEST((l.check(second - tick) == action::none));
+    BOOST_TEST((l.next_check() == second));
+    BOOST_TEST((l.check(second) == action::give_up));
 }
 
 BOOST_AUTO_TEST_CASE(an_idle_instance_is_asked_for_something_after_a_whole_interval) {
     auto l = up(); // looked at once
-    auto at = l.next_look();
+    auto at = l.next_check();
     BOOST_TEST((at == t0 + limit + interval));
-    BOOST_TEST((l.look(at) == action::ask));
+    BOOST_TEST((l.check(at) == action::ask));
     // Until something is sent.
-    BOOST_TEST((l.next_look() == at + interval));
-    BOOST_TEST((l.look(at + interval) == action::ask));
+    BOOST_TEST((l.next_check() == at + interval));
+    BOOST_TEST((l.check(at + interval) == action::ask));
     l.sent(at + interval);
     l.finished(at + interval, false);
-    BOOST_TEST((l.look(at + 2 * interval) == action::none));
-    BOOST_TEST((l.look(at + 3 * interval) == action::ask));
+    BOOST_TEST((l.check(at + 2 * interval) == action::none));
+    BOOST_TEST((l.check(at + 3 * interval) == action::ask));
 }
 
 BOOST_AUTO_TEST_CASE(one_that_is_not_probed_is_asked_for_nothing) {
     holdfast::protocol::liveness l(limit);
     l.start(t0);
-    for (auto n = 0; n < 4; ++n) BOOST_TEST((l.look(l.next_look()) == action::none));
+    for (auto n = 0; n < 4; ++n) BOOST_TEST((l.check(l.next_check()) == action::none));
 }
 
 BOOST_AUTO_TEST_CASE(a_new_connection_is_not_idle_for_what_the_last_one_was) {
     auto l = up();
-    BOOST_TEST((l.look(l.next_look()) == action::ask));
+    BOOST_TEST((l.check(l.next_check()) == action::ask));
     l.lost();
-    auto const now = l.next_look() - 1ms;
+    auto const now = l.next_check() - 1ms;
     l.probing(now);
     l.probed(now);
     l.finished(now, false);
-    BOOST_TEST((l.look(l.next_look()) == action::none));
-    BOOST_TEST((l.look(l.next_look()) == action::ask));
+    BOOST_TEST((l.check(l.next_check()) == action::none));
+    BOOST_TEST((l.check(l.next_check()) == action::ask));
 }
 
 BOOST_AUTO_TEST_CASE(it_looks_by_when_it_is_told_to) {
     auto l = up();
-    auto const at = l.next_look();
-    l.look_by(at + tick);
-    BOOST_TEST((l.next_look() == at));
-    l.look_by(at - tick);
-    BOOST_TEST((l.next_look() == at - tick));
+    auto const at = l.next_check();
+    l.check_by(at + tick);
+    BOOST_TEST((l.next_check() == at));
+    l.check_by(at - tick);
+    BOOST_TEST((l.next_check() == at - tick));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -181,11 +181,11 @@ BOOST_AUTO_TEST_CASE(on_a_connection_that_tells_of_replaced_data_only_a_promotio
                                         << row.announced) {
                 auto guard = how.guard();
                 guard.connected(server(7, true));
-                BOOST_TEST((guard.looked(server(7, true), row.announced) == forgetting::none));
+                BOOST_TEST((guard.observed(server(7, true), row.announced) == forgetting::none));
                 auto const after = with_history(server(7, true), 99, row.promoted);
-                BOOST_TEST((guard.looked(after, row.announced) != forgetting::none) ==
+                BOOST_TEST((guard.observed(after, row.announced) != forgetting::none) ==
                            (row.doubted && how.observed));
-                BOOST_TEST((guard.looked(after, row.announced) == forgetting::none));
+                BOOST_TEST((guard.observed(after, row.announced) == forgetting::none));
                 BOOST_TEST((guard.connected(after) == forgetting::none));
             }
         }
@@ -230,10 +230,10 @@ BOOST_AUTO_TEST_CASE(who_was_a_replica_long_ago_and_is_durable_is_trusted_after_
 BOOST_AUTO_TEST_CASE(a_setting_that_changes_while_it_is_connected_is_what_counts_as_before) {
     auto guard = observed.guard();
     guard.connected(server(7, true));
-    BOOST_TEST((guard.looked(server(7, false), true) == forgetting::none));
+    BOOST_TEST((guard.observed(server(7, false), true) == forgetting::none));
     BOOST_TEST((guard.connected(server(8, true)) == forgetting::restart));
-    BOOST_TEST((guard.looked(server(8, false), true) == forgetting::none));
-    BOOST_TEST((guard.looked(server(8, true), true) == forgetting::none));
+    BOOST_TEST((guard.observed(server(8, false), true) == forgetting::none));
+    BOOST_TEST((guard.observed(server(8, true), true) == forgetting::none));
     BOOST_TEST((guard.connected(server(9, true)) == forgetting::none));
 }
 
@@ -265,8 +265,8 @@ BOOST_AUTO_TEST_CASE(flushes_that_nobody_heard_of_are_counted) {
                 auto other = guard;
                 BOOST_TEST((guard.connected(flushed(row.now)) == expected));
                 BOOST_TEST((guard.connected(flushed(row.now)) == forgetting::none)); // once
-                BOOST_TEST((other.looked(flushed(row.now), true) == expected));
-                BOOST_TEST((other.looked(flushed(row.now), true) == forgetting::none));
+                BOOST_TEST((other.observed(flushed(row.now), true) == expected));
+                BOOST_TEST((other.observed(flushed(row.now), true) == forgetting::none));
             }
         }
     }
@@ -275,8 +275,8 @@ BOOST_AUTO_TEST_CASE(flushes_that_nobody_heard_of_are_counted) {
     told.connected(flushed(3));
     BOOST_TEST(told.emptied());
     BOOST_TEST(told.emptied());
-    BOOST_TEST((told.looked(flushed(5), true) == forgetting::none));
-    BOOST_TEST((told.looked(flushed(6), true) == forgetting::flush));
+    BOOST_TEST((told.observed(flushed(5), true) == forgetting::none));
+    BOOST_TEST((told.observed(flushed(6), true) == forgetting::flush));
     BOOST_TEST(told.emptied());
     BOOST_TEST((told.connected(flushed(7)) == forgetting::none));
     BOOST_TEST(told.emptied());

@@ -51,14 +51,14 @@ BOOST_AUTO_TEST_CASE(an_instance_that_becomes_slower_is_known_so_after_some_answ
 
 BOOST_AUTO_TEST_CASE(it_is_late_when_it_still_is_after_what_had_come_was_read) {
     auto r = used_to(1ms);
-    BOOST_TEST(!r.look(at(round_trip::soonest_late - 1ns), at(0ms)));
+    BOOST_TEST(!r.becomes_late(at(round_trip::soonest_late - 1ns), at(0ms)));
     // A process that was stopped looks for the first time long after.
-    BOOST_TEST(!r.look(at(1s), at(0ms)));
+    BOOST_TEST(!r.becomes_late(at(1s), at(0ms)));
     BOOST_TEST(!r.late());
-    BOOST_TEST(r.look(at(1s + round_trip::reading_time), at(0ms)));
+    BOOST_TEST(r.becomes_late(at(1s + round_trip::reading_time), at(0ms)));
     BOOST_TEST(r.late());
     BOOST_TEST((r.patience() == 0ms));
-    BOOST_TEST(!r.look(at(2s), at(0ms))); // told once
+    BOOST_TEST(!r.becomes_late(at(2s), at(0ms))); // told once
     r.heard(2s);
     BOOST_TEST(!r.late());
     BOOST_TEST((r.patience() > 0ms));
@@ -66,11 +66,11 @@ BOOST_AUTO_TEST_CASE(it_is_late_when_it_still_is_after_what_had_come_was_read) {
 
 BOOST_AUTO_TEST_CASE(the_next_question_is_doubted_anew) {
     auto r = used_to(1ms);
-    BOOST_TEST(!r.look(at(20ms), at(0ms)));
+    BOOST_TEST(!r.becomes_late(at(20ms), at(0ms)));
     r.heard(20ms);
-    BOOST_TEST(!r.look(at(60ms), at(40ms)));
-    BOOST_TEST(!r.look(at(60ms + round_trip::reading_time - 1ns), at(40ms)));
-    BOOST_TEST(r.look(at(60ms + round_trip::reading_time), at(40ms)));
+    BOOST_TEST(!r.becomes_late(at(60ms), at(40ms)));
+    BOOST_TEST(!r.becomes_late(at(60ms + round_trip::reading_time - 1ns), at(40ms)));
+    BOOST_TEST(r.becomes_late(at(60ms + round_trip::reading_time), at(40ms)));
 }
 
 BOOST_AUTO_TEST_CASE(fewer_than_are_needed_are_in_time_when_the_slower_ones_are_late) {

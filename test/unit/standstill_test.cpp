@@ -36,10 +36,10 @@ struct clocks {
         auto const sent = now();
         pass(1ms);
         guards[i].told(sent, now(), truth + ahead[i]);
-        ours.looked(i, guards[i].last());
+        ours.observed(i, guards[i].last());
     }
-    protocol::standstill::finding judge() { return ours.judge(there); }
-    protocol::standstill::finding judge_after(unsigned i) {
+    protocol::standstill::equal_jumps judge() { return ours.judge(there); }
+    protocol::standstill::equal_jumps judge_after(unsigned i) {
         look(i);
         return judge();
     }
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_SUITE(standstill)
 BOOST_AUTO_TEST_CASE(equal_jumps_of_all_are_ours) {
     clocks c(3);
     c.stop(50ms);
-    BOOST_TEST(c.judge_after(0).who.empty());
+    BOOST_TEST(c.judge_after(0).instances.empty());
     BOOST_TEST((c.ours.to_ask(c.there) == instance_set::first(3)));
     auto const majority = c.judge_after(1);
     BOOST_TEST(majority.is_new);
@@ -67,9 +67,9 @@ BOOST_AUTO_TEST_CASE(equal_jumps_of_all_are_ours) {
     auto const all = c.judge_after(2);
     BOOST_TEST(!all.is_new); // deadlines are moved once
     BOOST_TEST(all.is_ours);
-    BOOST_TEST(all.who.size() == 3U);
-    BOOST_TEST(!c.ours.in_doubt());
-    BOOST_TEST(c.judge_after(0).who.empty());
+    BOOST_TEST(all.instances.size() == 3U);
+    BOOST_TEST(!c.ours.has_unexplained_jumps());
+    BOOST_TEST(c.judge_after(0).instances.empty());
 }
 
 BOOST_AUTO_TEST_CASE(each_standstill_counts_once) {
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(each_standstill_counts_once) {
 BOOST_AUTO_TEST_CASE(one_that_did_not_jump_shows_that_it_was_the_servers) {
     clocks c(3);
     c.ahead[0] = c.ahead[1] = 10s;
-    BOOST_TEST(c.judge_after(0).who.empty());
+    BOOST_TEST(c.judge_after(0).instances.empty());
     BOOST_TEST(c.judge_after(1).is_new); // the keys of a majority go earlier
     BOOST_TEST(!c.judge_after(2).is_ours);
     BOOST_TEST(!c.judge_after(2).is_ours);
@@ -106,18 +106,18 @@ BOOST_AUTO_TEST_CASE(one_that_cannot_be_asked_is_not_waited_for) {
     c.guards[2].stood_still(f.from, f.to, f.least, f.most);
     c.pass(1s);
     c.look(2);
-    BOOST_TEST(!c.ours.in_doubt());
+    BOOST_TEST(!c.ours.has_unexplained_jumps());
 }
 
 BOOST_AUTO_TEST_CASE(other_jumps_are_the_servers) {
     clocks minority(5), unequal(3), apart(3);
     minority.ahead[0] = minority.ahead[1] = 10s;
-    for (unsigned i = 0; i < 5; ++i) BOOST_TEST(minority.judge_after(i).who.empty());
+    for (unsigned i = 0; i < 5; ++i) BOOST_TEST(minority.judge_after(i).instances.empty());
     unequal.ahead = {10s, 11s, 12s};
-    for (unsigned i = 0; i < 3; ++i) BOOST_TEST(unequal.judge_after(i).who.empty());
+    for (unsigned i = 0; i < 3; ++i) BOOST_TEST(unequal.judge_after(i).instances.empty());
     for (unsigned i = 0; i < 3; ++i) { // at different times
         apart.ahead[i] = 10s;
-        for (unsigned k = 0; k < 3; ++k) BOOST_TEST(apart.judge_after(k).who.empty());
+        for (unsigned k = 0; k < 3; ++k) BOOST_TEST(apart.judge_after(k).instances.empty());
         apart.pass(1s);
     }
 }
@@ -155,13 +155,13 @@ BOOST_AUTO_TEST_CASE(what_is_not_explained_is_forgotten_after_the_longest_ttl) {
     for (auto passed = 0s; passed < 58s; passed += 2s) {
         c.pass(2s);
         for (unsigned i = 0; i < 5; ++i) c.judge_after(i);
-        BOOST_TEST(c.ours.in_doubt());
+        BOOST_TEST(c.ours.has_unexplained_jumps());
     }
     c.pass(3s);
     for (unsigned i = 0; i < 5; ++i) c.judge_after(i);
-    BOOST_TEST(!c.ours.in_doubt());
+    BOOST_TEST(!c.ours.has_unexplained_jumps());
     c.stop(50ms);
-    protocol::standstill::finding last;
+    protocol::standstill::equal_jumps last;
     for (unsigned i = 0; i < 5; ++i) last = c.judge_after(i);
     BOOST_TEST(last.is_ours);
 }
@@ -172,10 +172,10 @@ BOOST_AUTO_TEST_CASE(a_standstill_moves_deadlines_when_a_majority_shows_it_howev
     c.there.erase(1);
     c.there.erase(2);
     c.stop(10s);
-    BOOST_TEST(c.judge_after(0).who.empty());
+    BOOST_TEST(c.judge_after(0).instances.empty());
     for (auto passed = 0s; passed < 30s; passed += 2s) {
         c.pass(2s);
-        BOOST_TEST(c.judge_after(0).who.empty());
+        BOOST_TEST(c.judge_after(0).instances.empty());
     }
     c.there.insert(1);
     auto const f = c.judge_after(1);
@@ -209,14 +209,14 @@ BOOST_AUTO_TEST_CASE(what_a_slow_answer_has_hidden_counts_from_before_it) {
         auto const shown = c.truth;
         c.pass(300ms);
         c.guards[i].told(sent, c.now(), shown);
-        c.ours.looked(i, c.guards[i].last());
-        BOOST_TEST(c.judge().who.empty());
+        c.ours.observed(i, c.guards[i].last());
+        BOOST_TEST(c.judge().instances.empty());
     }
     c.pass(1s);
     BOOST_TEST(c.judge_after(1).is_new);
     auto const all = c.judge_after(2);
     BOOST_TEST(all.is_ours);
-    BOOST_TEST(all.who.size() == 3U);
+    BOOST_TEST(all.instances.size() == 3U);
 }
 
 BOOST_AUTO_TEST_CASE(a_lone_instance_has_nobody_who_could_agree) {
@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(an_answer_that_was_under_way_shows_a_part) {
     c.stop(600ms);
     c.pass(1ms);
     c.guards[0].told(sent, c.now(), shown);
-    c.ours.looked(0, c.guards[0].last());
+    c.ours.observed(0, c.guards[0].last());
     c.look(1);
     auto const majority = c.judge_after(2);
     BOOST_TEST(majority.is_new);
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(an_answer_that_was_under_way_shows_a_part) {
     BOOST_TEST(!majority.is_ours);
     auto const all = c.judge_after(0); // the rest
     BOOST_TEST(all.is_ours);
-    BOOST_TEST(all.who.size() == 3U);
+    BOOST_TEST(all.instances.size() == 3U);
 }
 
 BOOST_AUTO_TEST_CASE(servers_whose_seconds_differ_agree_on_a_long_one) {

@@ -1,6 +1,6 @@
 // The knowledge of a server's clock from two answers to the question for its time.
-#ifndef HOLDFAST_PROTOCOL_CLOCK_LOOK_HPP
-#define HOLDFAST_PROTOCOL_CLOCK_LOOK_HPP
+#ifndef HOLDFAST_PROTOCOL_CLOCK_READING_HPP
+#define HOLDFAST_PROTOCOL_CLOCK_READING_HPP
 
 #include "protocol/time.hpp"
 
@@ -8,7 +8,7 @@ namespace holdfast::protocol {
 
 /// By how much the server's clock has gained on ours between the two, beyond drift.
 /// All times and spans are ours.
-struct clock_look {
+struct clock_reading {
     bool first = true; ///< there was no answer before: nothing can be said
     duration least{};  ///< positive: it has jumped ahead
     duration most{};   ///< it has not jumped by more
