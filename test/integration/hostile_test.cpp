@@ -6,6 +6,7 @@
 #include "integration/party.hpp"
 #include "support/fake_server.hpp"
 #include "support/fleet.hpp"
+#include "support/text.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -180,13 +181,6 @@ constexpr std::size_t many = 20'000;
 #else
 constexpr std::size_t many = 100'000;
 #endif
-
-std::string repeated(std::size_t times, std::string_view text) {
-    std::string all;
-    all.reserve(times * text.size());
-    for (std::size_t i = 0; i < times; ++i) all += text;
-    return all;
-}
 
 fault in_place(char const* name, effect what, std::string bytes, std::string says = {}) {
     return {.name = name,

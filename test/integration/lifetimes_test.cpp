@@ -2,6 +2,7 @@
 // runs after it, nothing leaks, and keys are given back where that can still be done.
 #include "integration/party.hpp"
 #include "integration/wires.hpp"
+#include "support/heap.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -15,7 +16,6 @@
 #include <chrono>
 #include <cstddef>
 #include <exception>
-#include <malloc.h>
 #include <memory>
 #include <optional>
 #include <string>
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(destroying_the_client_ends_what_waits_and_gives_back_what_i
     context.run_for(10s);
     BOOST_TEST(context.stopped());
     BOOST_TEST(w.use_count() == 1);
-    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+    check_nothing_left(servers);
 
     // What is left of it says so.
     std::optional<release_result> released;
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_ends_in_mid_round_gives_back_what_was_granted
         BOOST_TEST(context.stopped());
         BOOST_TEST(shut == by_shutdown);
         BOOST_TEST(w.use_count() == 1);
-        for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+        check_nothing_left(servers);
     }
 }
 
@@ -277,7 +277,7 @@ BOOST_AUTO_TEST_CASE(what_ends_while_the_context_stands_still_is_settled_when_it
     BOOST_TEST(acquires.shut_down == 3U);
     BOOST_TEST(losses.all() == 1U);
     BOOST_TEST(w.use_count() == 1);
-    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+    check_nothing_left(servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_shutdown_ends_everything_and_may_be_repeated) {
@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(a_shutdown_ends_everything_and_may_be_repeated) {
         });
     }
     BOOST_REQUIRE(p.until([&] { return ended == 2; }));
-    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+    check_nothing_left(servers);
     BOOST_TEST(p.until([&] { return acquires.shut_down == 3; }));
     BOOST_TEST(!held.held());
     BOOST_TEST((p.acquire("k").first == errc::shut_down));
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(clients_that_are_gone_leave_no_memory_behind) {
         for (int i = 0; i < count; ++i) run(context, one_life);
         context.restart();
         context.poll();
-        return ::mallinfo2().uordblks;
+        return heap_in_use();
     };
     auto const before = lives(20);
     // A client that is kept takes 9 kB and more.
@@ -523,7 +523,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_is_closed_lets_its_thread_end) {
     };
     for (auto const with_lease : {false, true}) {
         program(with_lease);
-        for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+        check_nothing_left(servers);
     }
 }
 

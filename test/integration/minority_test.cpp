@@ -68,9 +68,9 @@ BOOST_AUTO_TEST_CASE(a_split_vote_does_not_wait_for_a_frozen_instance) {
     auto const [e, l] = p.try_acquire("k");
     BOOST_TEST((e == errc::contended), e.what());
     BOOST_TEST(trusts(0));
-    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_keys(servers[i]));
+    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_locks(servers[i]));
     servers.thaw_all();
-    BOOST_TEST(p.sees_no_keys(servers[0])); // it was owed a release
+    BOOST_TEST(p.sees_no_locks(servers[0])); // it was owed a release
 }
 
 BOOST_AUTO_TEST_CASE(a_release_does_not_wait_for_a_frozen_instance) {
@@ -80,9 +80,9 @@ BOOST_AUTO_TEST_CASE(a_release_does_not_wait_for_a_frozen_instance) {
     auto const how = p.release(l);
     BOOST_TEST(static_cast<bool>(how), how.code().message());
     BOOST_TEST(trusts(0));
-    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_keys(servers[i]));
+    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_locks(servers[i]));
     servers.thaw_all();
-    BOOST_TEST(p.sees_no_keys(servers[0]));
+    BOOST_TEST(p.sees_no_locks(servers[0]));
 }
 
 BOOST_AUTO_TEST_CASE(a_release_is_confirmed_when_an_instance_that_had_the_key_is_dead) {
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_release_is_confirmed_when_an_instance_that_had_the_key_is
     servers.kill(1);
     auto const how = p.release(l);
     BOOST_TEST(static_cast<bool>(how), how.code().message());
-    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_keys(servers[i]));
+    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_locks(servers[i]));
 }
 
 BOOST_AUTO_TEST_CASE(who_is_refused_hears_of_it_beside_a_frozen_instance) {

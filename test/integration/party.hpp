@@ -5,9 +5,11 @@
 #include <holdfast/client.hpp>
 #include <holdfast/with_lock.hpp>
 
+#include "integration/nothing_left.hpp"
 #include "integration/run.hpp"
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
+#include "support/text.hpp"
 
 #include <boost/asio/cancellation_type.hpp>
 
@@ -66,6 +68,23 @@ inline bool is_up(client const& locks) {
     auto const all = locks.instances();
     return std::all_of(all.begin(), all.end(),
                        [](auto const& i) { return i.state == instance_state::up; });
+}
+
+inline bool is_idle(client const& locks) {
+    auto const s = locks.stats();
+    return s.waiters == 0 && s.pending == 0 && s.held == 0;
+}
+
+/// A lease that nobody renews: it ends at its deadline.
+constexpr lock_options unwatched(std::chrono::milliseconds ttl) {
+    return {.ttl = ttl, .watchdog = false};
+}
+
+/// The client's own checks of the servers come about once a second.
+inline client_options brisk() {
+    auto options = patient();
+    options.instance_timeout = std::chrono::seconds(1);
+    return options;
 }
 
 /// Its calls wait for their end.
@@ -152,18 +171,12 @@ struct party {
             return true;
         });
     }
-    [[nodiscard]] bool sees_no_keys(redis_cli& on) {
-        return until([&] { return on.dbsize() == 0; });
+    [[nodiscard]] boost::test_tools::assertion_result sees_no_locks(server const& on) {
+        return has_no_locks(on, [this](auto const& none) { return until(none); });
     }
-    [[nodiscard]] bool sees_no_keys(server const& on) {
-        redis_cli cli(on);
-        return sees_no_keys(cli);
-    }
-    [[nodiscard]] bool sees_no_keys(fleet const& servers) {
-        for (server& one : servers) {
-            if (!sees_no_keys(one)) return false;
-        }
-        return true;
+    /// No operation is under way, and no lease is held.
+    [[nodiscard]] bool idle() {
+        return until([&] { return is_idle(locks); });
     }
     [[nodiscard]] bool becomes(std::size_t i, instance_state state) {
         return until([&] { return status(i).state == state; });

@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_release_that_is_refused_is_repeated) {
     BOOST_TEST(p.until([&] { return kept() > 0; }));
     BOOST_TEST(copies(servers, "k") == servers.size());
     for (server& one : servers) refuse_writes(one, false);
-    BOOST_TEST(p.sees_no_keys(servers));
+    check_nothing_left(p, servers);
     BOOST_TEST(p.until([&] { return kept() == 0; }));
     auto again = p.hold("k");
     BOOST_TEST(p.releases(again));
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_release_that_is_not_permitted_is_not_repeated) {
     BOOST_TEST((how == errc::access_denied || how == errc::no_quorum), how.code().message());
     for (auto const& one : p.locks.instances()) BOOST_TEST(one.pending_releases == 0U);
     BOOST_TEST(p.locks.stats().held == 0U);
-    BOOST_TEST(p.sees_no_keys(servers)); // with their ttl
+    check_nothing_left(p, servers); // with their ttl
 }
 
 BOOST_AUTO_TEST_CASE(one_that_refuses_does_not_keep_a_release_from_being_one) {
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(one_that_refuses_does_not_keep_a_release_from_being_one) {
     BOOST_TEST(p.until([&] { return p.status(0).pending_releases > 0; }));
     refuse_writes(servers[0], false);
     refuse_writes(servers[1], false);
-    BOOST_TEST(p.sees_no_keys(servers));
+    check_nothing_left(p, servers);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

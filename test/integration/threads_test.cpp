@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(what_the_lock_guards_needs_no_atomic) {
         locks.shutdown(asio::use_future).get();
     }
     pool.join();
-    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+    check_nothing_left(servers);
 }
 
 BOOST_AUTO_TEST_CASE(many_locks_on_every_thread_of_a_context) {
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(threads_outside_wait_for_futures) {
         locks.shutdown(asio::use_future).get();
     }
     pool.join();
-    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+    check_nothing_left(servers);
 }
 
 BOOST_AUTO_TEST_CASE(leases_are_read_and_destroyed_on_other_threads) {
@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(cancellations_race_with_wins) {
         auto held = key.acquire(asio::use_future).get();
         BOOST_TEST(held.held());
         (void)held.release(asio::use_future).get();
-        BOOST_TEST(wait_until([&] { return redis_cli(servers[0]).dbsize() == 0; }));
+        check_nothing_left(servers, 5s);
     }
     pool.join();
 }
