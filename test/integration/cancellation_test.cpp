@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_it_gives_back_over_a_new_connection)
     }
 }
 
-BOOST_AUTO_TEST_CASE(cancelled_while_it_asks_what_is_in_the_way_it_ends_at_once) {
+BOOST_AUTO_TEST_CASE(cancelled_while_it_asks_for_the_holder_it_ends_at_once) {
     for (auto const type : every_type) {
         proxied_party g;
         for (server& one : g.servers) redis_cli(one).set("k", "foreign", 60s);
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(a_late_signal_does_not_hit_the_next_call) {
         BOOST_TEST(!next.how, next.how.what());
         BOOST_TEST(next.held.held());
         BOOST_TEST(p.locks.stats().acquire_failed ==
-                   0U); // the acquire that has won is not counted as failed
+                   0U);          // the acquire that has won is not counted as failed
         first.signal.emit(type); // no operation is left for it
         BOOST_TEST(p.releases(first.held));
         BOOST_TEST(p.releases(next.held));
@@ -411,7 +411,7 @@ BOOST_AUTO_TEST_CASE(a_limit_is_kept_and_told_as_a_timeout) {
 }
 
 // The client does not ask the servers for a key that it holds itself.
-BOOST_AUTO_TEST_CASE(behind_a_holder_of_the_same_client_nobody_asks_the_instances) {
+BOOST_AUTO_TEST_CASE(behind_a_holder_of_the_same_client_no_instance_is_asked) {
     fleet servers(3);
     party p(servers);
     auto held = p.hold("k");

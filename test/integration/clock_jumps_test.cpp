@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(the_time_is_asked_for_under_a_backlog_too) {
 
 // The waiter takes the key that has become free, and reads in the same turn that the clock had
 // jumped.
-BOOST_AUTO_TEST_CASE(what_a_quarantined_arbiter_grants_is_given_back) {
+BOOST_AUTO_TEST_CASE(a_grant_of_a_quarantined_arbiter_is_released) {
     fleet servers(3, {.shiftable_clock = true});
     for (server& one : servers) redis_cli(one).set("k", "foreign");
     wires ways(servers);
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(what_a_quarantined_arbiter_grants_is_given_back) {
 }
 
 // One client sees the jump, so the others could have seen it.
-BOOST_AUTO_TEST_CASE(a_jump_is_seen_by_those_who_look_for_it_alone) {
+BOOST_AUTO_TEST_CASE(a_jump_is_seen_only_by_clients_that_ask_the_time) {
     server one({.config = "user guest on >pw ~* &* +@all -time\n", .shiftable_clock = true});
     party watcher({one.address()}, guarded(restart_policy::observed, 60s, brisk()));
     party denied({"redis://guest:pw@" + one.address()},
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(a_jump_is_seen_by_those_who_look_for_it_alone) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_clock_that_goes_back_is_none_of_our_business_but_its_return_is) {
+BOOST_AUTO_TEST_CASE(a_clock_that_goes_back_is_no_jump_but_its_return_is) {
     server one({.shiftable_clock = true});
     party p({one.address()}, guarded(restart_policy::observed, 60s, brisk()));
     BOOST_REQUIRE(p.all_up());
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(a_clock_that_goes_back_is_none_of_our_business_but_its_retu
     check_quarantined(p, 0, jumped);
 }
 
-BOOST_AUTO_TEST_CASE(a_jump_while_nobody_is_connected_is_seen_afterwards) {
+BOOST_AUTO_TEST_CASE(a_jump_while_no_client_is_connected_is_seen_afterwards) {
     server one({.arguments = fsync_always, .shiftable_clock = true});
     party p({one.address()}, guarded(restart_policy::observed, 60s, brisk()));
     BOOST_REQUIRE(p.all_up());

@@ -84,7 +84,7 @@ std::vector<outcome_line> compete(fleet const& servers, std::vector<std::string>
     return results;
 }
 
-// Three clients contend while an instance fails: in one of the rounds it is the arbiter of the key.
+// Three clients contend while an instance fails. In one of the rounds it is the arbiter of the key.
 void check_without_each(void (*drop_out)(server&), void (*come_back)(server&)) {
     constexpr std::size_t clients = 3, coroutines = 10, sections = 12;
     // Many tenures, so there are many decisions.
@@ -235,15 +235,15 @@ BOOST_AUTO_TEST_CASE(four_processes_get_their_share) {
     for (auto const& r : results) BOOST_TEST(r["timely"] >= fair / 4, r.line << ", fair: " << fair);
 }
 
-BOOST_AUTO_TEST_CASE(an_instance_that_freezes_in_mid_contention_fails_nobody) {
+BOOST_AUTO_TEST_CASE(an_instance_that_freezes_in_mid_contention_fails_no_acquire) {
     check_without_each([](server& one) { one.freeze(); }, [](server& one) { one.thaw(); });
 }
 
-BOOST_AUTO_TEST_CASE(an_instance_that_is_killed_in_mid_contention_fails_nobody) {
+BOOST_AUTO_TEST_CASE(an_instance_that_is_killed_in_mid_contention_fails_no_acquire) {
     check_without_each([](server& one) { one.kill(); }, [](server& one) { one.restart(); });
 }
 
-BOOST_AUTO_TEST_CASE(without_handoff_everybody_gets_the_key_from_the_servers) {
+BOOST_AUTO_TEST_CASE(without_handoff_every_waiter_gets_the_key_from_the_servers) {
     constexpr std::size_t everybody = 300;
     fleet servers(3);
     std::array const off{lock_options{.ttl = 60s, .handoff_limit = 1},
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(without_handoff_everybody_gets_the_key_from_the_servers) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(pollers_get_the_key_from_those_who_yield_to_them) {
+BOOST_AUTO_TEST_CASE(pollers_get_the_key_from_clients_that_yield_to_them) {
     for (auto const pause : {50ms, 100ms}) {
         lock_options options{.ttl = 60s};
         mix(options, pause, 20, 3s); // for the figures

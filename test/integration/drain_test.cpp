@@ -1,4 +1,4 @@
-// A drain: no new leases, holders finish, and leases that are left at the limit are lost.
+// A drain: no new leases, holders finish, and holders at the limit are told of the loss.
 #include "integration/party.hpp"
 
 #include <boost/asio/as_tuple.hpp>
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(without_holders_it_is_a_shutdown) {
     BOOST_TEST(p.context.stopped());
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_is_told_at_once_and_who_holds_goes_on) {
+BOOST_AUTO_TEST_CASE(waiters_are_told_at_once_and_holders_go_on) {
     fleet servers(3);
     party p(servers);
     party other(servers);
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_dropped_or_shared_counts_until_its_last_hol
     check_nothing_left(servers);
 }
 
-BOOST_AUTO_TEST_CASE(who_holds_beyond_the_limit_is_told) {
+BOOST_AUTO_TEST_CASE(a_holder_beyond_the_limit_is_told_of_the_loss) {
     fleet servers(3);
     party p(servers);
     auto held = p.hold("k");

@@ -66,7 +66,8 @@ BOOST_AUTO_TEST_CASE(stress_ends_0_when_all_held) {
     BOOST_TEST(contains(o.said, "all held"), o.said);
 }
 
-// If all keys are deleted, two processes can be in at once. (A flush
+// If all keys are deleted, two processes can be in at once. (A flush would be announced, and its
+// instances quarantined.)
 BOOST_AUTO_TEST_CASE(stress_sees_violations) {
     stage s;
     std::string ports;

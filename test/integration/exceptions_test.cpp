@@ -1,5 +1,6 @@
 // One exception belongs to one operation. Whichever allocation fails, the other operations succeed,
-// no handler is
+// no handler is lost and no key is left. The tests have their own executable, as it replaces
+// operator new.
 #include "redis/vote_guard.hpp"
 
 #include "integration/party.hpp"
@@ -633,7 +634,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_throws_does_not_listen_for_its_cancellation) {
 // The inbox
 //
 
-BOOST_AUTO_TEST_CASE(what_cannot_fail_allocates_nothing) {
+BOOST_AUTO_TEST_CASE(calls_that_cannot_fail_allocate_nothing) {
     for (auto const thread_safe : {false, true}) {
         BOOST_TEST_CONTEXT("thread-safe: " << thread_safe) {
             fleet servers(1);
@@ -743,7 +744,7 @@ BOOST_AUTO_TEST_CASE(silence_is_noticed_whichever_allocation_fails) {
     options.instance_timeout = 50ms;
     options.detect_clock_jumps = false;
     options.on_restart = restart_policy::off; // no questions in between
-    options.thread_safe = false; // a strand that gets no memory loses its handlers
+    options.thread_safe = false;              // a strand that gets no memory loses its handlers
     // The one allocation that fails may be the handler's own, or that of the question.
     auto const until = [](asio::io_context& context, auto happened) {
         auto const limit = std::chrono::steady_clock::now() + 10s;
@@ -847,7 +848,7 @@ BOOST_AUTO_TEST_CASE(a_burst_of_calls_holds_up_nobody) {
 }
 
 // However many drops wait for their turn before it.
-BOOST_AUTO_TEST_CASE(who_drops_a_lease_finds_its_key_free) {
+BOOST_AUTO_TEST_CASE(a_client_that_drops_a_lease_finds_its_key_free) {
     fleet servers(3);
     party p(servers);
     auto leases = hold_many(p, 500);
@@ -867,7 +868,7 @@ BOOST_AUTO_TEST_CASE(who_drops_a_lease_finds_its_key_free) {
     BOOST_TEST(p.until([&] { return p.locks.stats().held == 2; }));
 }
 
-BOOST_AUTO_TEST_CASE(what_was_dropped_before_a_shutdown_is_given_back_and_not_lost) {
+BOOST_AUTO_TEST_CASE(leases_dropped_before_a_shutdown_are_released_and_not_lost) {
     fleet servers(1);
     party p(servers);
     auto leases = hold_many(p, 500);

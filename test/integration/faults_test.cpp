@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(a_frozen_majority_fails_an_acquire_within_the_timeout) {
     BOOST_TEST(p.releases(l));
 }
 
-BOOST_AUTO_TEST_CASE(who_was_kept_busy_reads_what_is_there_before_it_calls_it_overdue) {
+BOOST_AUTO_TEST_CASE(a_client_that_was_kept_busy_reads_replies_before_it_calls_them_overdue) {
     fleet servers(3);
     wires ways(servers);
     party p(ways.addresses(), brisk());
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(who_was_kept_busy_reads_what_is_there_before_it_calls_it_ov
     check_trusted(p);
 }
 
-BOOST_AUTO_TEST_CASE(who_was_kept_busy_before_its_question_left_waits_for_the_answer) {
+BOOST_AUTO_TEST_CASE(a_client_that_was_kept_busy_before_it_sent_waits_for_the_reply) {
     fleet servers(3);
     wires ways(servers);
     party p(ways.addresses(), brisk());

@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(fences_grow_when_the_counter_was_deleted_or_has_expired) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_quorum_holds_what_the_furthest_of_it_counted) {
+BOOST_AUTO_TEST_CASE(a_quorum_counts_as_far_as_its_furthest_instance) {
     with_fleets_of({3, 5}, [](fleet& servers) {
         auto const size = servers.size();
         party p(servers);
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_quorum_holds_what_the_furthest_of_it_counted) {
     });
 }
 
-BOOST_AUTO_TEST_CASE(a_quorum_holds_what_the_furthest_counted_also_after_a_wait_at_the_arbiter) {
+BOOST_AUTO_TEST_CASE(a_quorum_counts_as_far_as_its_furthest_instance_after_a_wait_at_the_arbiter) {
     fleet servers(3);
     party p(servers);
     BOOST_REQUIRE(p.all_up());

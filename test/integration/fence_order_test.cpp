@@ -200,7 +200,8 @@ BOOST_AUTO_TEST_SUITE(fence_order)
 // Waiters
 //
 
-BOOST_AUTO_TEST_CASE(plain_and_fenced_waiters_behind_one_holder_get_what_they_asked_for) {
+BOOST_AUTO_TEST_CASE(
+    plain_and_fenced_waiters_behind_one_holder_get_the_leases_that_they_asked_for) {
     fleet servers(3);
     party p(servers);
     BOOST_REQUIRE(p.all_up());
@@ -239,7 +240,8 @@ BOOST_AUTO_TEST_CASE(plain_and_fenced_waiters_behind_one_holder_get_what_they_as
     }
 }
 
-BOOST_AUTO_TEST_CASE(plain_and_fenced_waiters_behind_another_client_get_what_they_asked_for) {
+BOOST_AUTO_TEST_CASE(
+    plain_and_fenced_waiters_behind_another_client_get_the_leases_that_they_asked_for) {
     fleet servers(3);
     party other(servers), p(servers);
     other.runs_with(p);
@@ -269,7 +271,7 @@ BOOST_AUTO_TEST_CASE(plain_and_fenced_waiters_behind_another_client_get_what_the
     }
 }
 
-BOOST_AUTO_TEST_CASE(who_inherits_a_try_gets_what_it_asked_for) {
+BOOST_AUTO_TEST_CASE(a_waiter_that_inherits_a_try_gets_the_lease_that_it_asked_for) {
     fleet servers(3);
     wires ways(servers);
     party p(ways.addresses());
@@ -296,7 +298,7 @@ BOOST_AUTO_TEST_CASE(who_inherits_a_try_gets_what_it_asked_for) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(who_cannot_have_a_fence_does_not_keep_others_from_the_lock) {
+BOOST_AUTO_TEST_CASE(a_waiter_that_cannot_have_a_fence_does_not_keep_others_from_the_lock) {
     for (std::string const why :
          {"bad counters", "one is bad and one is down", "no right to the counter"}) {
         BOOST_TEST_CONTEXT(why) {

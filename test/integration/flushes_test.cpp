@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_flushed_from_a_majority_is_lost) {
 }
 
 // A client without a connection gets no announcement, and finds out when it connects.
-BOOST_AUTO_TEST_CASE(a_flush_while_nobody_was_connected_is_noticed_afterwards) {
+BOOST_AUTO_TEST_CASE(a_flush_while_no_client_was_connected_is_noticed_afterwards) {
     fleet servers(1);
     wires way(servers);
     party p(way.addresses(), guarded(restart_policy::observed, 60s));

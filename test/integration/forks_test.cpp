@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(the_locks_stay_the_parents) {
     check_nothing_left(p, servers);
 }
 
-BOOST_AUTO_TEST_CASE(what_has_not_been_sent_is_sent_by_the_parent_alone) {
+BOOST_AUTO_TEST_CASE(commands_that_were_not_sent_before_a_fork_are_sent_by_the_parent_alone) {
     fleet servers(3);
     party p(servers);
     BOOST_REQUIRE(p.all_up());

@@ -47,14 +47,14 @@ public:
         }
     }
 
-    // Until so many acquires were cancelled under way; then everything that is left comes to its
-    // end.
+    // Runs until so many acquires were cancelled under way; then everything that is left comes to
+    // its end.
     void blow(std::size_t cancellations) {
         company_.context.restart();
         auto const until = lease_clock::now() + 60s;
         for (std::size_t told = 0; told < cancellations;) {
             BOOST_REQUIRE((lease_clock::now() < until));
-            // A few have the servers to themselves, many stand in each other's way.
+            // A few acquires have the servers to themselves, many are in each other's way.
             if (below(200) == 0) most_ = sizes[below(sizes.size())];
             auto const what = below(100);
             if (what < 45) {
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(ten_thousand_cancellations_leave_nothing_behind) {
 #endif
 }
 
-BOOST_AUTO_TEST_CASE(who_is_cancelled_while_being_given_the_key_passes_it_on) {
+BOOST_AUTO_TEST_CASE(a_waiter_cancelled_while_it_is_given_the_key_passes_it_on) {
     fleet servers(3);
     for (bool const thread_safe : {true, false}) {
         for (bool const release_first : {true, false}) {
@@ -251,7 +251,7 @@ BOOST_AUTO_TEST_CASE(who_is_cancelled_while_being_given_the_key_passes_it_on) {
 }
 
 // With handoffs the key changes hands in memory, without them on the servers.
-BOOST_AUTO_TEST_CASE(who_is_cancelled_some_turns_after_the_release_passes_the_key_on) {
+BOOST_AUTO_TEST_CASE(a_waiter_cancelled_some_turns_after_the_release_passes_the_key_on) {
     fleet servers(3);
     party p(servers);
     BOOST_REQUIRE(p.all_up());
@@ -280,7 +280,7 @@ BOOST_AUTO_TEST_CASE(who_is_cancelled_some_turns_after_the_release_passes_the_ke
     check_nothing_left(p, servers);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_shut_down_while_being_given_the_key_passes_it_on) {
+BOOST_AUTO_TEST_CASE(a_waiter_shut_down_while_it_is_given_the_key_passes_it_on) {
     fleet servers(3);
     // The first waiter is of the holder's client, or of another one.
     for (std::size_t const of : {0U, 1U}) {
@@ -319,7 +319,7 @@ BOOST_AUTO_TEST_CASE(who_is_shut_down_while_being_given_the_key_passes_it_on) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(whose_time_is_up_while_being_given_the_key_passes_it_on) {
+BOOST_AUTO_TEST_CASE(a_waiter_that_times_out_while_it_is_given_the_key_passes_it_on) {
     fleet servers(3);
     party p(servers);
     BOOST_REQUIRE(p.all_up());
@@ -358,7 +358,7 @@ BOOST_AUTO_TEST_CASE(whose_time_is_up_while_being_given_the_key_passes_it_on) {
     check_nothing_left(p, servers);
 }
 
-BOOST_AUTO_TEST_CASE(whose_time_is_up_between_two_holders_was_kept_by_a_holder) {
+BOOST_AUTO_TEST_CASE(a_waiter_that_times_out_between_two_holders_fails_with_a_wait_timeout) {
     server one;
     proxy wire(one);
     party p({address(wire.address())});
@@ -368,7 +368,7 @@ BOOST_AUTO_TEST_CASE(whose_time_is_up_between_two_holders_was_kept_by_a_holder) 
     attempt w;
     w.start_for(p.locks.make_lock("k", no_handoff), 300ms);
     BOOST_REQUIRE(waits(p));
-    // The release, and all that follows it, is not answered while the time lasts.
+    // The release, and all that follows it, is not answered within the limit.
     wire.hold_replies();
     held = {};
     BOOST_REQUIRE(p.until([&] { return w.done; }));
@@ -419,7 +419,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_stands_back_can_end) {
         BOOST_REQUIRE(run_until(context, [&] { return w.done; }));
         BOOST_TEST(!w.how, w.how.what());
     }
-    // Nothing of it is left to run.
+    // No work of the client is left to run.
     context.restart();
     context.run_for(10s);
     BOOST_TEST(context.stopped());
@@ -457,14 +457,14 @@ BOOST_AUTO_TEST_CASE(a_lease_has_the_watchdog_of_its_own_call) {
 }
 
 // The process is stopped while a try is under way. The servers are not blamed.
-BOOST_AUTO_TEST_CASE(a_pause_of_the_process_longer_than_the_ttl_fails_nobody) {
+BOOST_AUTO_TEST_CASE(a_pause_of_the_process_longer_than_the_ttl_fails_no_acquire) {
     static constexpr auto ttl = 300ms;
     static constexpr lock_options options{.ttl = ttl};
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
         wires ways(servers);
         party p(ways.addresses());
         BOOST_REQUIRE(p.all_up());
-        // The answers have not been read when the process stops.
+        // The process stops before it has read the answers.
         auto const stop_in_mid_try = [&](auto start) {
             ways.hold_replies();
             start();

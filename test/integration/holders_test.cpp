@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_at_the_latest) {
                          setting{60s, 400ms, false}, setting{300ms, 600ms, false}}) {
         BOOST_TEST_CONTEXT("ttl " << s.ttl.count() << ", max_hold " << s.max_hold.count()
                                   << ", watchdog " << s.watchdog) {
-            // A machine that stalls can make the telling late; what is late once is tried again.
+            // A machine that stalls can make the telling late. A late telling is tried again.
             auto late = true;
             for (int attempt = 0; attempt < 3 && late; ++attempt) {
                 fleet servers(3);
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_at_the_latest) {
                 BOOST_TEST(beyond == 0);
                 late = w.when > given + s.max_hold;
                 if (s.watchdog || s.max_hold < s.ttl) {
-                    // Nor earlier, but for what is told in time.
+                    // Nor earlier, but for the margin.
                     BOOST_TEST((w.deadline >= asked + s.max_hold));
                     BOOST_TEST((w.when >= asked + s.max_hold - loss_margin(s.ttl)));
                 }
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(no_extension_passes_the_limit) {
     auto const first = held.deadline();
     loss_watch w;
     w.start(held);
-    p.pass(first - 900ms); // another two seconds would be too much
+    p.pass(first - 900ms); // an extension by two seconds would pass the limit
     BOOST_TEST(!p.extend(held));
     auto const limit = held.deadline();
     BOOST_TEST((limit > first));
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(no_extension_passes_the_limit) {
     BOOST_TEST((p.extend(held) == errc::lease_lost));
 }
 
-BOOST_AUTO_TEST_CASE(whoever_waits_gets_the_lock_at_the_limit) {
+BOOST_AUTO_TEST_CASE(a_waiter_gets_the_lock_at_the_limit) {
     fleet servers(3);
     party p(servers), other(servers);
     for (auto const handoff : {0ms, 60'000ms}) {
@@ -152,12 +152,12 @@ BOOST_AUTO_TEST_CASE(whoever_waits_gets_the_lock_at_the_limit) {
             BOOST_TEST(p.until([&] { return next.has_value(); }));
             BOOST_TEST(!stuck.held());
             BOOST_TEST(next->held());
-            // Its time counts from when it was given.
+            // The limit counts from the hand-over.
             BOOST_TEST((next->deadline() >= first + options.max_hold - loss_margin(options.ttl)));
             BOOST_TEST(p.locks.stats().handoffs == (handoff > 0ms ? 1U : 0U));
             BOOST_TEST((p.release(stuck) == errc::lease_lost));
             BOOST_TEST(next->held());
-            // Another process too, as the key is gone.
+            // Another process gets the lock too, as the key is gone.
             lease got;
             auto const asked = other.locks.make_lock("k", long_lived);
             asked.acquire([&](error e, lease l) {
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_limit_that_is_seen_late_hands_the_lock_over_too) {
 
 BOOST_AUTO_TEST_CASE(a_section_ends_at_the_limit) {
     check_section_with_limit(500ms);
-    check_section_with_limit(-1ms); // by default: a tenth of the limit, and not of the ttl
+    check_section_with_limit(-1ms); // the default: a tenth of the limit, and not of the ttl
 }
 
 BOOST_AUTO_TEST_CASE(a_limit_out_of_its_range_is_rejected) {
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_its_holder_says_so) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(the_next_holder_is_not_asked_by_the_former) {
+BOOST_AUTO_TEST_CASE(the_predicate_of_a_holder_is_not_asked_for_the_next) {
     fleet servers(3);
     party p(servers);
     lock_options const options{.ttl = 900ms, .handoff_time = 60s};
@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(the_next_holder_is_not_asked_by_the_former) {
     BOOST_TEST(p.releases(*next));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_asked_is_let_go_of_with_the_lease) {
+BOOST_AUTO_TEST_CASE(the_predicate_of_a_renewal_is_destroyed_with_the_lease) {
     fleet servers(3);
     auto const mark = std::make_shared<int>();
     auto const wanted = [mark] { return true; };
@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(what_is_asked_is_let_go_of_with_the_lease) {
             held.renew_while(wanted);
             p.context.poll();
             BOOST_TEST(mark.use_count() == ours + 1);
-            held.renew_while(wanted); // in the place of the other
+            held.renew_while(wanted); // replaces the other
             p.context.restart();
             p.context.poll();
             BOOST_TEST(mark.use_count() == ours + 1);
@@ -317,7 +317,7 @@ BOOST_AUTO_TEST_CASE(what_is_asked_is_let_go_of_with_the_lease) {
             held.renew_while(wanted);
         }
         BOOST_TEST(p.until([&] { return mark.use_count() == ours; }));
-        // The lease is destroyed before what was asked for has been looked at.
+        // The lease is destroyed before the client has seen the predicate.
         {
             auto held = p.hold("at once");
             held.renew_while(wanted);
@@ -327,7 +327,7 @@ BOOST_AUTO_TEST_CASE(what_is_asked_is_let_go_of_with_the_lease) {
         BOOST_TEST(throws_released([&] { empty.renew_while(wanted); }));
         BOOST_TEST(mark.use_count() == ours);
     }
-    // With the context, looked at or not, before the lease or with it.
+    // The predicate goes with the context: seen by the client or not, before the lease or with it.
     for (auto const looked_at : {true, false}) {
         for (auto const within : {true, false}) {
             BOOST_TEST_CONTEXT("looked at " << looked_at << ", within " << within) {
@@ -345,8 +345,8 @@ BOOST_AUTO_TEST_CASE(what_is_asked_is_let_go_of_with_the_lease) {
     for (server& one : servers) redis_cli(one).flush();
 }
 
-// So it holds what holds it.
-BOOST_AUTO_TEST_CASE(what_is_asked_may_hold_a_lock_and_is_let_go_of_all_the_same) {
+// The predicate holds a lock, and so the client that holds the predicate.
+BOOST_AUTO_TEST_CASE(a_predicate_of_a_renewal_that_holds_a_lock_is_destroyed_with_the_lease) {
     fleet servers(1);
     auto const mark = std::make_shared<int>();
     for (auto const within : {false, true}) {

@@ -1,4 +1,4 @@
-// A wait for the loss of a lease, and what it was told.
+// A wait for the loss of a lease, and its result.
 #ifndef HOLDFAST_TEST_INTEGRATION_LOSS_WATCH_HPP
 #define HOLDFAST_TEST_INTEGRATION_LOSS_WATCH_HPP
 

@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 namespace {
 
 #ifdef HOLDFAST_TEST_SANITIZED
-// A sanitizer makes the telling itself slower than the margin is long.
+// With a sanitizer the telling takes longer than the margin.
 constexpr std::array<std::size_t, 2> crowds{1, 30};
 #else
 constexpr std::array<std::size_t, 3> crowds{1, 100, 10'000};
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(as_long_as_it_is_extended_nothing_is_told_ahead) {
     BOOST_TEST((by_hand.deadline == deadline));
     BOOST_TEST((by_hand.when >= deadline - 601ms));
     BOOST_TEST(by_hand.holds);
-    // It was a warning; the lease goes on if it can.
+    // It was a warning: the lease goes on if the client can extend it.
     BOOST_TEST(!p.extend(kept));
     BOOST_TEST(p.releases(kept));
 }
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(more_than_half_of_the_ttl_ahead_may_tell_before_a_renewal) 
     BOOST_TEST(p.until([&] { return never.done; }));
 }
 
-BOOST_AUTO_TEST_CASE(who_is_told_ahead_may_cancel_that) {
+BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_can_be_cancelled) {
     fleet servers(3);
     party p(servers);
     auto held = p.hold("k", long_lived);
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(who_is_told_ahead_may_cancel_that) {
         BOOST_TEST(p.until([&] { return w.done; }));
         BOOST_TEST((w.how == errc::cancelled), w.how.what());
         BOOST_TEST(held.held());
-        // Before it was looked at.
+        // Before the client has seen it.
         loss_watch unseen;
         unseen.start(held, 1s);
         unseen.signal.emit(type);
@@ -142,14 +142,14 @@ BOOST_AUTO_TEST_CASE(who_is_told_ahead_may_cancel_that) {
     BOOST_TEST(p.releases(held));
 }
 
-BOOST_AUTO_TEST_CASE(who_is_told_ahead_is_told_of_the_end) {
+BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_hears_of_the_end) {
     fleet servers(3);
     party p(servers);
     loss_watch destroyed, released, lost, after_loss, after_release, handed_on;
     lease gone;
     {
         auto held = p.hold("destroyed");
-        // The object is not there any more when that is told.
+        // The lease is destroyed before the handler runs.
         held.wait_lost(1s, [&](error e) {
             destroyed.how = std::move(e);
             destroyed.done = true;
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(who_is_told_ahead_is_told_of_the_end) {
     BOOST_TEST(p.until([&] { return released.done && after_release.done; }));
     BOOST_TEST((released.how == errc::lease_released), released.how.what());
     BOOST_TEST((after_release.how == errc::lease_released), after_release.how.what());
-    // Deleted: told at once, however long before the deadline.
+    // A deleted lease: told at once, however long before the deadline.
     auto deleted = p.hold("lost", {.ttl = 3s});
     lost.start(deleted, 100ms);
     for (server& one : servers) redis_cli(one).del("lost");
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(who_is_told_ahead_is_told_of_the_end) {
     after_loss.start(deleted, 100ms);
     BOOST_TEST(p.until([&] { return after_loss.done; }));
     BOOST_TEST(after_loss.told());
-    // To another of this process.
+    // Handed to another acquire of this client.
     lock_options const options{.ttl = 60s, .handoff_time = 60s};
     auto first = p.hold("handed on", options);
     handed_on.start(first, 1s);
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(who_is_told_ahead_is_told_of_the_end) {
     BOOST_TEST(p.locks.stats().handoffs == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_to_be_told_ahead_is_let_go_of_with_the_context) {
+BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_is_destroyed_with_the_context) {
     fleet servers(1);
     auto const mark = std::make_shared<int>();
     auto called = 0;
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(a_loss_is_told_by_the_deadline_to_however_many) {
                 servers.freeze(2);
                 BOOST_REQUIRE(p.until([&] { return lost + failed == count; }));
                 late = count;
-                if (failed > 0) continue; // the machine was too slow to get them all in time
+                if (failed > 0) continue; // the machine was too slow to get all leases in time
                 auto earliest = lease_clock::duration::min(), latest = earliest;
                 std::optional<lease_clock::time_point> first, last;
                 late = 0;
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_sees_at_its_first_look_that_its_
             std::string const first = "sleeper:0";
             BOOST_REQUIRE(copies(servers, first) >= servers.quorum());
             c.stop();
-            // Nobody deletes them: they run out.
+            // No client deletes them: they expire.
             check_nothing_left(servers, 20s);
             auto mine = p.hold(first);
             BOOST_REQUIRE(p.sees(servers, first, true));
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_sees_at_its_first_look_that_its_
             auto const n = std::to_string(keys);
             BOOST_TEST(said == "held=0 told=" + n + " lost=" + n + " wrong=0");
             BOOST_TEST(c.status() == 0);
-            // Whatever it has sent since, ours is untouched.
+            // The stopped client has sent commands since, and the new lease is untouched.
             BOOST_TEST(mine.held());
             for (std::size_t i = 0; i < servers.size(); ++i) {
                 redis_cli cli(servers[i]);
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_sees_at_its_first_look_that_its_
     }
 }
 
-// The answers that would have extended it were there in time, and nobody has looked at them.
+// The answers that would have extended the lease came in time, but the client did not read them.
 BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_nothing) {
     for (auto const watchdog : {false, true}) {
         BOOST_TEST_CONTEXT("watchdog " << watchdog) {
@@ -362,7 +362,7 @@ BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_not
             BOOST_TEST((p.release(held) == errc::lease_lost));
             BOOST_TEST(p.locks.stats().renewals == 0U);
             BOOST_TEST(p.locks.stats().lost == 1U);
-            // The instances had extended it; it is not left there.
+            // The instances had extended it. The key does not stay.
             BOOST_TEST(p.sees(servers, "k", false));
         }
     }

@@ -1,4 +1,4 @@
-// The end of a test: nothing is left on the servers.
+// The one way to end a test: nothing is left on the servers.
 #ifndef HOLDFAST_TEST_INTEGRATION_NOTHING_LEFT_HPP
 #define HOLDFAST_TEST_INTEGRATION_NOTHING_LEFT_HPP
 

@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(a_role_that_changes_is_noticed_where_nothing_is_announced) 
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_role_that_changed_while_nobody_was_connected_is_noticed_afterwards) {
+BOOST_AUTO_TEST_CASE(a_role_that_changed_while_no_client_was_connected_is_noticed_afterwards) {
     server primary(quick_primary());
     fleet servers(1);
     wires way(servers);
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_role_that_changed_while_nobody_was_connected_is_noticed_a
     check_quarantined(p, 0, replaced);
 }
 
-BOOST_AUTO_TEST_CASE(who_meets_it_as_a_replica_does_not_trust_it_as_a_primary) {
+BOOST_AUTO_TEST_CASE(a_client_that_met_a_replica_does_not_trust_it_as_a_primary) {
     server primary(quick_primary());
     for (auto const how : {restart_policy::off, restart_policy::observed}) {
         server one({.arguments = {"--replicaof", "127.0.0.1", std::to_string(primary.port())}});
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(who_meets_it_as_a_replica_does_not_trust_it_as_a_primary) {
 }
 
 // It never had another's data, but it stopped taking locks.
-BOOST_AUTO_TEST_CASE(a_replica_of_nobody_that_can_be_reached_counts_too) {
+BOOST_AUTO_TEST_CASE(a_replica_of_an_unreachable_primary_counts_too) {
     net::reserved_port const nobody;
     server one({.arguments = fsync_always});
     redis_cli cli(one);

@@ -26,7 +26,7 @@ constexpr std::string_view this_client = "this client";
 
 BOOST_AUTO_TEST_SUITE(reports)
 
-BOOST_AUTO_TEST_CASE(a_cancelled_wait_says_what_it_has_waited_for) {
+BOOST_AUTO_TEST_CASE(a_cancelled_wait_reports_the_holder) {
     fleet servers(5);
     party p(servers);
     party other(servers);
@@ -67,8 +67,8 @@ BOOST_AUTO_TEST_CASE(a_cancelled_wait_says_what_it_has_waited_for) {
     BOOST_TEST(other.releases(held));
 }
 
-// With three of five dead the other two have failed nobody.
-BOOST_AUTO_TEST_CASE(a_report_says_who_is_up) {
+// With three of five dead, the report does not blame the other two.
+BOOST_AUTO_TEST_CASE(a_report_counts_the_instances_that_are_up) {
     fleet servers(5);
     party p(servers, hasty());
     BOOST_REQUIRE(p.all_up());
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(a_report_says_who_is_up) {
     }
 }
 
-// Silence is none of these: it was waited for.
+// A silent instance is neither: the client has waited for it.
 BOOST_AUTO_TEST_CASE(an_instance_that_was_asked_and_is_silent_is_unanswered) {
     proxied_party g;
     g.ways.hold_replies();
@@ -101,20 +101,21 @@ BOOST_AUTO_TEST_CASE(an_instance_that_was_asked_and_is_silent_is_unanswered) {
     g.ways.resume();
 }
 
-// A try at the arbiter asks the others nothing: what the last round to all has found is told.
-BOOST_AUTO_TEST_CASE(a_try_at_the_arbiter_makes_nobody_unreachable) {
+// A try at the arbiter asks no other instance. The report has the answers of the last round to all.
+BOOST_AUTO_TEST_CASE(a_try_at_the_arbiter_makes_no_instance_unreachable) {
     proxied_party g;
     for (std::size_t i : {0U, 1U}) redis_cli(g.servers[i]).set("k", "foreign", 60s);
     attempt c;
     c.start(g.p.locks.make_lock("k", long_lived));
-    // It waits at the arbiter, which is one of those that have the key.
+    // The client waits at the arbiter, which is one of those that have the key.
     BOOST_REQUIRE(g.p.until([&] {
         auto const asked = tracking_instances(g.servers);
         return std::any_of(asked.begin(), asked.end(), [](std::size_t i) { return i < 2; });
     }));
     auto const rounds = g.p.locks.stats().rounds;
     g.ways.hold_requests();
-    for (std::size_t i : {0U, 1U}) redis_cli(g.servers[i]).set("k", "another", 60s); // which wakes
+    // a change, which wakes the waiter
+    for (std::size_t i : {0U, 1U}) redis_cli(g.servers[i]).set("k", "another", 60s);
     BOOST_REQUIRE(g.p.until([&] { return g.p.locks.stats().rounds > rounds; }));
     c.signal.emit(asio::cancellation_type::terminal);
     BOOST_REQUIRE(g.p.until([&] { return c.done; }));

@@ -28,15 +28,15 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Looks whether two leases on a key are held at one time.
+/// Sees whether two leases on a key are held at one time.
 class referee {
 public:
     void begins(std::string const& key, lease const& l) {
         std::lock_guard const lock(mutex_);
         auto& here = leases_[key];
         for (auto const* other : here) {
-            // A lease that is over stays so: if it is held after the look at the other, it was at
-            // the look.
+            // A lease that is over stays so. If it is held after the check of the other, it was
+            // held then.
             if (other->held() && l.held()) ++overlaps_;
         }
         here.push_back(&l);
@@ -54,8 +54,7 @@ private:
     std::atomic<unsigned> overlaps_{0};
 };
 
-/// A client in a thread of its own whose coroutines take locks and give them back, until it is
-/// stopped.
+/// A client in a thread of its own. Its coroutines take locks and release them until it is stopped.
 class load {
 public:
     load(fleet const& servers, client_options const& options, std::vector<std::string> const& keys,
@@ -77,7 +76,7 @@ public:
     load(load const&) = delete;
     load& operator=(load const&) = delete;
 
-    /// Nobody is given up: each gets its lease first.
+    /// Each coroutine gets its lease first.
     bool stop() {
         stopping_ = true;
         if (!thread_.joinable()) return true;
@@ -125,7 +124,7 @@ private:
 
 using loads = std::vector<std::unique_ptr<load>>;
 
-/// Each of them gets that many leases from now on.
+/// Waits until each of them has got that many leases from now on.
 [[nodiscard]] bool all_go_on(loads const& all, unsigned leases) {
     std::vector<unsigned> enough;
     for (auto const& one : all) enough.push_back(one->grants() + leases);
@@ -190,11 +189,11 @@ struct scenario {
 
 BOOST_AUTO_TEST_SUITE(restart_load)
 
-BOOST_AUTO_TEST_CASE(no_lock_has_two_holders_whoever_crashes) {
+BOOST_AUTO_TEST_CASE(no_lock_has_two_holders_whichever_instances_crash) {
     for (auto const& disk : {no_log, fsync_everysec, fsync_always}) {
         auto const forgets = disk != fsync_always;
-        // Who remembers all keeps the lease over the crash; of the others it is waited for that it
-        // ends.
+        // Instances that remember keep the lease over the crash; with the others the test waits for
+        // its end.
         auto const longest =
             forgets ? std::chrono::milliseconds(2s) : std::chrono::milliseconds(60s);
         BOOST_TEST_CONTEXT((disk.empty() ? "no persistence" : disk.back())) {
@@ -211,7 +210,7 @@ BOOST_AUTO_TEST_CASE(no_lock_has_two_holders_whoever_crashes) {
                             return count_of(c, instance_state::quarantined) == n;
                         }));
                     }
-                    // Of the other key, at the least: a minority costs nobody anything.
+                    // Leases of the other key, at least. A minority causes no failure.
                     BOOST_TEST(all_go_on(s.working, 5));
                     BOOST_TEST((n > 2 || failures_of(s.working) == failed));
                     BOOST_REQUIRE(is_back(s.holder, before, the_first(n)));

@@ -29,7 +29,7 @@ void check_moves_on(std::function<void(fleet&, party& b)> const& forget) {
     BOOST_REQUIRE(b.all_up());
     std::vector<lease> held;
     std::vector<std::unique_ptr<attempt>> waiting;
-    // As many keys as it takes to have one whose arbiter is the first instance.
+    // As many keys as it takes to have one with the first instance as its arbiter.
     for (int i = 0; i < 100; ++i) {
         auto const key = "key:" + std::to_string(i);
         held.push_back(a.hold(key, unwatched(60s)));
@@ -41,7 +41,7 @@ void check_moves_on(std::function<void(fleet&, party& b)> const& forget) {
     }
     forget(servers, b);
     BOOST_TEST(is_quarantined(b, 0));
-    // Not at the first any more.
+    // The waiters are at the other instances.
     BOOST_REQUIRE(b.until([&] { return tracked_keys(servers) >= waiting.size(); }));
     auto const there = tracking_instances(servers);
     BOOST_TEST(std::count(there.begin(), there.end(), 0U) == 0);
@@ -76,8 +76,8 @@ BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_forgot_makes_a_second_ho
         BOOST_REQUIRE(a.sees(servers, "k", true));
         crash(servers, the_first(servers.quorum()), {&b});
         BOOST_TEST(all_trusted(b));
-        // It waits: a try is over when two have refused and the others, which have just started,
-        // are late.
+        // An acquire waits. A try ends when two have refused and the others, which have just
+        // started, are late.
         auto [e, second] = b.acquire("k", unwatched(60s));
         BOOST_TEST(!e, e.what());
         BOOST_TEST((second.held() && first.held())); // the violation
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_forgot_makes_no_second_holder) {
             BOOST_TEST(!none);
         }
         {
-            // Who did not wait when it began does not wait for its end.
+            // An acquire that began in the quarantine does not wait for its end.
             auto const [e, none] = b.acquire("k", unwatched(longest));
             check_report(e, servers.quorum(), restarted);
             BOOST_TEST(is_quarantined(b, 0));
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_has_all_on_disk_is_trusted_and_refuses) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(who_had_it_all_on_disk_only_before_or_only_since_the_restart_has_forgotten) {
+BOOST_AUTO_TEST_CASE(a_server_durable_only_before_or_only_since_the_restart_has_forgotten) {
     for (auto const& [before, after] :
          {std::pair(no_log, fsync_always), std::pair(fsync_everysec, fsync_always),
           std::pair(fsync_always, fsync_everysec), std::pair(fsync_always, no_log)}) {
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(a_lost_connection_is_no_restart) {
     BOOST_TEST(were_always_trusted(p.locks));
 }
 
-BOOST_AUTO_TEST_CASE(the_guard_off_trusts_whatever_comes_back) {
+BOOST_AUTO_TEST_CASE(with_the_guard_off_every_restarted_instance_is_trusted) {
     fleet servers(3);
     party p(servers, guarded(restart_policy::off, 60s));
     BOOST_REQUIRE(p.all_up());
@@ -227,13 +227,14 @@ BOOST_AUTO_TEST_CASE(a_second_restart_begins_a_quarantine_anew) {
 // Clients that start after a restart
 //
 
-BOOST_AUTO_TEST_CASE(a_strict_client_trusts_nobody_at_first_sight) {
+BOOST_AUTO_TEST_CASE(a_strict_client_trusts_no_instance_at_first_sight) {
     constexpr auto longest = 2500ms;
     fleet servers(3);
     auto const before = lease_clock::now();
     party p(servers, guarded(restart_policy::strict, longest));
     {
-        // It is sent before anything is known of them, and what they grant is given back.
+        // The acquire is sent before the client knows anything of the instances, and releases their
+        // grants.
         auto const [e, none] = p.try_acquire("k", unwatched(longest));
         // The third may have been probed by then, or not.
         BOOST_REQUIRE(e.report() != nullptr);
@@ -267,18 +268,18 @@ BOOST_AUTO_TEST_CASE(a_strict_client_trusts_nobody_at_first_sight) {
     check_quarantined(p, 0, restarted);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_quarantined_instance_grants_with_a_fence_is_given_back_too) {
+BOOST_AUTO_TEST_CASE(a_grant_of_a_quarantined_instance_with_a_fence_is_released_too) {
     server one;
     party p({one.address()}, guarded(restart_policy::strict, 60s));
     auto const [e, none] =
-        p.acquire("k", {.ttl = 60s, .fencing = true}); // sent before anything is known of it
+        p.acquire("k", {.ttl = 60s, .fencing = true}); // sent before the client knows the instance
     check_report(e, 1, restarted);
     redis_cli cli(one);
     BOOST_TEST(cli.exists("{k}:fence")); // so it was granted
     BOOST_TEST(p.until([&] { return !cli.exists("k"); }));
 }
 
-BOOST_AUTO_TEST_CASE(only_a_strict_client_minds_what_was_before_it) {
+BOOST_AUTO_TEST_CASE(only_a_strict_client_minds_restarts_before_its_start) {
     fleet servers(3);
     server durable({.arguments = fsync_always});
     crash(servers, the_first(3), {});
@@ -300,13 +301,13 @@ BOOST_AUTO_TEST_CASE(only_a_strict_client_minds_what_was_before_it) {
 // Waiters and holders
 //
 
-// An outage by quarantine is an outage: it is allowed an instance_timeout to pass.
-BOOST_AUTO_TEST_CASE(who_waits_when_the_others_are_quarantined_is_served_after_it) {
+// A quarantine is an outage: an operation that waits already allows it instance_timeout.
+BOOST_AUTO_TEST_CASE(a_waiter_is_served_after_the_quarantine_of_the_other_instances) {
     constexpr auto longest = 3s;
     for (auto const in_time : {true, false}) {
         BOOST_TEST_CONTEXT((in_time ? "in time" : "too late")) {
             fleet servers(3);
-            // Somebody who does not hear of the restart.
+            // A holder that does not hear of the restart.
             for (server& one : servers)
                 BOOST_REQUIRE(redis_cli(one).set_if_absent("k", "foreign", 60s));
             party p(servers,
@@ -342,8 +343,8 @@ BOOST_AUTO_TEST_CASE(who_waits_when_the_others_are_quarantined_is_served_after_i
     }
 }
 
-// Its arbiter is one of them, and its holder's lease ends before the quarantine does.
-BOOST_AUTO_TEST_CASE(who_waits_when_any_majority_is_quarantined_is_served_after_it) {
+// The arbiter is one of them, and the holder's lease ends before the quarantine does.
+BOOST_AUTO_TEST_CASE(a_waiter_is_served_after_the_quarantine_of_any_majority) {
     constexpr auto longest = 2s;
     for (std::size_t const spared : {0U, 1U, 2U}) {
         BOOST_TEST_CONTEXT("all but " << spared) {
@@ -369,12 +370,12 @@ BOOST_AUTO_TEST_CASE(who_waits_when_any_majority_is_quarantined_is_served_after_
     }
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_at_an_arbiter_that_is_quarantined_moves_on) {
+BOOST_AUTO_TEST_CASE(a_waiter_at_an_arbiter_that_is_quarantined_moves_on) {
     check_moves_on([](fleet& servers, party& b) { crash(servers, the_first(1), {&b}); });
 }
 
-// And is not woken to win there what others may hold.
-BOOST_AUTO_TEST_CASE(who_waits_at_an_arbiter_that_is_flushed_moves_on) {
+// The waiter is not woken to win there a lock that others may hold.
+BOOST_AUTO_TEST_CASE(a_waiter_at_an_arbiter_that_is_flushed_moves_on) {
     check_moves_on([](fleet& servers, party& b) {
         auto const before = b.locks.stats().pushes;
         redis_cli(servers[0]).flush();
@@ -474,7 +475,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_a_majority_forgot_is_lost_by_its_deadline) {
 // Rights
 //
 
-BOOST_AUTO_TEST_CASE(who_may_not_ask_how_a_server_writes_takes_it_to_forget) {
+BOOST_AUTO_TEST_CASE(a_client_that_may_not_read_the_config_takes_the_server_to_forget) {
     server one({.arguments = fsync_always, .config = "user guest on >pw ~* &* +@all -config\n"});
     party guest({"redis://guest:pw@" + one.address()}, guarded(restart_policy::observed, 60s));
     party other({one.address()}, guarded(restart_policy::observed, 60s));

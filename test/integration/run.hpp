@@ -23,8 +23,8 @@ namespace holdfast::test {
 
 namespace asio = boost::asio;
 
-/// Runs `context` until the coroutine that `body()` makes has ended, and throws what it threw. What
-/// else there is to do (connections, watchdogs) is left undone then.
+/// Runs `context` until the coroutine that `body()` makes has ended, and rethrows its exception.
+/// Other work (connections, watchdogs) is left undone then.
 template <class Body>
 void run(asio::io_context& context, Body&& body,
          std::chrono::seconds limit = std::chrono::seconds(30)) {

@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(a_body_hears_of_a_loss_while_it_still_holds_and_is_waited_f
         std::chrono::milliseconds given, meant;
     };
     constexpr auto ttl = 2s;
-    // None, the default of a tenth of the ttl, some, and nearly the most.
+    // No margin, the default of a tenth of the ttl, some, and nearly the most.
     for (auto const g : {cancel_margin{0ms, 0ms}, cancel_margin{-1ms, 200ms},
                          cancel_margin{400ms, 400ms}, cancel_margin{660ms, 660ms}}) {
         BOOST_TEST_CONTEXT("cancel_margin " << g.given.count() << " ms") {
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_body_hears_of_a_loss_while_it_still_holds_and_is_waited_f
             with_lock(p.locks.make_lock("k", {.ttl = ttl, .cancel_margin = g.given}), body,
                       e.take());
             BOOST_REQUIRE(p.until([&] { return f.inside(); }));
-            BOOST_TEST(p.renews(2)); // it is kept while that can be done
+            BOOST_TEST(p.renews(2)); // the watchdog renews it while it can
             BOOST_TEST(!e.done);
             servers.freeze(3);
             BOOST_REQUIRE(p.until([&] { return e.done; }));
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_body_hears_of_a_loss_while_it_still_holds_and_is_waited_f
             BOOST_TEST(cleaned);
             BOOST_TEST(!f.inside());
             BOOST_TEST((e.code() == errc::lease_lost), e.code().message());
-            // No earlier than asked, but for what is told together.
+            // No earlier than asked, but for losses that are told together.
             BOOST_TEST((left <=
                         std::max<lease_clock::duration>(g.meant, protocol::loss_margin(ttl)) + 2ms),
                        left.count());
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_body_that_heeds_no_cancellation_is_waited_for) {
     BOOST_TEST(e.value == 0);
 }
 
-// What it was cancelled for, it may have left undone.
+// A cancelled body may have left its work undone.
 BOOST_AUTO_TEST_CASE(a_body_that_was_cancelled_has_lost_also_if_it_ends_with_a_value_in_time) {
     fleet servers(3);
     party p(servers, hasty());
@@ -155,7 +155,8 @@ BOOST_AUTO_TEST_CASE(a_bodys_own_error_comes_before_the_loss) {
     check_nothing_left(p, servers);
 }
 
-// Also when the body ends in what it called: ours say errc::cancelled, Asio's operation_aborted.
+// Also when the body ends by the operation that it awaited: the library's report errc::cancelled,
+// Asio's operation_aborted.
 BOOST_AUTO_TEST_CASE(a_cancellation_that_the_loss_has_caused_is_told_as_the_loss) {
     fleet servers(3);
     party p(servers), other(servers);
@@ -204,7 +205,8 @@ BOOST_AUTO_TEST_CASE(a_loss_that_only_the_release_finds_is_told) {
                 co_await with_lock(locks.make_lock("k", {.ttl = 60s, .watchdog = false}),
                                    [&](lease& l) -> asio::awaitable<int> {
                                        co_await asio::post(asio::deferred);
-                                       // All have it by then, so that none gets it after this.
+                                       // All instances have the key by then, so none gets it after
+                                       // this.
                                        for (server& one : servers) {
                                            redis_cli cli(one);
                                            while (!cli.exists("k"))
@@ -226,7 +228,7 @@ BOOST_AUTO_TEST_CASE(a_loss_that_only_the_release_finds_is_told) {
     }
 }
 
-// The key goes with its ttl, and nobody else has had it meanwhile.
+// The key expires, and no other client has had it meanwhile.
 BOOST_AUTO_TEST_CASE(a_release_that_a_quorum_does_not_confirm_is_no_error) {
     fleet servers(3);
     party p(servers, hasty());
@@ -268,7 +270,7 @@ BOOST_AUTO_TEST_CASE(a_shutdown_cancels_a_body_and_waits_for_none) {
     BOOST_TEST((e.code() == errc::lease_lost), e.code().message());
 }
 
-// The section keeps what it needs.
+// The section keeps the state that it needs.
 BOOST_AUTO_TEST_CASE(a_client_that_goes_during_a_section_ends_it_in_order) {
     fleet servers(3);
     asio::io_context context;
@@ -322,8 +324,8 @@ BOOST_AUTO_TEST_CASE(a_body_may_release_early_and_go_on) {
     check_nothing_left(p, servers);
 }
 
-// As when it is handed on within the process, without a round to the servers.
-BOOST_AUTO_TEST_CASE(a_body_may_release_early_to_one_who_waits) {
+// As in a hand-over within the process, without a round to the servers.
+BOOST_AUTO_TEST_CASE(a_body_may_release_early_to_a_waiter) {
     fleet servers(3);
     party p(servers);
     ending first, second;
@@ -395,7 +397,7 @@ BOOST_AUTO_TEST_CASE(a_body_may_share_its_lease_with_what_outlives_it) {
     check_nothing_left(p, servers);
 }
 
-// How a body that lost heart half way is to end.
+// A cancelled body may end in two ways.
 BOOST_AUTO_TEST_CASE(a_body_that_its_caller_cancels_ends_as_it_likes) {
     fleet servers(3);
     party p(servers);
@@ -448,7 +450,7 @@ BOOST_AUTO_TEST_CASE(a_timeout_of_the_caller_ends_the_body_and_gives_back) {
     check_nothing_left(p, servers);
 }
 
-BOOST_AUTO_TEST_CASE(a_time_limit_has_one_code_whatever_it_cuts_short) {
+BOOST_AUTO_TEST_CASE(a_time_limit_has_one_code_for_waits_and_bodies) {
     fleet servers(3);
     party p(servers);
     party other(servers);

@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_at_any_step_ends_it_in_order) {
                     BOOST_TEST((is_cancellation(ec) || (!ec && t->end.value == all_steps)),
                                ec.message());
                     if (!entered) {
-                        // Told from outside, it hears of it after what is ready to run.
+                        // A signal from outside reaches it after the handlers that are ready.
                         if (is_cancellation(ec) && t->bodies.entered == 0) ++before;
                         auto const may_ignore = !heard || type == asio::cancellation_type::total;
                         if (!may_ignore || ec) BOOST_TEST(is_cancellation(ec), ec.message());
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_while_replies_are_out_counts) {
     }
 }
 
-// Of whatever kind: nothing has happened yet.
+// Of any type: no command was sent yet.
 BOOST_AUTO_TEST_CASE(a_cancellation_right_after_the_call_counts) {
     fleet servers(3);
     for (auto const type : every_type) {
@@ -271,8 +271,7 @@ BOOST_AUTO_TEST_CASE(a_shutdown_at_any_step_ends_it_in_order) {
     }
 }
 
-// At whatever step of the body somebody deletes the key: it is found at the latest when it is
-// released.
+// The key is deleted at each step of the body: the section finds it at the latest when it releases.
 BOOST_AUTO_TEST_CASE(a_key_that_goes_at_any_step_of_the_body_is_a_loss) {
     fleet servers(3);
     foreigner other(servers);

@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_SUITE(section)
 // Results
 //
 
-BOOST_AUTO_TEST_CASE(a_section_gives_what_its_body_gives) {
+BOOST_AUTO_TEST_CASE(a_section_returns_the_result_of_its_body) {
     fleet servers(3);
     party p(servers);
     run(p.context, [&]() -> asio::awaitable<void> {
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(the_lock_is_held_meanwhile_and_given_back_before_the_end_is
     }
 }
 
-BOOST_AUTO_TEST_CASE(what_a_body_throws_comes_out_as_it_was_and_the_lock_is_given_back_by_then) {
+BOOST_AUTO_TEST_CASE(an_exception_of_a_body_is_rethrown_after_the_release) {
     fleet servers(3);
     party p(servers);
     run(p.context, [&]() -> asio::awaitable<void> {
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(what_a_body_throws_comes_out_as_it_was_and_the_lock_is_give
             BOOST_TEST(given_back(servers));
             ++caught;
         }
-        // What looks like ours, or like a cancellation, and is the body's.
+        // Codes that the library or a cancellation could have, and that are the body's.
         for (auto const code : {make_error_code(errc::lease_lost), make_error_code(errc::cancelled),
                                 error_code(asio::error::operation_aborted)}) {
             try {
@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(a_section_goes_with_every_token) {
         BOOST_TEST(!thrown);
         BOOST_TEST(value == 1);
 
-        // Lazy: it does nothing until it is started, and need never be.
+        // Lazy: it does nothing until it is started, and may never be.
         {
             auto const before = locks.stats().rounds;
             auto called = 0;
@@ -378,7 +378,7 @@ BOOST_AUTO_TEST_CASE(without_the_lock_the_body_is_not_called) {
     party holder(servers);
     party p(servers, hasty());
     BOOST_REQUIRE(p.all_up());
-    // Somebody has it, and the time is up.
+    // Another client holds the lock, and the limit passes.
     auto held = holder.hold("k");
     run(p.context, [&]() -> asio::awaitable<void> {
         auto& locks = p.locks;
@@ -388,14 +388,14 @@ BOOST_AUTO_TEST_CASE(without_the_lock_the_body_is_not_called) {
         BOOST_TEST(value == 0);
     });
     BOOST_TEST(holder.releases(held));
-    // No lock at all.
+    // The key holds no lock.
     for (server& one : servers) redis_cli(one).command({"RPUSH", "list", "x"});
     ending wrong;
     with_lock(p.locks.make_lock("list", long_lived), body, wrong.take());
     BOOST_REQUIRE(p.until([&] { return wrong.done; }));
     BOOST_TEST((wrong.code() == errc::wrong_type));
     for (server& one : servers) redis_cli(one).del("list");
-    // What no lock can be made of is told by the call.
+    // Invalid keys and options are reported by the call.
     auto const rejects = [&](std::string const& key, lock_options const& o, errc why) {
         BOOST_CHECK_EXCEPTION((void)with_lock(p.locks.make_lock(key, o), body), system_error,
                               [&](system_error const& e) { return e.code() == why; });
@@ -407,7 +407,7 @@ BOOST_AUTO_TEST_CASE(without_the_lock_the_body_is_not_called) {
     rejects(std::string(max_key_size + 1, 'x'), {}, errc::invalid_key);
     rejects("k", {.ttl = 1ms}, errc::invalid_options);
     rejects("k", {.ttl = 1s, .cancel_margin = 501ms}, errc::invalid_options);
-    // Nobody there.
+    // No quorum.
     servers.kill(2);
     ending down;
     with_lock(p.locks.make_lock("k", long_lived), body, down.take());
@@ -449,14 +449,14 @@ BOOST_AUTO_TEST_CASE(a_shutdown_while_it_waits_ends_it_without_the_body) {
 // Bodies
 //
 
-BOOST_AUTO_TEST_CASE(a_body_may_be_whatever_can_be_called) {
+BOOST_AUTO_TEST_CASE(a_body_may_be_anything_that_can_be_called) {
     fleet servers(3);
     party p(servers);
     run(p.context, [&]() -> asio::awaitable<void> {
         auto& locks = p.locks;
         BOOST_TEST(co_await with_lock(locks.make_lock("k"), plain_function) == 17);
         BOOST_TEST(co_await with_lock(locks.make_lock("k"), &plain_function) == 17);
-        // No coroutine itself.
+        // A function that is no coroutine itself.
         auto const passes_on = [](lease& l) { return plain_function(l); };
         BOOST_TEST(co_await with_lock(locks.make_lock("k"), passes_on) == 17);
         std::function<asio::awaitable<int>(lease&)> const erased = plain_function;
@@ -469,7 +469,7 @@ BOOST_AUTO_TEST_CASE(a_body_may_be_whatever_can_be_called) {
         // Outside a co_await expression it can also be moved in.
         auto consumed = with_lock(locks.make_lock("k"), plain_function);
         BOOST_TEST(co_await std::move(consumed) == 17);
-        // What throws before there is a coroutine.
+        // Bodies that throw before there is a coroutine.
         auto const throws = [](lease&) -> asio::awaitable<int> { throw no_seats{5}; };
         auto caught = 0;
         auto const throws_at_once = [&](lease& l) {
@@ -495,7 +495,7 @@ BOOST_AUTO_TEST_CASE(a_body_may_be_whatever_can_be_called) {
 }
 
 // Compilers have destroyed such captures twice, or before the coroutine that uses them.
-BOOST_AUTO_TEST_CASE(what_a_body_captures_lives_as_long_as_its_coroutine_and_dies_once) {
+BOOST_AUTO_TEST_CASE(captures_of_a_body_live_as_long_as_its_coroutine_and_die_once) {
     fleet servers(3);
     party p(servers);
     auto const shared =
@@ -536,7 +536,7 @@ BOOST_AUTO_TEST_CASE(what_a_body_captures_lives_as_long_as_its_coroutine_and_die
         BOOST_TEST(size == text->size() + shared->size());
         BOOST_TEST(text.use_count() == 1);
     });
-    // The copy lives until the end, also when what it was made of does not.
+    // The copy lives until the end, also when the original does not.
     ending e;
     auto entered = false, go_on = false;
     {
@@ -651,7 +651,7 @@ BOOST_AUTO_TEST_CASE(sections_run_in_many_threads) {
             }
         };
         for (int i = 0; i < coroutines; ++i) {
-            // Some of them are cancelled at whatever they are at.
+            // Half of them are cancelled, at any step.
             auto const patience =
                 i % 2 == 0 ? std::chrono::microseconds(60s) : std::chrono::microseconds(300 * i);
             asio::co_spawn(asio::make_strand(pool), worker(patience), [&](std::exception_ptr e) {

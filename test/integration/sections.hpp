@@ -31,7 +31,7 @@
 
 namespace holdfast::test {
 
-// Of no library.
+// An exception of no library.
 struct no_seats {
     int left;
 };
@@ -77,7 +77,7 @@ struct in_frame {
     frames& all;
 };
 
-// How a section ended that was started with a callback.
+// The end of a section that was started with a callback.
 struct ending {
     // The handler keeps a pointer to this.
     auto take() {
@@ -94,7 +94,7 @@ struct ending {
     int value = 0;
 };
 
-// Until it is cancelled. True: it was.
+// Waits until it is cancelled. True: it was.
 inline asio::awaitable<bool> wait_for_signal() {
     asio::steady_timer timer(co_await asio::this_coro::executor, std::chrono::seconds(60));
     auto const quietly = asio::as_tuple(asio::deferred);
@@ -117,7 +117,7 @@ struct trial {
         BOOST_REQUIRE(run_until(context, [&] { return is_up(*locks); }));
         context.restart();
     }
-    // The section is behind another that ends when it has come to wait.
+    // The section waits behind another lease, which ends when the section waits.
     void occupy() {
         locks->make_lock("k", long_lived).acquire([this](error e, lease l) {
             if (!e) first = std::move(l);

@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_share_that_is_replaced_or_moved_gives_up_its_own_part_alo
     BOOST_TEST(p.releases(held));
 }
 
-BOOST_AUTO_TEST_CASE(what_concerns_the_lease_concerns_all_who_share_it) {
+BOOST_AUTO_TEST_CASE(extensions_and_ends_concern_all_shares) {
     fleet servers(3);
     party p(servers);
     auto held = p.hold("k", {.ttl = 60s, .watchdog = false});
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(what_concerns_the_lease_concerns_all_who_share_it) {
     BOOST_TEST((of_share.how == errc::lease_released), of_share.how.what());
 }
 
-BOOST_AUTO_TEST_CASE(a_loss_is_told_to_all_who_share) {
+BOOST_AUTO_TEST_CASE(a_loss_is_told_to_all_shares) {
     fleet servers(3);
     party p(servers);
     auto held = p.hold("k", {.ttl = 1s});

@@ -87,7 +87,7 @@ void call_everything(fleet const& servers, Adapt adapt) {
     BOOST_REQUIRE(settled(9));
 }
 
-// Counts what the handlers' own allocator is asked for.
+// Counts the memory that the handlers' own allocator gives.
 struct allocations {
     std::size_t made = 0, alive = 0;
 };
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(an_error_may_be_redirected) {
     });
 }
 
-BOOST_AUTO_TEST_CASE(callbacks_may_take_error_codes_and_own_what_cannot_be_copied) {
+BOOST_AUTO_TEST_CASE(callbacks_may_take_error_codes_and_be_move_only) {
     fleet servers(1);
     party p(servers);
     auto const key = p.locks.make_lock("k", long_lived);
@@ -353,14 +353,14 @@ BOOST_AUTO_TEST_CASE(futures_throw_the_report) {
     pool.join();
 }
 
-BOOST_AUTO_TEST_CASE(what_is_detached_happens_all_the_same) {
+BOOST_AUTO_TEST_CASE(detached_operations_happen) {
     fleet servers(1);
     party p(servers);
     auto held = p.hold("k");
     held.release(asio::detached);
     BOOST_TEST(p.sees(servers, "k", false));
     p.locks.make_lock("k").acquire(asio::detached);
-    // The lease that nobody took is released.
+    // The lease that no handler took is released.
     BOOST_TEST(p.until([&] { return p.locks.stats().released == 2; }));
     p.locks.shutdown(asio::detached);
     BOOST_TEST(p.until([&] { return p.status(0).state == instance_state::down; }));
@@ -403,7 +403,7 @@ BOOST_AUTO_TEST_CASE(no_handler_runs_inside_the_call) {
     auto const key = p.locks.make_lock("k", long_lived);
     auto held = p.hold("k");
     BOOST_TEST(p.releases(held));
-    auto running = false; // inside a handler of ours, where an inline completion is most tempting
+    auto running = false; // inside a handler, where an inline completion is most tempting
     auto inside = 0;
     auto done = 0;
     auto const check = [&](auto&&...) {
@@ -460,7 +460,8 @@ BOOST_AUTO_TEST_CASE(an_immediate_executor_makes_no_difference_to_that) {
     BOOST_TEST(inside == 0);
 }
 
-// It runs what it is given where it is given it: on the client's executor, and not inside the call.
+// An inline executor runs a function where it is given it: on the client's executor, and not inside
+// the call.
 BOOST_AUTO_TEST_CASE(a_handler_may_have_an_inline_executor) {
     fleet servers(1);
     party p(servers);
@@ -503,7 +504,7 @@ BOOST_AUTO_TEST_CASE(groups_and_operators_compose) {
         BOOST_TEST(first.held());
         BOOST_TEST(second.held());
 
-        // The work and the loss of the lease: whichever comes first ends the other.
+        // The work and the loss of the lease: the first to come ends the other.
         asio::steady_timer work(context, 1ms);
         auto const ended =
             co_await (work.async_wait(asio::use_awaitable) || first.wait_lost(asio::use_awaitable));
@@ -522,7 +523,7 @@ BOOST_AUTO_TEST_CASE(groups_and_operators_compose) {
     check_nothing_left(servers);
 }
 
-BOOST_AUTO_TEST_CASE(what_loses_a_race_leaves_nothing) {
+BOOST_AUTO_TEST_CASE(the_loser_of_a_race_leaves_nothing) {
     fleet servers(3);
     asio::io_context context;
     client locks(context.get_executor(), addresses_of(servers), patient());
@@ -549,7 +550,7 @@ BOOST_AUTO_TEST_CASE(what_loses_a_race_leaves_nothing) {
     BOOST_TEST(locks.stats().held == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_cancelled_coroutine_cancels_what_it_awaits) {
+BOOST_AUTO_TEST_CASE(a_cancelled_coroutine_cancels_the_operation_that_it_awaits) {
     fleet servers(3);
     party p(servers);
     auto held = p.hold("k");

@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_is_neither_extended_nor_deleted) {
                 auto const e = p.extend(l);
                 BOOST_TEST((e == errc::lease_lost), e.what());
             }
-            auto behind = p.hold("behind"); // whatever was sent before it has been carried out
+            auto behind = p.hold("behind"); // all earlier commands have been carried out
             BOOST_TEST(!p.release(behind).code().failed());
             BOOST_TEST(p.sees(servers, "behind", false));
             for (server& one : servers) {
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_key_that_is_no_lock_is_left_alone) {
         BOOST_TEST((e == errc::wrong_type), e.what());
         untouched("hash");
 
-        // Nor when it takes the place of a lock that is held.
+        // Nor if it replaces a lock that is held.
         auto l = p.hold("k");
         BOOST_TEST(p.sees(servers, "k", true));
         for (server& one : servers) {
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(clients_of_the_same_servers_exclude_each_other) {
             BOOST_TEST(next.held());
             BOOST_TEST(!waiter.release(next).code().failed());
             BOOST_TEST(waiter.until([&] {
-                holder.context.poll(); // it may still have to reach the last server
+                holder.context.poll(); // its release may be on its way to the last server
                 for (server& each : servers)
                     if (redis_cli(each).exists("k")) return false;
                 return true;

@@ -24,15 +24,15 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// What a server's clock, which it reads once a turn, and the rounding of PTTL may make of it.
+// The error of a server's clock, which it reads once a turn, and of the rounding of PTTL.
 constexpr auto clock_slack = 20ms;
 
-// The looks at all instances begin later than this.
+// The checks of all instances begin later than this.
 constexpr auto before_any_look = 5s;
 
-// Somebody waits for a key that a foreigner holds on five instances, and has waited for long enough
-// to watch it beside its arbiter. Then a majority becomes free, and two instances keep the key:
-// each of the five is one of those in one of the rounds.
+// A client waits for a key that a foreigner holds on five instances, for long enough to watch it
+// beside its arbiter. Then a majority becomes free, and two instances keep the key: each of the
+// five is one of those in one of the rounds.
 template <class Free>
 void check_noticed_without(Free free, bool expires = false) {
     fleet servers(5);
@@ -49,7 +49,7 @@ void check_noticed_without(Free free, bool expires = false) {
             for (std::size_t n = 2; n < servers.size(); ++n) {
                 auto const i = (kept + n) % servers.size();
                 free(f.clis[i], n);
-                // One after the other: what was found free at first is not the end of it.
+                // One after the other: the first free instance does not decide.
                 if (!expires) p.pass(lease_clock::now() + 20ms);
             }
             auto const freed = lease_clock::now();
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(the_key_of_a_holder_that_was_killed_goes_on_at_its_ttl) {
         w.start(p.locks.make_lock("k", long_lived));
         foreigner looks_on(servers);
         BOOST_REQUIRE(waits_for_push(p, servers));
-        // It is alive: it renews.
+        // The holder is alive: it renews.
         auto const before = looks_on.expiry("k");
         BOOST_REQUIRE(p.until([&] { return looks_on.expiry("k") > before + 100ms; }));
         BOOST_TEST(!w.done);
@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(flushall_wakes_the_waiter) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
         foreigner f(servers);
         f.hold("k");
-        party p(servers, trusting(patient())); // it takes a flush for what it is here
+        party p(servers, trusting(patient())); // a flush is no reason for a quarantine here
         attempt w;
         w.start(p.locks.make_lock("k", long_lived));
         BOOST_REQUIRE(waits_for_push(p, servers));
@@ -248,9 +248,9 @@ BOOST_AUTO_TEST_CASE(flushall_wakes_the_waiter) {
 // Majorities
 //
 
-// A holder that could not reach one instance leaves its key there; a majority is free all the same.
-// Whichever instance the waiter is watching, it is one of them.
-BOOST_AUTO_TEST_CASE(a_key_that_is_left_on_one_instance_keeps_nobody_waiting) {
+// A holder that cannot connect to one instance leaves its key there. A majority is free all the
+// same. Whichever instance the waiter watches, it keeps the key in one of the rounds.
+BOOST_AUTO_TEST_CASE(a_key_that_is_left_on_one_instance_keeps_no_waiter) {
     fleet servers(3);
     for (std::size_t i = 0; i < servers.size(); ++i) {
         BOOST_TEST_CONTEXT("left on instance " << i) {
@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_is_flushed_wakes_whichever_instances_keep_t
     check_noticed_without([](redis_cli& cli, std::size_t) { cli.flush(); });
 }
 
-// As votes of failed tries do that nobody takes back.
+// Like votes of failed tries that were not released.
 BOOST_AUTO_TEST_CASE(a_majority_that_expires_wakes_whichever_instances_keep_the_key) {
     check_noticed_without(
         [](redis_cli& cli, std::size_t n) {
@@ -326,8 +326,8 @@ BOOST_AUTO_TEST_CASE(an_instance_that_thaws_and_completes_a_quorum_wakes_the_wai
     }
 }
 
-// Whichever instance the waiter has as its arbiter, it is one of them. It is frozen for less than
-// instance_timeout, so that nobody finds that out.
+// Whichever instance is the waiter's arbiter, it is frozen in one of the rounds, for less than
+// instance_timeout, so that the client does not suspect it.
 BOOST_AUTO_TEST_CASE(a_release_while_the_arbiter_is_frozen_wakes_the_waiter) {
     fleet servers(5);
     for (std::size_t frozen = 0; frozen < servers.size(); ++frozen) {
@@ -399,7 +399,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_whose_connections_were_all_killed_is_woken_on_the_
     });
 }
 
-// The push that tells of it has no connection to come on.
+// The report of the change has no connection to come on.
 BOOST_AUTO_TEST_CASE(a_del_while_there_is_no_connection_is_noticed) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
         foreigner f(servers);
@@ -470,7 +470,7 @@ BOOST_AUTO_TEST_CASE(where_tracking_is_refused_waiters_poll) {
         foreigner f(servers);
         party p(where);
         BOOST_REQUIRE(p.all_up());
-        // Released by another client of ours.
+        // Released by another holdfast client.
         {
             party other(servers);
             auto held = other.hold("k");
@@ -491,7 +491,7 @@ BOOST_AUTO_TEST_CASE(where_tracking_is_refused_waiters_poll) {
         BOOST_TEST(!w.done);
         f.del("k");
         check_gets(p, w);
-        // And a crowd of theirs.
+        // Many of them at once.
         crowd c;
         for (std::size_t i = 0; i < 200; ++i) join(p.context, p.locks, i, 1, long_lived, c);
         BOOST_TEST(p.until([&] { return c.done == 200; }));

@@ -101,8 +101,8 @@ private:
         std::string from_client = {}; // the incomplete rest
         std::deque<request> requests = {};
         std::string to_server = {};
-        // The answers that the client is owed, in order: an answer of the interceptor, or nothing:
-        // the server's
+        // The answers that the client is owed, in order: an answer of the interceptor, or nothing
+        // for the server's next reply.
         std::deque<std::optional<std::string>> owed = {};
         std::string from_server = {}; // the incomplete rest
         std::deque<answer> answers = {};
