@@ -57,26 +57,43 @@ holdfast_test(simulation SECONDS 0 SOURCES
     simulation/wire_test.cpp)
 holdfast_test(integration LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/bad_input_test.cpp
+    integration/cancellation_test.cpp
+    integration/clock_jumps_test.cpp
     integration/contention_test.cpp
     integration/crowd_test.cpp
     integration/drain_test.cpp
     integration/examples_test.cpp
     integration/faults_test.cpp
+    integration/fence_counters_test.cpp
+    integration/fence_faults_test.cpp
+    integration/fence_order_test.cpp
     integration/fences_test.cpp
+    integration/flushes_test.cpp
+    integration/foreign_keys_test.cpp
     integration/forks_test.cpp
-    integration/guards_test.cpp
+    integration/handovers_test.cpp
     integration/holders_test.cpp
     integration/hostile_test.cpp
     integration/lifetimes_test.cpp
+    integration/losses_test.cpp
     integration/minority_test.cpp
     integration/names_test.cpp
     integration/refusals_test.cpp
+    integration/replicas_test.cpp
+    integration/reports_test.cpp
+    integration/restart_load_test.cpp
+    integration/restarts_test.cpp
     integration/section_test.cpp
+    integration/section_lease_test.cpp
+    integration/section_steps_test.cpp
+    integration/setups_test.cpp
+    integration/shares_test.cpp
     integration/support_test.cpp
     integration/threads_test.cpp
     integration/tls_seam_test.cpp
     integration/tokens_test.cpp
     integration/versions_test.cpp
+    integration/wakeups_test.cpp
     integration/watchdog_test.cpp
     support/certificates.cpp)
 # Its own executable, as it replaces operator new; its functions' names are to be had at run time.

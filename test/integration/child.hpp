@@ -24,10 +24,10 @@
 
 namespace holdfast::test {
 
-/// On a socket that is its input and its output. It ends with us.
+/// Its input and its output are a socket. It ends with this process.
 class child {
 public:
-    /// The variable of the environment has the program's path.
+    /// The environment variable names the program.
     child(char const* variable, std::vector<std::string> arguments) {
         auto const* const path = std::getenv(variable);
         BOOST_REQUIRE_MESSAGE(path != nullptr, variable << " is not set; ctest sets it");

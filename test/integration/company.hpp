@@ -1,5 +1,5 @@
-// Several clients on one context: they know as little of each other as if each had a process, but
-// one thread sees in which order they get a key.
+// Several clients on one context. They share no state, like clients of several processes, but one
+// thread sees the order in which they get a key.
 #ifndef HOLDFAST_TEST_INTEGRATION_COMPANY_HPP
 #define HOLDFAST_TEST_INTEGRATION_COMPANY_HPP
 
@@ -44,18 +44,12 @@ struct company {
     }
     [[nodiscard]] bool idle() {
         return until([&] {
-            return std::all_of(clients.begin(), clients.end(), [](auto const& one) {
-                auto const s = one->stats();
-                return s.waiters == 0 && s.pending == 0 && s.held == 0;
-            });
+            return std::all_of(clients.begin(), clients.end(),
+                               [](auto const& one) { return is_idle(*one); });
         });
     }
-    [[nodiscard]] bool sees_no_keys(fleet const& servers) {
-        for (server& one : servers) {
-            redis_cli cli(one);
-            if (!until([&] { return cli.dbsize() == 0; })) return false;
-        }
-        return true;
+    [[nodiscard]] boost::test_tools::assertion_result sees_no_locks(server const& on) {
+        return has_no_locks(on, [this](auto const& none) { return until(none); });
     }
     lock key_of(std::size_t i, std::string_view key, lock_options const& options = long_lived) {
         return clients.at(i)->make_lock(key, options);
@@ -70,7 +64,7 @@ struct company {
 
     asio::io_context context;
     std::vector<std::unique_ptr<client>> clients;
-    std::size_t working = 0; // of what was started
+    std::size_t working = 0; // coroutines that were started and have not ended
 };
 
 } // namespace holdfast::test

@@ -1,4 +1,5 @@
-// One of several processes that contend for one key, for contention_test.cpp and fences_test.cpp.
+// One of several processes that contend for one key: for the tests contention, wakeups and
+// fence_order.
 //
 //   contender --instances HOST:PORT,... [--key KEY] [--ttl MS] [--instance-timeout MS]
 //     [--fencing on|off] [--witness HOST:PORT --coroutines N (--sections N | --seconds N)]
@@ -58,7 +59,7 @@ struct findings {
     std::uint64_t failed = 0;
     std::uint64_t lost = 0;
     std::uint64_t disordered =
-        0; ///< of them, those whose fence was not greater than that of the one before
+        0; ///< of the sections, those with a fence not greater than the one before
     std::uint64_t violations = 0; ///< two at once in this process; the witness knows of the others
     std::string first_failure;
 };
@@ -158,7 +159,7 @@ private:
         }
     }
 
-    // Not atomic on purpose: whoever comes between the reading and the writing makes the counter
+    // Not atomic on purpose: a second holder between the reading and the writing makes the counter
     // fall short.
     asio::awaitable<void> section(holdfast::lease& lease) {
         if (inside_++ != 0) ++found_.violations;
@@ -175,7 +176,7 @@ private:
         --inside_;
     }
 
-    // The witness knows the fence of whoever was in the section before, in any process.
+    // The witness has the fence of the latest section, of any process.
     void check_fence(std::uint64_t fence) {
         if (fence <= std::stoull(witness_->get("fence").value_or("0"))) ++found_.disordered;
         witness_->set("fence", std::to_string(fence));

@@ -1,15 +1,12 @@
-// Thousands of coroutines at once: each gets its turn, no two together, and nothing is left over.
+// Thousands of coroutines at once: each gets its turn, no two overlap, and nothing is left on the
+// servers.
+#include "integration/crowd.hpp"
 #include "integration/party.hpp"
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include <cstddef>
-#include <exception>
 #include <string>
-#include <vector>
 
 using namespace holdfast;
 using namespace holdfast::test;
@@ -19,43 +16,10 @@ namespace {
 
 constexpr std::size_t everybody = 5'000;
 
-struct section {
-    int inside = 0;
-};
-
-struct crowd_result {
-    std::size_t done = 0, failed = 0, violations = 0;
-    std::string first_failure;
-};
-
-asio::awaitable<void> one_of_many(client& locks, std::string key, section& s, crowd_result& r) {
-    auto const lock = locks.make_lock(key, long_lived);
-    auto acquired = co_await lock.acquire(asio::as_tuple);
-    auto& [e, held] = acquired;
-    if (e) {
-        ++r.failed;
-        if (r.first_failure.empty()) r.first_failure = e.what();
-    } else {
-        if (++s.inside > 1) ++r.violations;
-        // Others run now.
-        co_await asio::post(asio::deferred);
-        --s.inside;
-        if (!co_await held.release()) ++r.failed;
-    }
-    ++r.done;
-}
-
 void check_crowd(party& p, std::size_t keys) {
-    std::vector<section> sections(keys);
-    crowd_result r;
-    for (std::size_t i = 0; i < everybody; ++i) {
-        asio::co_spawn(
-            p.context,
-            one_of_many(p.locks, "key:" + std::to_string(i % keys), sections[i % keys], r),
-            [](std::exception_ptr thrown) {
-                if (thrown) std::rethrow_exception(thrown);
-            });
-    }
+    crowd r;
+    for (std::size_t i = 0; i < everybody; ++i)
+        join(p.context, p.locks, i, 1, long_lived, r, "key:" + std::to_string(i % keys));
     BOOST_TEST(run_until(
         p.context, [&] { return r.done == everybody; }, 60s));
     BOOST_TEST(r.failed == 0U, r.first_failure);
@@ -76,16 +40,16 @@ BOOST_AUTO_TEST_CASE(five_thousand_share_five_hundred_keys) {
     fleet servers(3);
     party p(servers);
     check_crowd(p, 500);
-    BOOST_TEST(p.sees_no_keys(servers));
+    check_nothing_left(p, servers);
 }
 
 BOOST_AUTO_TEST_CASE(five_thousand_have_a_key_each) {
     fleet servers(5);
     party p(servers);
     check_crowd(p, everybody);
-    // Nobody was in anybody's way.
+    // No coroutine was in the way of another.
     BOOST_TEST(p.locks.stats().rounds == everybody);
-    BOOST_TEST(p.sees_no_keys(servers));
+    check_nothing_left(p, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_frozen_minority_fails_nobody) {
@@ -96,7 +60,7 @@ BOOST_AUTO_TEST_CASE(a_frozen_minority_fails_nobody) {
     check_crowd(p, everybody);
     servers.thaw_all();
     BOOST_REQUIRE(p.all_up());
-    BOOST_TEST(p.sees_no_keys(servers));
+    check_nothing_left(p, servers);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,4 @@
-// A drain: nobody gets a lease any more, those who have one finish, and what is left at the limit
-// is told.
+// A drain: no new leases, holders finish, and holders at the limit are told of the loss.
 #include "integration/party.hpp"
 
 #include <boost/asio/as_tuple.hpp>
@@ -68,7 +67,7 @@ BOOST_AUTO_TEST_CASE(without_holders_it_is_a_shutdown) {
     BOOST_TEST(p.context.stopped());
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_is_told_at_once_and_who_holds_goes_on) {
+BOOST_AUTO_TEST_CASE(waiters_are_told_at_once_and_holders_go_on) {
     fleet servers(3);
     party p(servers);
     party other(servers);
@@ -148,10 +147,10 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_dropped_or_shared_counts_until_its_last_hol
     shared = {};
     BOOST_REQUIRE(p.until([&] { return drained.done(); }));
     BOOST_TEST(drained.clean(), drained.how->what());
-    BOOST_TEST(redis_cli(servers[0]).dbsize() == 0);
+    check_nothing_left(servers);
 }
 
-BOOST_AUTO_TEST_CASE(who_holds_beyond_the_limit_is_told) {
+BOOST_AUTO_TEST_CASE(a_holder_beyond_the_limit_is_told_of_the_loss) {
     fleet servers(3);
     party p(servers);
     auto held = p.hold("k");
@@ -222,7 +221,7 @@ BOOST_AUTO_TEST_CASE(of_several_limits_the_earliest_counts) {
         BOOST_REQUIRE(p.until([&] { return first.done() && second.done(); }));
         BOOST_TEST((*first.how == errc::wait_timeout), first.how->what());
         BOOST_TEST((*second.how == errc::wait_timeout), second.how->what());
-        // Over is over.
+        // A drain that has ended stays ended.
         ending again;
         p.locks.drain(1h, again.take());
         BOOST_REQUIRE(p.until([&] { return again.done(); }));
@@ -245,7 +244,7 @@ BOOST_AUTO_TEST_CASE(a_shutdown_ends_it_at_once) {
         BOOST_TEST((*drained.how == errc::shut_down), drained.how->what());
         BOOST_TEST((by_close || shut.clean()));
         BOOST_TEST(!held.held());
-        BOOST_TEST(redis_cli(servers[0]).dbsize() == 0);
+        check_nothing_left(servers);
         ending late;
         p.locks.drain(1h, late.take());
         BOOST_REQUIRE(p.until([&] { return late.done(); }));

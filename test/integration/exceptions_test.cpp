@@ -1,5 +1,6 @@
-// One exception is one operation's: whatever allocation fails, the others succeed, no handler is
-// lost and no key is left. Its own executable, as it replaces operator new.
+// One exception belongs to one operation. Whichever allocation fails, the other operations succeed,
+// no handler is lost and no key is left. The tests have their own executable, as it replaces
+// operator new.
 #include "redis/vote_guard.hpp"
 
 #include "integration/party.hpp"
@@ -47,7 +48,7 @@ using namespace std::chrono_literals;
 namespace {
 
 //
-// What may fail
+// Allocations that may fail
 //
 
 std::string_view name_of(void* frame) {
@@ -56,11 +57,11 @@ std::string_view name_of(void* frame) {
                                                                   : std::string_view();
 }
 
-/// What contains the exceptions of another layer, or of a library, is that one's to test.
+/// Functions that contain the exceptions of another layer, or of a library, are tested there.
 enum class layer {
     engine, ///< the engine, and the callers' own
     wire,   ///< src/redis, and the codec
-    strand, ///< Asio's, which is lost for ever where it has no memory to run what is posted to it
+    strand, ///< Asio's; it loses a posted handler if it has no memory to run it
 };
 
 layer layer_of(void* const* frames, std::size_t count) {
@@ -95,7 +96,7 @@ std::string trace() {
 }
 
 //
-// What is done meanwhile
+// The work meanwhile
 //
 
 void expect(bool as_expected, char const* what) {
@@ -295,7 +296,7 @@ struct losing_executor {
     bool operator==(losing_executor const&) const noexcept = default;
 };
 
-/// Calls what it is given, wherever that is.
+/// Calls the function in the thread and the stack that it is given in.
 struct calling_executor {
     asio::io_context* of;
 
@@ -372,7 +373,7 @@ public:
         if (of_check.failed + of_check.destroyed > 0)
             problems.push_back("not usable: " + of_check.why);
 
-        // Something is held, and somebody waits.
+        // One lease is held, and one acquire waits.
         auto const lasting = locks_->make_lock("lasting", long_lived);
         lease held;
         lasting.acquire([&](error, lease l) { held = std::move(l); });
@@ -528,11 +529,11 @@ BOOST_AUTO_TEST_CASE(a_handlers_allocator_that_throws_loses_that_handler_alone) 
         // The first of a turn's leaves; as many as there were turns that had some.
         BOOST_TEST(thrown >= 1U);
         BOOST_TEST(thrown <= each);
-        // What they were to be given is given back.
+        // Leases for the handlers that threw are released.
         redis_cli cli(servers[0]);
         BOOST_TEST(p.until([&] { return cli.dbsize() == static_cast<std::int64_t>(each); }));
         held.clear();
-        BOOST_TEST(p.sees_no_keys(servers));
+        check_nothing_left(p, servers);
         BOOST_TEST(p.locks.stats().held == 0U);
     }
 }
@@ -560,7 +561,7 @@ BOOST_AUTO_TEST_CASE(a_handler_that_throws_where_it_is_called_hurts_no_other) {
         p.context, thrown, [&] { return others.all_over() && thrown > 0 && cli.dbsize() == 0; }));
     BOOST_TEST(others.called == 6U);
     BOOST_TEST(p.locks.stats().held == 0U);
-    // Nor what comes after.
+    // Later calls succeed, too.
     BOOST_TEST(p.hold("another").held());
 }
 
@@ -590,7 +591,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_throws_was_not_made) {
     BOOST_TEST(p.locks.stats().held == 1U);
     BOOST_CHECK_THROW(held.release(ignore), std::bad_alloc); // the last of two
     BOOST_TEST(p.releases(held));
-    BOOST_TEST(p.sees_no_keys(servers));
+    check_nothing_left(p, servers);
     BOOST_CHECK_THROW(p.locks.shutdown(ignore), std::bad_alloc);
     held = p.hold("k");
     BOOST_TEST(p.locks.stats().pending == 0U);
@@ -620,20 +621,20 @@ BOOST_AUTO_TEST_CASE(a_call_that_throws_does_not_listen_for_its_cancellation) {
             break;
         }
         ++failures;
-        // Nothing of ours listens any more.
+        // No handler of the library listens any more.
         signal.emit(asio::cancellation_type::terminal);
         BOOST_TEST(counts.called == 0U);
     }
     BOOST_TEST(failures > 0U);
     BOOST_TEST(p.locks.stats().acquired == 1U);
-    BOOST_TEST(p.sees_no_keys(servers));
+    check_nothing_left(p, servers);
 }
 
 //
 // The inbox
 //
 
-BOOST_AUTO_TEST_CASE(what_cannot_fail_allocates_nothing) {
+BOOST_AUTO_TEST_CASE(calls_that_cannot_fail_allocate_nothing) {
     for (auto const thread_safe : {false, true}) {
         BOOST_TEST_CONTEXT("thread-safe: " << thread_safe) {
             fleet servers(1);
@@ -664,7 +665,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_fail_allocates_nothing) {
             p.context.run_for(10s);
             BOOST_TEST(p.context.stopped());
             BOOST_TEST(cancelled);
-            BOOST_TEST(redis_cli(servers[0]).dbsize() == 0);
+            check_nothing_left(servers);
         }
     }
 }
@@ -690,7 +691,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_that_is_asked_for_twice_is_the_sum_of_both) 
         BOOST_TEST(p.until([&] { return static_cast<bool>(result); }));
         BOOST_TEST((result == errc::cancelled));
         ways.resume();
-        BOOST_TEST(p.sees_no_keys(servers));
+        check_nothing_left(p, servers);
     }
 }
 
@@ -743,7 +744,7 @@ BOOST_AUTO_TEST_CASE(silence_is_noticed_whichever_allocation_fails) {
     options.instance_timeout = 50ms;
     options.detect_clock_jumps = false;
     options.on_restart = restart_policy::off; // no questions in between
-    options.thread_safe = false; // a strand that gets no memory itself loses what it was given
+    options.thread_safe = false;              // a strand that gets no memory loses its handlers
     // The one allocation that fails may be the handler's own, or that of the question.
     auto const until = [](asio::io_context& context, auto happened) {
         auto const limit = std::chrono::steady_clock::now() + 10s;
@@ -774,7 +775,7 @@ BOOST_AUTO_TEST_CASE(silence_is_noticed_whichever_allocation_fails) {
             servers[0].thaw();
             BOOST_TEST(noticed);
             BOOST_TEST(p.all_up());
-            BOOST_TEST(p.sees_no_keys(servers));
+            check_nothing_left(p, servers);
         }
     }
 }
@@ -790,7 +791,7 @@ BOOST_AUTO_TEST_CASE(a_burst_of_drops_holds_up_nobody) {
     auto const before = p.locks.stats().commands;
     auto const all_sent = [&] { return p.locks.stats().commands - before >= many; };
     leases.clear();
-    BOOST_TEST(p.locks.stats().held == 0U); // nobody has them
+    BOOST_TEST(p.locks.stats().held == 0U); // no handle has them
     // Each runs while most of the leases wait for their turn.
     auto posted = false, expired = false, acquired = false;
     asio::post(p.context, [&] {
@@ -808,7 +809,7 @@ BOOST_AUTO_TEST_CASE(a_burst_of_drops_holds_up_nobody) {
         acquired = true;
     });
     BOOST_TEST(p.until([&] { return posted && expired && acquired; }));
-    BOOST_TEST(p.sees_no_keys(servers));
+    check_nothing_left(p, servers);
     BOOST_TEST(p.locks.stats().lost == 0U);
     BOOST_TEST(p.until([&] { return p.locks.stats().released == many + 1; }));
 }
@@ -831,7 +832,7 @@ BOOST_AUTO_TEST_CASE(a_burst_of_calls_holds_up_nobody) {
         posted = true;
     });
     BOOST_TEST(p.until([&] { return posted && held.size() == 1'000; }));
-    // So does one of cancellations.
+    // A burst of cancellations holds up nothing, either.
     std::vector<asio::cancellation_signal> signals(1'000);
     std::size_t cancelled = 0;
     for (auto& s : signals) {
@@ -846,8 +847,8 @@ BOOST_AUTO_TEST_CASE(a_burst_of_calls_holds_up_nobody) {
     BOOST_TEST(p.until([&] { return cancelled == 1'000; }));
 }
 
-// However many wait for their turn before it.
-BOOST_AUTO_TEST_CASE(who_drops_a_lease_finds_its_key_free) {
+// However many drops wait for their turn before it.
+BOOST_AUTO_TEST_CASE(a_client_that_drops_a_lease_finds_its_key_free) {
     fleet servers(3);
     party p(servers);
     auto leases = hold_many(p, 500);
@@ -867,7 +868,7 @@ BOOST_AUTO_TEST_CASE(who_drops_a_lease_finds_its_key_free) {
     BOOST_TEST(p.until([&] { return p.locks.stats().held == 2; }));
 }
 
-BOOST_AUTO_TEST_CASE(what_was_dropped_before_a_shutdown_is_given_back_and_not_lost) {
+BOOST_AUTO_TEST_CASE(leases_dropped_before_a_shutdown_are_released_and_not_lost) {
     fleet servers(1);
     party p(servers);
     auto leases = hold_many(p, 500);
@@ -877,7 +878,7 @@ BOOST_AUTO_TEST_CASE(what_was_dropped_before_a_shutdown_is_given_back_and_not_lo
     BOOST_TEST(p.until([&] { return shut; }));
     BOOST_TEST(p.locks.stats().released == 500U);
     BOOST_TEST(p.locks.stats().lost == 0U);
-    BOOST_TEST(redis_cli(servers[0]).dbsize() == 0);
+    check_nothing_left(servers);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

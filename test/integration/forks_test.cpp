@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(the_locks_stay_the_parents) {
         list.expect(comes_to_an_end(p.context), "nothing is left to do");
     }));
 
-    // Of all that the servers have heard nothing.
+    // The servers have heard nothing of all that.
     BOOST_TEST(token_at(servers[0], "k") == token);
     BOOST_TEST(p.sees(servers, "k", true));
     BOOST_TEST(l.held());
@@ -142,10 +142,10 @@ BOOST_AUTO_TEST_CASE(the_locks_stay_the_parents) {
     BOOST_REQUIRE(p.until([&] { return waited.has_value(); }));
     BOOST_TEST(!*waited, waited->what());
     BOOST_TEST(p.releases(next));
-    BOOST_TEST(p.sees_no_keys(servers));
+    check_nothing_left(p, servers);
 }
 
-BOOST_AUTO_TEST_CASE(what_has_not_been_sent_is_sent_by_the_parent_alone) {
+BOOST_AUTO_TEST_CASE(commands_that_were_not_sent_before_a_fork_are_sent_by_the_parent_alone) {
     fleet servers(3);
     party p(servers);
     BOOST_REQUIRE(p.all_up());
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(what_has_not_been_sent_is_sent_by_the_parent_alone) {
     BOOST_TEST(!*acquired, acquired->what());
     BOOST_TEST(static_cast<bool>(*released));
     BOOST_TEST(p.releases(got));
-    BOOST_TEST(p.sees_no_keys(servers));
+    check_nothing_left(p, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_fork_between_a_question_and_its_answer_harms_nobody) {
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(a_coroutine_that_holds_a_lock_may_fork) {
         BOOST_TEST(static_cast<bool>(released));
     });
     BOOST_TEST(met);
-    BOOST_TEST(p.sees_no_keys(servers));
+    check_nothing_left(p, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_program_that_is_started_has_none_of_the_connections) {
@@ -260,8 +260,7 @@ BOOST_AUTO_TEST_CASE(a_program_that_is_started_has_none_of_the_connections) {
     BOOST_TEST(connections == servers.size());
 }
 
-// What a child does without a word to Asio is beyond our reach. If it ends by itself, nothing is
-// sent.
+// A child that does not tell Asio of the fork is not supported. If it just ends, it sends nothing.
 BOOST_AUTO_TEST_CASE(a_child_that_only_ends_harms_nobody) {
     fleet servers(3);
     party p(servers);

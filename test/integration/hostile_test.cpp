@@ -1,11 +1,12 @@
-// A server that answers any one question wrongly harms nobody: the process lives, memory stays
-// bounded, locks work with the other servers, the reason is told, and when the server has come to
-// its senses, so does the client.
+// A server that answers any one question wrongly does no harm. The process lives, memory stays
+// bounded, and locks work with the other servers. The status has the reason. When the server
+// answers rightly again, the client uses it.
 #include <holdfast/client.hpp>
 
 #include "integration/party.hpp"
 #include "support/fake_server.hpp"
 #include "support/fleet.hpp"
+#include "support/text.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -57,8 +58,8 @@ enum class point {
     set,      // acquire
     fenced,   // acquire of a lock with fences
     caching,  // of one who waits
-    pttl,     // of one who waits, or asks for whom
-    type,     // of one who asks for whom
+    pttl,     // of a waiter, or for the holder's name
+    type,     // for the holder's name
     getrange, // the same
     extend,
     release,
@@ -180,13 +181,6 @@ constexpr std::size_t many = 20'000;
 #else
 constexpr std::size_t many = 100'000;
 #endif
-
-std::string repeated(std::size_t times, std::string_view text) {
-    std::string all;
-    all.reserve(times * text.size());
-    for (std::size_t i = 0; i < times; ++i) all += text;
-    return all;
-}
 
 fault in_place(char const* name, effect what, std::string bytes, std::string says = {}) {
     return {.name = name,
@@ -435,7 +429,7 @@ private:
 // Trials
 //
 
-// For what happens at once, or after some short timeouts; and for all trials of a test.
+// For events that come at once, or after some short timeouts; and for all trials of a test.
 #ifdef HOLDFAST_TEST_SANITIZED
 constexpr auto limit = 60s, limit_of_all = 120s;
 #else

@@ -1,7 +1,8 @@
-// Who outlives whom: whatever is destroyed first, no handler is lost while its context runs, none
-// runs after it, nothing leaks, and keys are given back where that can still be done.
+// Objects that outlive others. Whatever is destroyed first, no handler is lost while its context
+// runs, none runs after it, nothing leaks, and keys are released where that can still be done.
 #include "integration/party.hpp"
 #include "integration/wires.hpp"
+#include "support/heap.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -15,7 +16,6 @@
 #include <chrono>
 #include <cstddef>
 #include <exception>
-#include <malloc.h>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Held by every handler: when only the test has it, none is left.
+/// Each handler holds it: when only the test has it, no handler is left.
 using witness = std::shared_ptr<int>;
 
 struct counts {
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_destroyed_is_released) {
     }
     BOOST_TEST(p.sees(servers, "k", false));
     BOOST_TEST(p.locks.stats().held == 0U);
-    // Assignment too ends what it replaces, and only that.
+    // Assignment ends the lease that it replaces, and only that.
     auto held = p.hold("first");
     held = p.hold("second");
     BOOST_TEST(p.sees(servers, "first", false));
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_lease_may_go_while_its_operations_are_under_way) {
     }
     BOOST_TEST(p.until([&] { return told == 2; }));
     {
-        // Who waits for a loss does not hold.
+        // A wait for a loss does not hold the lock.
         auto held = p.hold("k");
         held.wait_lost([&](error e) {
             BOOST_TEST((e == errc::lease_released), e.what());
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_lock_may_go_during_its_acquire) {
     BOOST_TEST(held.key() == "k");
 }
 
-BOOST_AUTO_TEST_CASE(destroying_the_client_ends_what_waits_and_gives_back_what_is_held) {
+BOOST_AUTO_TEST_CASE(destroying_the_client_ends_waits_and_releases_leases) {
     fleet servers(3);
     asio::io_context context;
     auto const w = std::make_shared<int>();
@@ -165,9 +165,9 @@ BOOST_AUTO_TEST_CASE(destroying_the_client_ends_what_waits_and_gives_back_what_i
     context.run_for(10s);
     BOOST_TEST(context.stopped());
     BOOST_TEST(w.use_count() == 1);
-    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+    check_nothing_left(servers);
 
-    // What is left of it says so.
+    // The lease and the lock that are left report it.
     std::optional<release_result> released;
     held.release([&](release_result r) { released = r; });
     survivor->acquire(count_in(acquires, w));
@@ -187,7 +187,8 @@ BOOST_AUTO_TEST_CASE(a_client_that_ends_in_mid_round_gives_back_what_was_granted
         {
             client locks(context.get_executor(), ways.addresses(), patient());
             auto const key = locks.make_lock("k", long_lived);
-            // Else an instance that is still being connected to would not get the key at all.
+            // Without that an instance that is still being connected to would not get the key at
+            // all.
             BOOST_REQUIRE(run_until(context, [&] { return is_up(locks); }));
             ways.hold_replies();
             key.acquire(count_in(acquires, w));
@@ -204,11 +205,11 @@ BOOST_AUTO_TEST_CASE(a_client_that_ends_in_mid_round_gives_back_what_was_granted
         BOOST_TEST(context.stopped());
         BOOST_TEST(shut == by_shutdown);
         BOOST_TEST(w.use_count() == 1);
-        for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+        check_nothing_left(servers);
     }
 }
 
-BOOST_AUTO_TEST_CASE(what_a_dead_client_has_given_out_still_answers) {
+BOOST_AUTO_TEST_CASE(leases_of_a_destroyed_client_still_answer) {
     fleet servers(1);
     asio::io_context context;
     lease kept;
@@ -244,7 +245,8 @@ BOOST_AUTO_TEST_CASE(what_a_dead_client_has_given_out_still_answers) {
     BOOST_TEST((*again == errc::lease_released));
 }
 
-BOOST_AUTO_TEST_CASE(what_ends_while_the_context_stands_still_is_settled_when_it_runs_again) {
+BOOST_AUTO_TEST_CASE(
+    a_client_that_ends_while_the_context_is_stopped_is_settled_when_it_runs_again) {
     fleet servers(3);
     asio::io_context context;
     auto const w = std::make_shared<int>();
@@ -277,7 +279,7 @@ BOOST_AUTO_TEST_CASE(what_ends_while_the_context_stands_still_is_settled_when_it
     BOOST_TEST(acquires.shut_down == 3U);
     BOOST_TEST(losses.all() == 1U);
     BOOST_TEST(w.use_count() == 1);
-    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+    check_nothing_left(servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_shutdown_ends_everything_and_may_be_repeated) {
@@ -295,7 +297,7 @@ BOOST_AUTO_TEST_CASE(a_shutdown_ends_everything_and_may_be_repeated) {
         });
     }
     BOOST_REQUIRE(p.until([&] { return ended == 2; }));
-    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+    check_nothing_left(servers);
     BOOST_TEST(p.until([&] { return acquires.shut_down == 3; }));
     BOOST_TEST(!held.held());
     BOOST_TEST((p.acquire("k").first == errc::shut_down));
@@ -304,7 +306,7 @@ BOOST_AUTO_TEST_CASE(a_shutdown_ends_everything_and_may_be_repeated) {
     for (auto const& one : p.locks.instances()) BOOST_TEST((one.state == instance_state::down));
 }
 
-BOOST_AUTO_TEST_CASE(a_shutdown_waits_for_nobody_who_hangs) {
+BOOST_AUTO_TEST_CASE(a_shutdown_does_not_wait_for_instances_that_hang) {
     fleet servers(3);
     party p(servers, hasty());
     auto const held = p.hold("k");
@@ -331,14 +333,14 @@ BOOST_AUTO_TEST_CASE(clients_that_are_gone_leave_no_memory_behind) {
         for (int i = 0; i < count; ++i) run(context, one_life);
         context.restart();
         context.poll();
-        return ::mallinfo2().uordblks;
+        return heap_in_use();
     };
     auto const before = lives(20);
     // A client that is kept takes 9 kB and more.
     BOOST_TEST(lives(100) < before + 200'000);
 }
 
-BOOST_AUTO_TEST_CASE(a_client_that_is_assigned_to_shuts_down_what_it_was) {
+BOOST_AUTO_TEST_CASE(an_assigned_client_shuts_down_the_client_that_it_replaces) {
     fleet servers(1);
     party p(servers);
     auto const held = p.hold("k");
@@ -374,7 +376,7 @@ BOOST_AUTO_TEST_CASE(an_empty_lease_is_over) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(what_was_moved_from_says_so) {
+BOOST_AUTO_TEST_CASE(a_moved_from_object_says_so) {
     fleet servers(1);
     party p(servers);
     auto const is_shut_down = [](system_error const& e) { return e.code() == errc::shut_down; };
@@ -407,7 +409,7 @@ BOOST_AUTO_TEST_CASE(what_was_moved_from_says_so) {
 
 namespace {
 
-// What a program may have left when the context is gone.
+// Objects that a program may have left when the context is gone.
 struct left_over {
     std::optional<client> locks;
     std::optional<lock> key;
@@ -447,7 +449,7 @@ void check_dead(left_over& all) {
     all.locks->close();
 }
 
-/// Leaves what outlives its context, which has got so far.
+/// Makes objects that outlive their context.
 void outlive(left_over& all, fleet const& servers, client_options const& options, bool on_strand,
              bool waits) {
     auto context = std::make_unique<asio::io_context>();
@@ -476,7 +478,7 @@ void outlive(left_over& all, fleet const& servers, client_options const& options
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(what_outlives_its_context_is_harmless) {
+BOOST_AUTO_TEST_CASE(objects_that_outlive_their_context_are_harmless) {
     fleet servers(3);
     auto plain = hasty();
     plain.thread_safe = false;
@@ -523,7 +525,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_is_closed_lets_its_thread_end) {
     };
     for (auto const with_lease : {false, true}) {
         program(with_lease);
-        for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+        check_nothing_left(servers);
     }
 }
 

@@ -1,5 +1,5 @@
-// A minority freezes, and nobody waits until it is suspected: not who contends, not who releases,
-// not who waits for a push. No timeout has a part in it: it is longer than the tests wait.
+// A minority freezes. No acquire, release or wait for a push is held up until the client suspects
+// it. No timeout helps: it is longer than the tests wait.
 #include <holdfast/client.hpp>
 
 #include "protocol/key_watch.hpp"
@@ -68,9 +68,9 @@ BOOST_AUTO_TEST_CASE(a_split_vote_does_not_wait_for_a_frozen_instance) {
     auto const [e, l] = p.try_acquire("k");
     BOOST_TEST((e == errc::contended), e.what());
     BOOST_TEST(trusts(0));
-    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_keys(servers[i]));
+    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_locks(servers[i]));
     servers.thaw_all();
-    BOOST_TEST(p.sees_no_keys(servers[0])); // it was owed a release
+    BOOST_TEST(p.sees_no_locks(servers[0])); // it is sent the pending release
 }
 
 BOOST_AUTO_TEST_CASE(a_release_does_not_wait_for_a_frozen_instance) {
@@ -80,9 +80,9 @@ BOOST_AUTO_TEST_CASE(a_release_does_not_wait_for_a_frozen_instance) {
     auto const how = p.release(l);
     BOOST_TEST(static_cast<bool>(how), how.code().message());
     BOOST_TEST(trusts(0));
-    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_keys(servers[i]));
+    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_locks(servers[i]));
     servers.thaw_all();
-    BOOST_TEST(p.sees_no_keys(servers[0]));
+    BOOST_TEST(p.sees_no_locks(servers[0]));
 }
 
 BOOST_AUTO_TEST_CASE(a_release_is_confirmed_when_an_instance_that_had_the_key_is_dead) {
@@ -91,10 +91,10 @@ BOOST_AUTO_TEST_CASE(a_release_is_confirmed_when_an_instance_that_had_the_key_is
     servers.kill(1);
     auto const how = p.release(l);
     BOOST_TEST(static_cast<bool>(how), how.code().message());
-    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_keys(servers[i]));
+    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_locks(servers[i]));
 }
 
-BOOST_AUTO_TEST_CASE(who_is_refused_hears_of_it_beside_a_frozen_instance) {
+BOOST_AUTO_TEST_CASE(a_refusal_does_not_wait_for_a_frozen_instance) {
     set({0, 1, 2, 3, 4}, "k");
     servers.freeze(2);
     for (int i = 0; i < 3; ++i) {
@@ -105,9 +105,9 @@ BOOST_AUTO_TEST_CASE(who_is_refused_hears_of_it_beside_a_frozen_instance) {
     BOOST_TEST((trusts(0) && trusts(1)));
 }
 
-// One that answered the try hangs when it is asked what is in the way, and nobody else has an
-// answer to come.
-BOOST_AUTO_TEST_CASE(who_is_refused_does_not_wait_for_what_is_in_the_way) {
+// An instance that answered the try hangs when it is asked for the holder, and no other answer is
+// to come.
+BOOST_AUTO_TEST_CASE(a_refusal_does_not_wait_for_the_name_of_the_holder) {
     wires ways(servers);
     std::promise<void> goes_on; // at the latest when it is destroyed
     for (auto const i : {3U, 4U}) servers[i].kill();
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(a_frozen_arbiter_is_passed_over) {
     BOOST_TEST((trusts(0) && trusts(1)));
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_for_the_push_of_an_instance_that_freezes_looks_elsewhere) {
+BOOST_AUTO_TEST_CASE(a_waiter_for_the_push_of_an_instance_that_freezes_asks_others) {
     constexpr std::size_t keys = 20;
     for (std::size_t i = 0; i < keys; ++i) set({0, 1, 2, 3, 4}, crowd::key(i));
     crowd all(p);
@@ -174,14 +174,14 @@ BOOST_AUTO_TEST_CASE(who_waits_for_the_push_of_an_instance_that_freezes_looks_el
     auto const tries = [&] { return p.locks.stats().rounds; };
     BOOST_REQUIRE(p.until([&] { return tries() >= 20U + 2 * keys; }));
     servers.freeze(2);
-    auto other = p.hold("other"); // a question that is not answered
+    auto other = p.hold("other"); // this command gets no answer
     for (std::size_t i = 0; i < keys; ++i) del({2, 3, 4}, crowd::key(i));
     BOOST_TEST(p.until([&] { return all.held.size() == keys; }));
     BOOST_TEST((trusts(0) && trusts(1)));
 }
 
-// There is nowhere to go, and mostly it is this process that did not run.
-BOOST_AUTO_TEST_CASE(who_waits_stays_where_it_is_when_all_instances_are_late_at_once) {
+// No instance is better, and mostly it is this process that did not run.
+BOOST_AUTO_TEST_CASE(a_waiter_keeps_its_arbiter_when_all_instances_are_late_at_once) {
     constexpr std::size_t keys = 20;
     for (std::size_t i = 0; i < keys; ++i) set({0, 1, 2, 3, 4}, crowd::key(i));
     crowd all(p);
@@ -189,14 +189,14 @@ BOOST_AUTO_TEST_CASE(who_waits_stays_where_it_is_when_all_instances_are_late_at_
     auto const tries = [&] { return p.locks.stats().rounds; };
     BOOST_REQUIRE(
         p.until([&] { return tries() >= 20U + 2 * keys && p.locks.stats().waiters == keys; }));
-    // Nothing is under way: whoever waits has asked to be told by all that it needs.
+    // No command is under way: the waiters have asked all the instances that they need for pushes.
     p.pass(lease_clock::now() + 3 * protocol::watching_rules::settled_after);
     servers.freeze(5);
     auto const before = tries();
     std::optional<lease> other;
     p.locks.make_lock("other", long_lived).acquire([&](error, lease l) { other = std::move(l); });
     BOOST_REQUIRE(p.until([&] { return tries() > before; }));
-    // No turn until all are late, whatever is usual for each.
+    // No turn until all are late, however long each of them usually takes.
     auto const all_late = lease_clock::now() + 2 * protocol::round_trip::longest_patience;
     BOOST_REQUIRE(wait_until([&] { return lease_clock::now() >= all_late; }));
     for (int i = 0; i < 10; ++i) {

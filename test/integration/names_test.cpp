@@ -1,4 +1,4 @@
-// Instances known by name: one that DNS does not answer holds up nobody else.
+// Instances known by name: a name that DNS does not answer holds up no other instance.
 #include <holdfast/client.hpp>
 
 #include "integration/party.hpp"
@@ -26,7 +26,7 @@ namespace {
 constexpr std::string_view silent_name = "silent.test";
 constexpr std::string_view known_name = "known.test";
 
-/// What stands in for DNS, in this program alone.
+/// Replaces DNS, in this program alone.
 struct name_service {
     std::mutex mutex;
     std::condition_variable changed;
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_name_without_an_answer_holds_up_no_other_instance) {
     BOOST_TEST(!e, e.what());
     BOOST_TEST(l.held());
     BOOST_REQUIRE(p.until([] { return silence::waiting() == 1; }));
-    // Once it is known, and told by its name.
+    // The status names it.
     BOOST_TEST(p.goes_down(0, errc::unreachable));
     auto const message = p.status(0).message;
     BOOST_TEST(message.find(silent_name) != message.npos, message);
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_name_without_an_answer_holds_up_no_other_instance) {
     auto [again, second] = p.acquire("k");
     BOOST_TEST(!again, again.what());
     BOOST_TEST(p.releases(second));
-    // One thread for a name, however often it is asked for.
+    // A name has one thread, however often the client asks.
     BOOST_TEST(silence::waiting() == 1U);
 }
 

@@ -5,9 +5,11 @@
 #include <holdfast/client.hpp>
 #include <holdfast/with_lock.hpp>
 
+#include "integration/nothing_left.hpp"
 #include "integration/run.hpp"
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
+#include "support/text.hpp"
 
 #include <boost/asio/cancellation_type.hpp>
 
@@ -23,7 +25,7 @@
 
 namespace holdfast::test {
 
-/// Where nothing hangs, no timeout is to have a part in it; "at once" means without one.
+/// Timeouts so long that they do not end any wait of a test in which nothing hangs.
 inline client_options patient() {
     return {.instance_timeout = std::chrono::seconds(20),
             .connect_timeout = std::chrono::seconds(20),
@@ -36,7 +38,7 @@ inline client_options hasty() {
             .max_reconnect_delay = std::chrono::milliseconds(50)};
 }
 
-/// For servers that restart empty, or are flushed, where that is not what the test is about.
+/// For servers that restart empty or are flushed, in tests that are not about that.
 inline client_options trusting(client_options options) {
     options.on_restart = restart_policy::off;
     return options;
@@ -68,7 +70,24 @@ inline bool is_up(client const& locks) {
                        [](auto const& i) { return i.state == instance_state::up; });
 }
 
-/// Its calls wait for their end.
+inline bool is_idle(client const& locks) {
+    auto const s = locks.stats();
+    return s.waiters == 0 && s.pending == 0 && s.held == 0;
+}
+
+/// Options of a lease that ends at its deadline, without renewal.
+constexpr lock_options unwatched(std::chrono::milliseconds ttl) {
+    return {.ttl = ttl, .watchdog = false};
+}
+
+/// The client checks each server about once a second.
+inline client_options brisk() {
+    auto options = patient();
+    options.instance_timeout = std::chrono::seconds(1);
+    return options;
+}
+
+/// A client whose calls wait for their end.
 struct party {
     asio::io_context context;
     client locks;
@@ -88,7 +107,7 @@ struct party {
         auto const lock = locks.make_lock(key, options);
         return wait([&](auto handler) { lock.try_acquire(std::move(handler)); });
     }
-    // One that is to succeed.
+    // An acquire that must succeed.
     lease hold(std::string_view key, lock_options const& options = long_lived) {
         auto [e, l] = acquire(key, options);
         BOOST_REQUIRE_MESSAGE(!e, e.what());
@@ -117,7 +136,7 @@ struct party {
     }
     [[nodiscard]] bool releases(lease& held) { return static_cast<bool>(release(held)); }
 
-    // The client runs meanwhile, and those that run with it.
+    // Runs the client, and those that run with it, until the predicate holds.
     template <class Predicate>
     [[nodiscard]] bool until(Predicate happened) {
         return run_until(context, [&] {
@@ -128,8 +147,8 @@ struct party {
             return happened();
         });
     }
-    // A release is over at the quorum: who takes turns with another may still owe it one at the
-    // last instance, and pays only while it runs. From now on, and for as long as both are there.
+    // A release ends at the quorum, and the rest of it is sent only while the client runs. So this
+    // client runs whenever the other one does, from now on, for as long as both exist.
     void runs_with(party& other) {
         others_.push_back(&other);
         other.others_.push_back(this);
@@ -152,18 +171,12 @@ struct party {
             return true;
         });
     }
-    [[nodiscard]] bool sees_no_keys(redis_cli& on) {
-        return until([&] { return on.dbsize() == 0; });
+    [[nodiscard]] boost::test_tools::assertion_result sees_no_locks(server const& on) {
+        return has_no_locks(on, [this](auto const& none) { return until(none); });
     }
-    [[nodiscard]] bool sees_no_keys(server const& on) {
-        redis_cli cli(on);
-        return sees_no_keys(cli);
-    }
-    [[nodiscard]] bool sees_no_keys(fleet const& servers) {
-        for (server& one : servers) {
-            if (!sees_no_keys(one)) return false;
-        }
-        return true;
+    /// No operation is under way, and no lease is held.
+    [[nodiscard]] bool idle() {
+        return until([&] { return is_idle(locks); });
     }
     [[nodiscard]] bool becomes(std::size_t i, instance_state state) {
         return until([&] { return status(i).state == state; });

@@ -60,13 +60,13 @@ BOOST_AUTO_TEST_CASE(one_holder_and_a_majority_that_refuses_are_an_outage) {
     BOOST_TEST(p.releases(l));
 }
 
-BOOST_AUTO_TEST_CASE(an_outage_is_not_waited_for_as_if_somebody_held_the_key) {
+BOOST_AUTO_TEST_CASE(an_outage_is_not_waited_for_like_a_holder) {
     redis_cli(servers[2]).set("k", "foreign", 60s);
     refuse_writes_but_of(2);
     for (int i = 0; i < 4; ++i) check_outage(p.acquire("k").first);
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_already_hears_of_an_outage_at_its_next_try) {
+BOOST_AUTO_TEST_CASE(a_waiter_hears_of_an_outage_at_its_next_try) {
     for (server& one : servers) redis_cli(one).set("k", "foreign", 3s);
     auto done = false;
     error how;
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_release_that_is_refused_is_repeated) {
     BOOST_TEST(p.until([&] { return kept() > 0; }));
     BOOST_TEST(copies(servers, "k") == servers.size());
     for (server& one : servers) refuse_writes(one, false);
-    BOOST_TEST(p.sees_no_keys(servers));
+    check_nothing_left(p, servers);
     BOOST_TEST(p.until([&] { return kept() == 0; }));
     auto again = p.hold("k");
     BOOST_TEST(p.releases(again));
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_refused_release_is_repeated_while_the_key_can_be_there) {
     for (server& one : servers) refuse_writes(one);
     BOOST_TEST((p.release(l) == errc::no_quorum));
     auto const began = lease_clock::now();
-    // Each is refused over and over, and given up in the end.
+    // Each release is refused over and over, and given up in the end.
     BOOST_TEST(p.until([&] {
         auto const all = p.locks.instances();
         return lease_clock::now() - began > 600ms &&
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_refused_release_is_repeated_while_the_key_can_be_there) {
     BOOST_TEST(p.locks.stats().commands - before <= 3 * servers.size()); // TIME, and nothing else
 }
 
-// What is not permitted will not be a moment later.
+// A command that is not permitted will not be permitted a moment later.
 BOOST_AUTO_TEST_CASE(a_release_that_is_not_permitted_is_not_repeated) {
     auto l = p.hold("k", {.ttl = 2s});
     BOOST_REQUIRE(p.sees(servers, "k", true));
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_release_that_is_not_permitted_is_not_repeated) {
     BOOST_TEST((how == errc::access_denied || how == errc::no_quorum), how.code().message());
     for (auto const& one : p.locks.instances()) BOOST_TEST(one.pending_releases == 0U);
     BOOST_TEST(p.locks.stats().held == 0U);
-    BOOST_TEST(p.sees_no_keys(servers)); // with their ttl
+    check_nothing_left(p, servers); // with their ttl
 }
 
 BOOST_AUTO_TEST_CASE(one_that_refuses_does_not_keep_a_release_from_being_one) {
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(one_that_refuses_does_not_keep_a_release_from_being_one) {
     BOOST_TEST(p.until([&] { return p.status(0).pending_releases > 0; }));
     refuse_writes(servers[0], false);
     refuse_writes(servers[1], false);
-    BOOST_TEST(p.sees_no_keys(servers));
+    check_nothing_left(p, servers);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,7 @@
 #include <holdfast/address.hpp>
 
 #include "support/fleet.hpp"
+#include "support/redis_cli.hpp"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -15,14 +16,15 @@
 #include <cstddef>
 #include <exception>
 #include <initializer_list>
+#include <string>
 #include <vector>
 
 namespace holdfast::test {
 
 namespace asio = boost::asio;
 
-/// Runs `context` until the coroutine that `body()` makes has ended, and throws what it threw. What
-/// else there is to do (connections, watchdogs) is left undone then.
+/// Runs `context` until the coroutine that `body()` makes has ended, and rethrows its exception.
+/// Other work (connections, watchdogs) is left undone then.
 template <class Body>
 void run(asio::io_context& context, Body&& body,
          std::chrono::seconds limit = std::chrono::seconds(30)) {
@@ -57,7 +59,45 @@ inline std::vector<address> addresses_of(fleet const& servers) {
     return all;
 }
 
-/// For what is to hold with each of so many instances.
+/// The addresses of the servers for a user "guest", whom these ACL rules restrict.
+inline std::vector<address> as_user(fleet const& servers, std::vector<std::string> const& rules) {
+    std::vector<address> all;
+    for (server& one : servers) {
+        command_line words{"ACL", "SETUSER", "guest", "on", ">pw", "&*", "+@all"};
+        words.insert(words.end(), rules.begin(), rules.end());
+        BOOST_REQUIRE(redis_cli(one).command(words).is_ok());
+        all.emplace_back("redis://guest:pw@" + one.address());
+    }
+    return all;
+}
+
+inline void forget_scripts(fleet const& servers) {
+    for (server& one : servers) BOOST_REQUIRE(redis_cli(one).command({"SCRIPT", "FLUSH"}).is_ok());
+}
+
+/// Runs the test with three servers of each kind, and with one of each kind.
+template <class Test>
+void on_every_kind(Test test) {
+    auto const kinds = available_servers();
+    BOOST_REQUIRE(!kinds.empty());
+    std::vector<server_options> mixed;
+    for (auto const& kind : kinds) {
+        server_options options;
+        options.kind = kind;
+        mixed.push_back(options);
+        BOOST_TEST_CONTEXT(kind.name) {
+            fleet servers(3, options);
+            test(servers);
+        }
+    }
+    if (mixed.size() == 1) return;
+    BOOST_TEST_CONTEXT("mixed") {
+        fleet servers(mixed);
+        test(servers);
+    }
+}
+
+/// Runs the test with fleets of these sizes.
 template <class Test>
 void with_fleets_of(std::initializer_list<std::size_t> sizes, server_options const& each,
                     Test test) {

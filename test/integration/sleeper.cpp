@@ -1,4 +1,4 @@
-// A holder that is stopped and continued, for holders_test.cpp.
+// A holder that is stopped and continued, for the tests of losses.
 //
 //   sleeper --instances HOST:PORT,... --keys N --ttl MS --loop (busy|events)
 //
@@ -30,7 +30,7 @@ namespace asio = boost::asio;
 using namespace std::chrono_literals;
 using holdfast::lease_clock;
 
-// Longer than a scheduler lets one wait, and shorter than a ttl that runs out meanwhile.
+// Longer than a scheduler lets a process wait, and shorter than a ttl that expires meanwhile.
 constexpr auto stopped_for = 500ms;
 
 struct settings {
@@ -63,7 +63,7 @@ private:
             leases_[i].wait_lost([this](holdfast::error e) { told_ += e ? 0 : 1; });
         }
         asio::steady_timer moment(context_);
-        last_ = lease_clock::now(); // whoever reads the next line may stop us at once
+        last_ = lease_clock::now(); // the reader of the next line may stop this process at once
         std::cout << "held" << std::endl;
         while (!was_stopped()) {
             if (settings_.busy) continue;

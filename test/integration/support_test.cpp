@@ -1,4 +1,4 @@
-// Do the real servers, the fakes and the witness do what the other tests rely on?
+// The real servers, the fakes and the witness do as the other tests expect.
 #include "support/fake_server.hpp"
 #include "support/fleet.hpp"
 #include "support/proxy.hpp"
@@ -43,7 +43,7 @@ struct movable_clock {
     redis_cli cli{redis};
 };
 
-// How far the server's clock is from ours, within the time that asking takes.
+// The difference between the server's clock and this process's, within the time that asking takes.
 bool is_shifted_by(redis_cli& cli, std::chrono::milliseconds shift) {
     auto const now = [] { return std::chrono::system_clock::now().time_since_epoch(); };
     auto const before = now();
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(fake_follows_its_script) {
     BOOST_TEST(fake.commands().size() == 7U);
     cli.send({"CLIENT", "TRACKING", "ON"});
     cli.send({"SHUTDOWN"});
-    BOOST_TEST(cli.receive().is_ok()); // what was answered before still comes
+    BOOST_TEST(cli.receive().is_ok()); // earlier answers still come
     BOOST_CHECK_THROW((void)cli.receive(), cli_error);
     BOOST_TEST(cli.command({"CLIENT", "TRACKING"}).is_ok());
     fake.cut();
@@ -389,7 +389,7 @@ BOOST_FIXTURE_TEST_CASE(proxy_holds_requests, proxied) {
     BOOST_TEST(client.receive().is_ok());
     BOOST_TEST(client.receive().string() == "PONG");
 
-    wire.hold_requests(); // what a client sent before it closed arrives late
+    wire.hold_requests(); // bytes that a client sent before it closed arrive late
     client.send({"SET", "late", "v"});
     client.disconnect();
     BOOST_REQUIRE(wire.wait_for_held_commands(1));
@@ -522,7 +522,7 @@ BOOST_FIXTURE_TEST_CASE(server_with_another_clock_is_not_shifted, movable_clock)
     BOOST_CHECK_THROW(plain.redis.shift_clock(1s), std::logic_error);
 }
 
-// What a server preloads, loaded into the test, where it interposes nothing.
+// The library that servers preload, loaded into the test, where it interposes nothing.
 BOOST_AUTO_TEST_CASE(shifted_clock_moves_the_wall_clocks_only) {
     const server plain; // for its folder
     shifted_clock clock{plain.folder()};
@@ -640,7 +640,7 @@ BOOST_AUTO_TEST_CASE(server_is_in_its_shifted_time_at_once) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(server_that_tells_nobody_the_time_is_in_its_shifted_time_at_once) {
+BOOST_AUTO_TEST_CASE(a_server_without_the_time_command_is_in_its_shifted_time_at_once) {
     for (server_kind const& kind : available_servers()) {
         BOOST_TEST_CONTEXT(kind.name) {
             server_options options;
@@ -662,7 +662,7 @@ BOOST_AUTO_TEST_CASE(server_that_cannot_have_a_shifted_clock_says_so) {
     server_options options;
     options.shiftable_clock = true;
     const server_kind real = options.kind;
-    const server folder; // for a wrapper that takes away what the clock needs
+    const server folder; // for a wrapper that removes the library of the clock
     options.kind = {"deaf", folder.folder() + "/wrapper"};
     std::ofstream{options.kind.binary} << "#!/bin/sh\nunset LD_PRELOAD\nexec '" << real.binary
                                        << "' \"$@\"\n";

@@ -1,4 +1,4 @@
-// One client, many threads. Meant for the thread sanitizer, which sees what the checks here do not.
+// One client, many threads. Meant for the thread sanitizer, which sees more than the checks here.
 #include "integration/party.hpp"
 #include "support/wait.hpp"
 
@@ -28,7 +28,7 @@ namespace {
 
 constexpr int thread_count = 4;
 
-// What the holders of a key find out about one another.
+// Counts of the holders of a key.
 struct section {
     std::atomic<int> inside{0}, visits{0}, violations{0};
 };
@@ -51,7 +51,7 @@ asio::awaitable<void> count_once(lock const& key, int& plain) {
     co_await held.release();
 }
 
-// Counts what is under way, and passes on the first exception.
+// Counts the coroutines under way, and rethrows the first exception.
 class group {
 public:
     template <class Context>
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(coroutines_on_every_thread_share_one_lock) {
     pool.join();
 }
 
-BOOST_AUTO_TEST_CASE(what_the_lock_guards_needs_no_atomic) {
+BOOST_AUTO_TEST_CASE(data_under_the_lock_needs_no_atomic) {
     fleet servers(3);
     asio::thread_pool pool(thread_count);
     {
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(what_the_lock_guards_needs_no_atomic) {
         locks.shutdown(asio::use_future).get();
     }
     pool.join();
-    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+    check_nothing_left(servers);
 }
 
 BOOST_AUTO_TEST_CASE(many_locks_on_every_thread_of_a_context) {
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(many_locks_on_every_thread_of_a_context) {
             all.spawn(context, visit(from.make_lock(key, {.ttl = 60s, .max_retry_delay = 5ms}),
                                      sections[i % sections.size()], 3));
         }
-        // Anybody may look at any time.
+        // Any thread may read at any time.
         std::atomic<bool> looking{true};
         std::thread spectator([&] {
             while (looking) {
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(threads_outside_wait_for_futures) {
         locks.shutdown(asio::use_future).get();
     }
     pool.join();
-    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 0);
+    check_nothing_left(servers);
 }
 
 BOOST_AUTO_TEST_CASE(leases_are_read_and_destroyed_on_other_threads) {
@@ -256,11 +256,11 @@ BOOST_AUTO_TEST_CASE(cancellations_race_with_wins) {
         BOOST_TEST(wait_until([&] { return won + cancelled + other == times; }, 60s));
         BOOST_TEST(other == 0);
         BOOST_TEST(cancelled > 0);
-        // What was granted meanwhile has been given back.
+        // Leases that were granted meanwhile have been released.
         auto held = key.acquire(asio::use_future).get();
         BOOST_TEST(held.held());
         (void)held.release(asio::use_future).get();
-        BOOST_TEST(wait_until([&] { return redis_cli(servers[0]).dbsize() == 0; }));
+        check_nothing_left(servers, 5s);
     }
     pool.join();
 }

@@ -17,45 +17,10 @@ using namespace holdfast;
 using namespace holdfast::test;
 using namespace std::chrono_literals;
 
-namespace {
-
-// What is tried on each of these: three servers of every kind, and one of each kind.
-struct shape {
-    std::string name;
-    std::vector<server_options> servers;
-};
-
-std::vector<shape> shapes() {
-    std::vector<shape> all;
-    shape mixed{"mixed", {}};
-    for (auto const& kind : available_servers()) {
-        server_options options;
-        options.kind = kind;
-        all.push_back({kind.name, {options, options, options}});
-        mixed.servers.push_back(options);
-    }
-    if (mixed.servers.size() > 1) all.push_back(mixed);
-    return all;
-}
-
-template <class Test>
-void on_every_shape(Test test) {
-    auto const all = shapes();
-    BOOST_REQUIRE(!all.empty());
-    for (auto const& s : all) {
-        BOOST_TEST_CONTEXT(s.name) {
-            fleet servers(s.servers);
-            test(servers);
-        }
-    }
-}
-
-} // namespace
-
 BOOST_AUTO_TEST_SUITE(versions)
 
 BOOST_AUTO_TEST_CASE(each_server_is_known_by_its_product_and_version) {
-    on_every_shape([](fleet& servers) {
+    on_every_kind([](fleet& servers) {
         party p(servers);
         BOOST_REQUIRE(p.all_up());
         auto const all = p.locks.instances();
@@ -69,7 +34,7 @@ BOOST_AUTO_TEST_CASE(each_server_is_known_by_its_product_and_version) {
 }
 
 BOOST_AUTO_TEST_CASE(a_lock_is_acquired_extended_and_released) {
-    on_every_shape([](fleet& servers) {
+    on_every_kind([](fleet& servers) {
         party p(servers);
         BOOST_REQUIRE(p.all_up());
         auto l = p.hold("k");
@@ -93,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_lock_is_acquired_extended_and_released) {
 }
 
 BOOST_AUTO_TEST_CASE(the_watchdog_extends) {
-    on_every_shape([](fleet& servers) {
+    on_every_kind([](fleet& servers) {
         party p(servers);
         BOOST_REQUIRE(p.all_up());
         auto l = p.hold("k", {.ttl = 600ms});
@@ -108,7 +73,7 @@ BOOST_AUTO_TEST_CASE(the_watchdog_extends) {
 }
 
 BOOST_AUTO_TEST_CASE(an_unwatched_key_expires_on_the_server) {
-    on_every_shape([](fleet& servers) {
+    on_every_kind([](fleet& servers) {
         party p(servers);
         BOOST_REQUIRE(p.all_up());
         auto l = p.hold("k", {.ttl = 300ms, .watchdog = false});
@@ -123,7 +88,7 @@ BOOST_AUTO_TEST_CASE(an_unwatched_key_expires_on_the_server) {
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_whose_keys_are_deleted_is_lost) {
-    on_every_shape([](fleet& servers) {
+    on_every_kind([](fleet& servers) {
         party p(servers);
         BOOST_REQUIRE(p.all_up());
         auto l = p.hold("k");
@@ -145,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_lease_whose_keys_are_deleted_is_lost) {
 }
 
 BOOST_AUTO_TEST_CASE(a_key_of_another_is_neither_extended_nor_deleted) {
-    on_every_shape([](fleet& servers) {
+    on_every_kind([](fleet& servers) {
         party p(servers);
         BOOST_REQUIRE(p.all_up());
         for (auto const release : {true, false}) {
@@ -158,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_is_neither_extended_nor_deleted) {
                 auto const e = p.extend(l);
                 BOOST_TEST((e == errc::lease_lost), e.what());
             }
-            auto behind = p.hold("behind"); // whatever was sent before it has been carried out
+            auto behind = p.hold("behind"); // all earlier commands have been carried out
             BOOST_TEST(!p.release(behind).code().failed());
             BOOST_TEST(p.sees(servers, "behind", false));
             for (server& one : servers) {
@@ -172,24 +137,20 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_is_neither_extended_nor_deleted) {
 }
 
 BOOST_AUTO_TEST_CASE(scripts_that_a_server_forgot_are_sent_again) {
-    on_every_shape([](fleet& servers) {
+    on_every_kind([](fleet& servers) {
         party p(servers);
         BOOST_REQUIRE(p.all_up());
-        auto const forget = [&] {
-            for (server& one : servers)
-                BOOST_TEST(redis_cli(one).command({"SCRIPT", "FLUSH"}).is_ok());
-        };
         auto l = p.hold("k");
-        forget();
+        forget_scripts(servers);
         BOOST_TEST(!p.extend(l));
-        forget();
+        forget_scripts(servers);
         BOOST_TEST(!p.release(l).code().failed());
         BOOST_TEST(p.sees(servers, "k", false));
     });
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_is_no_lock_is_left_alone) {
-    on_every_shape([](fleet& servers) {
+    on_every_kind([](fleet& servers) {
         party p(servers);
         BOOST_REQUIRE(p.all_up());
         auto const untouched = [&](std::string const& key) {
@@ -201,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_key_that_is_no_lock_is_left_alone) {
         BOOST_TEST((e == errc::wrong_type), e.what());
         untouched("hash");
 
-        // Nor when it takes the place of a lock that is held.
+        // Nor if it replaces a lock that is held.
         auto l = p.hold("k");
         BOOST_TEST(p.sees(servers, "k", true));
         for (server& one : servers) {
@@ -220,7 +181,7 @@ BOOST_AUTO_TEST_CASE(a_key_that_is_no_lock_is_left_alone) {
 }
 
 BOOST_AUTO_TEST_CASE(a_minority_that_lost_the_key_gets_it_back) {
-    on_every_shape([](fleet& servers) {
+    on_every_kind([](fleet& servers) {
         party p(servers);
         BOOST_REQUIRE(p.all_up());
         for (std::size_t i = 0; i < servers.size(); ++i) {
@@ -240,7 +201,7 @@ BOOST_AUTO_TEST_CASE(a_minority_that_lost_the_key_gets_it_back) {
 }
 
 BOOST_AUTO_TEST_CASE(any_bytes_make_a_key) {
-    on_every_shape([](fleet& servers) {
+    on_every_kind([](fleet& servers) {
         party p(servers);
         BOOST_REQUIRE(p.all_up());
         std::string const key("a\0b\r\n c\xff", 8);
@@ -253,7 +214,7 @@ BOOST_AUTO_TEST_CASE(any_bytes_make_a_key) {
 }
 
 BOOST_AUTO_TEST_CASE(clients_of_the_same_servers_exclude_each_other) {
-    on_every_shape([](fleet& servers) {
+    on_every_kind([](fleet& servers) {
         party one(servers);
         BOOST_REQUIRE(one.all_up());
         party two(servers);
@@ -279,7 +240,7 @@ BOOST_AUTO_TEST_CASE(clients_of_the_same_servers_exclude_each_other) {
             BOOST_TEST(next.held());
             BOOST_TEST(!waiter.release(next).code().failed());
             BOOST_TEST(waiter.until([&] {
-                holder.context.poll(); // it may still have to reach the last server
+                holder.context.poll(); // its release may be on its way to the last server
                 for (server& each : servers)
                     if (redis_cli(each).exists("k")) return false;
                 return true;

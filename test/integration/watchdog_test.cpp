@@ -1,4 +1,4 @@
-// The watchdog keeps leases for as long as their holders live, and tells of a loss in time.
+// The watchdog renews leases for as long as their holders live, and reports a loss in time.
 #include "integration/party.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -94,8 +94,7 @@ BOOST_AUTO_TEST_CASE(a_renewed_lease_is_held_whenever_one_looks) {
     BOOST_TEST(p.releases(held));
 }
 
-// A deadline that counts from a moment which has not come yet is later than what the servers keep
-// to.
+// A deadline that counts from the future is later than the expiry on the servers.
 BOOST_AUTO_TEST_CASE(no_deadline_counts_from_the_future) {
     fleet servers(3);
     party p(servers);
@@ -157,9 +156,9 @@ BOOST_AUTO_TEST_CASE(a_renewal_is_tried_again_until_the_deadline) {
     BOOST_TEST(p.releases(held));
 }
 
-// A machine that stalls for longer than the margin can make a telling late, and no lease can help
-// that; so what is late once is tried again. A library that waits for the instances is late each
-// time.
+// A machine that stalls for longer than the margin can make a telling late, and the library cannot
+// prevent that. So a late telling is tried again. A library that waits for the instances is late
+// each time.
 BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_to_many) {
     for (std::size_t const count : {std::size_t{1}, std::size_t{10}, many}) {
         BOOST_TEST_CONTEXT(count) {
@@ -212,7 +211,7 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_if_a_minority_answers) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(it_lets_go_of_what_was_released_or_destroyed) {
+BOOST_AUTO_TEST_CASE(released_and_destroyed_leases_are_not_renewed) {
     fleet servers(3);
     party p(servers);
     auto released = p.hold("released", {.ttl = 300ms});

@@ -5,14 +5,14 @@
 
 namespace holdfast::test {
 
-// In PEM: an authority of its own, and a server's certificate that it has signed.
+// In PEM: an authority, and a server's certificate that it has signed.
 struct certificates {
     std::string authority;
     std::string certificate;
     std::string key;
 };
 
-// `names` is what the server is called: "DNS:server.test,IP:127.0.0.1".
+// `names` are the names of the server: "DNS:server.test,IP:127.0.0.1".
 [[nodiscard]] certificates make_certificates(std::string const& names);
 
 } // namespace holdfast::test

@@ -20,7 +20,7 @@ constinit thread_local failed_allocation last{};
 
 bool fails() {
     if (!counting || counted++ != fails_at) return false;
-    counting = false; // what follows here is the test's
+    counting = false; // allocations from here on are the test's
     last.reached = true;
     last.depth = static_cast<std::size_t>(
         std::max(backtrace(last.frames.data(), static_cast<int>(last.frames.size())), 0));

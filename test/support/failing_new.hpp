@@ -14,7 +14,7 @@ using may_fail = bool (*)(void* const* frames, std::size_t count);
 // counted.
 void fail_allocation(std::uint64_t number, may_fail) noexcept;
 void count_allocations() noexcept;
-// Stops counting. What was counted stays until the next time.
+// Stops counting. The count stays until the next start.
 void allocate_as_ever() noexcept;
 void resume_counting() noexcept;
 

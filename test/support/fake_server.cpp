@@ -22,7 +22,8 @@ bool equal_ignoring_case(std::string_view left, std::string_view right) {
 
 using namespace std::string_view_literals;
 
-// A script's answer that begins with this says by its next byte what follows the bytes after that.
+// A script's answer that begins with this has a further byte that selects the end of the connection
+// after the rest of the bytes.
 constexpr std::string_view then = "\0then "sv;
 enum class ending : char {
     silent,

@@ -1,4 +1,4 @@
-// Endpoints that do what no server should, on a port of 127.0.0.1.
+// Endpoints on a port of 127.0.0.1 that misbehave as no server should.
 #pragma once
 
 #include "support/resp.hpp"
@@ -22,7 +22,7 @@ enum class behaviour {
     closes_mid_reply, // answers half a reply to the first bytes and closes
     silent,           // accepts, reads and never answers
     huge_bulk,        // announces a bulk string of 10 GB and streams it
-    refused,          // nobody listens, and nobody else gets the port
+    refused, // no process listens, and no other process gets the port
 };
 
 inline constexpr std::array all_behaviours{
@@ -37,15 +37,15 @@ std::ostream& operator<<(std::ostream& out, behaviour what);
 class fake_server {
 public:
     // Gets each command, in order, and returns the bytes of the answer (see resp::). It runs in the
-    // fake's thread, one call at a time: no assertions of Boost.Test in it. What it shares with the
-    // test must be atomic or locked. An exception from it is answered as an error.
+    // fake's thread, one call at a time: no assertions of Boost.Test in it. Data that it shares
+    // with the test must be atomic or locked. An exception from it is answered as an error.
     using script = std::function<std::string(command_line const& words)>;
 
     // A script returns these instead of bytes:
     static const std::string no_answer; // this command never gets one (the later ones may)
-    static const std::string hang_up;   // sends what was answered before, then closes
+    static const std::string hang_up; // sends the earlier answers, then closes
 
-    // Or what these make of bytes. The bytes are sent, and on this connection
+    // Or the results of these. The bytes are sent, and on this connection
     [[nodiscard]] static std::string then_silent(std::string_view bytes); // nothing more, ever
     [[nodiscard]] static std::string then_close(std::string_view bytes);  // then comes its end
     [[nodiscard]] static std::string then_reset(std::string_view bytes);  // or a reset

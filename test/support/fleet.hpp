@@ -10,6 +10,14 @@
 
 namespace holdfast::test {
 
+// Arguments of a server that writes nothing to disk, each command within a second, or each command
+// before its reply.
+inline std::vector<std::string> const no_log;
+inline std::vector<std::string> const fsync_everysec{"--appendonly", "yes", "--appendfsync",
+                                                     "everysec"};
+inline std::vector<std::string> const fsync_always{"--appendonly", "yes", "--appendfsync",
+                                                   "always"};
+
 // Starts all servers at once and returns when every one answers.
 class fleet {
 public:

@@ -1,4 +1,4 @@
-// A thread around poll(): what the fake servers and the proxy run on.
+// A thread around poll(): the fake servers and the proxy run on it.
 #pragma once
 
 #include "support/net.hpp"
@@ -16,9 +16,9 @@ namespace holdfast::test {
 
 class io_thread {
 public:
-    // Appends what is to be watched; returns the timeout of poll() in ms, -1 for none.
+    // Appends the descriptors to watch; returns the timeout of poll() in ms, -1 for none.
     using prepare_function = std::function<int(std::vector<pollfd>&)>;
-    // Gets what prepare() appended, in the same order, with `revents`.
+    // Gets the descriptors that prepare() appended, in the same order, with `revents`.
     using handle_function = std::function<void(pollfd const*)>;
 
     io_thread() = default;
@@ -44,10 +44,12 @@ private:
     std::thread thread_;
 };
 
-// Writes of `bytes` what a non-blocking socket takes; false when the connection is broken.
+// Writes as many of the `bytes` as the non-blocking socket takes; false when the connection is
+// broken.
 [[nodiscard]] bool write_some(net::unique_fd const& socket, std::string& bytes);
 
-// Appends what there is to read; false at the end of the stream or when the connection is broken.
+// Appends the bytes that have come; false at the end of the stream or when the connection is
+// broken.
 [[nodiscard]] bool read_some(net::unique_fd const& socket, std::string& bytes);
 
 } // namespace holdfast::test

@@ -32,8 +32,8 @@ private:
     int fd_ = -1;
 };
 
-// A port of 127.0.0.1 that is ours from now on. The socket is bound and does not listen:
-// connections are refused, the kernel gives the port to nobody who asks for a free one, but a
+// A port of 127.0.0.1 that belongs to this process. The socket is bound and does not listen, so
+// connections are refused. The kernel gives the port to no process that asks for a free one. But a
 // server that binds exactly this port with SO_REUSEADDR (as Redis, Valkey and listen_on() do) may
 // listen on it. So there is no gap between picking a port and using it, nor between two runs of a
 // server on it.

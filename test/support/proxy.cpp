@@ -45,7 +45,7 @@ public:
 
     [[nodiscard]] net::reserved_port const& port() const noexcept { return port_; }
 
-    // Runs a change in the thread, and what follows from it. The interceptor may ask for changes as
+    // Runs a change and its consequences in the thread. The interceptor may ask for changes as
     // well.
     template <class Change>
     void change(Change apply) {
@@ -101,8 +101,8 @@ private:
         std::string from_client = {}; // the incomplete rest
         std::deque<request> requests = {};
         std::string to_server = {};
-        // What the client is owed, in order: an answer of the interceptor, or nothing: the server's
-        // next reply.
+        // The answers that the client is owed, in order: an answer of the interceptor, or nothing
+        // for the server's next reply.
         std::deque<std::optional<std::string>> owed = {};
         std::string from_server = {}; // the incomplete rest
         std::deque<answer> answers = {};
@@ -206,7 +206,7 @@ private:
     static bool finished(connection const& one) {
         if (one.cut) return true;
         if (one.closing) return one.to_client.empty();
-        // What one side sent before it closed still reaches the other.
+        // Bytes that one side sent before it closed still reach the other.
         if (one.client_gone && (one.server_gone || (one.requests.empty() && one.to_server.empty())))
             return true;
         return one.server_gone && one.answers.empty() && one.to_client.empty();

@@ -1,4 +1,4 @@
-// A proxy between a client and a real server, which loses, holds and delays what the test wants.
+// A proxy between a client and a real server: it loses, holds and delays bytes as the test wants.
 #pragma once
 
 #include "support/resp.hpp"
@@ -42,20 +42,21 @@ public:
     [[nodiscard]] std::uint16_t port() const noexcept;
     [[nodiscard]] std::string address() const;
 
-    // Keeps what comes from now on, of every connection. New connections are accepted meanwhile.
+    // Keeps all bytes that come from now on, of every connection. New connections are accepted
+    // meanwhile.
     void hold_requests();
     void hold_replies(); // pushes too
-    // Passes on what was kept, in order, and what comes.
+    // Passes on the kept bytes, in order, and those that come.
     void resume();
 
     enum class cut_kind {
         end,  // an orderly end of the stream
         reset // as after a crash of the machine
     };
-    // Closes every connection on both sides; what was kept is lost. New connections are accepted.
+    // Closes every connection on both sides; kept bytes are lost. New connections are accepted.
     void cut(cut_kind kind = cut_kind::end);
     // Cuts every connection as soon as the server's next `count` replies have been passed on,
-    // counted over all connections; what comes behind them is lost. Works once.
+    // counted over all connections; later bytes are lost. Works once.
     void cut_after_replies(std::size_t count);
 
     // Cuts, and refuses new connections, until up().

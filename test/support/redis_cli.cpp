@@ -96,7 +96,7 @@ reply redis_cli::read_reply(time_point deadline) {
         } catch (resp::malformed const& error) {
             fail(error.what());
         }
-        // Also of who never stops talking.
+        // A server that never stops sending is given up, too.
         if (steady_clock::now() >= deadline) give_up();
         char buffer[16 * 1024];
         const ssize_t count = ::recv(socket_.get(), buffer, sizeof buffer, 0);
@@ -140,6 +140,13 @@ reply redis_cli::receive() {
     }
     if (!socket_) fail("receive() before send()");
     return read_reply(steady_clock::now() + timeout_);
+}
+
+bool redis_cli::has_input(milliseconds timeout) {
+    if (!received_.empty()) return true;
+    if (!socket_) fail("has_input() before send()");
+    pollfd ready{socket_.get(), POLLIN, 0};
+    return ::poll(&ready, 1, static_cast<int>(timeout.count())) > 0;
 }
 
 reply redis_cli::checked(command_line const& words) {

@@ -1,5 +1,5 @@
-// The witness: a small blocking client that shares no code with the library. It tells what is
-// really on a server, and it plays foreign clients.
+// The witness: a small blocking client that shares no code with the library. It reads the keys that
+// are really on a server, and it plays foreign clients.
 #pragma once
 
 #include "support/net.hpp"
@@ -49,6 +49,8 @@ public:
     void send_bytes(std::string_view bytes);
     reply receive();
     [[nodiscard]] std::vector<reply> take_pushes() { return std::exchange(pushes_, {}); }
+    // True if bytes that no command or receive() has taken are here, or come within `timeout`.
+    [[nodiscard]] bool has_input(milliseconds timeout);
 
     void disconnect();
 

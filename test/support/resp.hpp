@@ -1,5 +1,5 @@
-// RESP2 and RESP3, written for the tests alone: what the witness and the fakes speak must not come
-// from the library or from Boost.Redis.
+// RESP2 and RESP3, written for the tests alone: the witness and the fakes must not share code with
+// the library or with Boost.Redis.
 #pragma once
 
 #include <cstddef>
@@ -59,10 +59,10 @@ struct malformed : std::runtime_error {
 std::optional<reply> take_reply(std::string_view& input);
 std::optional<command_line> take_command(std::string_view& input);
 
-// What a command looks like on the wire.
+// A command as bytes.
 std::string command(command_line const& words);
 
-// What replies look like on the wire.
+// Replies as bytes.
 std::string simple(std::string_view text); // resp::simple("OK")
 std::string error(std::string_view text);  // resp::error("READONLY You can't write against ...")
 std::string integer(std::int64_t number);  //

@@ -172,7 +172,7 @@ private:
                                            pid_t parent, int to_parent) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (::getppid() != parent) ::_exit(1);
-        ::setpgid(0, 0); // Ctrl-C is for the test, which ends us
+        ::setpgid(0, 0); // Ctrl-C ends the test, and that ends the servers
         // Sockets of the test (Asio's are not close-on-exec) must not stay open in the server:
         // their peers would not notice when the test closes them.
         constexpr unsigned int close_on_exec = 1U << 2U;
@@ -220,7 +220,7 @@ std::chrono::microseconds since_epoch() {
         std::chrono::system_clock::now().time_since_epoch());
 }
 
-// What TIME was answered with.
+// The time in an answer to TIME.
 std::chrono::microseconds time_in(reply const& answer) {
     auto const& parts = answer.elements();
     return std::chrono::seconds{std::stoll(parts.at(0).string())} +
@@ -354,8 +354,8 @@ void server::spawn() {
     pid_ = spawner::instance().spawn(std::move(arguments), std::move(variables), folder_ + "/log");
 }
 
-// Over the Unix socket in our own folder: whoever answers there is our child, and servers listen on
-// it only after they could listen on their TCP ports.
+// Over the Unix socket in the folder of this object: the server that answers there is its child.
+// Servers listen on it only after they could listen on their TCP ports.
 std::optional<reply> server::ask(command_line const& words) const {
     const net::unique_fd socket = net::connect_to_path(unix_socket());
     if (!socket) return std::nullopt;

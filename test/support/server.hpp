@@ -59,9 +59,9 @@ struct server_options {
 
 // Starts in the constructor and listens on a port of 127.0.0.1 and on a Unix socket when that
 // returns. Without arguments to the contrary it persists nothing. The folder lives as long as the
-// object; $HOLDFAST_KEEP_FOLDERS keeps it for a look. The child dies with this process, whatever
-// ends it. The log's tail goes to stderr when the server died by itself or when the object is
-// destroyed by an exception.
+// object; $HOLDFAST_KEEP_FOLDERS keeps it. The child dies with this process, however that ends. The
+// log's tail goes to stderr when the server died by itself or when the object is destroyed by an
+// exception.
 //
 // Thread safety: distinct objects: safe. Shared objects: unsafe.
 class server {
@@ -96,7 +96,7 @@ public:
     void freeze();
     void thaw();
 
-    // SIGKILL: what was not yet on disk is lost, as in a crash. Returns when the process is gone.
+    // SIGKILL: data that is not on disk is lost, as in a crash. Returns when the process is gone.
     void kill();
     // SIGTERM, as an operator does; thaws first. Throws, after a SIGKILL, when it does not end
     // within 10 s.
@@ -108,13 +108,13 @@ public:
         options_.arguments = std::move(arguments);
     }
 
-    // Moves the wall clock of this server, and of no other, onwards or back: whatever it is asked
-    // after this returns, it does at the new time. It stays moved when the server starts again, and
-    // can be moved while it does not run. Throws std::logic_error without `shiftable_clock`.
+    // Moves the wall clock of this server alone, onwards or back. Commands that are sent after this
+    // returns run at the new time. The clock stays moved when the server starts again, and can be
+    // moved while it does not run. Throws std::logic_error without `shiftable_clock`.
     void shift_clock(std::chrono::milliseconds by);
     [[nodiscard]] std::chrono::milliseconds clock_shift() const noexcept; // all together
 
-    // The end of what the server wrote, for messages.
+    // The end of the server's log, for messages.
     [[nodiscard]] std::string log_tail(std::size_t lines = 40) const;
 
 private:

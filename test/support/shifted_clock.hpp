@@ -12,8 +12,8 @@ namespace holdfast::test {
 // and whenever that changes; its monotonic clocks stay as they are. Many processes may share one.
 // The program must be linked dynamically.
 //
-// What waits for a point in time inside the kernel is not moved: timers and condition variables
-// that wait by the wall clock.
+// Waits inside the kernel are not moved: timers and condition variables that wait by the wall
+// clock.
 //
 // Thread safety: distinct objects: safe. Shared objects: safe.
 class shifted_clock {

@@ -1,4 +1,4 @@
-// Waiting for an event that can only be asked for, bounded by a deadline.
+// Waits for an event that can only be asked for, until a deadline.
 #pragma once
 
 #include <chrono>

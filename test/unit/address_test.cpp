@@ -2,6 +2,8 @@
 #include <holdfast/address.hpp>
 #include <holdfast/error.hpp>
 
+#include "support/text.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -11,6 +13,7 @@
 #include <utility>
 
 using holdfast::errc;
+using holdfast::test::contains;
 
 namespace {
 
@@ -23,10 +26,6 @@ std::string complaint(std::string_view text) {
         BOOST_TEST((e.code() == errc::invalid_address));
         return e.what();
     }
-}
-
-bool contains(std::string_view text, std::string_view part) {
-    return text.find(part) != text.npos;
 }
 
 struct parsed {

@@ -2,6 +2,8 @@
 // with a reason, and harms nothing.
 #include "redis/reply_reader.hpp"
 
+#include "support/text.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -15,6 +17,7 @@
 #include <vector>
 
 using namespace holdfast::redis;
+using holdfast::test::repeated;
 using namespace std::string_literals;
 using namespace std::string_view_literals;
 
@@ -141,12 +144,6 @@ void check_incomplete(std::string_view bytes, std::size_t parts = 0) {
         BOOST_TEST(r.sizes.empty());
         BOOST_TEST(r.parts.size() == parts);
     }
-}
-
-std::string repeated(std::size_t times, std::string_view text) {
-    std::string all;
-    for (std::size_t i = 0; i < times; ++i) all += text;
-    return all;
 }
 
 std::string bulk(std::size_t size) {

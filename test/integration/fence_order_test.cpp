@@ -1,0 +1,425 @@
+// A resource that admits fences sees them in order: from waiters, from processes, from late
+// holders, and while instances fail.
+#include <holdfast/fence_gate.hpp>
+
+#include "integration/child.hpp"
+#include "integration/company.hpp"
+#include "integration/fences.hpp"
+#include "integration/wires.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+// A resource that locks protect: it records fences, and rejects late ones.
+class resource {
+public:
+    void given(std::string const& key, std::uint64_t fence) {
+        auto& r = records_[key];
+        if (!r.fences.insert(fence).second) ++twice;
+        if (fence <= r.last_given) ++disorder;
+        r.last_given = std::max(r.last_given, fence);
+        ++grants;
+    }
+    bool write(std::string const& key, std::uint64_t fence) {
+        auto& r = records_[key];
+        auto const accepted = fence >= r.written;
+        if (accepted) r.written = fence;
+        if (gate_.admit(key, fence) != accepted) ++gate_differs;
+        accepted ? ++writes : ++rejected;
+        return accepted;
+    }
+
+    std::size_t grants = 0, twice = 0, disorder = 0, writes = 0, rejected = 0, gate_differs = 0;
+
+private:
+    struct record {
+        std::set<std::uint64_t> fences;
+        std::uint64_t last_given = 0, written = 0;
+    };
+    std::map<std::string, record> records_;
+    fence_gate gate_{100};
+};
+
+void check(resource const& r) {
+    BOOST_TEST(r.twice == 0U);
+    BOOST_TEST(r.disorder == 0U);
+    BOOST_TEST(r.gate_differs == 0U);
+}
+
+asio::awaitable<void> one_turn(client& locks, lock_options options, resource& r, int& inside) {
+    auto const lock = locks.make_lock("k", options);
+    auto held = co_await lock.acquire();
+    BOOST_TEST(++inside == 1);
+    r.given("k", held.fence());
+    BOOST_TEST(r.write("k", held.fence()));
+    co_await asio::post(asio::deferred); // others run now
+    BOOST_TEST(r.write("k", held.fence()));
+    --inside;
+    BOOST_TEST(static_cast<bool>(co_await held.release()));
+}
+
+struct trouble {
+    resource r;
+    std::size_t failed = 0, lost = 0, rejected_while_held = 0;
+    bool over = false;
+};
+
+// Takes turns, and is late now and then.
+asio::awaitable<void> worker(asio::io_context& context, client& locks, std::string key,
+                             unsigned seed, unsigned handoff_limit, trouble& t) {
+    std::minstd_rand random(seed);
+    asio::steady_timer timer(context);
+    auto const quietly = asio::as_tuple(asio::deferred);
+    while (!t.over) {
+        auto const late = random() % 16 == 0;
+        lock_options const options{
+            .ttl = 300ms, .watchdog = !late, .fencing = true, .handoff_limit = handoff_limit};
+        auto const lock = locks.make_lock(key, options);
+        auto acquired = co_await lock.try_acquire_for(2s, asio::as_tuple);
+        auto& held = std::get<1>(acquired);
+        if (std::get<0>(acquired)) {
+            ++t.failed;
+            timer.expires_after(5ms);
+            co_await timer.async_wait(quietly);
+            continue;
+        }
+        t.r.given(key, held.fence());
+        auto const write = [&] {
+            auto const accepted = t.r.write(key, held.fence());
+            if (!accepted && held.held()) ++t.rejected_while_held;
+        };
+        write();
+        timer.expires_after(std::chrono::milliseconds(late ? 400 : random() % 4));
+        co_await timer.async_wait(quietly);
+        if (!held.held()) ++t.lost;
+        write();
+        if (!late) {
+            co_await held.release();
+            continue;
+        }
+        // After the release, too.
+        auto const fence = held.fence();
+        co_await held.release();
+        timer.expires_after(20ms);
+        co_await timer.async_wait(quietly);
+        t.r.write(key, fence);
+    }
+}
+
+asio::awaitable<void> hold_until_lost(client& locks, bool& held, bool& lost) {
+    auto const lock = locks.make_lock("watched", {.ttl = 1s, .fencing = true});
+    for (;;) {
+        auto acquired = co_await lock.acquire(asio::as_tuple);
+        auto& [e, l] = acquired;
+        if (e) continue;
+        held = true;
+        co_await l.wait_lost(asio::as_tuple);
+        lost = true;
+        co_return;
+    }
+}
+
+void trouble_instances_in_turn(fleet& servers, client_options const& options,
+                               unsigned handoff_limit, trouble& t) {
+    company c(servers, 3, options);
+    for (unsigned i = 0; i < 18; ++i) {
+        c.start(worker(c.context, *c.clients[i % 3], i % 2 == 0 ? "even" : "odd", i + 1,
+                       handoff_limit, t));
+    }
+    auto const go_on = [&] {
+        auto const before = t.r.grants;
+        BOOST_REQUIRE(c.until([&] { return t.r.grants >= before + 30; }));
+    };
+    auto const minority = servers.size() - servers.quorum();
+    auto const each = [&](std::size_t from, auto f) {
+        for (std::size_t n = 0; n < minority; ++n) f(servers[(from + n) % servers.size()]);
+    };
+    go_on();
+    for (std::size_t i = 0; i < servers.size(); ++i) {
+        BOOST_TEST_CONTEXT("from instance " << i) {
+            each(i, [](server& one) { one.freeze(); });
+            go_on();
+            servers.thaw_all();
+            go_on();
+            BOOST_REQUIRE(c.all_up());
+            each(i, [](server& one) { one.kill(); });
+            go_on();
+            each(i, [](server& one) { one.restart(); });
+            go_on();
+            BOOST_REQUIRE(c.all_up());
+        }
+    }
+    // No lease lasts when a majority is silent.
+    auto held = false, lost = false;
+    c.start(hold_until_lost(*c.clients[0], held, lost));
+    BOOST_REQUIRE(c.until([&] { return held; }));
+    servers.freeze(servers.quorum());
+    BOOST_TEST(c.until([&] { return lost; }));
+    servers.thaw_all();
+    go_on();
+    t.over = true;
+    BOOST_TEST(c.until([&] { return c.working == 0; }));
+    BOOST_TEST_MESSAGE(t.r.grants << " grants, " << t.failed << " failed, " << t.lost << " lost, "
+                                  << t.r.writes << " writes, " << t.r.rejected
+                                  << " late ones rejected, " << t.rejected_while_held
+                                  << " of them by who held the lock");
+    check(t.r);
+    BOOST_TEST(t.lost > 0U);
+    BOOST_TEST(t.r.rejected > 0U);
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(fence_order)
+
+//
+// Waiters
+//
+
+BOOST_AUTO_TEST_CASE(
+    plain_and_fenced_waiters_behind_one_holder_get_the_leases_that_they_asked_for) {
+    fleet servers(3);
+    party p(servers);
+    BOOST_REQUIRE(p.all_up());
+    constexpr lock_options plain{.ttl = 60s, .handoff_time = 60s};
+    constexpr lock_options with_fence{.ttl = 60s, .fencing = true, .handoff_time = 60s};
+    std::uint64_t last = 0;
+    for (unsigned const which : {0U, 1U, 2U, 3U, 4U, 5U, 6U, 7U}) {
+        BOOST_TEST_CONTEXT("turns " << which) {
+            auto const before = p.locks.stats();
+            std::uint64_t rounds = 0;
+            auto tenure_is_fenced = false;
+            auto l = p.hold("k", (which & 1) != 0 ? with_fence : plain);
+            std::array<attempt, 2> waiters;
+            waiters[0].start(p.locks.make_lock("k", (which & 2) != 0 ? with_fence : plain));
+            waiters[1].start(p.locks.make_lock("k", (which & 4) != 0 ? with_fence : plain));
+            BOOST_REQUIRE(waits(p, 2));
+            for (unsigned i = 0; i < 3; ++i) {
+                auto const wants = (which >> i & 1) != 0;
+                if (i > 0) l = wait_for_lease(p, waiters[i - 1]);
+                BOOST_TEST((l.fence() > 0U) == wants);
+                if (wants) {
+                    BOOST_TEST(l.fence() > last);
+                    last = l.fence();
+                }
+                // A tenure with a number can serve plain waiters, but not the other way round.
+                if (i == 0 || (wants && !tenure_is_fenced)) {
+                    tenure_is_fenced = wants;
+                    ++rounds;
+                }
+                BOOST_TEST(p.releases(l));
+            }
+            BOOST_TEST(p.locks.stats().rounds - before.rounds == rounds);
+            BOOST_TEST(p.locks.stats().handoffs - before.handoffs == 3 - rounds);
+            BOOST_TEST(p.sees(servers, "k", false));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(
+    plain_and_fenced_waiters_behind_another_client_get_the_leases_that_they_asked_for) {
+    fleet servers(3);
+    party other(servers), p(servers);
+    other.runs_with(p);
+    BOOST_REQUIRE(other.all_up());
+    BOOST_REQUIRE(p.all_up());
+    std::uint64_t last = 0;
+    for (auto const holder : {false, true}) {
+        for (auto const first : {false, true}) {
+            auto l = other.hold("k", holder ? fenced : long_lived);
+            last = std::max(last, l.fence());
+            std::array<attempt, 2> waiters;
+            waiters[0].start(p.locks.make_lock("k", first ? fenced : long_lived));
+            waiters[1].start(p.locks.make_lock("k", first ? long_lived : fenced));
+            BOOST_REQUIRE(waits(p, 2));
+            BOOST_TEST(other.releases(l));
+            for (auto& w : waiters) {
+                auto next = wait_for_lease(p, w);
+                BOOST_TEST((next.fence() > 0U) == (first == (&w == &waiters[0])));
+                if (next.fence() > 0) {
+                    BOOST_TEST(next.fence() > last);
+                    last = next.fence();
+                }
+                BOOST_TEST(p.releases(next));
+            }
+            BOOST_TEST(p.sees(servers, "k", false));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_waiter_that_inherits_a_try_gets_the_lease_that_it_asked_for) {
+    fleet servers(3);
+    wires ways(servers);
+    party p(ways.addresses());
+    BOOST_REQUIRE(p.all_up());
+    for (auto const first : {false, true}) {
+        BOOST_TEST_CONTEXT((first ? "a fenced try" : "a plain try")) {
+            auto const before = p.locks.stats();
+            ways.hold_replies();
+            std::array<attempt, 2> waiters;
+            waiters[0].start(p.locks.make_lock("k", first ? fenced : long_lived));
+            waiters[1].start(p.locks.make_lock("k", first ? long_lived : fenced));
+            // All have granted, and the client does not know yet.
+            BOOST_REQUIRE(p.sees(servers, "k", true));
+            waiters[0].signal.emit(asio::cancellation_type::terminal);
+            BOOST_REQUIRE(p.until([&] { return waiters[0].done; }));
+            BOOST_TEST((waiters[0].how == errc::cancelled), waiters[0].how.what());
+            ways.resume();
+            auto l = wait_for_lease(p, waiters[1]);
+            BOOST_TEST((l.fence() > 0U) != first);
+            BOOST_TEST(p.locks.stats().rounds - before.rounds == (first ? 1U : 2U));
+            BOOST_TEST(p.releases(l));
+            BOOST_TEST(p.sees(servers, "k", false));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_waiter_that_cannot_have_a_fence_does_not_keep_others_from_the_lock) {
+    for (std::string const why :
+         {"bad counters", "one is bad and one is down", "no right to the counter"}) {
+        BOOST_TEST_CONTEXT(why) {
+            fleet servers(3);
+            auto const denied = why.starts_with("no right");
+            party p(denied ? as_user(servers, {"~k"}) : addresses_of(servers));
+            BOOST_REQUIRE(p.all_up());
+            if (!denied) {
+                auto const all = why.starts_with("bad");
+                for (std::size_t i = 0; i < (all ? 3U : 1U); ++i)
+                    redis_cli(servers[i]).set(counter, "garbage");
+                if (!all) {
+                    servers[2].kill();
+                    BOOST_REQUIRE(p.goes_down(2, errc::unreachable));
+                }
+            }
+            // Both are in the queue when the first try begins, and it is for the first of them.
+            attempt first, second, third;
+            first.start(p.locks.make_lock("k", fenced));
+            second.start(p.locks.make_lock("k", long_lived));
+            third.start(p.locks.make_lock("k", fenced));
+            BOOST_REQUIRE(p.until([&] { return first.done && second.done; }));
+            BOOST_TEST((first.how == error_condition::unavailable), first.how.what());
+            BOOST_TEST(!second.how, second.how.what());
+            BOOST_TEST(second.held.fence() == 0U);
+            if (second.held) BOOST_TEST(p.releases(second.held));
+            BOOST_REQUIRE(p.until([&] { return third.done; }));
+            BOOST_TEST((third.how == error_condition::unavailable), third.how.what());
+        }
+    }
+}
+
+//
+// A protected resource
+//
+
+BOOST_AUTO_TEST_CASE(two_hundred_waiters_of_two_clients_get_growing_fences) {
+    for (auto const handoff_limit : {1U, 8U, 64U}) {
+        BOOST_TEST_CONTEXT("at most " << handoff_limit << " leases in a tenure") {
+            fleet servers(3);
+            company c(servers, 2, patient());
+            resource r;
+            auto inside = 0;
+            for (std::size_t i = 0; i < 200; ++i) {
+                lock_options const options{
+                    .ttl = 60s, .fencing = true, .handoff_limit = handoff_limit};
+                c.start(one_turn(*c.clients[i % 2], options, r, inside));
+            }
+            BOOST_TEST(c.until([&] { return c.working == 0; }, 60s));
+            BOOST_TEST(r.grants == 200U);
+            BOOST_TEST(r.rejected == 0U);
+            check(r);
+            if (handoff_limit == 1) {
+                BOOST_TEST(c.clients[0]->stats().handoffs + c.clients[1]->stats().handoffs == 0U);
+            } else {
+                BOOST_TEST(c.clients[0]->stats().handoffs > 0U);
+            }
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_late_holder_is_rejected) {
+    fleet servers(3);
+    party slow(servers), next(servers);
+    BOOST_REQUIRE(slow.all_up());
+    BOOST_REQUIRE(next.all_up());
+    fence_gate gate(10);
+    auto const late = slow.hold("k", {.ttl = 500ms, .watchdog = false, .fencing = true});
+    BOOST_TEST(gate.admit("k", late.fence()));
+    // The process of the late holder is stopped from here on.
+    auto const held = next.hold("k", fenced);
+    BOOST_TEST(!late.held());                  // at its first look
+    BOOST_TEST(gate.admit("k", late.fence())); // the next holder has not been here
+    BOOST_TEST(gate.admit("k", held.fence()));
+    BOOST_TEST(!gate.admit("k", late.fence()));
+    BOOST_TEST(gate.admit("k", held.fence()));
+}
+
+BOOST_AUTO_TEST_CASE(processes_get_growing_fences) {
+    fleet servers(3);
+    server witness;
+    std::vector<std::string> const arguments{
+        "--fencing",       "on",           "--instances", servers.address_list(), "--witness",
+        witness.address(), "--coroutines", "50",          "--sections",           "4"};
+    std::deque<child> all;
+    for (int i = 0; i < 4; ++i) all.emplace_back("HOLDFAST_CONTENDER", arguments);
+    for (auto& one : all) BOOST_REQUIRE(one.line() == "ready");
+    for (auto& one : all) one.say("go");
+    for (auto& one : all) {
+        auto const said = one.line(60s);
+        BOOST_TEST(one.status() == 0, said);
+        BOOST_TEST(said.find(" disordered=0 ") != std::string::npos, said);
+        BOOST_TEST(said.find(" violations=0 ") != std::string::npos, said);
+        BOOST_TEST(said.find("sections=200 ") == 0U, said);
+    }
+    BOOST_TEST(redis_cli(witness).get("counter").value_or("none") == "800");
+    BOOST_TEST((std::stoull(redis_cli(witness).get("fence").value_or("0")) / 100) >
+               number_now() - minute);
+}
+
+//
+// A protected resource while instances fail
+//
+
+BOOST_AUTO_TEST_CASE(a_resource_sees_fences_in_order_while_instances_fail_in_turn) {
+    with_fleets_of({3, 5}, {.arguments = fsync_always}, [](fleet& servers) {
+        trouble t;
+        trouble_instances_in_turn(servers, hasty(), 8, t);
+        // Instances that forget nothing, and clocks that are right: the lock has one holder.
+        BOOST_TEST(t.rejected_while_held == 0U);
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_resource_sees_fences_in_order_though_instances_forget_in_turn) {
+    with_fleets_of({3, 5}, [](fleet& servers) {
+        auto options = hasty();
+        options.on_restart = restart_policy::off;
+        trouble t;
+        // If two clients may hold the lock, a tenure must not serve another lease.
+        trouble_instances_in_turn(servers, options, 1, t);
+    });
+}
+
+BOOST_AUTO_TEST_SUITE_END()

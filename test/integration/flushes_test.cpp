@@ -1,0 +1,254 @@
+// Instances that are flushed, that evict keys, or that stop writing to disk.
+#include "integration/guards.hpp"
+#include "integration/wires.hpp"
+#include "support/wait.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Makes the server evict that key.
+void evict(server& one, std::string const& key, std::string const& policy) {
+    redis_cli cli(one);
+    cli.config("maxmemory-policy", policy);
+    cli.config("maxmemory", "1");
+    BOOST_REQUIRE(wait_until([&] {
+        cli.command({"SET", "other", "x"});
+        return !cli.exists(key);
+    }));
+    cli.config("maxmemory", "1gb");
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(flushes)
+
+//
+// Disks
+//
+
+// The client asks again while it is connected.
+BOOST_AUTO_TEST_CASE(a_server_that_stops_writing_to_disk_is_not_trusted_after_a_restart) {
+    server one({.arguments = fsync_always});
+    redis_cli cli(one);
+    party p({one.address()}, guarded(restart_policy::observed, 60s, brisk()));
+    BOOST_REQUIRE(p.all_up());
+    crash(one, p);
+    BOOST_TEST(were_always_trusted(p.locks));
+    cli.config("appendonly", "no");
+    BOOST_TEST(asks_the_time(p, 2));
+    BOOST_TEST(were_always_trusted(p.locks));
+    crash(one, p); // it starts with appendonly on
+    check_quarantined(p, 0, restarted);
+}
+
+//
+// Flushes
+//
+
+BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_is_flushed_makes_a_second_holder) {
+    with_fleets_of({1, 3, 5}, [](fleet& servers) {
+        auto const options = guarded(restart_policy::off, 60s);
+        party a(servers, options), b(servers, options);
+        BOOST_REQUIRE(b.all_up());
+        auto first = a.hold("k", unwatched(60s));
+        BOOST_REQUIRE(a.sees(servers, "k", true));
+        for (auto const i : the_first(servers.quorum())) redis_cli(servers[i]).flush();
+        auto [e, second] = b.acquire("k", unwatched(60s));
+        BOOST_TEST(!e, e.what());
+        BOOST_TEST((second.held() && first.held())); // the violation
+        BOOST_TEST(were_always_trusted(b.locks));
+    });
+}
+
+// Also for grants that came before the client has read that there was a flush.
+BOOST_AUTO_TEST_CASE(a_majority_that_is_flushed_makes_no_second_holder) {
+    constexpr auto longest = 2s;
+    std::vector<command_line> const all{{"FLUSHALL"}, {"FLUSHALL", "ASYNC"}, {"FLUSHDB"}};
+    for (auto const& flush : all) {
+        with_fleets_of({1, 3, 5}, [&](fleet& servers) {
+            auto const options = guarded(restart_policy::observed, longest);
+            party a(servers, options), b(servers, options);
+            BOOST_REQUIRE(b.all_up());
+            auto first = a.hold("k", unwatched(longest));
+            BOOST_REQUIRE(a.sees(servers, "k", true));
+            auto const before = lease_clock::now();
+            for (auto const i : the_first(servers.quorum())) redis_cli(servers[i]).command(flush);
+            {
+                auto const [e, none] = b.try_acquire("k", unwatched(longest));
+                BOOST_TEST((e == errc::quarantined || e == errc::contended), e.what());
+                BOOST_TEST(!none);
+            }
+            BOOST_REQUIRE(b.until([&] { return are_quarantined(b, servers.quorum()); }));
+            for (auto const i : the_first(servers.quorum())) {
+                check_quarantined(b, i, flushed);
+                BOOST_TEST((b.status(i).quarantined_until >= before + longest));
+            }
+            {
+                auto const [e, none] = b.try_acquire("k", unwatched(longest));
+                check_report(e, servers.quorum(), flushed);
+            }
+            BOOST_REQUIRE(b.until([&] { return all_trusted(b); }));
+            BOOST_TEST(!first.held());
+            auto second = b.hold("k", unwatched(longest));
+            BOOST_TEST(b.releases(second));
+        });
+    }
+}
+
+// The server does not say which database it was.
+BOOST_AUTO_TEST_CASE(a_flush_of_another_database_counts_too) {
+    server one;
+    party p({one.address()}, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    auto l = p.hold("k", unwatched(60s));
+    redis_cli cli(one);
+    cli.command({"SELECT", "3"});
+    cli.command({"FLUSHDB"});
+    BOOST_TEST(p.becomes(0, instance_state::quarantined));
+    check_quarantined(p, 0, flushed);
+    BOOST_TEST(!p.extend(l));
+    BOOST_TEST(p.releases(l));
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_outlives_a_minority_that_is_flushed_and_is_put_back_there) {
+    fleet servers(5);
+    party p(servers, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    auto l = p.hold("k", unwatched(30s));
+    BOOST_REQUIRE(p.sees(servers, "k", true));
+    for (std::size_t i = 0; i < 2; ++i) redis_cli(servers[i]).flush();
+    BOOST_REQUIRE(p.until([&] { return are_quarantined(p, 2); }));
+    BOOST_TEST(!p.extend(l));
+    BOOST_TEST(p.sees(servers, "k", true));
+    BOOST_TEST(l.held());
+    BOOST_TEST(p.releases(l));
+    check_nothing_left(p, servers);
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_that_is_flushed_from_a_majority_is_lost) {
+    fleet servers(3);
+    party p(servers, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    auto l = p.hold("k", unwatched(30s));
+    BOOST_REQUIRE(p.sees(servers, "k", true));
+    for (std::size_t i = 0; i < 2; ++i) redis_cli(servers[i]).flush();
+    BOOST_REQUIRE(p.until([&] { return are_quarantined(p, 2); }));
+    BOOST_TEST(l.held());
+    auto const e = p.extend(l);
+    BOOST_TEST((e == errc::lease_lost), e.what());
+    BOOST_TEST(!l.held());
+}
+
+// A client without a connection gets no announcement, and finds out when it connects.
+BOOST_AUTO_TEST_CASE(a_flush_while_no_client_was_connected_is_noticed_afterwards) {
+    fleet servers(1);
+    wires way(servers);
+    party p(way.addresses(), guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    auto const before = connections_of(p);
+    way[0].down();
+    BOOST_REQUIRE(p.becomes(0, instance_state::down));
+    redis_cli(servers[0]).flush();
+    way[0].up();
+    BOOST_REQUIRE(is_back(p, before, {0}));
+    check_quarantined(p, 0, flushed);
+}
+
+// The server does not announce it: the next check finds it.
+BOOST_AUTO_TEST_CASE(databases_that_are_exchanged_are_noticed) {
+    server one;
+    party p({one.address()}, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    redis_cli(one).command({"SWAPDB", "0", "1"});
+    BOOST_TEST(p.becomes(0, instance_state::quarantined));
+    check_quarantined(p, 0, flushed);
+}
+
+//
+// Evictions
+//
+
+BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_evicts_makes_a_second_holder) {
+    fleet servers(3);
+    auto const options = guarded(restart_policy::off, 60s);
+    party a(servers, options), b(servers, options);
+    BOOST_REQUIRE(b.all_up());
+    auto first = a.hold("k", unwatched(60s));
+    BOOST_REQUIRE(a.sees(servers, "k", true));
+    for (std::size_t i = 0; i < 2; ++i) evict(servers[i], "k", "volatile-lru");
+    auto [e, second] = b.try_acquire("k", unwatched(60s));
+    BOOST_TEST(!e, e.what());
+    BOOST_TEST((second.held() && first.held())); // the violation
+}
+
+// The policy changes while all are connected; idle clients notice it, too.
+BOOST_AUTO_TEST_CASE(a_majority_that_may_evict_makes_no_second_holder) {
+    for (std::string const policy : {"volatile-lru", "allkeys-random"}) {
+        with_fleets_of({1, 3}, [&](fleet& servers) {
+            auto const options = guarded(restart_policy::observed, 2s);
+            party a(servers, options), b(servers, options);
+            BOOST_REQUIRE(b.all_up());
+            auto first = a.hold("k", unwatched(2s));
+            BOOST_REQUIRE(a.sees(servers, "k", true));
+            for (auto const i : the_first(servers.quorum())) evict(servers[i], "k", policy);
+            BOOST_REQUIRE(b.until([&] { return are_quarantined(b, servers.quorum()); }));
+            auto const [e, none] = b.try_acquire("k", unwatched(2s));
+            check_report(e, servers.quorum(), evicting);
+            check_report(e, servers.quorum(), policy);
+            // The quarantine lasts as long as the policy, also beyond max_ttl.
+            b.pass(lease_clock::now() + 3s);
+            BOOST_TEST(are_quarantined(b, servers.quorum()));
+            auto const before = lease_clock::now();
+            for (server& one : servers) redis_cli(one).config("maxmemory-policy", "noeviction");
+            BOOST_REQUIRE(b.until([&] { return all_trusted(b); }));
+            BOOST_TEST((lease_clock::now() >= before + 2s));
+            auto second = b.hold("k", unwatched(2s));
+            BOOST_TEST(b.releases(second));
+        });
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_may_evict_does_not_vote_from_the_first_connection_on) {
+    server evicts({.arguments = {"--maxmemory", "1gb", "--maxmemory-policy", "volatile-ttl"}});
+    server limited({.arguments = {"--maxmemory", "1gb", "--maxmemory-policy", "noeviction"}});
+    server unlimited({.arguments = {"--maxmemory-policy", "allkeys-lru"}});
+    std::vector<address> const all{evicts.address(), limited.address(), unlimited.address()};
+    {
+        party p(all, guarded(restart_policy::observed, 60s));
+        BOOST_TEST(p.becomes(0, instance_state::quarantined));
+        check_quarantined(p, 0, evicting);
+        check_quarantined(p, 0, "volatile-ttl");
+        auto l = p.hold("k", unwatched(60s)); // a majority of the others
+        BOOST_TEST(is_trusted(p, 1));
+        BOOST_TEST(is_trusted(p, 2));
+        BOOST_TEST(p.releases(l));
+    }
+    party alone({all[0]}, guarded(restart_policy::observed, 60s));
+    auto const [e, none] = alone.acquire("k", unwatched(60s));
+    check_report(e, 1, evicting);
+    party unguarded(all, guarded(restart_policy::off, 60s));
+    BOOST_REQUIRE(unguarded.all_up());
+}
+
+// A rewrite of the log would let writes wait in memory.
+BOOST_AUTO_TEST_CASE(a_server_whose_log_waits_for_rewrites_is_not_trusted_after_a_restart) {
+    auto relaxed = fsync_always;
+    relaxed.insert(relaxed.end(), {"--no-appendfsync-on-rewrite", "yes"});
+    server one({.arguments = relaxed});
+    party p({one.address()}, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    crash(one, p);
+    check_quarantined(p, 0, restarted);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,155 @@
+// Checks and steps that the tests of the guards share: quarantines, crashes, clients that come
+// back.
+#ifndef HOLDFAST_TEST_INTEGRATION_GUARDS_HPP
+#define HOLDFAST_TEST_INTEGRATION_GUARDS_HPP
+
+#include <holdfast/client.hpp>
+
+#include "integration/attempt.hpp"
+#include "integration/party.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::test {
+
+inline client_options guarded(restart_policy how, std::chrono::milliseconds max_ttl,
+                              client_options options = patient()) {
+    options.on_restart = how;
+    options.max_ttl = max_ttl;
+    return options;
+}
+
+inline bool is_quarantined(party const& p, std::size_t i) {
+    return p.status(i).state == instance_state::quarantined;
+}
+
+/// Whether the first `count`, and no others.
+inline bool are_quarantined(party const& p, std::size_t count) {
+    auto const all = p.locks.instances();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        if ((all[i].state == instance_state::quarantined) != (i < count)) return false;
+    }
+    return true;
+}
+
+/// It votes.
+inline bool is_trusted(party const& p, std::size_t i) {
+    auto const s = p.status(i);
+    return s.state == instance_state::up && !s.reason.failed() && s.message.empty() &&
+           s.quarantined_until <= lease_clock::now();
+}
+
+inline bool all_trusted(party const& p) {
+    for (std::size_t i = 0; i < p.locks.instances().size(); ++i) {
+        if (!is_trusted(p, i)) return false;
+    }
+    return true;
+}
+
+/// They vote, and no quarantine was ever begun that a longest ttl of minutes would not still show.
+inline bool were_always_trusted(client const& c) {
+    auto const all = c.instances();
+    return std::all_of(all.begin(), all.end(), [](auto const& s) {
+        return s.state == instance_state::up && s.quarantined_until == lease_clock::time_point{};
+    });
+}
+
+inline void check_quarantined(party const& p, std::size_t i, std::string_view why) {
+    auto const s = p.status(i);
+    BOOST_TEST_CONTEXT("instance " << i) {
+        BOOST_TEST((s.state == instance_state::quarantined), to_string(s.state));
+        BOOST_TEST(s.reason == make_error_code(errc::quarantined));
+        BOOST_TEST(contains(s.message, why), s.message);
+        BOOST_TEST((s.quarantined_until > lease_clock::now()));
+    }
+}
+
+inline std::size_t quarantined_in(acquire_report const& r) {
+    return static_cast<std::size_t>(
+        std::count_if(r.instances.begin(), r.instances.end(), [](auto const& one) {
+            return one.outcome == instance_outcome::quarantined;
+        }));
+}
+
+/// An acquire failed because `count` instances are in quarantine.
+inline void check_report(error const& e, std::size_t count, std::string_view why) {
+    BOOST_TEST((e == errc::quarantined), e.what());
+    BOOST_TEST((e == error_condition::unavailable));
+    BOOST_REQUIRE(e.report() != nullptr);
+    for (auto const& one : e.report()->instances) {
+        if (one.outcome == instance_outcome::quarantined)
+            BOOST_TEST(contains(one.message, why), one.message);
+    }
+    BOOST_TEST(quarantined_in(*e.report()) == count, e.what());
+    BOOST_TEST(contains(e.what(), why), e.what());
+}
+
+inline constexpr std::string_view restarted = "may have forgotten locks";
+inline constexpr std::string_view replaced = "its data may have been replaced";
+inline constexpr std::string_view evicting = "may evict locks: set noeviction";
+inline constexpr std::string_view flushed = "all its keys were flushed";
+inline constexpr std::string_view jumped = "its clock has jumped ahead";
+
+inline std::vector<std::uint64_t> connections_of(party const& p) {
+    std::vector<std::uint64_t> all;
+    for (auto const& one : p.locks.instances()) all.push_back(one.connections);
+    return all;
+}
+
+using indexes = std::vector<std::size_t>;
+
+inline indexes the_first(std::size_t count) {
+    indexes all;
+    for (std::size_t i = 0; i < count; ++i) all.push_back(i);
+    return all;
+}
+
+/// Waits until it is connected to these once more than before.
+[[nodiscard]] inline bool is_back(party& p, std::vector<std::uint64_t> const& before,
+                                  indexes const& which) {
+    return p.until([&] {
+        auto const all = p.locks.instances();
+        return std::all_of(which.begin(), which.end(), [&](std::size_t i) {
+            auto const connected =
+                all[i].state == instance_state::up || all[i].state == instance_state::quarantined;
+            return connected && all[i].connections > before[i];
+        });
+    });
+}
+
+/// Kills these and starts them again; returns when the clients have seen it.
+inline void crash(fleet& servers, indexes const& which, std::initializer_list<party*> clients) {
+    std::vector<std::vector<std::uint64_t>> before;
+    for (auto const* p : clients) before.push_back(connections_of(*p));
+    for (auto const i : which) servers[i].kill();
+    for (auto const i : which) servers[i].restart();
+    auto b = before.begin();
+    for (auto* p : clients) BOOST_REQUIRE(is_back(*p, *b++, which));
+}
+
+/// The same for one server.
+inline void crash(server& one, party& p) {
+    auto const before = connections_of(p);
+    one.kill();
+    one.restart();
+    BOOST_REQUIRE(is_back(p, before, {0}));
+}
+
+/// It asks each of its instances, `times` times from now on, for its time and where its data comes
+/// from.
+[[nodiscard]] inline bool asks_the_time(party& p, unsigned times) {
+    auto const enough = p.locks.stats().commands + 2 * times * p.locks.instances().size();
+    return p.until([&] { return p.locks.stats().commands >= enough; });
+}
+
+} // namespace holdfast::test
+
+#endif

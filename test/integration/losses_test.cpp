@@ -1,0 +1,371 @@
+// Holders hear of a loss in time: ahead if they ask for it, by the deadline however many they are,
+// and at their first look after they were stopped.
+#include "integration/child.hpp"
+#include "integration/loss_watch.hpp"
+#include "integration/party.hpp"
+#include "integration/wires.hpp"
+#include "support/wait.hpp"
+
+#include <boost/asio/post.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+#ifdef HOLDFAST_TEST_SANITIZED
+// With a sanitizer the telling takes longer than the margin.
+constexpr std::array<std::size_t, 2> crowds{1, 30};
+#else
+constexpr std::array<std::size_t, 3> crowds{1, 100, 10'000};
+#endif
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(losses)
+
+//
+// Ahead of the deadline
+//
+
+BOOST_AUTO_TEST_CASE(a_lease_that_cannot_be_kept_is_told_ahead) {
+    fleet servers(3);
+    for (auto const ahead : {200ms, 1'000ms}) {
+        BOOST_TEST_CONTEXT("ahead " << ahead.count()) {
+            party p(servers, hasty());
+            auto held = p.hold("k", {.ttl = 4s});
+            loss_watch early, plain;
+            early.start(held, ahead);
+            plain.start(held);
+            BOOST_TEST(p.renews(4)); // more than a ttl
+            BOOST_TEST(!early.done);
+            servers.freeze(2);
+            BOOST_TEST(p.until([&] { return early.done; }));
+            BOOST_TEST(early.told());
+            BOOST_TEST(early.holds);
+            BOOST_TEST((early.deadline - early.when <= ahead + 1ms));
+            BOOST_TEST(!plain.done);
+            BOOST_TEST(p.until([&] { return plain.done; }));
+            BOOST_TEST(plain.told());
+            BOOST_TEST(!plain.holds);
+            servers.thaw_all();
+            for (server& one : servers) redis_cli(one).flush();
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(as_long_as_it_is_extended_nothing_is_told_ahead) {
+    fleet servers(3);
+    party p(servers);
+    auto held = p.hold("watched", {.ttl = 1200ms});
+    loss_watch watched;
+    watched.start(held, 200ms);
+    BOOST_TEST(p.renews(12)); // four ttls
+    BOOST_TEST(!watched.done);
+    BOOST_TEST(p.releases(held));
+    BOOST_TEST(p.until([&] { return watched.done; }));
+    BOOST_TEST((watched.how == errc::lease_released));
+    // By hand.
+    auto kept = p.hold("by hand", {.ttl = 2s, .watchdog = false});
+    loss_watch by_hand;
+    by_hand.start(kept, 600ms);
+    for (int i = 0; i < 4; ++i) {
+        p.pass(kept.deadline() - 1300ms);
+        BOOST_REQUIRE(!by_hand.done);
+        BOOST_TEST(!p.extend(kept));
+    }
+    auto const deadline = kept.deadline();
+    BOOST_TEST(p.until([&] { return by_hand.done; }));
+    BOOST_TEST(by_hand.told());
+    BOOST_TEST((by_hand.deadline == deadline));
+    BOOST_TEST((by_hand.when >= deadline - 601ms));
+    BOOST_TEST(by_hand.holds);
+    // It was a warning: the lease goes on if the client can extend it.
+    BOOST_TEST(!p.extend(kept));
+    BOOST_TEST(p.releases(kept));
+}
+
+BOOST_AUTO_TEST_CASE(more_than_half_of_the_ttl_ahead_may_tell_before_a_renewal) {
+    fleet servers(3);
+    party p(servers);
+    auto held = p.hold("k", {.ttl = 900ms});
+    loss_watch soon, at_once, at_once_too, never;
+    soon.start(held, 800ms);
+    at_once.start(held, 60s);
+    at_once_too.start(held, std::chrono::nanoseconds::max());
+    never.start(held, std::chrono::nanoseconds::min());
+    BOOST_TEST(p.until([&] { return soon.done && at_once.done && at_once_too.done; }));
+    for (auto const* const one : {&soon, &at_once, &at_once_too}) {
+        BOOST_TEST(one->told());
+        BOOST_TEST(one->holds);
+    }
+    BOOST_TEST((soon.deadline - soon.when <= 801ms));
+    BOOST_TEST(p.renews(3));
+    BOOST_TEST(!never.done);
+    BOOST_TEST(held.held());
+    BOOST_TEST(p.releases(held));
+    BOOST_TEST(p.until([&] { return never.done; }));
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_can_be_cancelled) {
+    fleet servers(3);
+    party p(servers);
+    auto held = p.hold("k", long_lived);
+    for (auto const type : every_type) {
+        loss_watch w;
+        w.start(held, 1s);
+        p.context.poll();
+        w.signal.emit(type);
+        BOOST_TEST(p.until([&] { return w.done; }));
+        BOOST_TEST((w.how == errc::cancelled), w.how.what());
+        BOOST_TEST(held.held());
+        // Before the client has seen it.
+        loss_watch unseen;
+        unseen.start(held, 1s);
+        unseen.signal.emit(type);
+        BOOST_TEST(p.until([&] { return unseen.done; }));
+        BOOST_TEST((unseen.how == errc::cancelled), unseen.how.what());
+    }
+    BOOST_TEST(held.held());
+    BOOST_TEST(p.releases(held));
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_hears_of_the_end) {
+    fleet servers(3);
+    party p(servers);
+    loss_watch destroyed, released, lost, after_loss, after_release, handed_on;
+    lease gone;
+    {
+        auto held = p.hold("destroyed");
+        // The lease is destroyed before the handler runs.
+        held.wait_lost(1s, [&](error e) {
+            destroyed.how = std::move(e);
+            destroyed.done = true;
+        });
+    }
+    BOOST_TEST(p.until([&] { return destroyed.done; }));
+    BOOST_TEST((destroyed.how == errc::lease_released), destroyed.how.what());
+    auto held = p.hold("released");
+    released.start(held, 1s);
+    BOOST_TEST(p.releases(held));
+    after_release.start(held, 1s);
+    BOOST_TEST(p.until([&] { return released.done && after_release.done; }));
+    BOOST_TEST((released.how == errc::lease_released), released.how.what());
+    BOOST_TEST((after_release.how == errc::lease_released), after_release.how.what());
+    // A deleted lease: told at once, however long before the deadline.
+    auto deleted = p.hold("lost", {.ttl = 3s});
+    lost.start(deleted, 100ms);
+    for (server& one : servers) redis_cli(one).del("lost");
+    BOOST_TEST(p.until([&] { return lost.done; }));
+    BOOST_TEST(lost.told());
+    BOOST_TEST((lost.when < lost.deadline - 100ms));
+    after_loss.start(deleted, 100ms);
+    BOOST_TEST(p.until([&] { return after_loss.done; }));
+    BOOST_TEST(after_loss.told());
+    // Handed to another acquire of this client.
+    lock_options const options{.ttl = 60s, .handoff_time = 60s};
+    auto first = p.hold("handed on", options);
+    handed_on.start(first, 1s);
+    lease next;
+    p.locks.make_lock("handed on", options).acquire([&](error, lease l) { next = std::move(l); });
+    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
+    BOOST_TEST(p.releases(first));
+    BOOST_TEST(p.until([&] { return handed_on.done && next.held(); }));
+    BOOST_TEST((handed_on.how == errc::lease_released), handed_on.how.what());
+    BOOST_TEST(p.locks.stats().handoffs == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_is_destroyed_with_the_context) {
+    fleet servers(1);
+    auto const mark = std::make_shared<int>();
+    auto called = 0;
+    {
+        party p(servers);
+        auto held = p.hold("k");
+        for (int i = 0; i < 3; ++i) held.wait_lost(1s, [&called, mark](error) { ++called; });
+        p.context.poll();
+        held.wait_lost(1s, [&called, mark](error) { ++called; });
+    }
+    BOOST_TEST(called == 0);
+    BOOST_TEST(mark.use_count() == 1);
+    redis_cli(servers[0]).flush();
+}
+
+//
+// By the deadline
+//
+
+BOOST_AUTO_TEST_CASE(a_loss_is_told_by_the_deadline_to_however_many) {
+    for (auto const count : crowds) {
+        BOOST_TEST_CONTEXT(count << " leases") {
+            std::size_t late = count;
+            for (int attempt = 0; attempt < 3 && late > 0; ++attempt) {
+                struct one {
+                    lease held;
+                    lease_clock::time_point deadline{}, told{};
+                };
+                fleet servers(3);
+                party p(servers);
+                BOOST_REQUIRE(p.all_up());
+                std::vector<one> all(count);
+                std::size_t given = 0, failed = 0, lost = 0;
+                for (std::size_t i = 0; i < count; ++i) {
+                    p.locks.make_lock("key:" + std::to_string(i), {.ttl = 3s})
+                        .acquire([&, i](error e, lease l) {
+                            if (e) ++failed;
+                            ++given;
+                            auto& mine = all[i];
+                            mine.held = std::move(l);
+                            if (!mine.held) return;
+                            mine.held.wait_lost([&](error why) {
+                                mine.told = lease_clock::now();
+                                mine.deadline = mine.held.deadline();
+                                lost += why ? 0 : 1;
+                            });
+                        });
+                }
+                BOOST_REQUIRE(p.until([&] { return given == count; }));
+                servers.freeze(2);
+                BOOST_REQUIRE(p.until([&] { return lost + failed == count; }));
+                late = count;
+                if (failed > 0) continue; // the machine was too slow to get all leases in time
+                auto earliest = lease_clock::duration::min(), latest = earliest;
+                std::optional<lease_clock::time_point> first, last;
+                late = 0;
+                for (auto const& l : all) {
+                    if (l.told > l.deadline) ++late;
+                    latest = std::max(latest, l.told - l.deadline);
+                    earliest = std::max(earliest, l.deadline - l.told);
+                    first = std::min(first.value_or(l.told), l.told);
+                    last = std::max(last.value_or(l.told), l.told);
+                    BOOST_REQUIRE(!l.held.held());
+                }
+                BOOST_TEST(p.locks.stats().lost == count);
+                auto const us = [](auto d) {
+                    return std::chrono::duration_cast<std::chrono::microseconds>(d).count();
+                };
+                BOOST_TEST_MESSAGE(count << " leases: " << late << " told late; the earliest "
+                                         << us(earliest) << " us before its deadline, the latest "
+                                         << -us(latest) << " us before; all of them within "
+                                         << us(*last - *first) << " us");
+                servers.thaw_all();
+            }
+            BOOST_TEST(late == 0U);
+        }
+    }
+}
+
+//
+// Stopped or blocked
+//
+
+BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_sees_at_its_first_look_that_its_leases_are_gone) {
+    constexpr std::size_t keys = 3;
+    for (std::string const loop : {"busy", "events"}) {
+        BOOST_TEST_CONTEXT(loop) {
+            fleet servers(3);
+            party p(servers);
+            BOOST_REQUIRE(p.all_up());
+            child c("HOLDFAST_SLEEPER", {"--instances", servers.address_list(), "--keys",
+                                         std::to_string(keys), "--ttl", "1500", "--loop", loop});
+            BOOST_REQUIRE(c.line() == "held");
+            std::string const first = "sleeper:0";
+            BOOST_REQUIRE(copies(servers, first) >= servers.quorum());
+            c.stop();
+            // No client deletes them: they expire.
+            check_nothing_left(servers, 20s);
+            auto mine = p.hold(first);
+            BOOST_REQUIRE(p.sees(servers, first, true));
+            std::vector<std::string> tokens;
+            for (server& one : servers)
+                tokens.push_back(redis_cli(one).get(first).value_or("none"));
+            c.go_on();
+            auto const said = c.line();
+            auto const n = std::to_string(keys);
+            BOOST_TEST(said == "held=0 told=" + n + " lost=" + n + " wrong=0");
+            BOOST_TEST(c.status() == 0);
+            // The stopped client has sent commands since, and the new lease is untouched.
+            BOOST_TEST(mine.held());
+            for (std::size_t i = 0; i < servers.size(); ++i) {
+                redis_cli cli(servers[i]);
+                BOOST_TEST(cli.get(first).value_or("none") == tokens[i]);
+                BOOST_TEST((cli.pttl(first) > 30s));
+                BOOST_TEST(cli.dbsize() == 1);
+            }
+            BOOST_TEST(!p.extend(mine));
+            BOOST_TEST(p.releases(mine));
+        }
+    }
+}
+
+// The answers that would have extended the lease came in time, but the client did not read them.
+BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_nothing) {
+    for (auto const watchdog : {false, true}) {
+        BOOST_TEST_CONTEXT("watchdog " << watchdog) {
+            fleet servers(3);
+            wires ways(servers);
+            party p(ways.addresses(), without_questions());
+            BOOST_REQUIRE(p.all_up());
+            auto held = p.hold("k", {.ttl = 1500ms, .watchdog = watchdog});
+            BOOST_REQUIRE(p.sees(servers, "k", true));
+            BOOST_REQUIRE(p.until([&] { return ways.are_quiet(); }));
+            auto const deadline = held.deadline();
+            ways.hold_replies();
+            loss_watch w;
+            w.start(held);
+            auto answered = false;
+            error how;
+            if (!watchdog) {
+                held.extend([&](error e) {
+                    how = std::move(e);
+                    answered = true;
+                });
+            }
+            BOOST_REQUIRE(p.until([&] { return ways.each_holds_a_reply(); }));
+            BOOST_REQUIRE(held.held());
+            BOOST_TEST((held.deadline() == deadline));
+            auto blocked = false, looked = false, all_there = false;
+            asio::post(p.context, [&] {
+                std::vector<std::size_t> before;
+                for (auto const& one : ways.all) before.push_back(one.replies_forwarded());
+                ways.resume();
+                all_there = wait_until([&] {
+                    for (std::size_t i = 0; i < before.size(); ++i) {
+                        if (ways[i].replies_forwarded() == before[i]) return false;
+                    }
+                    return true;
+                });
+                blocked = lease_clock::now() < deadline;
+                while (lease_clock::now() <= deadline) continue;
+                looked = !held.held() && held.remaining() == 0s;
+            });
+            BOOST_TEST(p.until([&] { return w.done && (watchdog || answered); }));
+            BOOST_TEST(all_there);
+            BOOST_TEST(blocked);
+            BOOST_TEST(looked);
+            BOOST_TEST(w.told());
+            BOOST_TEST((held.deadline() == deadline));
+            BOOST_TEST(!held.held());
+            if (!watchdog) BOOST_TEST((how == errc::lease_lost), how.what());
+            BOOST_TEST((p.release(held) == errc::lease_lost));
+            BOOST_TEST(p.locks.stats().renewals == 0U);
+            BOOST_TEST(p.locks.stats().lost == 1U);
+            // The instances had extended it. The key does not stay.
+            BOOST_TEST(p.sees(servers, "k", false));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,52 @@
+// The one way to end a test: nothing is left on the servers.
+#ifndef HOLDFAST_TEST_INTEGRATION_NOTHING_LEFT_HPP
+#define HOLDFAST_TEST_INTEGRATION_NOTHING_LEFT_HPP
+
+#include "support/fleet.hpp"
+#include "support/lock_watch.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+
+namespace holdfast::test {
+
+/// Whether the server has no lock; if not, the result names them. `is_met(predicate)` waits for the
+/// predicate, and runs the clients meanwhile.
+template <class Wait>
+[[nodiscard]] boost::test_tools::assertion_result has_no_locks(server const& on,
+                                                               Wait const& is_met) {
+    lock_watch watch(on);
+    boost::test_tools::assertion_result result(is_met([&] { return watch.none(); }));
+    if (!result) result.message() << watch.describe();
+    return result;
+}
+
+/// The server has no lock, now or within this time. Its clients have ended, or run elsewhere.
+inline void check_nothing_left(server const& on,
+                               std::chrono::milliseconds within = std::chrono::milliseconds(0)) {
+    lock_watch watch(on);
+    BOOST_TEST(watch.none_within(within), watch.describe());
+}
+
+/// The same for every running server.
+inline void check_nothing_left(fleet const& servers,
+                               std::chrono::milliseconds within = std::chrono::milliseconds(0)) {
+    for (server& one : servers) {
+        if (one.running()) check_nothing_left(one, within);
+    }
+}
+
+/// No client has a lease or an operation left, and no running server has a lock. `clients` has
+/// idle() and until(), which run it: a party or a company.
+template <class Clients>
+void check_nothing_left(Clients& clients, fleet const& servers) {
+    BOOST_TEST(clients.idle());
+    for (server& one : servers) {
+        if (one.running()) BOOST_TEST(clients.sees_no_locks(one));
+    }
+}
+
+} // namespace holdfast::test
+
+#endif

@@ -1,0 +1,493 @@
+// Instances that restart may have forgotten the locks that they granted. A client with the guard on
+// waits until those locks have expired, so no lock has two holders. With the guard off a lock has
+// two.
+#include "integration/guards.hpp"
+#include "support/wait.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// `forget` makes the first instance forget, and b notices.
+void check_moves_on(std::function<void(fleet&, party& b)> const& forget) {
+    fleet servers(3);
+    auto const options = guarded(restart_policy::observed, 60s);
+    party a(servers, options), b(servers, options);
+    BOOST_REQUIRE(b.all_up());
+    std::vector<lease> held;
+    std::vector<std::unique_ptr<attempt>> waiting;
+    // As many keys as it takes to have one with the first instance as its arbiter.
+    for (int i = 0; i < 100; ++i) {
+        auto const key = "key:" + std::to_string(i);
+        held.push_back(a.hold(key, unwatched(60s)));
+        BOOST_REQUIRE(a.sees(servers, key, true));
+        waiting.push_back(std::make_unique<attempt>(b, key, unwatched(60s)));
+        BOOST_REQUIRE(b.until([&] { return tracked_keys(servers) >= waiting.size(); }));
+        auto const those = tracking_instances(servers);
+        if (i >= 3 && std::count(those.begin(), those.end(), 0U) > 0) break;
+    }
+    forget(servers, b);
+    BOOST_TEST(is_quarantined(b, 0));
+    // The waiters are at the other instances.
+    BOOST_REQUIRE(b.until([&] { return tracked_keys(servers) >= waiting.size(); }));
+    auto const there = tracking_instances(servers);
+    BOOST_TEST(std::count(there.begin(), there.end(), 0U) == 0);
+    for (auto const& w : waiting) BOOST_TEST(!w->done);
+    a.runs_with(b);
+    for (std::size_t i = 0; i < held.size(); ++i) {
+        BOOST_TEST(held[i].held());
+        BOOST_TEST(a.releases(held[i]));
+        BOOST_TEST(b.until([&] { return waiting[i]->done; }));
+        BOOST_TEST(!waiting[i]->how, waiting[i]->how.what());
+        BOOST_TEST(waiting[i]->held.held());
+    }
+    BOOST_TEST(is_quarantined(b, 0));
+    for (auto const& w : waiting) BOOST_TEST(b.releases(w->held));
+    check_nothing_left(b, servers);
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(restarts)
+
+//
+// Restarts: one holder of a lock
+//
+
+BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_forgot_makes_a_second_holder) {
+    with_fleets_of({1, 3, 5}, [](fleet& servers) {
+        auto const options = guarded(restart_policy::off, 60s);
+        party a(servers, options), b(servers, options);
+        BOOST_REQUIRE(b.all_up());
+        auto first = a.hold("k", unwatched(60s));
+        BOOST_REQUIRE(a.sees(servers, "k", true));
+        crash(servers, the_first(servers.quorum()), {&b});
+        BOOST_TEST(all_trusted(b));
+        // An acquire waits. A try ends when two have refused and the others, which have just
+        // started, are late.
+        auto [e, second] = b.acquire("k", unwatched(60s));
+        BOOST_TEST(!e, e.what());
+        BOOST_TEST((second.held() && first.held())); // the violation
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_majority_that_forgot_makes_no_second_holder) {
+    constexpr auto longest = 2s;
+    with_fleets_of({1, 5}, [&](fleet& servers) {
+        auto const n = servers.size();
+        auto const options = guarded(restart_policy::observed, longest);
+        party a(servers, options), b(servers, options);
+        BOOST_REQUIRE(b.all_up());
+        auto first = a.hold("k", unwatched(longest));
+        BOOST_REQUIRE(a.sees(servers, "k", true));
+        auto const before = lease_clock::now();
+        crash(servers, the_first(servers.quorum()), {&b});
+        BOOST_TEST(are_quarantined(b, servers.quorum()));
+        lease_clock::time_point over{};
+        for (std::size_t i = 0; i < servers.quorum(); ++i) {
+            check_quarantined(b, i, restarted);
+            auto const until = b.status(i).quarantined_until;
+            BOOST_TEST((until >= before + longest));
+            BOOST_TEST((until <= lease_clock::now() + longest));
+            over = std::max(over, until);
+        }
+        for (auto i = servers.quorum(); i < n; ++i) BOOST_TEST(is_trusted(b, i));
+        {
+            auto const [e, none] = b.try_acquire("k", unwatched(longest));
+            check_report(e, servers.quorum(), restarted);
+            BOOST_TEST(!none);
+        }
+        {
+            // An acquire that began in the quarantine does not wait for its end.
+            auto const [e, none] = b.acquire("k", unwatched(longest));
+            check_report(e, servers.quorum(), restarted);
+            BOOST_TEST(is_quarantined(b, 0));
+        }
+        BOOST_TEST(b.until([&] { return all_trusted(b); }));
+        BOOST_TEST((lease_clock::now() >= over));
+        auto [e, second] = b.acquire("k", unwatched(longest));
+        BOOST_TEST(!e, e.what());
+        BOOST_TEST(second.held());
+        BOOST_TEST(!first.held());
+        BOOST_TEST(b.releases(second));
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_majority_that_has_all_on_disk_is_trusted_and_refuses) {
+    for (auto const how : {restart_policy::off, restart_policy::observed, restart_policy::strict}) {
+        fleet servers(3, {.arguments = fsync_always});
+        auto const options = guarded(how, 60s);
+        party a(servers, options), b(servers, options);
+        BOOST_REQUIRE(b.all_up());
+        auto first = a.hold("k", unwatched(60s));
+        BOOST_REQUIRE(a.sees(servers, "k", true));
+        crash(servers, the_first(3), {&a, &b});
+        BOOST_TEST(were_always_trusted(a.locks));
+        BOOST_TEST(were_always_trusted(b.locks));
+        auto const [e, none] = b.try_acquire("k", unwatched(60s));
+        BOOST_TEST((e == errc::contended), e.what());
+        BOOST_TEST(first.held());
+        BOOST_TEST(!a.extend(first));
+        BOOST_TEST(a.releases(first));
+        auto second = b.hold("k", unwatched(60s));
+        BOOST_TEST(b.releases(second));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_server_durable_only_before_or_only_since_the_restart_has_forgotten) {
+    for (auto const& [before, after] :
+         {std::pair(no_log, fsync_always), std::pair(fsync_everysec, fsync_always),
+          std::pair(fsync_always, fsync_everysec), std::pair(fsync_always, no_log)}) {
+        server one({.arguments = before});
+        party p({one.address()}, guarded(restart_policy::observed, 60s));
+        BOOST_REQUIRE(p.all_up());
+        auto const connections = connections_of(p);
+        one.kill();
+        one.set_arguments(after);
+        one.restart();
+        BOOST_REQUIRE(is_back(p, connections, {0}));
+        check_quarantined(p, 0, restarted);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_connection_is_no_restart) {
+    fleet servers(3);
+    party p(servers, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    auto const before = connections_of(p);
+    for (server& one : servers) {
+        BOOST_TEST(redis_cli(one).command({"CLIENT", "KILL", "TYPE", "normal"}).integer() > 0);
+    }
+    BOOST_REQUIRE(is_back(p, before, the_first(3)));
+    BOOST_TEST(were_always_trusted(p.locks));
+}
+
+BOOST_AUTO_TEST_CASE(with_the_guard_off_every_restarted_instance_is_trusted) {
+    fleet servers(3);
+    party p(servers, guarded(restart_policy::off, 60s));
+    BOOST_REQUIRE(p.all_up());
+    crash(servers, the_first(3), {&p});
+    BOOST_TEST(were_always_trusted(p.locks));
+    auto l = p.hold("k", unwatched(60s));
+    BOOST_TEST(p.releases(l));
+}
+
+// The server's own uptime follows its wall clock, so it proves nothing.
+BOOST_AUTO_TEST_CASE(neither_uptime_nor_a_new_connection_ends_a_quarantine) {
+    constexpr auto longest = 3s;
+    server one({.shiftable_clock = true});
+    auto options = guarded(restart_policy::observed, longest);
+    options.detect_clock_jumps = false;
+    party p({one.address()}, options);
+    BOOST_REQUIRE(p.all_up());
+    crash(one, p);
+    auto const over = p.status(0).quarantined_until;
+    one.shift_clock(120s);
+    redis_cli cli(one);
+    BOOST_TEST(wait_until([&] { return std::stol(cli.info("uptime_in_seconds")) >= 100; }));
+    auto const connections = connections_of(p);
+    BOOST_TEST(cli.command({"CLIENT", "KILL", "TYPE", "normal"}).integer() > 0);
+    BOOST_REQUIRE(is_back(p, connections, {0}));
+    auto const s = p.status(0);
+    BOOST_TEST((s.state == instance_state::quarantined));
+    BOOST_TEST((s.quarantined_until == over));
+    BOOST_TEST(p.until([&] { return is_trusted(p, 0); }));
+    BOOST_TEST((lease_clock::now() >= over));
+}
+
+BOOST_AUTO_TEST_CASE(a_second_restart_begins_a_quarantine_anew) {
+    server one;
+    party p({one.address()}, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    lease_clock::time_point last{};
+    for (int i = 0; i < 3; ++i) {
+        auto const before = lease_clock::now();
+        crash(one, p);
+        auto const until = p.status(0).quarantined_until;
+        BOOST_TEST((until >= before + 60s));
+        BOOST_TEST((until > last));
+        last = until;
+    }
+}
+
+//
+// Clients that start after a restart
+//
+
+BOOST_AUTO_TEST_CASE(a_strict_client_trusts_no_instance_at_first_sight) {
+    constexpr auto longest = 2500ms;
+    fleet servers(3);
+    auto const before = lease_clock::now();
+    party p(servers, guarded(restart_policy::strict, longest));
+    {
+        // The acquire is sent before the client knows anything of the instances, and releases their
+        // grants.
+        auto const [e, none] = p.try_acquire("k", unwatched(longest));
+        // The third may have been probed by then, or not.
+        BOOST_REQUIRE(e.report() != nullptr);
+        check_report(e, quarantined_in(*e.report()) == 3 ? 3 : 2, restarted);
+        std::size_t granted = 0;
+        for (std::size_t i = 0; i < 3; ++i) {
+            BOOST_TEST(p.becomes(i, instance_state::quarantined));
+            BOOST_TEST(p.sees_no_locks(servers[i]));
+            auto const calls = redis_cli(servers[i]).command({"INFO", "commandstats"}).string();
+            if (contains(calls, "cmdstat_set:")) ++granted;
+        }
+        BOOST_TEST(granted >= 2U);
+    }
+    lease_clock::time_point over{};
+    for (std::size_t i = 0; i < 3; ++i) {
+        check_quarantined(p, i, restarted);
+        over = std::max(over, p.status(i).quarantined_until);
+    }
+    BOOST_TEST((over >= before + longest));
+    {
+        auto const [e, none] = p.acquire("other", unwatched(longest));
+        check_report(e, 3, restarted);
+        BOOST_TEST(is_quarantined(p, 0));
+    }
+    BOOST_TEST(p.until([&] { return all_trusted(p); }));
+    BOOST_TEST((lease_clock::now() >= over));
+    auto l = p.hold("k", unwatched(longest));
+    BOOST_TEST(p.releases(l));
+    // And once more, after a restart that it sees.
+    crash(servers, the_first(1), {&p});
+    check_quarantined(p, 0, restarted);
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_of_a_quarantined_instance_with_a_fence_is_released_too) {
+    server one;
+    party p({one.address()}, guarded(restart_policy::strict, 60s));
+    auto const [e, none] =
+        p.acquire("k", {.ttl = 60s, .fencing = true}); // sent before the client knows the instance
+    check_report(e, 1, restarted);
+    redis_cli cli(one);
+    BOOST_TEST(cli.exists("{k}:fence")); // so it was granted
+    BOOST_TEST(p.until([&] { return !cli.exists("k"); }));
+}
+
+BOOST_AUTO_TEST_CASE(only_a_strict_client_minds_restarts_before_its_start) {
+    fleet servers(3);
+    server durable({.arguments = fsync_always});
+    crash(servers, the_first(3), {});
+    durable.kill();
+    durable.restart();
+    for (auto const how : {restart_policy::off, restart_policy::observed}) {
+        party p(servers, guarded(how, 60s));
+        auto l = p.hold("k", unwatched(60s));
+        BOOST_TEST(p.all_up());
+        BOOST_TEST(were_always_trusted(p.locks));
+        BOOST_TEST(p.releases(l));
+    }
+    party p({durable.address(), servers[0].address()}, guarded(restart_policy::strict, 60s));
+    BOOST_TEST(p.becomes(1, instance_state::quarantined));
+    BOOST_TEST(p.becomes(0, instance_state::up));
+}
+
+//
+// Waiters and holders
+//
+
+// A quarantine is an outage: an operation that waits already allows it instance_timeout.
+BOOST_AUTO_TEST_CASE(a_waiter_is_served_after_the_quarantine_of_the_other_instances) {
+    constexpr auto longest = 3s;
+    for (auto const in_time : {true, false}) {
+        BOOST_TEST_CONTEXT((in_time ? "in time" : "too late")) {
+            fleet servers(3);
+            // A holder that does not hear of the restart.
+            for (server& one : servers)
+                BOOST_REQUIRE(redis_cli(one).set_if_absent("k", "foreign", 60s));
+            party p(servers,
+                    guarded(restart_policy::observed, longest, in_time ? patient() : hasty()));
+            BOOST_REQUIRE(p.all_up());
+            attempt w(p, "k", unwatched(longest));
+            BOOST_REQUIRE(p.until([&] { return tracking_instances(servers).size() == 1; }));
+            auto const arbiter = tracking_instances(servers).front();
+            indexes others;
+            for (auto const i : the_first(3)) {
+                if (i != arbiter) others.push_back(i);
+            }
+            crash(servers, others, {&p});
+            BOOST_TEST(is_quarantined(p, others.front()));
+            BOOST_TEST(is_quarantined(p, others.back()));
+            if (in_time) {
+                BOOST_TEST(!w.done);
+                auto const [e, none] = p.acquire("other", unwatched(longest));
+                check_report(e, 2, restarted);
+                BOOST_TEST(!w.done);
+                auto const over = std::max(p.status(others.front()).quarantined_until,
+                                           p.status(others.back()).quarantined_until);
+                BOOST_TEST(p.until([&] { return w.done; }));
+                BOOST_TEST(!w.how, w.how.what());
+                BOOST_TEST(w.held.held());
+                BOOST_TEST((lease_clock::now() >= over));
+            } else {
+                BOOST_TEST(p.until([&] { return w.done; }));
+                check_report(w.how, 2, restarted);
+                BOOST_TEST(is_quarantined(p, others.front()));
+            }
+        }
+    }
+}
+
+// The arbiter is one of them, and the holder's lease ends before the quarantine does.
+BOOST_AUTO_TEST_CASE(a_waiter_is_served_after_the_quarantine_of_any_majority) {
+    constexpr auto longest = 2s;
+    for (std::size_t const spared : {0U, 1U, 2U}) {
+        BOOST_TEST_CONTEXT("all but " << spared) {
+            fleet servers(3);
+            auto const options = guarded(restart_policy::observed, longest);
+            party a(servers, options), b(servers, options);
+            BOOST_REQUIRE(b.all_up());
+            auto held = a.hold("k", unwatched(longest));
+            attempt w(b, "k", unwatched(longest));
+            BOOST_REQUIRE(b.until([&] { return tracking_instances(servers).size() == 1; }));
+            indexes those;
+            for (auto const i : the_first(3)) {
+                if (i != spared) those.push_back(i);
+            }
+            crash(servers, those, {&b});
+            BOOST_TEST(is_quarantined(b, those.front()));
+            BOOST_TEST(is_quarantined(b, those.back()));
+            BOOST_TEST(b.until([&] { return w.done; }));
+            BOOST_TEST(!w.how, w.how.what());
+            BOOST_TEST(w.held.held());
+            BOOST_TEST(!(held.held() && w.held.held()));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_waiter_at_an_arbiter_that_is_quarantined_moves_on) {
+    check_moves_on([](fleet& servers, party& b) { crash(servers, the_first(1), {&b}); });
+}
+
+// The waiter is not woken to win there a lock that others may hold.
+BOOST_AUTO_TEST_CASE(a_waiter_at_an_arbiter_that_is_flushed_moves_on) {
+    check_moves_on([](fleet& servers, party& b) {
+        auto const before = b.locks.stats().pushes;
+        redis_cli(servers[0]).flush();
+        BOOST_REQUIRE(b.becomes(0, instance_state::quarantined));
+        BOOST_TEST(b.locks.stats().pushes == before);
+    });
+}
+
+// N = 3, one quarantined, one down: two answer, and that is not enough.
+BOOST_AUTO_TEST_CASE(a_quarantined_minority_costs_nothing_and_has_no_vote) {
+    fleet servers(3);
+    party p(servers, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    crash(servers, the_first(1), {&p});
+    for (int i = 0; i < 20; ++i) {
+        auto l = p.hold("k", unwatched(60s));
+        BOOST_TEST(!p.extend(l));
+        BOOST_TEST(p.releases(l));
+    }
+    BOOST_TEST(p.locks.stats().acquire_failed == 0U);
+    check_quarantined(p, 0, restarted);
+    servers[1].kill();
+    BOOST_REQUIRE(p.goes_down(1, errc::unreachable));
+    for (int i = 0; i < 3; ++i) {
+        auto const [e, none] = p.try_acquire("k", unwatched(60s));
+        BOOST_TEST((e == errc::no_quorum), e.what());
+        BOOST_REQUIRE(e.report() != nullptr);
+        auto const& all = e.report()->instances;
+        BOOST_TEST((all.at(0).outcome == instance_outcome::quarantined), e.what());
+        BOOST_TEST((all.at(1).outcome == instance_outcome::unreachable), e.what());
+        BOOST_TEST((all.at(2).outcome == instance_outcome::not_needed), e.what());
+        BOOST_TEST(e.report()->up == 1U);
+        BOOST_TEST(p.sees_no_locks(servers[0]));
+        BOOST_TEST(p.sees_no_locks(servers[2]));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_is_extended_by_quarantined_instances_that_still_have_it) {
+    for (auto const& disk : {fsync_everysec, fsync_always}) {
+        fleet servers(5, {.arguments = disk});
+        party p(servers, guarded(restart_policy::observed, 60s));
+        BOOST_REQUIRE(p.all_up());
+        auto l = p.hold("k", unwatched(60s));
+        BOOST_REQUIRE(p.sees(servers, "k", true));
+        crash(servers, the_first(3), {&p});
+        BOOST_TEST(are_quarantined(p, disk == fsync_always ? 0 : 3));
+        auto const before = l.deadline();
+        BOOST_TEST(!p.extend(l));
+        BOOST_TEST((l.deadline() > before));
+        BOOST_TEST(l.held());
+        BOOST_TEST(p.releases(l));
+        check_nothing_left(p, servers);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_outlives_a_minority_that_forgot_it_and_is_put_back_there) {
+    fleet servers(5);
+    party p(servers, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    auto l = p.hold("k", {.ttl = 4s});
+    BOOST_REQUIRE(p.sees(servers, "k", true));
+    crash(servers, the_first(2), {&p});
+    BOOST_TEST(are_quarantined(p, 2));
+    BOOST_TEST(!p.extend(l));
+    BOOST_TEST(p.sees(servers, "k", true));
+    BOOST_TEST(p.renews(2));
+    BOOST_TEST(l.held());
+    BOOST_TEST(p.locks.stats().lost == 0U);
+    BOOST_TEST(p.releases(l));
+    check_nothing_left(p, servers);
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_that_a_majority_forgot_is_lost_by_its_deadline) {
+    fleet servers(5);
+    party p(servers, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(p.all_up());
+    auto l = p.hold("k", {.ttl = 4s});
+    BOOST_REQUIRE(p.sees(servers, "k", true));
+    auto told = false;
+    error how;
+    lease_clock::time_point at{};
+    l.wait_lost([&](error e) {
+        at = lease_clock::now();
+        how = std::move(e);
+        told = true;
+    });
+    crash(servers, the_first(3), {&p});
+    BOOST_TEST(p.until([&] { return told; }));
+    BOOST_TEST(!how, how.what());
+    BOOST_TEST((at <= l.deadline()));
+    BOOST_TEST(!l.held());
+    BOOST_TEST((p.release(l) == errc::lease_lost));
+    check_nothing_left(p, servers);
+}
+
+//
+// Rights
+//
+
+BOOST_AUTO_TEST_CASE(a_client_that_may_not_read_the_config_takes_the_server_to_forget) {
+    server one({.arguments = fsync_always, .config = "user guest on >pw ~* &* +@all -config\n"});
+    party guest({"redis://guest:pw@" + one.address()}, guarded(restart_policy::observed, 60s));
+    party other({one.address()}, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(guest.all_up());
+    BOOST_REQUIRE(other.all_up());
+    auto l = guest.hold("k", unwatched(60s));
+    auto const before = connections_of(other);
+    crash(one, guest);
+    check_quarantined(guest, 0, restarted);
+    BOOST_TEST(!guest.extend(l));
+    BOOST_REQUIRE(is_back(other, before, {0}));
+    BOOST_TEST(were_always_trusted(other.locks));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,534 @@
+// A waiter gets the key as soon as a majority of the instances is free: deleted, flushed or
+// expired, by clients of any make, over connections that break, and where the servers report no
+// changes.
+#include "integration/attempt.hpp"
+#include "integration/child.hpp"
+#include "integration/company.hpp"
+#include "integration/crowd.hpp"
+#include "integration/foreigner.hpp"
+#include "integration/wires.hpp"
+
+#include <boost/asio/cancellation_type.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+// The error of a server's clock, which it reads once a turn, and of the rounding of PTTL.
+constexpr auto clock_slack = 20ms;
+
+// The checks of all instances begin later than this.
+constexpr auto before_any_look = 5s;
+
+// A client waits for a key that a foreigner holds on five instances, for long enough to watch it
+// beside its arbiter. Then a majority becomes free, and two instances keep the key: each of the
+// five is one of those in one of the rounds.
+template <class Free>
+void check_noticed_without(Free free, bool expires = false) {
+    fleet servers(5);
+    for (std::size_t kept = 0; kept < servers.size(); ++kept) {
+        BOOST_TEST_CONTEXT("kept by instance " << kept << " and the next") {
+            foreigner f(servers);
+            f.hold("k");
+            party p(servers, trusting(patient()));
+            attempt w;
+            w.start(p.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(waits(p));
+            BOOST_REQUIRE(p.until([&] { return tracked_keys(servers) >= 3; }));
+            BOOST_TEST(!w.done);
+            for (std::size_t n = 2; n < servers.size(); ++n) {
+                auto const i = (kept + n) % servers.size();
+                free(f.clis[i], n);
+                // One after the other: the first free instance does not decide.
+                if (!expires) p.pass(lease_clock::now() + 20ms);
+            }
+            auto const freed = lease_clock::now();
+            BOOST_TEST(run_until(
+                p.context, [&] { return w.done; }, before_any_look));
+            BOOST_TEST(w.won(), w.how.what());
+            BOOST_TEST_MESSAGE(
+                "noticed after "
+                << std::chrono::duration_cast<std::chrono::milliseconds>(w.when - freed).count()
+                << " ms");
+            if (w.held) BOOST_TEST(p.releases(w.held));
+            f.flush();
+            w.held = {};
+            check_nothing_left(p, servers);
+        }
+    }
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(wakeups)
+
+//
+// Deleted and expired keys
+//
+
+BOOST_AUTO_TEST_CASE(the_key_of_a_holder_that_was_killed_goes_on_at_its_ttl) {
+    with_fleets_of({1, 3, 5}, [](fleet& servers) {
+        child holder("HOLDFAST_CONTENDER",
+                     {"--instances", servers.address_list(), "--key", "k", "--ttl", "1200"});
+        BOOST_REQUIRE(holder.line() == "ready");
+        holder.say("go");
+        BOOST_REQUIRE(holder.line() == "held");
+        party p(servers);
+        attempt w;
+        w.start(p.locks.make_lock("k", long_lived));
+        foreigner looks_on(servers);
+        BOOST_REQUIRE(waits_for_push(p, servers));
+        // The holder is alive: it renews.
+        auto const before = looks_on.expiry("k");
+        BOOST_REQUIRE(p.until([&] { return looks_on.expiry("k") > before + 100ms; }));
+        BOOST_TEST(!w.done);
+        holder.kill();
+        auto const expiry = looks_on.expiry("k");
+        BOOST_TEST((expiry > lease_clock::now() + 300ms));
+        BOOST_REQUIRE(p.until([&] { return w.done; }));
+        BOOST_TEST(!w.how, w.how.what());
+        BOOST_TEST((w.when >= expiry - clock_slack));
+        BOOST_TEST((w.when < expiry + 5s));
+        BOOST_TEST(p.releases(w.held));
+        check_nothing_left(p, servers);
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_foreign_del_wakes_the_waiter) {
+    with_fleets_of({1, 3, 5}, [](fleet& servers) {
+        foreigner f(servers);
+        f.hold("k");
+        party p(servers);
+        attempt w;
+        w.start(p.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(waits_for_push(p, servers));
+        BOOST_TEST(!w.done);
+        f.del("k");
+        check_gets(p, w);
+        BOOST_TEST(p.locks.stats().pushes > 0U);
+        check_nothing_left(p, servers);
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_foreign_compare_and_delete_wakes_the_waiter) {
+    with_fleets_of({1, 3, 5}, [](fleet& servers) {
+        foreigner f(servers);
+        f.hold("k");
+        party p(servers);
+        attempt w;
+        w.start(p.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(waits_for_push(p, servers));
+        BOOST_TEST(!w.done);
+        f.del_by_script("k");
+        check_gets(p, w);
+        check_nothing_left(p, servers);
+    });
+}
+
+// The deletion and the first question of the waiter pass each other in every order.
+BOOST_AUTO_TEST_CASE(a_foreign_del_at_any_moment_is_noticed) {
+    fleet servers(3);
+    foreigner f(servers);
+    party p(servers);
+    BOOST_REQUIRE(p.all_up());
+    for (int turns = 0; turns < 60; ++turns) {
+        BOOST_TEST_CONTEXT("after " << turns << " turns") {
+            f.hold("k");
+            attempt w;
+            w.start(p.locks.make_lock("k", long_lived));
+            p.context.restart();
+            for (int i = 0; i < turns; ++i) p.context.run_one_for(1ms);
+            BOOST_TEST(!w.done);
+            f.del("k");
+            check_gets(p, w);
+            // A release is over at the quorum.
+            BOOST_REQUIRE(p.sees(servers, "k", false));
+        }
+    }
+    check_nothing_left(p, servers);
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_never_expires_is_waited_for_and_reported) {
+    with_fleets_of({1, 3, 5}, [](fleet& servers) {
+        foreigner f(servers);
+        f.hold_for_ever("k");
+        party p(servers);
+        attempt limited;
+        limited.start_for(p.locks.make_lock("k", long_lived), 500ms);
+        BOOST_REQUIRE(waits(p));
+        BOOST_REQUIRE(p.until([&] { return limited.done; }));
+        BOOST_TEST((limited.how == errc::wait_timeout), limited.how.what());
+        auto const* const why = limited.how.report();
+        BOOST_REQUIRE(why != nullptr);
+        std::size_t known = 0;
+        for (auto const& i : why->instances) {
+            if (!i.ttl_known) continue;
+            ++known;
+            BOOST_TEST(!i.ttl_left.has_value(), limited.how.what());
+        }
+        BOOST_TEST(known > 0U, limited.how.what());
+        BOOST_TEST(limited.how.what().find("never expires") != std::string::npos,
+                   limited.how.what());
+        BOOST_TEST(p.locks.stats().waiters == 0U);
+
+        auto const already = tracked_keys(servers);
+        attempt w;
+        w.start(p.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(waits(p));
+        // The registration of the first one may still be good.
+        if (already == 0) BOOST_REQUIRE(waits_for_push(p, servers));
+        BOOST_TEST(!w.done);
+        f.del("k");
+        check_gets(p, w);
+        check_nothing_left(p, servers);
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_expires_everywhere_goes_to_the_waiter) {
+    with_fleets_of({1, 3, 5}, [](fleet& servers) {
+        foreigner f(servers);
+        f.hold("k", 700ms);
+        auto const expiry = f.expiry("k");
+        party p(servers);
+        attempt w;
+        w.start(p.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(p.until([&] { return w.done; }));
+        BOOST_TEST(!w.how, w.how.what());
+        BOOST_TEST((w.when >= expiry - clock_slack));
+        if (w.held) BOOST_TEST(p.releases(w.held));
+        check_nothing_left(p, servers);
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_expires_in_three_hundred_years_is_waited_for) {
+    server one;
+    redis_cli cli(one);
+    party p({address(one.address())});
+    for (auto const* const ttl : {"9223372036854", "13000000000000"}) {
+        BOOST_TEST_CONTEXT("PX " << ttl) {
+            BOOST_TEST(!cli.command({"SET", "k", "foreign", "PX", ttl}).is_error());
+            attempt w;
+            w.start(p.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(waits(p));
+            auto const rounds = p.locks.stats().rounds;
+            p.pass(lease_clock::now() + 300ms);
+            BOOST_TEST(p.locks.stats().rounds <= rounds + 2);
+            BOOST_TEST(cli.del("k"));
+            check_gets(p, w);
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(flushall_wakes_the_waiter) {
+    with_fleets_of({1, 3, 5}, [](fleet& servers) {
+        foreigner f(servers);
+        f.hold("k");
+        party p(servers, trusting(patient())); // a flush is no reason for a quarantine here
+        attempt w;
+        w.start(p.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(waits_for_push(p, servers));
+        BOOST_TEST(!w.done);
+        f.flush();
+        check_gets(p, w);
+        check_nothing_left(p, servers);
+    });
+}
+
+//
+// Majorities
+//
+
+// A holder that cannot connect to one instance leaves its key there. A majority is free all the
+// same. Whichever instance the waiter watches, it keeps the key in one of the rounds.
+BOOST_AUTO_TEST_CASE(a_key_that_is_left_on_one_instance_keeps_no_waiter) {
+    fleet servers(3);
+    for (std::size_t i = 0; i < servers.size(); ++i) {
+        BOOST_TEST_CONTEXT("left on instance " << i) {
+            foreigner f(servers);
+            f.hold("k");
+            party p(servers);
+            attempt w;
+            w.start(p.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(waits_for_push(p, servers));
+            for (std::size_t other = 0; other < servers.size(); ++other) {
+                if (other != i) BOOST_TEST(f.clis[other].del("k"));
+            }
+            BOOST_TEST(p.until([&] { return w.done; }));
+            BOOST_TEST(w.won(), w.how.what());
+            if (w.held) BOOST_TEST(p.releases(w.held));
+            f.flush();
+            BOOST_REQUIRE(p.until([&] { return w.done; }));
+            w.held = {};
+            check_nothing_left(p, servers);
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_majority_that_is_deleted_wakes_whichever_instances_keep_the_key) {
+    check_noticed_without([](redis_cli& cli, std::size_t) { BOOST_TEST(cli.del("k")); });
+}
+
+BOOST_AUTO_TEST_CASE(a_majority_that_is_flushed_wakes_whichever_instances_keep_the_key) {
+    check_noticed_without([](redis_cli& cli, std::size_t) { cli.flush(); });
+}
+
+// Like votes of failed tries that were not released.
+BOOST_AUTO_TEST_CASE(a_majority_that_expires_wakes_whichever_instances_keep_the_key) {
+    check_noticed_without(
+        [](redis_cli& cli, std::size_t n) {
+            auto const left = std::to_string(150 * n);
+            BOOST_TEST(cli.command({"PEXPIRE", "k", left}).integer() == 1);
+        },
+        true);
+}
+
+// Two instances are free, two keep the key, and one that is frozen would complete the quorum.
+BOOST_AUTO_TEST_CASE(an_instance_that_thaws_and_completes_a_quorum_wakes_the_waiter) {
+    fleet servers(5);
+    auto soon = hasty();
+    for (std::size_t frozen = 0; frozen < servers.size(); ++frozen) {
+        BOOST_TEST_CONTEXT("frozen: instance " << frozen) {
+            foreigner f(servers);
+            f.hold("k");
+            party p(servers, soon);
+            BOOST_REQUIRE(p.all_up());
+            attempt w;
+            w.start(p.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(waits(p));
+            BOOST_REQUIRE(p.until([&] { return tracked_keys(servers) >= 3; }));
+            BOOST_TEST(f.clis[frozen].del("k"));
+            servers[frozen].freeze();
+            BOOST_REQUIRE(p.becomes(frozen, instance_state::suspect));
+            for (std::size_t n = 1; n < 3; ++n) {
+                BOOST_TEST(f.clis[(frozen + n) % servers.size()].del("k"));
+            }
+            p.pass(lease_clock::now() + 300ms);
+            BOOST_TEST(!w.done, w.how.what());
+            servers[frozen].thaw();
+            BOOST_TEST(run_until(
+                p.context, [&] { return w.done; }, before_any_look));
+            BOOST_TEST(w.won(), w.how.what());
+            if (w.held) BOOST_TEST(p.releases(w.held));
+            f.flush();
+            w.held = {};
+            check_nothing_left(p, servers);
+        }
+    }
+}
+
+// Whichever instance is the waiter's arbiter, it is frozen in one of the rounds, for less than
+// instance_timeout, so that the client does not suspect it.
+BOOST_AUTO_TEST_CASE(a_release_while_the_arbiter_is_frozen_wakes_the_waiter) {
+    fleet servers(5);
+    for (std::size_t frozen = 0; frozen < servers.size(); ++frozen) {
+        BOOST_TEST_CONTEXT("frozen: instance " << frozen) {
+            foreigner f(servers);
+            f.hold("k");
+            party p(servers);
+            BOOST_REQUIRE(p.all_up());
+            attempt w;
+            w.start(p.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(waits(p));
+            BOOST_REQUIRE(p.until([&] { return tracked_keys(servers) >= 3; }));
+            servers[frozen].freeze();
+            for (std::size_t n = 1; n < servers.size(); ++n) {
+                BOOST_TEST(f.clis[(frozen + n) % servers.size()].del("k"));
+            }
+            BOOST_TEST(run_until(
+                p.context, [&] { return w.done; }, before_any_look));
+            BOOST_TEST(w.won(), w.how.what());
+            servers[frozen].thaw();
+            if (w.held) BOOST_TEST(p.releases(w.held));
+            f.flush();
+            w.held = {};
+            check_nothing_left(p, servers);
+        }
+    }
+}
+
+//
+// Connections and pushes
+//
+
+BOOST_AUTO_TEST_CASE(a_waiter_whose_connections_were_killed_one_by_one_waits_on) {
+    fleet servers(3);
+    foreigner f(servers);
+    f.hold("k");
+    party p(servers);
+    attempt w;
+    w.start(p.locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(waits_for_push(p, servers));
+    for (std::size_t i = 0; i < servers.size(); ++i) {
+        auto const before = p.status(i).connections;
+        BOOST_TEST(f.clis[i].command({"CLIENT", "KILL", "TYPE", "normal"}).integer() > 0);
+        BOOST_REQUIRE(p.until([&] { return p.status(i).connections > before; }));
+        BOOST_TEST(!w.done);
+    }
+    f.del("k");
+    check_gets(p, w);
+    check_nothing_left(p, servers);
+}
+
+BOOST_AUTO_TEST_CASE(a_waiter_whose_connections_were_all_killed_is_woken_on_the_new_ones) {
+    with_fleets_of({1, 3, 5}, [](fleet& servers) {
+        foreigner f(servers);
+        f.hold("k");
+        party p(servers);
+        attempt w;
+        w.start(p.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(waits_for_push(p, servers));
+        auto const already = tracked_keys(servers);
+        BOOST_TEST(f.kill_clients() >= static_cast<std::int64_t>(servers.size()));
+        BOOST_REQUIRE(p.until([&] { return p.status(0).connections > 1; }));
+        BOOST_REQUIRE(p.all_up());
+        BOOST_TEST(!w.done, w.how.what());
+        if (!w.done) BOOST_TEST(waits_for_push(p, servers, already));
+        f.del("k");
+        check_gets(p, w);
+        check_nothing_left(p, servers);
+    });
+}
+
+// The report of the change has no connection to come on.
+BOOST_AUTO_TEST_CASE(a_del_while_there_is_no_connection_is_noticed) {
+    with_fleets_of({1, 3, 5}, [](fleet& servers) {
+        foreigner f(servers);
+        f.hold("k");
+        party p(servers);
+        attempt w;
+        w.start(p.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(waits_for_push(p, servers));
+        BOOST_TEST(f.kill_clients() >= static_cast<std::int64_t>(servers.size()));
+        f.del("k");
+        check_gets(p, w);
+        check_nothing_left(p, servers);
+    });
+}
+
+BOOST_AUTO_TEST_CASE(the_holders_renewals_do_not_make_the_waiter_spin) {
+    with_fleets_of({1, 3, 5}, [](fleet& servers) {
+        company c(servers, 2, patient());
+        auto& holder = *c.clients[0];
+        auto& waiter = *c.clients[1];
+        attempt first, second;
+        first.start(c.key_of(0, "k", {.ttl = 900ms}));
+        BOOST_REQUIRE(c.until([&] { return first.done; }));
+        second.start(c.key_of(1, "k"));
+        BOOST_REQUIRE(c.until([&] { return waiter.stats().waiters == 1; }));
+        auto const renewals = holder.stats().renewals;
+        BOOST_REQUIRE(c.until([&] { return holder.stats().renewals >= renewals + 2; }));
+
+        auto const start = lease_clock::now();
+        auto const holder_before = holder.stats();
+        auto const waiter_before = waiter.stats();
+        BOOST_REQUIRE(
+            c.until([&] { return holder.stats().renewals >= holder_before.renewals + 12; }));
+        auto const renewed = holder.stats().renewals - holder_before.renewals;
+        auto const waiter_after = waiter.stats();
+        auto const seconds =
+            std::chrono::duration_cast<std::chrono::seconds>(lease_clock::now() - start).count();
+        // Each instance is pinged less than once a second.
+        auto const pings = static_cast<std::uint64_t>(seconds + 1) * servers.size();
+        BOOST_TEST(waiter_after.pushes > waiter_before.pushes);
+        BOOST_TEST(waiter_after.commands - waiter_before.commands <= 8 * renewed + pings);
+        BOOST_TEST(waiter_after.acquired == 0U);
+        BOOST_TEST(!second.done);
+        BOOST_TEST(holder.stats().lost == 0U);
+
+        auto released = false;
+        first.held.release([&](release_result r) {
+            BOOST_TEST(static_cast<bool>(r));
+            released = true;
+        });
+        BOOST_REQUIRE(c.until([&] { return released && second.done; }));
+        BOOST_TEST(!second.how, second.how.what());
+        second.held = {};
+        check_nothing_left(c, servers);
+    });
+}
+
+BOOST_AUTO_TEST_CASE(where_tracking_is_refused_waiters_poll) {
+    with_fleets_of({1, 3, 5}, [](fleet& servers) {
+        std::vector<address> where;
+        for (server& one : servers) {
+            BOOST_REQUIRE(redis_cli(one)
+                              .command({"ACL", "SETUSER", "polling", "on", ">pw", "~*", "&*",
+                                        "+@all", "-client|tracking", "-client|caching"})
+                              .is_ok());
+            where.emplace_back("redis://polling:pw@" + one.address());
+        }
+        foreigner f(servers);
+        party p(where);
+        BOOST_REQUIRE(p.all_up());
+        // Released by another holdfast client.
+        {
+            party other(servers);
+            auto held = other.hold("k");
+            attempt w;
+            w.start(p.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(waits(p));
+            BOOST_TEST(!w.done);
+            BOOST_TEST(other.releases(held));
+            check_gets(p, w);
+            // A release is over at the quorum.
+            BOOST_REQUIRE(p.sees(servers, "k", false));
+        }
+        // Deleted by a foreign one.
+        f.hold("k");
+        attempt w;
+        w.start(p.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(waits(p));
+        BOOST_TEST(!w.done);
+        f.del("k");
+        check_gets(p, w);
+        // Many of them at once.
+        crowd c;
+        for (std::size_t i = 0; i < 200; ++i) join(p.context, p.locks, i, 1, long_lived, c);
+        BOOST_TEST(p.until([&] { return c.done == 200; }));
+        BOOST_TEST(c.failed == 0U, c.first_failure);
+        BOOST_TEST(c.violations == 0U);
+        BOOST_TEST(p.locks.stats().pushes == 0U);
+        check_nothing_left(p, servers);
+    });
+}
+
+// The last of its work is done when it is shut down, also where a queue was about to go on.
+// Its votes suffice, so it is refused nowhere, and without the vote against it, it would not
+// listen. A try that fails because an answer is late asks for pushes too: such a turn shows
+// nothing, and begins anew.
+BOOST_AUTO_TEST_CASE(a_client_that_won_against_a_vote_for_another_listens_when_it_stands_back) {
+    auto listened = false;
+    for (int attempt = 0; attempt < 20 && !listened; ++attempt) {
+        fleet servers(3);
+        redis_cli(servers[2]).set("k", "another");
+        party p(servers);
+        BOOST_REQUIRE(p.all_up());
+        auto const asked_for_pushes = [&] {
+            for (server const& one : servers) {
+                if (!redis_cli(one).info("cmdstat_client|caching").empty()) return true;
+            }
+            return false;
+        };
+        BOOST_TEST(!asked_for_pushes());
+        auto const all_won = [&] { return p.locks.stats().rounds == p.locks.stats().acquired; };
+        // The vote against it may come after the release.
+        for (int turn = 0; turn < 20 && all_won() && !listened; ++turn) {
+            auto held = p.hold("k");
+            BOOST_TEST(p.releases(held));
+            listened = asked_for_pushes() && all_won();
+        }
+    }
+    BOOST_TEST(listened);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
