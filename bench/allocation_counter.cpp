@@ -18,15 +18,15 @@
 
 namespace {
 
-// Per thread rather than atomic: counting then costs the code under test one plain increment, and
-// the allocations of other threads do not blur the figure. In an executable this needs no
-// allocation of its own.
+// Per thread rather than atomic. Counting then costs the code under test one plain increment. The
+// allocations of other threads do not blur the figure. In an executable this needs no allocation of
+// its own.
 constinit thread_local std::uint64_t count = 0;
 
 } // namespace
 
 // The executable's definitions come before libc's for every library it loads. They hand out glibc's
-// own blocks, so free() and what else takes a block need no replacement.
+// own blocks, so free() and its like need no replacement.
 extern "C" {
 
 void* __libc_malloc(std::size_t size) noexcept;

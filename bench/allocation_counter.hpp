@@ -6,9 +6,9 @@
 
 namespace holdfast::bench {
 
-/// How often the calling thread has allocated since it began: through malloc, calloc, realloc,
-/// aligned_alloc, posix_memalign and memalign, hence through operator new, in this executable and
-/// every library it loads. Take the difference of two calls.
+/// The number of allocations of the calling thread since it began. It counts malloc, calloc,
+/// realloc, aligned_alloc, posix_memalign and memalign, and so operator new. It counts them in this
+/// executable and in every library that it loads. Take the difference of two calls.
 std::uint64_t allocations() noexcept;
 
 /// False under a sanitizer, which brings its own malloc, and without glibc: allocations() is then

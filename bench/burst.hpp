@@ -1,4 +1,4 @@
-// What a burst of releases costs others: a hundred thousand leases are dropped at once.
+// The cost of a burst of releases for others: a hundred thousand leases are dropped at once.
 #ifndef HOLDFAST_BENCH_BURST_HPP
 #define HOLDFAST_BENCH_BURST_HPP
 
@@ -13,9 +13,9 @@ struct burst_settings {
     bool single_threaded = false;
 };
 
-/// One client holds the leases, and an unrelated one with a ttl of a second, which its watchdog
-/// renews. Tells for how long the event loop ran nothing else after the drop, how long the next
-/// acquire took, and whether the unrelated lease was lost within two seconds.
+/// A client holds the leases, and an unrelated one with a ttl of a second, which its watchdog
+/// renews. The scenario tells for how long the event loop ran nothing else after the drop. It tells
+/// the time of the next acquire, and whether the unrelated lease was lost within two seconds.
 boost::json::object burst_scenario(burst_settings const&);
 
 } // namespace holdfast::bench

@@ -47,7 +47,7 @@ namespace json = boost::json;
 
 constexpr auto start_patience = 30s; // until every client is up
 constexpr auto drain_patience = 20s; // for the waiters that are left when the time is up
-constexpr auto end_patience = 20s;   // for what a child has to say after that
+constexpr auto end_patience = 20s;   // for the summary of a child after that
 constexpr auto lead = 100ms;         // from the go signal to the start
 constexpr unsigned yield_every = 16;
 
@@ -59,7 +59,7 @@ clock::time_point at_ns(std::int64_t ns) {
     return clock::time_point(std::chrono::nanoseconds(ns));
 }
 
-// One turn of one coroutine, in nanoseconds of the clock.
+// A turn of a coroutine, in nanoseconds of the clock.
 struct section {
     std::int64_t asked;    // acquire was called
     std::int64_t acquired; // it completed
@@ -67,7 +67,8 @@ struct section {
     std::uint64_t fence;   // zero where there are none
 };
 
-// What a child sends at the end, before its sections. The counts are those between start and end.
+// The summary that a child sends at the end, before its sections. The counts are those between
+// start and end.
 struct summary {
     std::uint64_t sections;
     std::uint64_t failed;
@@ -95,8 +96,8 @@ struct worker_settings {
     bool fencing = false;
 };
 
-// Speaks with the parent over its standard input, a socket: sends a byte when its client is up,
-// gets the time to start at, sends its summary and its sections.
+// A child speaks with the parent over its standard input, a socket. It sends a byte when its client
+// is up, and gets the time to start at. In the end it sends its summary and its sections.
 class worker {
 public:
     explicit worker(worker_settings s)
@@ -162,7 +163,8 @@ private:
         summary_.lost = after.lost - before.lost;
     }
 
-    // Whoever waits still gets its turn, so that a wait that is cut off does not look short.
+    // A coroutine that waits still gets its turn. Otherwise a wait that is cut off would look
+    // short.
     asio::awaitable<void> drain() {
         asio::steady_timer timer(context_);
         auto const give_up = clock::now() + drain_patience;
@@ -182,8 +184,8 @@ private:
         auto const give_up = clock::now() + start_patience;
         for (;;) {
             auto const all = client_.instances();
-            auto const up = std::count_if(all.begin(), all.end(), [](instance_status const& one) {
-                return one.state == instance_state::up;
+            auto const up = std::count_if(all.begin(), all.end(), [](instance_status const& i) {
+                return i.state == instance_state::up;
             });
             if (up == static_cast<std::ptrdiff_t>(all.size())) co_return;
             if (clock::now() > give_up) throw std::runtime_error("the instances do not come up");
@@ -270,7 +272,7 @@ public:
         if (::send(socket_.get(), &start, sizeof start, MSG_NOSIGNAL) != sizeof start) died();
     }
 
-    // Takes what has come; call when the descriptor is readable.
+    // Takes the bytes that have come. Call it when the descriptor is readable.
     void receive() {
         if (!ready_) {
             char byte = 0;
@@ -325,20 +327,20 @@ template <class Done>
 void receive_until(std::vector<child>& children, clock::time_point deadline, Done done) {
     for (;;) {
         std::vector<pollfd> waiting;
-        std::vector<child*> whose;
-        for (auto& one : children) {
-            if (done(one)) continue;
-            waiting.push_back({one.descriptor(), POLLIN, 0});
-            whose.push_back(&one);
+        std::vector<child*> polled;
+        for (auto& c : children) {
+            if (done(c)) continue;
+            waiting.push_back({c.descriptor(), POLLIN, 0});
+            polled.push_back(&c);
         }
         if (waiting.empty()) return;
         auto const left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now());
-        if (left <= 0ms) throw std::runtime_error(whose.front()->name() + " was not done in time");
+        if (left <= 0ms) throw std::runtime_error(polled.front()->name() + " was not done in time");
         if (::poll(waiting.data(), waiting.size(), static_cast<int>(left.count())) < 0 &&
             errno != EINTR)
             fail_with(errno, "poll");
         for (std::size_t i = 0; i < waiting.size(); ++i)
-            if (waiting[i].revents != 0) whose[i]->receive();
+            if (waiting[i].revents != 0) polled[i]->receive();
     }
 }
 
@@ -346,7 +348,8 @@ void receive_until(std::vector<child>& children, clock::time_point deadline, Don
 
 std::string ports_of(test::fleet const& servers) {
     std::string list;
-    for (auto const& one : servers) list += (list.empty() ? "" : ",") + std::to_string(one.port());
+    for (auto const& server : servers)
+        list += (list.empty() ? "" : ",") + std::to_string(server.port());
     return list;
 }
 
@@ -377,7 +380,7 @@ figures measure_contenders(test::fleet const& servers, contention const& s) {
     auto const start = clock::now() + lead;
     auto const end = start + duration;
     pings_meanwhile meanwhile(servers);
-    for (auto& one : children) one.go(std::chrono::nanoseconds(start.time_since_epoch()).count());
+    for (auto& c : children) c.go(std::chrono::nanoseconds(start.time_since_epoch()).count());
     receive_until(children, end + drain_patience + end_patience,
                   [](child const& c) { return c.is_done(); });
     auto const& pings = meanwhile.stop();
@@ -409,10 +412,10 @@ figures measure_contenders(test::fleet const& servers, contention const& s) {
         sum.lost += f.lost;
         std::uint64_t own = 0;
         visits.reserve(visits.size() + children[i].sections().size());
-        for (auto const& one : children[i].sections()) {
-            visits.push_back({one.acquired, one.left, one.fence, i});
-            longest_wait = std::max(longest_wait, one.acquired - one.asked);
-            if (one.acquired < end_ns) ++own;
+        for (auto const& visit : children[i].sections()) {
+            visits.push_back({visit.acquired, visit.left, visit.fence, i});
+            longest_wait = std::max(longest_wait, visit.acquired - visit.asked);
+            if (visit.acquired < end_ns) ++own;
         }
         in_time += own;
         fewest = std::min(fewest, own);
@@ -425,14 +428,14 @@ figures measure_contenders(test::fleet const& servers, contention const& s) {
     latency handovers;
     std::int64_t all_left = 0;
     for (std::size_t i = 0; i < visits.size(); ++i) {
-        auto const& one = visits[i];
-        if (one.acquired < all_left) ++violations;
+        auto const& visit = visits[i];
+        if (visit.acquired < all_left) ++violations;
         // Each lease has a greater one than the lease before it.
-        if (s.fencing && one.fence <= greatest_fence) ++fence_violations;
-        greatest_fence = std::max(greatest_fence, one.fence);
-        if (i > 0 && one.process != visits[i - 1].process && one.acquired < end_ns)
-            handovers.record(std::chrono::nanoseconds(one.acquired - visits[i - 1].left));
-        all_left = std::max(all_left, one.left);
+        if (s.fencing && visit.fence <= greatest_fence) ++fence_violations;
+        greatest_fence = std::max(greatest_fence, visit.fence);
+        if (i > 0 && visit.process != visits[i - 1].process && visit.acquired < end_ns)
+            handovers.record(std::chrono::nanoseconds(visit.acquired - visits[i - 1].left));
+        all_left = std::max(all_left, visit.left);
     }
 
     auto const rate = static_cast<double>(in_time) / s.seconds;

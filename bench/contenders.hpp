@@ -1,4 +1,4 @@
-// Processes full of coroutines that all want one key, and what is seen of them.
+// Processes full of coroutines that all want one key, and their figures.
 #ifndef HOLDFAST_BENCH_CONTENDERS_HPP
 #define HOLDFAST_BENCH_CONTENDERS_HPP
 
@@ -31,8 +31,7 @@ using figures = std::map<std::string, double>; ///< no entry where there is no f
 ///     others have been ended then.
 figures measure_contenders(test::fleet const& servers, contention const&);
 
-/// One object of many rounds: medians, but of failures and violations the sum, and the longest
-/// wait.
+/// An object of many rounds: medians, but of failures and violations the sum, and the longest wait.
 boost::json::object combined(std::vector<figures> const& rounds);
 
 std::string ports_of(test::fleet const& servers);

@@ -46,10 +46,10 @@ double figure(figures const& round, std::string const& name) {
 
 double servers_cpu_seconds(test::fleet const& servers) {
     double sum = 0;
-    for (auto const& one : servers) {
+    for (auto const& server : servers) {
         clockid_t id{};
         timespec t{};
-        if (int const error = ::clock_getcpuclockid(one.pid(), &id); error != 0)
+        if (int const error = ::clock_getcpuclockid(server.pid(), &id); error != 0)
             throw std::system_error(error, std::generic_category(), "clock_getcpuclockid");
         if (::clock_gettime(id, &t) != 0)
             throw std::system_error(errno, std::generic_category(), "clock_gettime");
@@ -58,7 +58,7 @@ double servers_cpu_seconds(test::fleet const& servers) {
     return sum;
 }
 
-// What was sent for how many leases.
+// The commands that were sent, and the number of leases that they were for.
 struct trips {
     std::uint64_t acquired = 0;
     std::uint64_t rounds = 0;
@@ -95,7 +95,7 @@ struct both {
     Result plain{}, fenced{};
 };
 
-// One after the other, and in each round another one first.
+// Both in turns, and in each round the other of them first.
 template <class Result, class Measure>
 both<Result> in_turns(unsigned round, Measure measure) {
     both<Result> r;
@@ -117,8 +117,8 @@ std::vector<lock> make_locks(client& from, std::string const& name, unsigned cou
     return locks;
 }
 
-// Clients that take turns at keys: who gets a key does so after another client has given it back,
-// and the numbers of the key's tenures come from both. Each coroutine has a key.
+// Clients that take turns at keys. A client gets a key after the other client has given it back. So
+// the numbers of the key's tenures come from both. Each coroutine has a key.
 class turn_taking {
 public:
     turn_taking(asio::io_context& context, client& a, client& b)
@@ -207,8 +207,7 @@ private:
         double servers_cpu_seconds = 0;
     };
 
-    // A slow minority may be behind with what the run before has left to be sent, which does not
-    // count here.
+    // A slow minority may be behind with commands of the run before, which do not count here.
     template <class Commands>
     void settle(Commands sent) {
         for (int i = 0; i < 10; ++i) {
@@ -283,8 +282,8 @@ private:
         }
         for (std::string const name : {"latency", "release", "pair"})
             for (std::string const percent : {"_p50", "_p99"})
-                for (std::string const what : {"_us", "_plain_us", "_ratio"}) {
-                    auto const key = name + percent + what;
+                for (std::string const suffix : {"_us", "_plain_us", "_ratio"}) {
+                    auto const key = name + percent + suffix;
                     result_[key] = json_value(of[key]);
                 }
         add_uncontended("one coroutine, distinct keys", sent);
@@ -388,9 +387,9 @@ private:
                 c.fencing = fenced;
                 return measure_contenders(servers_, c);
             });
-            for (auto* const one : {&r.fenced, &r.plain}) {
-                overlaps += (*one)["violations"];
-                failures += (*one)["failed"];
+            for (auto* const run : {&r.fenced, &r.plain}) {
+                overlaps += (*run)["violations"];
+                failures += (*run)["failed"];
             }
             out_of_order += r.fenced["fence_violations"];
             raises += r.fenced["raises"];

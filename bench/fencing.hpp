@@ -1,4 +1,4 @@
-// What fences cost.
+// The cost of fences.
 #ifndef HOLDFAST_BENCH_FENCING_HPP
 #define HOLDFAST_BENCH_FENCING_HPP
 
@@ -19,10 +19,10 @@ struct fencing_settings {
     bool single_threaded = false;
 };
 
-/// Acquire and release with fences and without, in turns: one coroutine, many, clients that use a
-/// key one after the other, and processes that contend for one. Figures are medians of the rounds;
-/// failed, violations and the counts behind percentages are sums.
-/// @throws std::runtime_error  as hotkey_scenario() does.
+/// Acquire and release with fences and without, in turns. The loads are one coroutine, many, two
+/// clients that use a key in turns, and processes that contend for a key. Figures are medians of
+/// the rounds; failed, violations and the counts behind percentages are sums. @throws
+/// std::runtime_error  as hotkey_scenario() does.
 boost::json::object fencing_scenario(fencing_settings const&);
 
 } // namespace holdfast::bench

@@ -52,20 +52,20 @@ double in_seconds(nanoseconds d) noexcept {
     return std::chrono::duration<double>{d}.count();
 }
 
-[[noreturn]] void fail(std::uint16_t port, std::string const& what) {
-    throw std::runtime_error("127.0.0.1:" + std::to_string(port) + ": " + what);
+[[noreturn]] void fail(std::uint16_t port, std::string const& problem) {
+    throw std::runtime_error("127.0.0.1:" + std::to_string(port) + ": " + problem);
 }
 
-[[noreturn]] void fail(std::uint16_t port, char const* what, int error) {
+[[noreturn]] void fail(std::uint16_t port, char const* problem, int error) {
     throw std::system_error(error, std::system_category(),
-                            "127.0.0.1:" + std::to_string(port) + ": " + what);
+                            "127.0.0.1:" + std::to_string(port) + ": " + problem);
 }
 
 class file_descriptor {
 public:
-    file_descriptor(int fd, char const* what)
+    file_descriptor(int fd, char const* problem)
         : fd_(fd) {
-        if (fd < 0) throw std::system_error(errno, std::system_category(), what);
+        if (fd < 0) throw std::system_error(errno, std::system_category(), problem);
     }
     file_descriptor(file_descriptor&& other) noexcept
         : fd_(std::exchange(other.fd_, -1)) {}
@@ -149,8 +149,9 @@ private:
     std::size_t token_at_ = 0;
 };
 
-/// Whom the next reply of a connection is for. A task's step is even while it acquires and odd
-/// while it releases, and grows with each: a reply to another step than the present is late.
+/// The command that the next reply of a connection answers. The step of a task is even while it
+/// acquires and odd while it releases. It grows with each. A reply to another step than the present
+/// is late.
 struct in_flight {
     std::uint32_t task;
     std::uint32_t step;
@@ -391,8 +392,8 @@ private:
                            [](auto& c) { return c.waiting.empty(); });
     }
 
-    /// Takes in what has come, lets the tasks go on, and writes what they have to say, once to each
-    /// instance.
+    /// Takes in the replies that have come, lets the tasks go on, and writes their commands, once
+    /// to each instance.
     void turn() {
         int const n =
             ::epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), -1);
@@ -456,7 +457,7 @@ private:
                 if (line_end == end) break;
                 fail(c.port, "unexpected reply: " + std::string(p, line_end));
             }
-            if (c.waiting.empty()) fail(c.port, "answered what was not asked");
+            if (c.waiting.empty()) fail(c.port, "sent a reply to no command");
             auto const [index, step] = c.waiting.pop();
             if ((step % 2 == 0) != (*p == '+' || *p == '_'))
                 fail(c.port, "gave the reply of another command");
@@ -498,7 +499,7 @@ private:
             acquire(index);
         } else {
             tasks_[index].step +=
-                2; // odd still, and the step of no command: what comes from here on is late
+                2; // odd still, and the step of no command: later replies are late
             --active_;
         }
     }
@@ -513,14 +514,14 @@ private:
         send(index, release_);
     }
 
-    void send(std::uint32_t index, command& what) {
+    void send(std::uint32_t index, command& sent) {
         auto& t = tasks_[index];
         t.since = time_;
         ++t.step;
         t.yes = t.no = 0;
-        what.fill(t.number.data(), t.token.data());
+        sent.fill(t.number.data(), t.token.data());
         for (auto& c : connections_) {
-            c.out.append(what.text());
+            c.out.append(sent.text());
             c.waiting.push({index, t.step});
         }
     }

@@ -1,6 +1,5 @@
-// The yardstick: what acquiring and releasing locks on N Redis instances costs with nothing in
-// between but non-blocking sockets and epoll. One thread, no Asio, no library, no recovery:
-// whatever is unexpected ends the run.
+// The yardstick: the cost of locks on N Redis instances with bare non-blocking sockets and epoll.
+// It has one thread, no Asio, no library and no recovery: anything unexpected ends the run.
 #ifndef HOLDFAST_BENCH_FLOOR_HPP
 #define HOLDFAST_BENCH_FLOOR_HPP
 
@@ -32,10 +31,10 @@ struct floor_result {
     latency release{}; ///< from before the command is written to the quorum-th deletion
 };
 
-/// A pair is SET NX PX on all N instances until floor(N/2) + 1 have granted it, then
-/// compare-and-delete (EVALSHA) on all N until as many have deleted it. Like the library, it does
-/// not wait for the others, writes to each instance once per turn of its event loop, and reads the
-/// clock once per completion.
+/// A pair is a SET NX PX on all N instances, until floor(N/2) + 1 have granted it. A
+/// compare-and-delete (EVALSHA) on all N follows, until as many have deleted it. Like the library,
+/// the floor does not wait for the others. It writes to each instance once per turn of its event
+/// loop, and reads the clock once per completion.
 ///
 /// An acquire that is refused is undone and tried again at once, without backoff: the floor is for
 /// keys that nobody contends for.
@@ -50,9 +49,9 @@ public:
     floor_client& operator=(floor_client&&) noexcept;
 
     /// Measures for that long, then finishes the pairs in flight and takes in every late reply,
-    /// unmeasured, so that no key is left behind. Throws, naming the port, when an instance fails,
-    /// answers anything unexpected, or still owes a reply ten seconds after the end; the client is
-    /// of no more use then, and its keys go with their ttl.
+    /// unmeasured, so that no key is left behind. Throws when an instance fails, answers anything
+    /// unexpected, or still owes a reply ten seconds after the end. The message names the port. The
+    /// client is of no more use then, and its keys go with their ttl.
     floor_result run(std::chrono::duration<double> how_long);
 
     [[nodiscard]] std::string key(unsigned task) const;

@@ -32,7 +32,7 @@ std::string peers_runner(hotkey_settings const& s) {
     return (std::filesystem::absolute(__FILE__).parent_path() / "peers" / "run.sh").string();
 }
 
-// What the script prints; throws when it fails or takes longer.
+// The output of the script. Throws when it fails or takes longer.
 std::string output_of(std::vector<std::string> const& command, std::chrono::nanoseconds limit) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) fail_with(errno, "pipe2");
@@ -60,8 +60,8 @@ std::string output_of(std::vector<std::string> const& command, std::chrono::nano
     return text;
 }
 
-// A way to set up node-redlock: its default, what people tune it to, and with the retries outside
-// of it, which spares it the votes that its own retries leave behind.
+// A way to set up node-redlock: its default, common tunings, and retries outside of it. The last
+// spares it the votes that its own retries leave behind.
 struct peer {
     std::string name;
     unsigned retry_delay_ms;
@@ -132,12 +132,12 @@ json::object hotkey_scenario(hotkey_settings const& s) {
     if (s.peers) {
         json::array list;
         for (std::size_t p = 0; p < peers.size(); ++p) {
-            json::object one{{"name", peers[p].name},
-                             {"retry_delay_ms", peers[p].retry_delay_ms},
-                             {"retry_jitter_ms", peers[p].retry_jitter_ms},
-                             {"single_tries", peers[p].single_tries}};
-            for (auto& [name, value] : combined(theirs[p])) one[name] = std::move(value);
-            list.push_back(std::move(one));
+            json::object entry{{"name", peers[p].name},
+                               {"retry_delay_ms", peers[p].retry_delay_ms},
+                               {"retry_jitter_ms", peers[p].retry_jitter_ms},
+                               {"single_tries", peers[p].single_tries}};
+            for (auto& [name, value] : combined(theirs[p])) entry[name] = std::move(value);
+            list.push_back(std::move(entry));
         }
         result["peers"] = std::move(list);
     }

@@ -20,7 +20,7 @@ struct hotkey_settings {
     bool single_threaded = false;
     bool peers = false;         ///< also measure node-redlock, in turns with ours
     std::string peers_runner{}; ///< bench/peers/run.sh; if empty $HOLDFAST_BENCH_PEERS, else the
-                                ///< one beside the source
+                                ///< the runner beside the source
 };
 
 /// Every coroutine acquires the key, holds it and releases it, over and over. Each process is a

@@ -53,7 +53,7 @@ double heap_bytes() {
 #endif
 }
 
-// How the waits ended.
+// The ends of the waits.
 struct endings {
     unsigned shut_down = 0;
     unsigned acquired = 0; // it was held all the time
@@ -133,8 +133,8 @@ private:
         co_await timer.async_wait(asio::deferred);
     }
 
-    asio::awaitable<void> warm(holdfast::client& one) {
-        auto const key = one.make_lock("bench:idle:warm");
+    asio::awaitable<void> warm(holdfast::client& c) {
+        auto const key = c.make_lock("bench:idle:warm");
         for (int i = 0; i < 100; ++i) {
             auto held = co_await key.acquire();
             co_await held.release();

@@ -12,10 +12,10 @@
 
 namespace holdfast::bench {
 
-/// A log-linear histogram: every power of two of nanoseconds is cut into 128 equal buckets, and a
-/// bucket is reported by its middle, so a percentile is within 0.4 % of the sample it stands for
-/// (exact below 256 ns). Samples from 2^36 ns (68 s) on count as that. 29.5 KiB, never allocates,
-/// trivially copyable, for one thread: merge() the recorders of several.
+/// A log-linear histogram. Every power of two of nanoseconds is cut into 128 equal buckets, and a
+/// bucket is reported by its middle. So a percentile is within 0.4 % of the sample that it stands
+/// for, and exact below 256 ns. Samples from 2^36 ns (68 s) on count as that. 29.5 KiB, never
+/// allocates, trivially copyable, for one thread: merge() the recorders of several.
 class latency {
 public:
     void record(std::chrono::nanoseconds sample) noexcept {

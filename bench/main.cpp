@@ -178,9 +178,9 @@ boost::asio::awaitable<void> pass(std::chrono::duration<double> time) {
 }
 
 // Runs the context until the coroutine has ended.
-void run_until_done(boost::asio::io_context& context, boost::asio::awaitable<void> what) {
+void run_until_done(boost::asio::io_context& context, boost::asio::awaitable<void> task) {
     bool done = false;
-    boost::asio::co_spawn(context, std::move(what), [&](std::exception_ptr e) {
+    boost::asio::co_spawn(context, std::move(task), [&](std::exception_ptr e) {
         if (e) std::rethrow_exception(e);
         done = true;
         context.stop();
@@ -211,7 +211,7 @@ json::object leases_scenario(settings const& s) {
     }
     ours.context().restart();
     ours.context().run();
-    // One whole period first, so that the renewals have spread as they do in the long run.
+    // A whole period first, so that the renewals have spread as they do in the long run.
     run_until_done(ours.context(), pass(std::chrono::duration<double>(s.ttl) / 3));
     auto const stats0 = ours.client().stats();
     auto const cpu0 = thread_cpu_seconds();
@@ -251,8 +251,8 @@ json::object contended_minority(settings const& s) {
                                         .single_threaded = s.single_threaded});
 }
 
-// One coroutine sees the latency; many see who is kept from the processors, on which the servers
-// are too.
+// With one coroutine, the ratio is that of the latency. With many, it also shows the contention for
+// the processors, on which the servers run too.
 json::object minority_scenario(settings const& s) {
     test::fleet servers(s.instances);
     auto const minority = servers.size() - servers.quorum();
@@ -275,8 +275,9 @@ json::object minority_scenario(settings const& s) {
                 run_until_done(ours.context(), pass(50ms));
                 auto const all = ours.client().instances();
                 up = static_cast<std::size_t>(
-                    std::count_if(all.begin(), all.end(),
-                                  [](auto const& one) { return one.state == instance_state::up; }));
+                    std::count_if(all.begin(), all.end(), [](auto const& item) {
+                        return item.state == instance_state::up;
+                    }));
             }
             failed += static_cast<double>(healthy.failed + reduced.failed);
             of.add("p50_ratio",
@@ -371,8 +372,8 @@ settings parse(int argc, char** argv) {
         } else if (option == "--coroutines") {
             s.coroutines.clear();
             std::istringstream list(value);
-            for (std::string one; std::getline(list, one, ',');)
-                s.coroutines.push_back(number<unsigned>(option, one));
+            for (std::string item; std::getline(list, item, ',');)
+                s.coroutines.push_back(number<unsigned>(option, item));
             s.coroutines_given = true;
         } else if (option == "--count") {
             s.count = number<unsigned>(option, value);

@@ -155,8 +155,8 @@ json::object contended_minority_scenario(minority_settings const& s) {
             paused[f] +=
                 std::chrono::duration<double, std::milli>(pauses.total() - paused_before).count();
             servers.thaw_all();
-            for (test::server& one : servers) {
-                if (!one.running()) one.restart();
+            for (test::server& server : servers) {
+                if (!server.running()) server.restart();
             }
             all.wait_until_up();
             if (f == 0) {

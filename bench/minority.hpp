@@ -1,4 +1,4 @@
-// What a minority that dies or hangs costs those who contend for keys.
+// The cost of a minority that dies or hangs, for clients that contend for keys.
 #ifndef HOLDFAST_BENCH_MINORITY_HPP
 #define HOLDFAST_BENCH_MINORITY_HPP
 
@@ -16,11 +16,11 @@ struct minority_settings {
 };
 
 /// Clients with one coroutine for each key, all of which acquire and release. Each round runs
-/// without faults, then with one instance frozen, then with the largest minority frozen, then with
-/// it killed; the fault comes a quarter into the run. Tells the medians of p99, the longest acquire
-/// and release of all rounds, how many acquires took more than three times the p99 without faults
-/// plus 20 ms, how many of them also without the time for which a processor stood still meanwhile,
-/// and how many acquires and releases failed.
+/// without faults, with one instance frozen, with the largest minority frozen, and with it killed.
+/// The fault comes a quarter into the run. The scenario tells the medians of p99, and the longest
+/// acquire and release of all rounds. An acquire is late if it took more than three times the p99
+/// without faults, plus 20 ms. The scenario counts late acquires, and those that are late without
+/// the time for which a processor stood still. It counts failed acquires and releases.
 boost::json::object contended_minority_scenario(minority_settings const&);
 
 } // namespace holdfast::bench

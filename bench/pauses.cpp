@@ -42,12 +42,12 @@ pause_watch::clock::duration pause_watch::within(clock::time_point begin,
     std::sort(all.begin(), all.end(),
               [](auto const& a, auto const& b) { return a.begin < b.begin; });
     clock::duration sum{};
-    for (auto const& one : all) {
-        auto const from = std::max(begin, one.begin);
-        auto const to = std::min(end, one.end);
-        if (from >= to) continue;
-        sum += to - from;
-        begin = to;
+    for (auto const& p : all) {
+        auto const from = std::max(begin, p.begin);
+        auto const until = std::min(end, p.end);
+        if (from >= until) continue;
+        sum += until - from;
+        begin = until;
     }
     return sum;
 }

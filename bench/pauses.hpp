@@ -1,5 +1,5 @@
-// When the machine stood still: a shared one takes its processors away now and then, and what is
-// measured meanwhile says nothing of what ran on them.
+// The times at which the machine stood still. A shared machine takes its processors away now and
+// then. Figures of such a time say nothing of the programs.
 #ifndef HOLDFAST_BENCH_PAUSES_HPP
 #define HOLDFAST_BENCH_PAUSES_HPP
 
@@ -10,8 +10,8 @@
 
 namespace holdfast::bench {
 
-/// One thread on each processor sleeps for a millisecond at a time, and notes when that took longer
-/// than `shortest_pause`: more than the scheduler makes a thread wait that hardly runs.
+/// A thread on each processor sleeps for a millisecond at a time. It notes when that took longer
+/// than `shortest_pause`. The scheduler never makes a thread that hardly runs wait so long.
 class pause_watch {
 public:
     using clock = std::chrono::steady_clock;

@@ -20,12 +20,12 @@ namespace holdfast::bench {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-pinger::pinger(test::server const& one)
-    : address_(one.address())
+pinger::pinger(test::server const& server)
+    : address_(server.address())
     , socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in to{};
     to.sin_family = AF_INET;
-    to.sin_port = htons(one.port());
+    to.sin_port = htons(server.port());
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int const on = 1;
     timeval const patience{5, 0};
@@ -51,8 +51,8 @@ std::chrono::nanoseconds pinger::round_trip() const {
 }
 
 void ping_idle(test::fleet const& servers, latency& into) {
-    for (auto const& one : servers) {
-        pinger const p(one);
+    for (auto const& server : servers) {
+        pinger const p(server);
         for (int i = 0; i < 550; ++i) {
             auto const took = p.round_trip();
             if (i >= 50) into.record(took);
@@ -61,7 +61,7 @@ void ping_idle(test::fleet const& servers, latency& into) {
 }
 
 pings_meanwhile::pings_meanwhile(test::fleet const& servers) {
-    for (auto const& one : servers) pingers_.emplace_back(one);
+    for (auto const& server : servers) pingers_.emplace_back(server);
     thread_ = std::jthread([this](std::stop_token stop) {
         for (std::size_t i = 0; !stop.stop_requested(); ++i) {
             try {

@@ -1,4 +1,4 @@
-// How long a bare PING takes, on idle servers and beside a load.
+// The time of a bare PING, on idle servers and beside a load.
 #ifndef HOLDFAST_BENCH_PINGS_HPP
 #define HOLDFAST_BENCH_PINGS_HPP
 
@@ -15,7 +15,7 @@ namespace holdfast::bench {
 /// PINGs over a blocking socket with nothing in between.
 class pinger {
 public:
-    explicit pinger(test::server const& one);
+    explicit pinger(test::server const& server);
     std::chrono::nanoseconds round_trip() const;
 
 private:

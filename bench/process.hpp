@@ -1,4 +1,4 @@
-// A child process, and what can be said of its end.
+// A child process, and its end.
 #ifndef HOLDFAST_BENCH_PROCESS_HPP
 #define HOLDFAST_BENCH_PROCESS_HPP
 
@@ -11,18 +11,18 @@
 
 namespace holdfast::bench {
 
-[[noreturn]] void fail_with(int error, std::string const& what);
+[[noreturn]] void fail_with(int error, std::string const& operation);
 
-/// One of our processes, ended with this object at the latest.
+/// A process of ours, ended with this object at the latest.
 class process {
 public:
-    /// `descriptors`: what the child gets as its 0, 1 and 2.
+    /// `descriptors`: they become 0, 1 and 2 of the child.
     process(std::vector<std::string> arguments, std::array<int, 3> const& descriptors);
     process(process&& other) noexcept;
     process& operator=(process&&) = delete;
     ~process() { end(); }
 
-    /// How it ended; nothing when it has not by then.
+    /// The way it ended; empty if it has not by then.
     std::optional<int> wait(std::chrono::steady_clock::time_point deadline);
 
     void end() noexcept;

@@ -20,7 +20,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// What the coroutines of one run share.
+// The state that the coroutines of one run share.
 struct progress {
     workload_result result;
     clock::time_point end{};

@@ -21,7 +21,7 @@
 
 namespace holdfast::redis {
 
-/// How a server compares before it deletes or extends.
+/// The commands with which a server compares before it deletes or extends.
 enum class dialect : std::uint8_t {
     scripts,  ///< both by EVALSHA
     set_ifeq, ///< extends by SET IFEQ, deletes by EVALSHA (Valkey 8.1)
@@ -30,7 +30,7 @@ enum class dialect : std::uint8_t {
 };
 inline constexpr std::size_t dialects = 4;
 
-/// How a command is written for one instance.
+/// The form of a command for one instance.
 struct wording {
     redis::dialect dialect = dialect::scripts;
     /// contend, watch: the server is to push when the key changes (CLIENT TRACKING OPTIN)
@@ -62,7 +62,7 @@ struct partial_answer {
 struct lock_kind {
     /// The scripts of its commands. The probe loads them.
     std::span<std::string_view const> scripts;
-    /// How many replies a command has.
+    /// The number of replies to a command.
     std::uint8_t (*replies)(protocol::command, bool tracked);
     /// Appends a command.
     void (*encode)(codec::request&, protocol::command, wording, command_args const&);

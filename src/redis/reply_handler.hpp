@@ -23,7 +23,8 @@ extern lock_kind const exclusive_key;
 struct command_args {
     std::string_view key, token;
     std::chrono::milliseconds ttl{0};
-    /// How long an instance keeps the counter of the key's tenures; zero for a key without fences.
+    /// The time for which an instance keeps the counter of the key's tenures. Zero for a key
+    /// without fences.
     std::chrono::milliseconds fence_ttl{0};
     std::uint64_t number = 0; ///< the number to count to, or the hint
     /// Words the commands, and reads the replies.

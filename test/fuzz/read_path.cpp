@@ -1,7 +1,7 @@
-// Any bytes from a server, between any commands: an instance connection answers each command once,
-// says yes only where the server did, and lets no exception out.
+// Any bytes from a server, between any commands. An instance connection answers each command once
+// and lets no exception out. It says yes only where the server did.
 //
-// The input is a list of steps, each a letter and what it needs: see conversation::step.
+// The input is a list of steps, each a letter and its parameters: see conversation::step.
 #include "redis/instance_connection.hpp"
 
 #include "fuzz/check.hpp"
@@ -43,7 +43,7 @@ struct wire {
     bool open = false; // there is a stream that was not closed
     std::string coming;
     bool ends = false;
-    std::size_t room = std::string::npos; // for what the client writes
+    std::size_t room = std::string::npos; // for the client's bytes
     std::shared_ptr<stream_user> reader, writer;
     asio::mutable_buffer buffer;
 
@@ -425,7 +425,7 @@ private:
     bool in_turn_ = false, submitting_ = false, abandons_ = false, abandoned_ = false,
          over_ = false;
     std::size_t yes_ = 0, possible_yes_ = 0;
-    unsigned volatile touched_ = 0; // what was passed has been read
+    unsigned volatile touched_ = 0; // the text that was passed has been read
     std::shared_ptr<instance_connection> connection_;
 };
 

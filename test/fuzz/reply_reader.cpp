@@ -1,4 +1,4 @@
-// Any bytes, in any pieces: the reader gives the same elements as for all bytes at once, and frames
+// Any bytes, in any pieces. The reader gives the same elements as for all bytes at once. It frames
 // each reply as the tests' own reader of RESP does.
 //
 // The sizes of the pieces are at the end of the input: its last byte is how many there are.
@@ -74,8 +74,8 @@ void check_element(element const& e, std::string_view bytes) {
     }
 }
 
-/// Reads as a session does: what has come is read as far as possible, and the rest kept. Each call
-/// gets an allocation of its own without a byte to spare.
+/// Reads as a session does: the bytes that have come are read as far as possible, and the rest
+/// kept. Each call gets an allocation of its own without a byte to spare.
 class session {
 public:
     void receive(std::string_view bytes) {

@@ -1,4 +1,4 @@
-// The bytes of each command, in each dialect, and what the replies to it mean.
+// The bytes of each command, in each dialect, and the meaning of the replies to it.
 #include "redis/exclusive_key.hpp"
 #include "redis/lock_command.hpp"
 #include "redis/token.hpp"
@@ -60,7 +60,7 @@ constexpr command_args seat{.key = "seat:7", .token = "0123456789abcdef", .ttl =
 std::string const key = "seat:7";
 std::string const own_token = "0123456789abcdef";
 
-// One with a fence: the number is a hint, or what an instance has counted.
+// With a fence: the number is a hint, or the count of an instance.
 constexpr command_args numbered{.key = "seat:7",
                                 .token = "0123456789abcdef",
                                 .ttl = 10'000ms,
@@ -69,7 +69,7 @@ constexpr command_args numbered{.key = "seat:7",
 std::string const counter = "{seat:7}:fence";
 
 std::string fence_key(std::string_view of) {
-    std::string name = "what was there before";
+    std::string name = "an earlier name";
     name_fence_key(name, of);
     return name;
 }
@@ -106,7 +106,7 @@ element blob(std::string_view text) {
 element const ok = simple("OK");
 element const null{reply_type::null, 0, {}};
 
-/// What the replies to one command come to.
+/// The result of the replies to one command.
 class replies {
 public:
     replies(command c, std::vector<element> const& all, bool fenced = false, bool tracked = false) {
@@ -369,7 +369,7 @@ BOOST_AUTO_TEST_CASE(raise_tells_whose_the_key_must_be_and_the_least_that_is_to_
     }
 }
 
-BOOST_AUTO_TEST_CASE(what_neither_takes_nor_raises_knows_nothing_of_fences) {
+BOOST_AUTO_TEST_CASE(a_command_that_neither_takes_nor_raises_knows_nothing_of_fences) {
     for (auto const d : every_dialect) {
         for (auto const c : {command::extend, command::release, command::inspect}) {
             BOOST_TEST(encoded(c, d, numbered) == encoded(c, d, seat));
@@ -445,7 +445,7 @@ BOOST_AUTO_TEST_CASE(the_counter_of_a_key_with_a_hash_tag_keeps_it) {
 }
 
 BOOST_AUTO_TEST_CASE(a_key_and_its_counter_are_in_one_slot_but_for_a_stray_closing_brace) {
-    // What a Cluster hashes, by its specification.
+    // The part that a Cluster hashes, by its specification.
     auto const hashed = [](std::string_view of) {
         auto const open = of.find('{');
         if (open == of.npos) return of;
@@ -491,7 +491,7 @@ BOOST_AUTO_TEST_CASE(ok_and_one_say_yes_null_and_zero_say_no) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_neither_is_nonsense_and_ends_the_session) {
+BOOST_AUTO_TEST_CASE(any_other_reply_is_nonsense_and_ends_the_session) {
     for (auto const c : changing) {
         for (auto const& e :
              {simple("ok"), simple(""), simple("QUEUED"), number("2"), number("-1"), number("10"),
@@ -636,7 +636,7 @@ BOOST_AUTO_TEST_CASE(a_contender_hears_for_how_long_the_key_is_held) {
         BOOST_TEST((left(e)->ttl_left == std::nullopt));
         BOOST_TEST((left(e)->verdict == verdict::no));
     }
-    // What our clock could not hold is cut.
+    // A time that our clock cannot hold is cut.
     BOOST_TEST((left(number("3000000000000"))->ttl_left == 3'000'000'000'000ms));
     BOOST_TEST((left(number("3000000000001"))->ttl_left == 3'000'000'000'000ms));
     BOOST_TEST((left(number("9223372036854775807"))->ttl_left == 3'000'000'000'000ms));
@@ -659,7 +659,7 @@ BOOST_AUTO_TEST_CASE(a_watch_tells_whether_the_key_is_there_and_whether_a_change
     BOOST_TEST(!replies(command::watch, {number("5")})->push_follows);
 }
 
-// Or a user who may not ask would take every key to be free.
+// Otherwise a user without the right to ask would take every key to be free.
 BOOST_AUTO_TEST_CASE(a_watch_that_is_refused_does_not_say_that_the_key_has_gone) {
     replies const r(command::watch, {ok, error("NOPERM no")}, false, true);
     BOOST_TEST((r->verdict == verdict::refused));

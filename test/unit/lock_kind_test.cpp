@@ -268,7 +268,7 @@ public:
         });
         return wire_.take_written();
     }
-    /// The server's bytes come. Gives what the client sends in reply.
+    /// The server's bytes come. Gives the bytes that the client then sends.
     std::string receive(std::string_view bytes) {
         wire_.send(bytes);
         return wire_.take_written();

@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(the_oldest_goes_for_one_too_many) {
     BOOST_TEST(taken(k) == "bc");
 }
 
-BOOST_AUTO_TEST_CASE(one_goes_when_its_key_has_expired_at_the_latest) {
+BOOST_AUTO_TEST_CASE(a_release_goes_when_its_key_has_expired_at_the_latest) {
     lock a('a', ttl), b('b', 2 * ttl), c('c', ttl);
     release_store k(3);
     k.keep(&a, t0);
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_key_may_be_as_young_as_the_end_of_the_session) {
     BOOST_TEST(taken(k) == "b");
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_sent_stays) {
+BOOST_AUTO_TEST_CASE(a_release_that_cannot_be_sent_stays) {
     lock a('a', ttl), b('b', ttl), c('c', ttl);
     release_store k(3);
     for (auto* l : {&a, &b, &c}) k.keep(l, t0);

@@ -77,7 +77,7 @@ batch& send_written(wire& p, wording w = {}) {
     return b;
 }
 
-/// The keys of a batch's commands, and what is done with each: e0 extends the first.
+/// The keys of a batch's commands, each with a letter: e0 extends the first.
 std::string content(batch const& b) {
     std::string text;
     for (auto const& c : b.commands) {
@@ -109,7 +109,7 @@ struct listener {
     bool ends() const { return replies >= ends_after; }
 };
 
-/// Reads all of it. Gives what was heard, or the problem.
+/// Reads all bytes. Gives the elements that were heard, or the problem.
 std::string read(wire& p, std::string_view bytes) {
     listener user;
     if (!p.read(bytes, user)) return p.problem();
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_batch_is_bounded_and_what_it_cannot_take_follows_in_order
     BOOST_TEST(p.empty());
 }
 
-BOOST_AUTO_TEST_CASE(one_more_than_a_batch_waits_and_no_less) {
+BOOST_AUTO_TEST_CASE(a_command_waits_behind_a_full_batch_and_not_before) {
     locks of;
     wire p;
     for (std::size_t n = 0; n < wire::max_commands; ++n) add(p, command::release, of[n]);
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(a_reply_to_a_command_that_is_not_written_is_a_problem) {
     BOOST_TEST(read(p, "+OK\r\n") == "a reply to a command that was not sent yet");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_malformed_is_a_problem) {
+BOOST_AUTO_TEST_CASE(a_malformed_reply_is_a_problem) {
     locks of;
     wire p;
     add(p, command::acquire, of[0]);
@@ -372,7 +372,7 @@ BOOST_AUTO_TEST_CASE(commands_on_one_key_keep_their_order) {
 BOOST_AUTO_TEST_CASE(while_some_wait_nothing_goes_past_them_on_its_key) {
     locks of;
     wire p;
-    // The batch has room, but the kept release is to leave before what comes now.
+    // The batch has room, but the kept release is to leave before the next commands.
     p.add_late(pending(command::release, of[0]));
     add(p, command::acquire, of[0]);
     p.add(pending(command::acquire, of[1]), wording{});
@@ -387,7 +387,7 @@ BOOST_AUTO_TEST_CASE(kept_releases_leave_after_what_is_in_the_batch) {
     BOOST_TEST(content(send_written(p)) == "a1 r0 ");
 }
 
-BOOST_AUTO_TEST_CASE(what_waited_is_written_as_the_server_understands_it_when_it_leaves) {
+BOOST_AUTO_TEST_CASE(a_waiting_command_is_written_as_the_server_understands_it_when_it_leaves) {
     locks of;
     wire p;
     p.add_late(pending(command::release, of[0]));
@@ -453,7 +453,7 @@ BOOST_AUTO_TEST_CASE(a_command_that_cannot_be_added_changes_nothing) {
 // When answers will not come
 //
 
-BOOST_AUTO_TEST_CASE(what_was_not_sent_is_taken_out_wherever_it_is) {
+BOOST_AUTO_TEST_CASE(an_unsent_command_is_taken_out_wherever_it_is) {
     locks of;
     wire p;
     add(p, command::acquire, of[0]);
@@ -478,7 +478,7 @@ BOOST_AUTO_TEST_CASE(what_was_not_sent_is_taken_out_wherever_it_is) {
     BOOST_TEST(read(p, "+OK\r\n+OK\r\n") == "(1 0 OK)0 | (1 0 OK)7 | ");
 }
 
-BOOST_AUTO_TEST_CASE(what_was_sent_and_not_answered_is_taken_out) {
+BOOST_AUTO_TEST_CASE(a_sent_command_without_an_answer_is_taken_out) {
     locks of;
     wire p;
     for (std::size_t n = 0; n < 3; ++n) add(p, command::acquire, of[n]);
@@ -498,7 +498,7 @@ BOOST_AUTO_TEST_CASE(what_was_sent_and_not_answered_is_taken_out) {
     BOOST_TEST(send_written(p).commands.size() == 4U);
 }
 
-BOOST_AUTO_TEST_CASE(what_was_sent_and_not_answered_is_visited_and_stays) {
+BOOST_AUTO_TEST_CASE(a_sent_command_without_an_answer_is_visited_and_stays) {
     locks of;
     wire p;
     for (std::size_t n = 0; n < 2; ++n) add(p, command::acquire, of[n]);

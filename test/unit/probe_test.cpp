@@ -1,4 +1,4 @@
-// The first questions on a connection, and what the answers to them mean.
+// The first questions on a connection, and the meaning of the answers.
 #include "redis/exclusive_key.hpp"
 #include "redis/probe.hpp"
 
@@ -32,7 +32,7 @@ std::string const info_text =
     "redis_version:8.4.0\r\nrun_id:0123456789012345678901234567890123456789\r\n"
     "role:master\r\nuptime_in_seconds:12\r\n";
 
-/// The answers of a server, by what is asked.
+/// The answers of a server, by question.
 struct server {
     std::string hello = "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n";
     std::string select = "+OK\r\n";
@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(info_says_whether_it_is_a_server_and_a_primary) {
 
 namespace {
 
-/// The sections that it asks for, and what it makes of that reply.
+/// The sections that it asks for, and the result of that reply.
 struct looked {
     std::string asked;
     std::optional<server_info> info;

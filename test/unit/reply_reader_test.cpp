@@ -50,8 +50,9 @@ struct reading {
     friend bool operator==(reading const&, reading const&) = default;
 };
 
-/// Reads as a session does: what has come is read as far as possible, and the rest kept. Each call
-/// gets an allocation of its own without a byte to spare, so that a sanitizer sees a read beyond.
+/// Reads as a session does: the bytes that have come are read as far as possible, and the rest
+/// kept. Each call gets an allocation of its own without a byte to spare, so that a sanitizer sees
+/// a read beyond.
 class session {
 public:
     void receive(std::string_view bytes) {
@@ -398,7 +399,7 @@ BOOST_AUTO_TEST_CASE(replies_are_nested_up_to_depth_5) {
 BOOST_AUTO_TEST_CASE(a_line_has_an_end) {
     for (auto const type : "+-,("sv) {
         BOOST_TEST_CONTEXT(type) {
-            // Without its end a line is the first byte and what follows.
+            // Without its end a line is the first byte and all bytes after it.
             auto const longest = type + std::string(max_line - 1, '1');
             check_incomplete(longest);
             check_incomplete(longest + '\r');

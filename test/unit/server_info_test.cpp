@@ -1,4 +1,4 @@
-// What servers say of themselves in INFO, and what their errors mean.
+// The fields of INFO, and the meaning of the errors of servers.
 #include "redis/server_info.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -22,7 +22,7 @@ constexpr std::string_view redis_6 =
     "\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"
     "master_replid:ffffffffffffffffffffffffffffffffffffffff\r\n";
 
-/// An INFO with what matters in it, and neighbours whose names are alike.
+/// An INFO with the fields that matter, and neighbours with similar names.
 std::string info(std::string_view versions, std::string_view role = "master",
                  std::string_view run_id = "0123456789abcdef0123456789abcdef01234567") {
     return "# Server\r\nredis_version_of_something:1.0\r\n" + std::string(versions) +
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_may_evict_names_its_policy) {
     BOOST_TEST(eviction("").empty());
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_name_reaches_no_message) {
+BOOST_AUTO_TEST_CASE(text_that_is_no_name_reaches_no_message) {
     for (std::string const& odd :
          {std::string("\x1b[2J"), std::string("a b"), std::string(33, 'x'), std::string(1, '\0')}) {
         auto const i = parse_info(
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(the_format_prefix_of_a_verbatim_string_does_no_harm) {
     BOOST_TEST(i->version == "6.2.14");
 }
 
-BOOST_AUTO_TEST_CASE(what_has_no_run_id_is_no_info) {
+BOOST_AUTO_TEST_CASE(a_text_without_a_run_id_is_no_info) {
     for (std::string_view const text :
          {"", "\r\n", "OK", "run_id", "run_id:", "run_id:\r\n",
           "redis_version:7.0.0\r\nrole:master\r\n", "my_run_id:abc\r\n", "run_id_2:abc\r\n",
@@ -279,7 +279,7 @@ BOOST_AUTO_TEST_CASE(a_secret_is_never_shown) {
     BOOST_TEST(presentable("hunter2", "hunter2") == "***");
     BOOST_TEST(presentable("hunter2hunter2, hunter2", "hunter2") == "******, ***");
     BOOST_TEST(presentable("ERR hunter", "hunter2") == "ERR hunter");
-    // A secret that is contained in what it is replaced by.
+    // A secret that its own replacement contains.
     BOOST_TEST(presentable("a*b", "*") == "a***b");
     BOOST_TEST(presentable("a***b", "**") == "a****b");
     // With bytes that could not be printed.

@@ -1,4 +1,4 @@
-// One connection from its address to its end, over a stream that does what the test says.
+// One connection from its address to its end, over a stream that the test controls.
 #include "redis/session.hpp"
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -31,7 +31,7 @@ namespace {
 asio::ip::tcp::endpoint const first{asio::ip::make_address("192.0.2.1"), 1};
 asio::ip::tcp::endpoint const second{asio::ip::make_address("192.0.2.2"), 1};
 
-/// What the test sees of a stream, which may be gone.
+/// The part of a stream that the test sees. The stream may be gone.
 struct line {
     explicit line(asio::io_context& c)
         : context(c) {}
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(a_limit_that_was_lifted_is_not_reported) {
     BOOST_TEST(w.user.ended == 0, w.user.message);
 }
 
-BOOST_AUTO_TEST_CASE(what_fits_is_written_at_once) {
+BOOST_AUTO_TEST_CASE(bytes_that_fit_are_written_at_once) {
     world w(numeric);
     auto& l = w.connect();
     auto b = of("abc");
@@ -318,7 +318,7 @@ BOOST_AUTO_TEST_CASE(what_fits_is_written_at_once) {
     BOOST_TEST(!l.waiting);
 }
 
-BOOST_AUTO_TEST_CASE(what_does_not_fit_is_written_when_there_is_room_in_order) {
+BOOST_AUTO_TEST_CASE(bytes_that_do_not_fit_are_written_when_there_is_room_in_order) {
     world w(numeric);
     auto& l = w.connect();
     l.room = 2;
@@ -388,7 +388,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_the_stream_ends_it) {
     BOOST_TEST(other.user.message == "Connection reset by peer");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_taken_is_seen_again_with_more_behind_it) {
+BOOST_AUTO_TEST_CASE(bytes_that_are_not_taken_are_seen_again_with_more_behind_them) {
     world w(numeric);
     auto& l = w.connect();
     w.user.takes = 2;
@@ -431,7 +431,7 @@ BOOST_AUTO_TEST_CASE(a_user_for_which_memory_runs_out_ends_it) {
     BOOST_TEST((w.user.cause == errc::out_of_memory));
 }
 
-BOOST_AUTO_TEST_CASE(who_closes_hears_no_more) {
+BOOST_AUTO_TEST_CASE(a_user_that_closes_hears_no_more) {
     world w(numeric);
     auto& l = w.connect();
     l.room = 1;
@@ -450,7 +450,7 @@ BOOST_AUTO_TEST_CASE(who_closes_hears_no_more) {
     BOOST_TEST(!early.current);
 }
 
-BOOST_AUTO_TEST_CASE(who_closes_from_within_reads_no_more) {
+BOOST_AUTO_TEST_CASE(a_user_that_closes_from_within_reads_no_more) {
     world w(numeric);
     w.user.closes = w.one.get();
     w.connect();

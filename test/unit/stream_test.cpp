@@ -1,4 +1,4 @@
-// Streams over TCP and Unix sockets: what they carry, how they end, and what an operation costs.
+// Streams over TCP and Unix sockets: bytes, ends, and the cost of an operation.
 #include "redis/stream.hpp"
 
 #include "../../bench/allocation_counter.hpp"
@@ -278,7 +278,7 @@ BOOST_DATA_TEST_CASE(the_end_of_the_peer_is_an_error, data::make(kinds), k) {
         BOOST_TEST(is_end, ec.message());
     }
     {
-        // A peer that closes and has not read what came resets the connection.
+        // A peer that closes with bytes unread resets the connection.
         auto const u = p.connected();
         error_code ec;
         u->write("unread", ec);
@@ -342,7 +342,7 @@ BOOST_DATA_TEST_CASE(close_aborts_what_is_under_way, data::make(kinds) * data::m
     BOOST_TEST(is_aborted(u->read_done));
 }
 
-// What a read brought is already under way to the user when the stream is closed.
+// The result of a read is already under way to the user when the stream is closed.
 BOOST_DATA_TEST_CASE(close_aborts_what_is_not_yet_reported, data::make(kinds), k) {
     party p(k);
     auto const u = p.connected();

@@ -1,4 +1,4 @@
-// What the tests of streams have in common.
+// The common parts of the tests of streams.
 #pragma once
 
 #include "redis/stream.hpp"
@@ -21,7 +21,7 @@ namespace holdfast::test {
 
 using stream_ptr = std::unique_ptr<redis::stream>;
 
-/// Keeps what it is told, and owns the stream as a session does.
+/// Keeps the results that it gets, and owns the stream as a session does.
 class recording_user final : public redis::stream_user,
                              public std::enable_shared_from_this<recording_user> {
 public:

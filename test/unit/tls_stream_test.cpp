@@ -69,7 +69,8 @@ struct party {
                                                       std::move(context), std::move(name)));
     }
 
-    /// Connects the user, and does the server's side of the handshake. What the user was told.
+    /// Connects the user, and does the server's side of the handshake. The results that the user
+    /// got.
     error_code connect(user& u) {
         u.connect();
         accept();
@@ -230,7 +231,7 @@ BOOST_AUTO_TEST_CASE(takes_no_more_than_fits_until_it_has_drained) {
 }
 
 // The rest of what write() has taken goes out, though no user waits for it.
-BOOST_AUTO_TEST_CASE(what_was_taken_is_sent) {
+BOOST_AUTO_TEST_CASE(bytes_that_were_taken_are_sent) {
     party p;
     auto const u = p.connected();
     std::string got(p.fill(*u), '\0');

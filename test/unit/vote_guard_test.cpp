@@ -1,4 +1,4 @@
-// When an instance's votes do not count, and what people are told about it.
+// The times at which an instance's votes do not count, and the messages about it.
 #include "redis/vote_guard.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_jump_that_was_none_is_excused) {
     BOOST_TEST(!g.quarantined(t0 + 2s));
     BOOST_TEST(g.ends(t0 + 2s));
     BOOST_TEST(g.reason().empty());
-    // What was in doubt before stays so.
+    // An instance that was in doubt before stays so.
     BOOST_TEST(!g.told_time(t0 + 3s, t0 + 3s, 105s));
     BOOST_TEST(g.told_time(t0 + 4s, t0 + 4s, 116s));
     auto const until = g.until();
