@@ -5,7 +5,7 @@
 // night), HOLDFAST_SEED the first one's seed. A failure names the seed that shows it again, and
 // tells its story.
 #include "simulation/fences.hpp"
-#include "simulation/search.hpp"
+#include "simulation/kernel/search.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -37,16 +37,16 @@
 #include "protocol/standstill.hpp"
 #include "protocol/tenure.hpp"
 
-#include "simulation/timeline.hpp"
+#include "simulation/kernel/network.hpp"
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <limits>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -124,11 +124,95 @@ struct guards_setup {
     bool lone_standstill = false; ///< one, and nothing else
 };
 
+namespace guarded {
+
+enum class ask : std::uint8_t {
+    vote,
+    look, ///< TIME, run id, settings and where its data comes from
+    probe ///< the same
+};
+
+struct message : test::message {
+    ask question = ask::vote;
+    time_point sent{};
+    // The reply:
+    true_time executed = 0;
+    duration shown{}, uptime{};
+    protocol::data_origin origin{};
+    bool replica = false;
+};
+
+/// Until it has been probed for the first time commands wait.
+struct link : connection<message> {
+    link(bool observed, bool strict, duration longest)
+        : restarts(observed, strict)
+        , clock(longest)
+        , clock_doubt(longest) {}
+
+    bool probed = false, asking = false;
+    std::deque<message> waiting;
+
+    protocol::restart_guard restarts;
+    protocol::clock_guard clock;
+    protocol::clock_doubt clock_doubt;
+    time_point in_doubt_until{}; ///< the guards may have it that this is earlier
+    protocol::quarantine doubted;
+    std::uint64_t run_seen = 0;
+
+    // What the world knows:
+    true_time known_until = std::numeric_limits<true_time>::min(); ///< all jumps before
+    bool looked = false, absent = false;
+    time_point looked_from{}, looked_to{};
+    duration offset_seen{};
+};
+
+struct client : test::client<link> {
+    std::int64_t ppm = 0;
+    duration ttl{};
+    bool watched = true, alive = false;
+    int current = nobody; ///< tenure
+    std::uint64_t timer = 0;
+    protocol::standstill standstill{1, duration::zero()};
+    std::vector<std::pair<true_time, true_time>> stops; ///< of its clock
+    duration unnoticed{};                               ///< how much of them it has not noticed
+};
+
+enum class persistence : std::uint8_t {
+    none,
+    everysec,
+    always
+};
+
+/// The contents of an instance, as its disk may have them.
+struct version {
+    true_time since = 0;
+    content has{};
+};
+
+/// Its keys expire by its wall clock.
+struct instance : test::instance {
+    persistence keeps = persistence::none;
+    std::uint64_t run = 0;
+    std::uint64_t history = 0; ///< of its data
+    bool replica = false, promoted = false;
+    bool emptied = false; ///< in this life of its process
+    std::uint64_t flushes = 0;
+    duration offset{}; ///< of its wall clock
+    true_time started = 0;
+    duration set_after_start{}; ///< how far its clock was set ahead before it served anybody
+    true_time since = 0;        ///< the last change of its key
+    std::deque<version> had;
+    std::vector<true_time> jumps;
+};
+
+} // namespace guarded
+
 template <class Guards>
-class guarded_world : timeline {
+class guarded_world : network<guarded::client, guarded::instance> {
 public:
-    guarded_world(std::uint64_t seed, guards_tally& seen, guards_setup const& setup)
-        : timeline(seed)
+    guarded_world(std::uint64_t seed, guards_tally& seen, guards_setup const& setup,
+                  std::ostream* story = nullptr)
+        : network(seed, story)
         , seen_(seen)
         , setup_(setup) {
         static constexpr std::array sizes{1U, 2U, 3U, 3U, 3U, 4U, 5U, 5U, 7U};
@@ -156,7 +240,7 @@ public:
         if (setup_.long_rounds) timeout_ = max_ttl_ * 3;
         for (auto& i : instances_) {
             i.ppm = extreme ? max_ppm : between(-max_ppm, max_ppm);
-            i.keeps = any_kind();
+            i.keeps = any_persistence();
             i.run = ++runs_;
             i.history = ++histories_;
             i.offset = duration(between(-1'000'000'000'000, 1'000'000'000'000));
@@ -185,14 +269,12 @@ public:
 
 private:
     using phase = protocol::tenure::phase;
+    using ask = guarded::ask;
+    using client = guarded::client;
+    using instance = guarded::instance;
+    using persistence = guarded::persistence;
 
     static constexpr duration look_period = std::chrono::seconds(1);
-
-    enum class kind : std::uint8_t {
-        nothing, ///< persistence is off
-        everysec,
-        always
-    };
 
     struct tenure_state {
         unsigned client;
@@ -208,111 +290,18 @@ private:
         std::uint32_t round = 0;
     };
 
-    enum class ask : std::uint8_t {
-        vote,
-        look,  ///< TIME, run id, settings and where its data comes from
-        probe, ///< the same
-        push   ///< nobody has asked: all its keys are gone
-    };
-
-    struct message {
-        ask why = ask::vote;
-        unsigned tenure = 0;
-        command what{};
-        std::uint32_t round = 0;
-        bool answered = false;
-        time_point sent{};
-        // The reply:
-        verdict said = verdict::unknown;
-        true_time executed = 0;
-        duration shown{}, uptime{};
-        protocol::data_origin origin{};
-        bool replica = false;
-    };
-
-    struct link {
-        link(bool observed, bool strict, duration longest)
-            : restarts(observed, strict)
-            , clock(longest)
-            , clock_doubt(longest) {}
-
-        enum class state : std::uint8_t {
-            connecting, ///< for the first time: commands wait
-            up,
-            suspect,
-            down
-        } is = state::connecting;
-        unsigned epoch = 0;   ///< counts the breaks
-        unsigned session = 0; ///< the epoch that the client believes to be in
-        bool probed = false, asking = false;
-        bool tracked = false; ///< the server knows that it is to tell
-        std::deque<message*> waiting, in_flight, to_server, to_client;
-        true_time last_arrival = 0, last_reply = 0, stalled_until = 0;
-        std::vector<unsigned> kept;
-
-        protocol::restart_guard restarts;
-        protocol::clock_guard clock;
-        protocol::clock_doubt clock_doubt;
-        time_point in_doubt_until{}; ///< the guards may have it that this is earlier
-        protocol::quarantine doubted;
-        std::uint64_t run_seen = 0;
-
-        // What the world knows:
-        true_time known_until = std::numeric_limits<true_time>::min(); ///< all jumps before
-        bool looked = false, absent = false;
-        time_point looked_from{}, looked_to{};
-        duration offset_seen{};
-
-        bool available() const { return is == state::up || is == state::connecting; }
-    };
-
-    struct client : process {
-        std::int64_t ppm = 0;
-        duration ttl{};
-        bool watched = true, alive = false;
-        std::vector<link> links;
-        int current = -1;
-        std::uint64_t timer = 0;
-        protocol::standstill standstill{1, duration::zero()};
-        std::vector<std::pair<true_time, true_time>> stops; ///< of its clock
-        duration unnoticed{};                               ///< how much of them it has not noticed
-    };
-
-    /// What an instance has in store for the key.
-    struct content {
-        true_time since = 0;
-        int holder = -1; ///< the tenure whose key it has
-        duration expires{};
-    };
-
-    struct instance {
-        std::int64_t ppm = 0;
-        kind keeps = kind::nothing;
-        std::uint64_t run = 0;
-        std::uint64_t history = 0; ///< of its data
-        bool replica = false, promoted = false;
-        bool emptied = false; ///< in this life of its process
-        std::uint64_t flushes = 0;
-        duration offset{}; ///< of its wall clock
-        true_time started = 0, down_until = 0, frozen_until = 0;
-        duration set_after_start{}; ///< how far its clock was set ahead before it served anybody
-        content has{};
-        std::deque<content> had; ///< as its disk may have it
-        std::vector<true_time> jumps;
-    };
-
     //
     // Chance and time
     //
 
     /// Mostly about delay_, now and then far more.
-    true_time travel() {
+    true_time travel() override {
         if (setup_.slow && one_in(20)) return some(std::chrono::seconds(10));
         return 1 + some(one_in(10) ? delay_ * 8 : delay_);
     }
-    kind any_kind() { return std::array{kind::nothing, kind::everysec, kind::always}[below(3)]; }
-
-    void on_client(unsigned c, std::function<void()> what) { in(clients_[c], std::move(what)); }
+    persistence any_persistence() {
+        return std::array{persistence::none, persistence::everysec, persistence::always}[below(3)];
+    }
 
     /// What the client's clock shows.
     time_point local(unsigned c) const {
@@ -327,7 +316,6 @@ private:
         auto const has = t.machine.where() == phase::held || t.machine.where() == phase::ending;
         return !t.over && has && local(t.client) < t.machine.deadline();
     }
-    unsigned quorum() const { return static_cast<unsigned>(instances_.size() / 2 + 1); }
 
     //
     // What happens to them
@@ -343,16 +331,16 @@ private:
                 plan_break(soon(), 0, one_in(2) ? 0 : 1, max_ttl_.count() / 10);
             plan_stall(soon(), 1, 1, max_ttl_.count() / 5 + some(max_ttl_ / 2));
             plan_break(soon() + max_ttl_.count() / 8, 0, 1, max_ttl_.count());
-            at(soon(), [this] { restart(0, 1, kind::nothing); });
+            at(soon(), [this] { restart(0, 1, persistence::none); });
         } else if (setup_.settings_change == guards_setup::unseen) {
             // One client is away while instances have a life in which they log nothing.
             auto const t = when();
             for (unsigned i = 0; i < instances_.size(); ++i) {
-                instances_[i].keeps = kind::always;
+                instances_[i].keeps = persistence::always;
                 auto const forgets = t + some(max_ttl_ / 16);
                 plan_break(t, 0, i, max_ttl_.count() / 2);
-                at(forgets, [this, i] { restart(i, 1, kind::nothing); });
-                at(forgets + some(max_ttl_ / 4), [this, i] { restart(i, 1, kind::always); });
+                at(forgets, [this, i] { restart(i, 1, persistence::none); });
+                at(forgets + some(max_ttl_ / 4), [this, i] { restart(i, 1, persistence::always); });
             }
         } else if (setup_.lone_standstill) {
             plan_standstill(when(), noticeable(max_ttl_));
@@ -417,9 +405,7 @@ private:
         auto const c = some_client();
         auto const span = some_span();
         lasts_until(when + span);
-        at(when, [this, c, span] {
-            clients_[c].paused_until = std::max(clients_[c].paused_until, now() + span);
-        });
+        at(when, [this, c, span] { pause(clients_[c], span); });
     }
 
     void plan_break(true_time when) {
@@ -446,9 +432,7 @@ private:
         auto const i = some_instance();
         auto const span = some_span();
         lasts_until(when + span);
-        at(when, [this, i, span] {
-            instances_[i].frozen_until = std::max(instances_[i].frozen_until, now() + span);
-        });
+        at(when, [this, i, span] { freeze(i, span); });
     }
 
     /// Of any number, all together or one after the other.
@@ -479,7 +463,7 @@ private:
             if (!me.alive || (!me.stops.empty() && now() <= me.stops.back().second)) return;
             ++seen_.standstills;
             me.stops.emplace_back(now(), now() + span);
-            me.paused_until = std::max(me.paused_until, now() + span);
+            pause(me, span);
             me.unnoticed += duration(stretched(span, me.ppm));
             auto const trip = 32 * delay_.count() + 4;
             if (!setup_.lone_standstill || trip >= look_period.count()) return;
@@ -579,7 +563,7 @@ private:
         if (it.replica) return; // refused
         ++seen_.flushes;
         ++it.flushes;
-        set(it, {});
+        set(it, content{});
         announce(i);
     }
 
@@ -589,7 +573,7 @@ private:
         auto& it = instances_[i];
         if (!it.replica) return; // it has restarted
         ++seen_.replacements;
-        set(it, it.had.empty() || one_in(2) ? content{} : it.had.front());
+        set(it, it.had.empty() || one_in(2) ? content{} : it.had.front().has);
         it.history = ++histories_;
         announce(i);
     }
@@ -604,21 +588,22 @@ private:
     void announce(unsigned i) {
         instances_[i].emptied = true;
         for (unsigned c = 0; c < clients_.size(); ++c) {
-            auto& l = clients_[c].links[i];
-            if (!clients_[c].alive || !l.tracked) {
+            if (!clients_[c].alive || !instances_[i].listeners.contains(c)) {
                 ++seen_.missed;
                 continue;
             }
             ++seen_.announced;
-            answer(c, i, messages_.emplace_back(message{.why = ask::push}));
+            message push;
+            push.pushed = true;
+            answer(c, i, push);
         }
     }
 
-    void restart(unsigned i, true_time down, std::optional<kind> as) {
+    void restart(unsigned i, true_time down, std::optional<persistence> as) {
         auto& it = instances_[i];
         // What it forgot in a life that a client has not seen to its end, that client cannot know;
         // and it would trust the next one.
-        if (it.emptied && it.keeps == kind::always && !as) return;
+        if (it.emptied && it.keeps == persistence::always && !as) return;
         ++seen_.restarts;
         // A second restart while it is down or not yet met: the former run was seen by nobody.
         auto const seen_by_all =
@@ -629,29 +614,28 @@ private:
         if (as) {
             it.keeps = *as;
         } else if (may_change && one_in(2)) {
-            it.keeps = any_kind();
+            it.keeps = any_persistence();
         }
         if (it.keeps != before) ++seen_.setting_changes;
         expire(it);
         auto const had = it.has.holder;
         // What is not logged now was not read at the start either.
-        if (before == kind::nothing || it.keeps == kind::nothing) {
-            it.has = {};
-        } else if (before == kind::everysec) {
+        if (before == persistence::none || it.keeps == persistence::none) {
+            it.has = content{};
+        } else if (before == persistence::everysec) {
             auto const from = now() - some(std::chrono::seconds(1));
-            content as_of{};
-            for (auto const& c : it.had) {
-                if (c.since <= from) as_of = c;
+            guarded::version as_of;
+            for (auto const& v : it.had) {
+                if (v.since <= from) as_of = v;
             }
-            auto const changed = as_of.since != it.has.since;
-            it.has = as_of;
-            if (changed) ++seen_.turned_back;
+            if (as_of.since != it.since) ++seen_.turned_back;
+            it.has = as_of.has;
         } else if (had >= 0) {
             ++seen_.kept_all;
         }
         it.had.clear();
-        it.has.since = now();
-        it.had.push_back(it.has);
+        it.since = now();
+        it.had.push_back({now(), it.has});
         if (had >= 0 && it.has.holder != had) ++seen_.forgotten;
         it.run = ++runs_;
         it.history = ++histories_;
@@ -667,168 +651,127 @@ private:
     // What has not arrived never will. The client hears of it a little later, or when it runs.
     void break_link(unsigned c, unsigned i, true_time span) {
         if (!clients_[c].alive) return;
-        auto& l = clients_[c].links[i];
-        auto const epoch = ++l.epoch;
-        l.tracked = false;
-        l.to_server.clear();
-        l.to_client.clear();
-        at(std::min(travel(), span),
-           [this, c, i, epoch] { on_client(c, [this, c, i, epoch] { on_broken(c, i, epoch); }); });
-        at(span, [this, c, i, epoch] {
-            on_client(c, [this, c, i, epoch] {
-                if (clients_[c].links[i].epoch == epoch) connect(c, i);
-            });
-        });
+        sever(c, i);
+        auto const epoch = clients_[c].links[i].epoch;
+        at(std::min(travel(), span), clients_[c], [this, c, i, epoch] { on_broken(c, i, epoch); });
+        reconnect_after(c, i, span);
     }
 
     void on_broken(unsigned c, unsigned i, unsigned epoch) {
         auto& l = clients_[c].links[i];
         if (l.session >= epoch) return; // connected anew since
-        l.is = link::state::down;
+        l.up = false;
         l.probed = false;
         l.asking = false;
         judge_clock(c);
-        for (auto* m : std::exchange(l.in_flight, {})) {
-            if (m->why != ask::vote) continue;
-            if (!std::exchange(m->answered, true)) tell(*m, i, verdict::unknown);
-            if (m->what == command::release) l.kept.push_back(m->tenure);
-        }
-        for (auto* m : std::exchange(l.waiting, {})) {
-            if (!std::exchange(m->answered, true)) tell(*m, i, verdict::unsent);
+        lose(c, i);
+        for (auto& m : std::exchange(l.waiting, {})) {
+            if (!m.answered) tell(m, i, verdict::unsent);
         }
     }
 
+    void on_silence(unsigned c, unsigned i, message& m) override {
+        auto& l = clients_[c].links[i];
+        if (!m.answered) tell(m, i, verdict::unknown);
+        if (!l.up && m.op == command::release) l.kept.push_back({m.tenure, now()});
+    }
+
     //
-    // The wire, with the contract of redis::link
+    // The wire
     //
 
     void start(unsigned c) {
         clients_[c].alive = true;
         for (unsigned i = 0; i < instances_.size(); ++i) connect(c, i);
-        at(some(max_ttl_ / 8), [this, c] { on_client(c, [this, c] { start_acquire(c); }); });
+        at(some(max_ttl_ / 8), clients_[c], [this, c] { start_acquire(c); });
     }
+
+    void on_reconnected(unsigned c, unsigned i) override { connect(c, i); }
 
     void connect(unsigned c, unsigned i) {
         auto& l = clients_[c].links[i];
-        if (now() < instances_[i].down_until) {
-            at(instances_[i].down_until - now() + travel(), [this, c, i, epoch = l.epoch] {
-                on_client(c, [this, c, i, epoch] {
-                    if (clients_[c].links[i].epoch == epoch) connect(c, i);
-                });
-            });
-            return;
-        }
+        if (now() < instances_[i].down_until)
+            return reconnect_after(c, i, instances_[i].down_until - now() + travel());
         on_broken(c, i, l.epoch); // if that has not been heard yet
         l.session = l.epoch;
         l.last_arrival = l.last_reply = now();
-        send(c, i, messages_.emplace_back(message{.why = ask::probe, .sent = local(c)}));
+        send(c, i, question(c, ask::probe));
     }
 
-    void submit(unsigned t, unsigned i, command what, std::uint32_t round) {
+    message question(unsigned c, ask about) const {
+        message m;
+        m.votes = false;
+        m.question = about;
+        m.sent = local(c);
+        return m;
+    }
+    static message vote(unsigned tenure, command op, std::uint32_t round = 0) {
+        message m;
+        m.tenure = tenure;
+        m.op = op;
+        m.round = round;
+        return m;
+    }
+
+    void submit(unsigned t, unsigned i, command op, std::uint32_t round) {
         auto const c = tenures_[t].client;
         auto& l = clients_[c].links[i];
         if (!l.available()) {
-            if (what == command::release) l.kept.push_back(t);
+            if (op == command::release) l.kept.push_back({t, now()});
             return;
         }
-        auto& m = messages_.emplace_back(message{.tenure = t, .what = what, .round = round});
+        auto m = vote(t, op, round);
         if (l.probed) return send(c, i, m);
-        l.waiting.push_back(&m);
-        at(real(timeout_, clients_[c].ppm), [this, c, i, &m] {
-            on_client(c, [this, c, i, &m] {
-                auto& w = clients_[c].links[i].waiting;
-                if (std::erase(w, &m) == 0 || std::exchange(m.answered, true)) return;
-                tell(m, i, verdict::unsent);
-                if (m.what == command::release) clients_[c].links[i].kept.push_back(m.tenure);
-            });
+        m.serial = ++waited_;
+        l.waiting.push_back(m);
+        at(real(timeout_, clients_[c].ppm), clients_[c], [this, c, i, m] {
+            auto& at = clients_[c].links[i];
+            if (std::erase_if(at.waiting, [&](auto const& w) { return w.serial == m.serial; }) == 0)
+                return;
+            tell(m, i, verdict::unsent);
+            if (m.op == command::release) clients_[c].links[i].kept.push_back({m.tenure, now()});
         });
     }
 
-    void send(unsigned c, unsigned i, message& m) {
-        auto& l = clients_[c].links[i];
-        l.in_flight.push_back(&m);
-        auto const session = l.session;
-        if (session == l.epoch) {
-            l.to_server.push_back(&m);
-            l.last_arrival = std::max({l.last_arrival, now() + travel(), l.stalled_until});
-            at(l.last_arrival - now(), [this, c, i, session] { arrive(c, i, session); });
-        }
-        if (m.answered || m.why == ask::probe) return;
-        at(real(timeout_, clients_[c].ppm), [this, c, i, &m, session] {
-            if (m.answered) return;
-            on_client(c, [this, c, i, &m, session] {
-                auto const& at = clients_[c].links[i];
-                if (!m.answered && at.session == session && at.probed) become_suspect(c, i);
-            });
+    void send(unsigned c, unsigned i, message const& m) {
+        auto const serial = transmit(c, i, m);
+        if (m.answered || m.question == ask::probe) return;
+        at(real(timeout_, clients_[c].ppm), clients_[c], [this, c, i, serial] {
+            if (is_awaited(c, i, serial) && clients_[c].links[i].probed) become_suspect(c, i);
         });
     }
 
     void send_kept(unsigned c, unsigned i) {
-        for (auto const t : std::exchange(clients_[c].links[i].kept, {})) {
-            send(c, i,
-                 messages_.emplace_back(
-                     message{.tenure = t, .what = command::release, .answered = true}));
+        for (auto const& k : std::exchange(clients_[c].links[i].kept, {})) {
+            auto m = vote(k.tenure, command::release);
+            m.answered = true;
+            send(c, i, m);
         }
     }
 
     void become_suspect(unsigned c, unsigned i) {
-        auto& l = clients_[c].links[i];
-        l.is = link::state::suspect;
+        clients_[c].links[i].suspect = true;
         judge_clock(c);
-        for (auto* m : std::deque(l.in_flight)) {
-            if (m->why != ask::vote) continue;
-            if (!std::exchange(m->answered, true)) tell(*m, i, verdict::unknown);
-        }
+        give_up_answers(c, i);
     }
 
-    void arrive(unsigned c, unsigned i, unsigned epoch) {
+    void on_reply(unsigned c, unsigned i, message& m) override {
         auto& l = clients_[c].links[i];
-        if (l.epoch != epoch) return;
-        if (now() < instances_[i].frozen_until) {
-            return at(instances_[i].frozen_until - now(),
-                      [this, c, i, epoch] { arrive(c, i, epoch); });
-        }
-        auto* const m = l.to_server.front();
-        l.to_server.pop_front();
-        execute(i, *m);
-        if (m->why == ask::probe) l.tracked = true;
-        answer(c, i, *m);
-    }
-
-    void answer(unsigned c, unsigned i, message& m) {
-        auto& l = clients_[c].links[i];
-        l.to_client.push_back(&m);
-        l.last_reply = std::max({l.last_reply, now() + travel(), l.stalled_until});
-        at(l.last_reply - now(), [this, c, i, epoch = l.epoch] {
-            on_client(c, [this, c, i, epoch] { reply(c, i, epoch); });
-        });
-    }
-
-    void reply(unsigned c, unsigned i, unsigned epoch) {
-        auto& l = clients_[c].links[i];
-        if (l.epoch != epoch) return;
-        auto* const m = l.to_client.front();
-        l.to_client.pop_front();
-        if (m->why == ask::push) {
+        if (m.pushed) {
             if (Guards::hears() && l.restarts.emptied()) doubt(c, i, max_ttl_);
             return;
         }
-        l.in_flight.pop_front();
-        if (m->why == ask::probe) return on_probed(c, i, *m);
-        if (l.is == link::state::suspect) {
-            l.is = link::state::up;
-            send_kept(c, i);
-        }
-        if (m->why == ask::look) {
-            m->answered = true;
+        if (m.question == ask::probe) return on_probed(c, i, m);
+        if (std::exchange(l.suspect, false)) send_kept(c, i);
+        if (m.question == ask::look) {
             l.asking = false;
-            on_time_told(c, i, *m);
-            if (m->replica) return leave_replica(c, i);
-            if (Guards::doubts_later(l.restarts, m->origin)) doubt(c, i, max_ttl_);
+            on_time_told(c, i, m);
+            if (m.replica) return leave_replica(c, i);
+            if (Guards::doubts_later(l.restarts, m.origin)) doubt(c, i, max_ttl_);
             return;
         }
-        if (!std::exchange(m->answered, true)) tell(*m, i, m->said);
-        if (m->said != verdict::refused) return;
+        if (!m.answered) tell(m, i, m.said);
+        if (m.said != verdict::refused) return;
         ++seen_.refused_by_replica;
         leave_replica(c, i);
     }
@@ -840,7 +783,7 @@ private:
     }
 
     //
-    // The guards, as redis::link uses them
+    // The guards, as redis::vote_guard uses them
     //
 
     bool doubted(unsigned c, unsigned i) const {
@@ -863,9 +806,10 @@ private:
             doubt(c, i, Guards::doubted_for(max_ttl_, m.uptime));
         l.run_seen = m.origin.run;
         l.probed = true;
-        l.is = link::state::up;
+        l.up = true;
+        l.suspect = false;
         send_kept(c, i);
-        for (auto* w : std::exchange(l.waiting, {})) send(c, i, *w);
+        for (auto const& w : std::exchange(l.waiting, {})) send(c, i, w);
         look_later(c, i, l.session);
     }
 
@@ -875,8 +819,8 @@ private:
             on_client(c, [this, c, i, session] {
                 auto& l = clients_[c].links[i];
                 if (l.session != session || !l.probed) return;
-                if (l.is == link::state::up && !std::exchange(l.asking, true)) {
-                    send(c, i, messages_.emplace_back(message{.why = ask::look, .sent = local(c)}));
+                if (l.available() && !std::exchange(l.asking, true)) {
+                    send(c, i, question(c, ask::look));
                 }
                 look_later(c, i, session);
             });
@@ -932,7 +876,7 @@ private:
         }
         me.standstill.to_ask(there).for_each([&](unsigned i) {
             if (std::exchange(me.links[i].asking, true)) return;
-            send(c, i, messages_.emplace_back(message{.why = ask::look, .sent = local(c)}));
+            send(c, i, question(c, ask::look));
         });
         auto const found = me.standstill.judge(there);
         auto const stood = me.unnoticed > duration::zero();
@@ -983,74 +927,47 @@ private:
     // An instance
     //
 
-    void set(instance& it, content what) {
-        what.since = now();
-        it.has = what;
-        it.had.push_back(what);
+    void set(instance& it, content const& has) {
+        it.has = has;
+        it.since = now();
+        it.had.push_back({now(), has});
         // One of them is older than what can be lost.
         while (it.had.size() > 1 && it.had[1].since <= now() - 1'000'000'000) it.had.pop_front();
     }
 
-    void expire(instance& it) const {
-        if (it.has.holder >= 0 && wall(it) >= it.has.expires) it.has.holder = -1;
-    }
+    void expire(instance& it) const { it.expire(wall(it).count()); }
 
-    void execute(unsigned i, message& m) {
+    bool execute(unsigned c, unsigned i, message& m, bool /*ghost*/) override {
         auto& it = instances_[i];
         m.executed = now();
-        if (m.why != ask::vote) {
+        if (m.question == ask::probe) it.listeners.insert(c);
+        if (!m.votes) {
             m.shown = wall(it);
             m.origin = {.run = it.run,
                         .history = it.history,
                         .flushes = it.flushes,
                         .promoted = it.promoted,
-                        .durable = it.keeps == kind::always};
+                        .durable = it.keeps == persistence::always};
             m.replica = it.replica;
             m.uptime = duration(now() - it.started) + it.set_after_start;
-            return;
+            return true;
         }
         if (it.replica) {
             m.said = verdict::refused;
-            return;
+            return true;
         }
         expire(it);
-        auto const& t = tenures_[m.tenure];
-        auto const ours = it.has.holder == static_cast<int>(m.tenure);
-        content const all_new{0, static_cast<int>(m.tenure), wall(it) + clients_[t.client].ttl};
-        switch (m.what) {
-        case command::acquire:
-        case command::heal:
-            m.said = it.has.holder >= 0 ? verdict::no : verdict::yes;
-            if (m.said == verdict::yes) set(it, all_new);
-            return;
-        case command::extend:
-            m.said = ours ? verdict::yes : verdict::no;
-            if (ours) set(it, all_new);
-            return;
-        case command::release:
-            m.said = ours ? verdict::yes : verdict::no;
-            if (ours) set(it, {});
-            return;
-        case command::contend:
-        case command::raise:
-        case command::inspect:
-        case command::watch:
-            break;
-        }
-        m.said = verdict::refused;
+        auto has = it.has;
+        auto const lives = clients_[tenures_[m.tenure].client].ttl;
+        auto const done = carry_out(has, m.op, m.tenure, (wall(it) + lives).count());
+        if (done.changed) set(it, has);
+        m.said = done.said;
+        return true;
     }
 
     //
     // A client
     //
-
-    instance_set reachable(unsigned c) const {
-        instance_set there;
-        for (unsigned i = 0; i < instances_.size(); ++i) {
-            if (clients_[c].links[i].available()) there.insert(i);
-        }
-        return there;
-    }
 
     instance_set voters(unsigned c) {
         auto there = reachable(c);
@@ -1066,7 +983,7 @@ private:
         if (now() > horizon_ && !last_) return;
         auto& me = clients_[c];
         auto const t = static_cast<unsigned>(tenures_.size());
-        tenures_.push_back({c, {static_cast<unsigned>(instances_.size()), me.ttl, me.watched}});
+        tenures_.push_back({c, {size(), me.ttl, me.watched}});
         auto& state = tenures_.back();
         me.current = static_cast<int>(t);
         state.began = local(c);
@@ -1079,7 +996,7 @@ private:
     void tell(message const& m, unsigned i, verdict v) {
         auto& state = tenures_[m.tenure];
         auto const c = state.client;
-        if (m.what == command::acquire && v == verdict::yes) {
+        if (m.op == command::acquire && v == verdict::yes) {
             if (jumped_unknown(c, i, m.executed)) state.blind.insert(i);
             if (doubted(c, i) && !Guards::counts_what_arrives()) {
                 ++seen_.uncounted;
@@ -1088,15 +1005,15 @@ private:
                 v = verdict::unknown;
             }
         }
-        if (m.what == command::heal && v == verdict::yes) state.healed.insert(i);
-        if (m.what == command::extend && v == verdict::yes) {
+        if (m.op == command::heal && v == verdict::yes) state.healed.insert(i);
+        if (m.op == command::extend && v == verdict::yes) {
             if (doubted(c, i) && !Guards::counts_extensions()) v = verdict::unknown;
             if (std::exchange(state.round, m.round) != m.round) state.extended = {};
             if (v == verdict::yes) state.extended.insert(i);
         }
         auto const was_held = state.machine.where() == phase::held;
         auto const deadline = state.machine.deadline();
-        auto const step = state.machine.answer(m.what, m.round, i, v, local(c));
+        auto const step = state.machine.answer(m.op, m.round, i, v, local(c));
         if (step.what == event::extended) {
             instance_set in_doubt;
             state.extended.for_each([&](unsigned x) {
@@ -1113,14 +1030,9 @@ private:
 
     void apply(unsigned t, protocol::step const& s) {
         auto& state = tenures_[t];
-        s.acquire.for_each([&](unsigned i) { submit(t, i, command::acquire, 0); });
-        s.extend.for_each(
-            [&](unsigned i) { submit(t, i, command::extend, state.machine.round_number()); });
-        s.heal.for_each([&](unsigned i) {
-            ++seen_.healed;
-            submit(t, i, command::heal, 0);
-        });
-        s.release.for_each([&](unsigned i) { submit(t, i, command::release, 0); });
+        seen_.healed += s.heal.size();
+        send_all(s, state.machine.round_number(),
+                 [&](unsigned i, command op, std::uint32_t round) { submit(t, i, op, round); });
         switch (s.what) {
         case event::won:
             on_won(t);
@@ -1176,14 +1088,12 @@ private:
                 check_overlap(state, tenures_[static_cast<unsigned>(other.current)]);
             }
         }
-        auto const beside =
-            instance_set::first(static_cast<unsigned>(instances_.size())) - voters(c);
+        auto const beside = instance_set::first(size()) - voters(c);
         if (!beside.empty()) ++seen_.won_beside;
         if (last_) return on_last_try(t, true);
         auto const hold = one_in(2) ? some(max_ttl_ * 2) : some(max_ttl_ / 8);
-        if (one_in(3))
-            at(some(clients_[c].ttl / 2), [this, c, t] { on_client(c, [this, t] { extend(t); }); });
-        at(hold, [this, c, t] { on_client(c, [this, t] { release(t); }); });
+        if (one_in(3)) at(some(clients_[c].ttl / 2), clients_[c], [this, t] { extend(t); });
+        at(hold, clients_[c], [this, t] { release(t); });
     }
 
     void check_overlap(tenure_state const& mine, tenure_state const& other) {
@@ -1235,9 +1145,9 @@ private:
     }
 
     void next(unsigned c) {
-        clients_[c].current = -1;
-        at(1 + some(one_in(2) ? max_ttl_ / 50 : max_ttl_ / 8),
-           [this, c] { on_client(c, [this, c] { start_acquire(c); }); });
+        clients_[c].current = nobody;
+        at(1 + some(one_in(2) ? max_ttl_ / 50 : max_ttl_ / 8), clients_[c],
+           [this, c] { start_acquire(c); });
     }
 
     // One timer, for what the machine says.
@@ -1249,11 +1159,8 @@ private:
         if (tenures_[t].over) return;
         auto const wake = tenures_[t].machine.wake();
         if (!wake) return;
-        at(real(std::max(*wake - local(c), duration(0)), me.ppm), [this, c, t, timer] {
-            if (clients_[c].timer != timer) return;
-            on_client(c, [this, c, t, timer] {
-                if (clients_[c].timer == timer) on_time(c, t);
-            });
+        at(real(std::max(*wake - local(c), duration(0)), me.ppm), me, [this, c, t, timer] {
+            if (clients_[c].timer == timer) on_time(c, t);
         });
     }
 
@@ -1293,7 +1200,8 @@ private:
             // On an instance whose clock was set back a key can stay for longer, when its release
             // was lost.
             if (setup_.jumps)
-                std::for_each(instances_.begin(), instances_.end(), [](auto& i) { i.has = {}; });
+                std::for_each(instances_.begin(), instances_.end(),
+                              [](auto& i) { i.has = content{}; });
             ask_in_turn(finale::all_well);
         });
     }
@@ -1312,10 +1220,10 @@ private:
         switch (*last_) {
         case finale::all_well:
             if (!doubts || !setup_.restarts || one_in(2)) break;
-            for (unsigned i = 0; i < minority; ++i) restart(i, 0, kind::nothing);
+            for (unsigned i = 0; i < minority; ++i) restart(i, 0, persistence::none);
             return soon(finale::minority_doubted);
         case finale::minority_doubted:
-            for (unsigned i = 0; i <= minority; ++i) restart(i, 0, kind::nothing);
+            for (unsigned i = 0; i <= minority; ++i) restart(i, 0, persistence::none);
             return soon(finale::majority_doubted);
         case finale::majority_doubted:
             at(until_trusted(), [this] { ask_in_turn(finale::well_again); });
@@ -1351,7 +1259,7 @@ private:
         } else {
             ++seen_.final_refusals;
         }
-        clients_[c].current = -1;
+        clients_[c].current = nobody;
         ++turn_;
         at(50 * delay_.count(), [this] { take_turn(); });
     }
@@ -1360,10 +1268,8 @@ private:
     guards_setup setup_;
     duration max_ttl_{}, shortest_{}, timeout_{}, delay_{};
     true_time warm_ = 0, horizon_ = 0, quiet_at_ = 0;
-    std::vector<instance> instances_;
-    std::vector<client> clients_;
     std::deque<tenure_state> tenures_;
-    std::deque<message> messages_;
+    std::uint64_t waited_ = 0; ///< messages that waited for a probe
     std::optional<true_time> last_jump_;
     std::optional<finale> last_;
     unsigned turn_ = 0;

@@ -2,7 +2,7 @@
 //
 // HOLDFAST_SCHEDULES is how many schedules are tried (20,000 by default), HOLDFAST_SEED the first
 // one's seed.
-#include "simulation/search.hpp"
+#include "simulation/kernel/search.hpp"
 #include "simulation/wire.hpp"
 
 #include <boost/test/unit_test.hpp>

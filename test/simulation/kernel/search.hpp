@@ -1,6 +1,6 @@
 // Looks for a schedule that violates a property.
-#ifndef HOLDFAST_TEST_SIMULATION_SEARCH_HPP
-#define HOLDFAST_TEST_SIMULATION_SEARCH_HPP
+#ifndef HOLDFAST_TEST_SIMULATION_KERNEL_SEARCH_HPP
+#define HOLDFAST_TEST_SIMULATION_KERNEL_SEARCH_HPP
 
 #include <boost/test/unit_test.hpp>
 
