@@ -39,21 +39,23 @@
 #include "protocol/fence.hpp"
 #include "protocol/tenure.hpp"
 
+#include "simulation/kernel/network.hpp"
+
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <cstdint>
+#include <deque>
+#include <iterator>
+#include <limits>
 #include <ostream>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace holdfast::test {
 
-/// How often what the fences are about has happened: schedules in which nothing happens prove
-/// nothing.
+/// Counts of the events that fences are about. Schedules without them prove nothing.
 struct fence_tally {
     std::uint64_t tenures = 0, won = 0, won_unfenced = 0, won_at_arbiter = 0, raises = 0,
                   won_by_raise = 0, lifted = 0, won_after_lift = 0, raises_denied = 0,
@@ -107,15 +109,62 @@ struct faithful_parts {
     static constexpr bool tells_unsent = true;
 };
 
+namespace fencing {
+
+using ticks = true_time; ///< microseconds since 1970
+
+struct message : test::message {
+    bool whole_script = false;
+    bool unknown_script = false; ///< of a reply
+    std::uint64_t number = 0;    ///< a hint, or the number that is answered
+};
+
+using link = connection<message>;
+
+enum class wall : std::uint8_t {
+    right,
+    a_bit_off,
+    years_off,
+    stuck,
+    anything,
+    before_1970,
+    jumping,
+};
+enum class steady : std::uint8_t {
+    right,
+    stopped,
+    hasty,
+    jumping,
+};
+
+struct client : test::client<link> {
+    wall wall_clock = wall::right;
+    steady lease_clock = steady::right;
+    ticks off = 0; ///< its wall clock
+    unsigned attempts_left = 0;
+    int current = nobody; ///< tenure
+};
+
+struct instance : test::instance {
+    content earlier;
+    ticks off = 0; ///< its clock
+    bool may_forget = false, forgot = false;
+};
+
+inline constexpr ticks ms = 1'000;
+inline constexpr ticks years = ticks{365} * 24 * 3'600 * 1'000 * ms;
+inline constexpr ticks beginning = 54 * years;
+
+} // namespace fencing
+
 template <class Rules, class Parts = faithful_parts>
-class fence_world {
+class fence_world : network<fencing::client, fencing::instance> {
 public:
     fence_world(std::uint64_t seed, fence_tally& seen, fence_conditions const& conditions = {},
                 std::ostream* story = nullptr)
-        : random_(seed)
+        : network(seed, story, fencing::beginning, 1)
         , seen_(seen)
-        , given_(conditions)
-        , story_(story) {
+        , given_(conditions) {
         using calmness = fence_conditions::calmness;
         calm_ = given_.calm != calmness::no;
         static constexpr std::array sizes{1U, 2U, 3U, 3U, 3U, 3U, 4U, 5U, 5U, 6U, 7U};
@@ -149,36 +198,33 @@ public:
         for (unsigned i = 0; i < instances_.size(); ++i)
             instances_[i].may_forget = i < given_.forgetful;
         // Which are not always the first.
-        if (given_.forgetful != 0) std::shuffle(instances_.begin(), instances_.end(), random_);
+        if (given_.forgetful != 0) shuffle(instances_);
         set_up_clocks();
         set_up_counters();
         for (unsigned c = 0; c < clients_.size(); ++c) {
             clients_[c].links.resize(instances_.size());
             clients_[c].attempts_left = static_cast<unsigned>(3 + below(10));
-            push(some(delay_ * 4), {.what = kind::start, .client = c});
+            at(some(delay_ * 4), clients_[c], [this, c] { start(c); });
         }
         tenures_.reserve(clients_.size() * 12);
     }
 
     /// The property that was violated and how, or nothing.
     std::string run() {
-        while (!events_.empty() && violation_.empty()) {
-            std::pop_heap(events_.begin(), events_.end());
-            auto next = events_.back();
-            events_.pop_back();
-            now_ = std::max(now_, next.when);
-            happen(next);
+        while (happens()) {
         }
-        if (violation_.empty() && calm_) {
+        if (violation().empty() && calm_) {
             for (auto const& t : tenures_) {
                 if (!t.won) fail("L1", "an acquire that nothing stood in the way of was not won");
             }
         }
-        return violation_;
+        return violation();
     }
 
 private:
-    using ticks = std::int64_t; // microseconds since 1970
+    using ticks = fencing::ticks;
+    using wall = fencing::wall;
+    using steady = fencing::steady;
     using machine = protocol::basic_tenure<Rules>;
     using command = protocol::command;
     using verdict = protocol::verdict;
@@ -186,113 +232,7 @@ private:
     using instance_set = protocol::instance_set;
     using phase = typename machine::phase;
 
-    static constexpr ticks ms = 1'000;
-    static constexpr ticks years = ticks{365} * 24 * 3'600 * 1'000 * ms;
-    static constexpr ticks beginning = 54 * years;
-
-    enum class kind : std::uint8_t {
-        // of a client: they wait until it runs
-        start,
-        ask,
-        ask_rest,
-        unsent,
-        reply,
-        broken,
-        reconnect,
-        time_out,
-        tick,
-        extend,
-        hand_over,
-        release,
-        abandon,
-        cancel,
-        // of the world
-        stop,
-        arrive,
-        expire,
-        freeze,
-        cut,
-        crash,
-        jump,
-    };
-
-    struct message {
-        unsigned tenure = 0;
-        command what{};
-        bool whole_script = false;
-        bool unknown_script = false; ///< of a reply
-        protocol::verdict verdict{}; ///< of a reply
-        std::uint32_t round = 0;
-        std::uint64_t number = 0; ///< a hint, or what is answered
-    };
-
-    struct happening {
-        kind what;
-        unsigned client = 0, instance = 0, session = 0;
-        ticks when = 0;
-        std::uint64_t order = 0;
-        message about{};
-        bool operator<(happening const& other) const {
-            return when != other.when ? when > other.when : order > other.order;
-        }
-    };
-
-    struct sent_command {
-        message about;
-        std::uint64_t order;
-        bool answered = false;
-    };
-
-    struct link {
-        bool up = true, suspect = false;
-        unsigned session = 0;   ///< counts the breaks
-        unsigned client_in = 0; ///< the one that the client believes to be in
-        ticks last_arrival = 0, last_reply = 0;
-        // Of the session that ended last: until which command they are still carried out, and when.
-        std::uint64_t ghosts_until = 0;
-        ticks ghosts_at = 0;
-        std::vector<sent_command> in_flight;
-        std::vector<unsigned> kept; ///< releases
-        bool available() const { return up && !suspect; }
-    };
-
-    enum class wall : std::uint8_t {
-        right,
-        a_bit_off,
-        years_off,
-        stuck,
-        anything,
-        before_1970,
-        jumping,
-    };
-    enum class steady : std::uint8_t {
-        right,
-        stopped,
-        hasty,
-        jumping,
-    };
-
-    struct client {
-        std::vector<link> links;
-        wall wall_clock = wall::right;
-        steady lease_clock = steady::right;
-        ticks off = 0; ///< its wall clock
-        ticks stopped_until = 0;
-        unsigned attempts_left = 0;
-        int current = -1;
-    };
-
-    struct state {
-        int holder = -1;           ///< the tenure whose key it has
-        std::uint64_t counter = 0; ///< 0: none
-    };
-
-    struct instance {
-        state has, earlier;
-        ticks off = 0; ///< its clock
-        ticks frozen_until = 0, down_until = 0;
-        bool may_forget = false, forgot = false;
-    };
+    static constexpr auto ms = fencing::ms, years = fencing::years, beginning = fencing::beginning;
 
     struct tenure_state {
         unsigned client;
@@ -316,47 +256,11 @@ private:
     // Chance and time
     //
 
-    std::uint64_t below(std::uint64_t n) { return random_() % n; }
-    bool one_in(std::uint64_t n) { return below(n) == 0; }
-    bool percent(unsigned n) { return n != 0 && below(100) < n; }
-    ticks some(ticks t) { return static_cast<ticks>(below(static_cast<std::uint64_t>(t) + 1)); }
-    template <class T, std::size_t N>
-    T any_of(std::array<T, N> const& those) {
-        return those[below(N)];
-    }
-    ticks travel() { return 1 + some(percent(slow_) ? delay_ * 30 : delay_); }
+    ticks travel() override { return 1 + some(percent(slow_) ? delay_ * 30 : delay_); }
 
-    void push(ticks after, happening h) {
-        h.when = now_ + after;
-        h.order = ++order_;
-        keep(h);
-    }
-    void keep(happening const& h) {
-        events_.push_back(h);
-        std::push_heap(events_.begin(), events_.end());
-    }
-    /// Later, and still before all that came after it.
-    void postpone(happening h, ticks until) {
-        h.when = until;
-        keep(h);
-    }
-
-    void fail(char const* property, std::string const& how) {
-        if (violation_.empty()) violation_ = std::string(property) + ": " + how;
-        tell_story(violation_);
-    }
-
-    template <class... Words>
-    void tell_story(Words const&... words) {
-        if (story_ == nullptr) return;
-        *story_ << now_ - beginning << " us: ";
-        (*story_ << ... << words) << '\n';
-    }
-
-    static std::string text(instance_set s) {
-        std::string t;
-        s.for_each([&](unsigned i) { t += std::to_string(i) + ' '; });
-        return t;
+    template <class Act>
+    void on_tenure_after(ticks after, unsigned t, Act act) {
+        at(after, clients_[tenures_[t].client], [act, t] { act(t); });
     }
 
     //
@@ -397,24 +301,24 @@ private:
     /// Which the client reads; it may show anything.
     ticks wall_clock(unsigned c) {
         auto& me = clients_[c];
-        if (calm_) return now_;
+        if (calm_) return now();
         if (given_.right_clocks) {
             auto const least = -(error_ - 10 * delay_ - ms);
             switch (below(3)) {
             case 0:
-                return now_ + error_;
+                return now() + error_;
             case 1:
-                return now_ + least;
+                return now() + least;
             default:
-                return now_ + least + some(error_ - least);
+                return now() + least + some(error_ - least);
             }
         }
         switch (me.wall_clock) {
         case wall::right:
-            return now_;
+            return now();
         case wall::a_bit_off:
         case wall::years_off:
-            return now_ + me.off;
+            return now() + me.off;
         case wall::stuck:
             return beginning + me.off;
         case wall::anything:
@@ -424,11 +328,11 @@ private:
         case wall::jumping:
             break;
         }
-        return now_ + some(6) * ms - 3 * ms;
+        return now() + some(6) * ms - 3 * ms;
     }
 
     protocol::time_point lease_clock(unsigned c) {
-        auto shown = now_ - beginning;
+        auto shown = now() - beginning;
         switch (clients_[c].lease_clock) {
         case steady::right:
             break;
@@ -447,7 +351,7 @@ private:
 
     void set_up_counters() {
         using calmness = fence_conditions::calmness;
-        auto const now = protocol::fence_hint(std::chrono::milliseconds(now_ / ms));
+        auto const hint = protocol::fence_hint(std::chrono::milliseconds(now() / ms));
         auto const how = given_.calm == calmness::good_clocks ? 3
                          : given_.calm == calmness::diverged  ? 4
                          : given_.right_clocks ? any_of(std::array{0U, 2U, 3U, 3U, 7U, 8U})
@@ -463,20 +367,20 @@ private:
                 i.has.counter = below(6);
                 break;
             case 3:
-                i.has.counter = one_in(3) ? 0 : now - 1 - below(one_in(2) ? 10 : 1'000'000);
+                i.has.counter = one_in(3) ? 0 : hint - 1 - below(one_in(2) ? 10 : 1'000'000);
                 break;
             case 4:
-                i.has.counter = now + (1 << 20) + below(one_in(2) ? 4 : 1'000);
+                i.has.counter = hint + (1 << 20) + below(one_in(2) ? 4 : 1'000);
                 break;
             case 5:
-                i.has.counter = now + below(100);
+                i.has.counter = hint + below(100);
                 break;
             case 7: // ahead of all clocks
                 i.has.counter =
-                    now + static_cast<std::uint64_t>(error_ / ms + some(5 * error_ / ms)) * 10;
+                    hint + static_cast<std::uint64_t>(error_ / ms + some(5 * error_ / ms)) * 10;
                 break;
             case 8: // the same, and all alike
-                i.has.counter = now + static_cast<std::uint64_t>(error_ / ms) * 10;
+                i.has.counter = hint + static_cast<std::uint64_t>(error_ / ms) * 10;
                 break;
             default: // nearly used up
                 i.has.counter = protocol::fence_limit - 1 - below(one_in(4) ? 20 : 1'000'000);
@@ -487,91 +391,61 @@ private:
     }
 
     //
-    // What happens
+    // Faults
     //
-
-    void happen(happening const& h) {
-        if (h.what < kind::stop) {
-            auto const& me = clients_[h.client];
-            if (now_ < me.stopped_until) return postpone(h, me.stopped_until);
-        }
-        auto const t = h.about.tenure;
-        switch (h.what) {
-        case kind::start:
-            return start(h.client);
-        case kind::ask:
-            return ask(t);
-        case kind::ask_rest:
-            return ask_rest(t);
-        case kind::unsent:
-            return tell(h.instance, h.about);
-        case kind::reply:
-            return on_reply(h);
-        case kind::broken:
-            return on_broken(h);
-        case kind::reconnect:
-            return on_reconnected(h);
-        case kind::time_out:
-            return on_timeout(h.client, h.instance);
-        case kind::tick:
-            return on_time(t);
-        case kind::extend:
-            return extend(t);
-        case kind::hand_over:
-            return hand_over(t);
-        case kind::release:
-            return release(t);
-        case kind::abandon: // it forgets that it has the key
-            return end(t);
-        case kind::cancel:
-            return cancel(t);
-        case kind::stop:
-            ++seen_.pauses;
-            stand_still(clients_[h.client].stopped_until, a_while());
-            return;
-        case kind::arrive:
-            return arrive(h);
-        case kind::expire:
-            return expire(h.instance, t);
-        case kind::freeze:
-            ++seen_.freezes;
-            stand_still(instances_[h.instance].frozen_until, a_while());
-            return;
-        case kind::cut:
-            return cut(h.client, h.instance, some(delay_ * 10), true);
-        case kind::crash:
-            return crash(h.instance);
-        case kind::jump:
-            return jump(h.instance);
-        }
-    }
 
     /// For how long a process may stop.
     ticks a_while() { return one_in(3) ? long_ : delay_ * 10; }
-    void stand_still(ticks& until, ticks longest) { until = std::max(until, now_ + some(longest)); }
 
     void plan_fault() {
         auto const c = static_cast<unsigned>(below(clients_.size()));
         auto i = static_cast<unsigned>(below(instances_.size()));
-        static constexpr std::array which{kind::stop,  kind::freeze, kind::cut,     kind::cut,
-                                          kind::crash, kind::jump,   kind::time_out};
-        auto what = any_of(which);
+        enum class fault {
+            stop,
+            freeze,
+            cut,
+            crash,
+            jump,
+            time_out
+        };
+        static constexpr std::array kinds{fault::stop,  fault::freeze, fault::cut,     fault::cut,
+                                          fault::crash, fault::jump,   fault::time_out};
+        auto kind = any_of(kinds);
         if (given_.forgetful != 0 && one_in(4)) {
-            what = kind::crash;
-            while (!instances_[i].may_forget)
-                i = static_cast<unsigned>((i + 1) % instances_.size());
+            kind = fault::crash;
+            while (!instances_[i].may_forget) i = (i + 1) % size();
         }
-        push(some(delay_ * 6), {.what = what, .client = c, .instance = i});
+        auto const after = some(delay_ * 6);
+        switch (kind) {
+        case fault::stop:
+            return at(after, [this, c] {
+                ++seen_.pauses;
+                pause(clients_[c], some(a_while()));
+            });
+        case fault::freeze:
+            return at(after, [this, i] {
+                ++seen_.freezes;
+                freeze(i, some(a_while()));
+            });
+        case fault::cut:
+            return at(after, [this, c, i] { break_link(c, i, some(delay_ * 10), true); });
+        case fault::crash:
+            return at(after, [this, i] { crash(i); });
+        case fault::jump:
+            return at(after, [this, i] { jump(i); });
+        case fault::time_out:
+            return at(after, clients_[c], [this, c, i] { on_timeout(c, i); });
+        }
     }
 
     void expire(unsigned i, unsigned t) {
         auto& has = instances_[i].has;
-        if (has.holder != static_cast<int>(t)) return;
+        if (!has.is_of(t)) return;
         auto const& its = tenures_[t];
         ++seen_.expiries;
         if (its.rounds != 0 && its.is.where() == phase::acquiring) ++seen_.expired_in_raise;
         tell_story("the key of ", t, " expires at instance ", i);
-        has.holder = -1;
+        has.holder = nobody;
     }
 
     void jump(unsigned i) {
@@ -582,24 +456,27 @@ private:
                                                        : some(40 * years) - 20 * years;
     }
 
-    // What has not arrived is lost, or arrives when nobody listens; the client hears of it when it
-    // runs.
-    void cut(unsigned c, unsigned i, ticks span, bool ghosts) {
+    // Messages under way are lost, or some arrive after all, and their answers are not heard. The
+    // client hears of it when it runs.
+    void break_link(unsigned c, unsigned i, ticks span, bool ghosts) {
         auto& l = clients_[c].links[i];
         ++seen_.breaks;
-        ++l.session;
-        l.ghosts_until = 0;
-        if (ghosts && l.client_in + 1 == l.session && !l.in_flight.empty() && one_in(2)) {
-            l.ghosts_until = l.in_flight[below(l.in_flight.size())].order;
-            l.ghosts_at = now_ + some(delay_ * 40);
+        std::deque<message> late;
+        if (ghosts && l.session == l.epoch && !l.in_flight.empty() && one_in(2)) {
+            auto const last = l.in_flight[below(l.in_flight.size())].serial;
+            l.ghosts_at = now() + some(delay_ * 40);
+            std::copy_if(l.to_server.begin(), l.to_server.end(), std::back_inserter(late),
+                         [&](message const& m) { return m.serial <= last; });
         }
-        push(0, {.what = kind::broken, .client = c, .instance = i, .session = l.session});
-        push(1 + span, {.what = kind::reconnect, .client = c, .instance = i, .session = l.session});
+        sever(c, i);
+        l.ghosts = std::move(late);
+        at(0, clients_[c], [this, c, i] { on_broken(c, i); });
+        reconnect_after(c, i, 1 + span);
     }
 
     void crash(unsigned i) {
         auto& at = instances_[i];
-        if (now_ < at.down_until) return;
+        if (now() < at.down_until) return;
         auto away = some(delay_ * 10);
         ++seen_.crashes;
         if (at.may_forget) {
@@ -607,9 +484,9 @@ private:
         } else {
             tell_story("instance ", i, " crashes and keeps what it has");
         }
-        at.down_until = now_ + away;
+        at.down_until = now() + away;
         at.frozen_until = 0;
-        for (unsigned c = 0; c < clients_.size(); ++c) cut(c, i, away + travel(), false);
+        for (unsigned c = 0; c < clients_.size(); ++c) break_link(c, i, away + travel(), false);
     }
 
     /// And for how long it is away.
@@ -619,7 +496,7 @@ private:
         ++seen_.forgotten;
         auto const back = given_.older_state && one_in(2);
         if (back) ++seen_.restored;
-        at.has = back ? at.earlier : state{};
+        at.has = back ? at.earlier : content{};
         at.forgot = true;
         tell_story("instance ", i, " crashes and comes back with counter ", at.has.counter,
                    " and key of ", at.has.holder);
@@ -627,243 +504,185 @@ private:
         auto const counted = static_cast<ticks>(most_) * ms / 10 + 1;
         auto const twice = 2 * error_;
         if (given_.forgetting == away::twice_the_error) return twice + 1;
-        if (counted + error_ - now_ > twice) ++seen_.ran_ahead;
-        auto const enough = std::max(twice, counted + error_ - now_) + 1;
+        if (counted + error_ - now() > twice) ++seen_.ran_ahead;
+        auto const enough = std::max(twice, counted + error_ - now()) + 1;
         // The hint of an acquire that wins is then no older than its ttl.
         if (given_.hint_within) return enough + ttl_;
         return given_.bounded_acquires ? std::max(enough, ttl_ + 1) : enough;
     }
 
     //
-    // The wire, with the contract of redis::link
+    // The wire
     //
 
-    void send(unsigned t, unsigned i, command what, std::uint32_t round) {
+    void submit(unsigned t, unsigned i, command op, std::uint32_t round) {
         auto const c = tenures_[t].client;
         auto& l = clients_[c].links[i];
-        message const m{
-            .tenure = t, .what = what, .round = round, .number = tenures_[t].is.asks_for(what)};
+        message m;
+        m.tenure = t;
+        m.op = op;
+        m.round = round;
+        m.number = tenures_[t].is.asks_for(op);
         auto const awaited =
-            what == command::acquire || what == command::contend || what == command::raise;
+            op == command::acquire || op == command::contend || op == command::raise;
         if (awaited) ++tenures_[t].awaited;
-        if (l.available()) return transmit(c, i, m, false);
-        if (what == command::release) l.kept.push_back(t);
-        // The instances that an acquire goes to are up; but who granted may be gone when it is to
-        // be raised.
-        if (what == command::raise) {
-            ++seen_.raises_unsent;
-            auto told = m;
-            told.verdict = verdict::unsent;
-            if (Parts::tells_unsent) {
-                push(0, {.what = kind::unsent, .client = c, .instance = i, .about = told});
-            } else {
-                --tenures_[t].awaited;
-            }
-        }
-    }
-
-    void transmit(unsigned c, unsigned i, message const& m, bool answered) {
-        auto& l = clients_[c].links[i];
-        if (l.client_in != l.session) {
-            l.in_flight.push_back({m, ++order_, answered});
-            return; // it is lost
-        }
-        l.last_arrival = std::max(l.last_arrival, now_ + travel());
-        push(l.last_arrival - now_,
-             {.what = kind::arrive, .client = c, .instance = i, .session = l.session, .about = m});
-        l.in_flight.push_back({m, order_, answered});
-    }
-
-    void arrive(happening const& h) {
-        auto& at = instances_[h.instance];
-        auto& l = clients_[h.client].links[h.instance];
-        if (now_ < at.frozen_until) return postpone(h, at.frozen_until);
-        auto const ghost = h.session != l.session;
-        if (ghost) {
-            if (h.session + 1 != l.session || h.order > l.ghosts_until) return;
-            if (now_ < l.ghosts_at) return postpone(h, l.ghosts_at);
-            ++seen_.ghosts;
-        }
-        if (is_too_old(h.about)) {
-            ++seen_.too_old;
-            if (!ghost) cut(h.client, h.instance, travel(), false);
+        if (l.available()) {
+            transmit(c, i, m);
             return;
         }
-        auto reply = h;
-        execute(h.instance, reply.about);
-        if (ghost) return;
-        reply.what = kind::reply;
-        l.last_reply = std::max(l.last_reply, now_ + travel());
-        push(l.last_reply - now_, reply);
+        if (op == command::release) l.kept.push_back({t, now()});
+        // The instances that an acquire goes to are up. A raise may find that one has gone since.
+        if (op != command::raise) return;
+        ++seen_.raises_unsent;
+        if (!Parts::tells_unsent) {
+            --tenures_[t].awaited;
+            return;
+        }
+        m.said = verdict::unsent;
+        at(0, clients_[c], [this, i, m] { tell(i, m); });
     }
 
     /// The assumption: a hint is right to within E when an instance reads it.
     bool is_too_old(message const& m) const {
         auto const& t = tenures_[m.tenure];
         if (!given_.right_clocks || !given_.fresh_hints || !t.is.fenced()) return false;
-        if (m.what != command::acquire && m.what != command::contend) return false;
+        if (m.op != command::acquire && m.op != command::contend) return false;
         auto const rounded = t.hint_of / ms * ms;
-        return rounded < now_ - error_ || rounded > now_ + error_;
+        return rounded < now() - error_ || rounded > now() + error_;
     }
 
-    void on_reply(happening const& h) {
-        auto& l = clients_[h.client].links[h.instance];
-        if (!l.up || h.session != l.session || h.session != l.client_in) return;
-        if (std::exchange(l.suspect, false)) send_kept(h.client, h.instance);
-        auto const sent = l.in_flight.front();
-        l.in_flight.erase(l.in_flight.begin());
-        auto answer = h.about;
-        if (answer.unknown_script && !answer.whole_script) {
-            auto const& its = tenures_[answer.tenure].is;
+    void on_reply(unsigned c, unsigned i, message& m) override {
+        if (std::exchange(clients_[c].links[i].suspect, false)) send_kept(c, i);
+        if (m.unknown_script && !m.whole_script) {
+            auto const& its = tenures_[m.tenure].is;
             if (its.where() == phase::acquiring || its.where() == phase::held) {
                 ++seen_.scripts_lost;
-                auto again = sent.about;
-                again.whole_script = true;
-                again.number = its.asks_for(again.what);
-                return transmit(h.client, h.instance, again, sent.answered);
+                m.unknown_script = false;
+                m.whole_script = true;
+                m.number = its.asks_for(m.op);
+                transmit(c, i, m);
+                return;
             }
-            answer.verdict = verdict::unsent;
+            m.said = verdict::unsent;
         }
-        if (!sent.answered) tell(h.instance, answer);
+        if (!m.answered) tell(i, m);
     }
 
-    void on_broken(happening const& h) {
-        auto& l = clients_[h.client].links[h.instance];
-        if (!l.up && l.in_flight.empty()) return;
-        l.up = l.suspect = false;
-        lose_in_flight(h.client, h.instance, true);
+    void on_broken(unsigned c, unsigned i) {
+        auto const& l = clients_[c].links[i];
+        if (l.up || !l.in_flight.empty()) lose(c, i);
     }
 
-    void on_reconnected(happening const& h) {
-        auto& l = clients_[h.client].links[h.instance];
-        if (h.session != l.session) return;
-        auto const& at = instances_[h.instance];
-        if (now_ < at.down_until) return postpone(h, at.down_until);
-        l.up = true;
-        l.suspect = false;
-        l.client_in = l.session;
-        send_kept(h.client, h.instance);
+    void on_reconnected(unsigned c, unsigned i) override {
+        auto const& at = instances_[i];
+        if (now() < at.down_until) return reconnect_after(c, i, at.down_until - now());
+        connected(clients_[c].links[i]);
+        send_kept(c, i);
     }
 
-    /// An instance is too slow for the client: what it may still answer is not heard.
+    /// The instance is too slow for the client. Answers that still come are not heard.
     void on_timeout(unsigned c, unsigned i) {
-        auto& l = clients_[c].links[i];
+        auto const& l = clients_[c].links[i];
         if (!l.available() || l.in_flight.empty()) return;
         ++seen_.timeouts;
-        l.suspect = true;
-        lose_in_flight(c, i, false);
+        give_up_answers(c, i);
     }
 
-    void lose_in_flight(unsigned c, unsigned i, bool gone) {
-        auto& l = clients_[c].links[i];
-        auto const sent = l.in_flight;
-        if (gone) {
-            l.in_flight.clear();
-        } else {
-            for (auto& s : l.in_flight) s.answered = true;
-        }
-        for (auto const& s : sent) {
-            if (s.answered) continue;
-            auto m = s.about;
-            m.verdict = verdict::unknown;
-            tell(i, m);
-        }
+    void on_silence(unsigned /*c*/, unsigned i, message& m) override {
+        if (m.answered) return;
+        m.said = verdict::unknown;
+        tell(i, m);
     }
 
     void send_kept(unsigned c, unsigned i) {
-        auto& l = clients_[c].links[i];
-        auto const kept = std::exchange(l.kept, {});
-        for (auto const t : kept) transmit(c, i, {.tenure = t, .what = command::release}, true);
+        for (auto const& k : std::exchange(clients_[c].links[i].kept, {})) {
+            message m;
+            m.tenure = k.tenure;
+            m.op = command::release;
+            m.answered = true;
+            transmit(c, i, m);
+        }
     }
 
     //
     // An instance: the scripts of redis/scripts.hpp
     //
 
-    void execute(unsigned i, message& m) {
+    bool execute(unsigned c, unsigned i, message& m, bool ghost) override {
+        if (ghost) ++seen_.ghosts;
+        if (is_too_old(m)) {
+            ++seen_.too_old;
+            if (!ghost) break_link(c, i, travel(), false);
+            return false;
+        }
         auto& at = instances_[i];
-        auto& has = at.has;
-        auto const ours = has.holder == static_cast<int>(m.tenure);
         auto const fenced = tenures_[m.tenure].is.fenced();
-        auto const by_script = m.what == command::raise || (fenced && sets(m.what));
-        if (by_script && !m.whole_script && percent(script_losses_)) {
-            m.unknown_script = true;
-            return;
+        auto const by_script = m.op == command::raise || (fenced && sets(m.op));
+        m.unknown_script = by_script && !m.whole_script && percent(script_losses_);
+        if (m.unknown_script) return true;
+        if (one_in(4)) at.earlier = at.has;
+        if (fenced && sets(m.op)) {
+            m.said = acquire_with_number(i, m);
+        } else if (m.op == command::inspect || m.op == command::watch) {
+            m.said = at.has.is_of(m.tenure) ? verdict::yes : verdict::no;
+        } else {
+            auto const done = carry_out(at.has, m.op, m.tenure, never);
+            m.said = done.said;
+            if (done.changed && sets(m.op)) will_expire(i, m.tenure);
+            if (m.op == command::raise) raise(i, m);
         }
-        if (one_in(4)) at.earlier = has;
-        m.verdict = ours ? verdict::yes : verdict::no;
-        switch (m.what) {
-        case command::acquire:
-        case command::contend:
-        case command::heal:
-            m.verdict = fenced ? acquire_with_number(i, m) : acquire_alone(i, m);
-            return;
-        case command::raise:
-            if (!ours && Parts::raise_compares) return;
-            m.verdict = verdict::yes;
-            if (Parts::raise_stores) has.counter = std::max(has.counter, m.number);
-            most_ = std::max(most_, has.counter);
-            tell_story("instance ", i, " is raised to ", m.number, " for ", m.tenure, " and has ",
-                       has.counter, ours ? "" : " though the key is not its own");
-            return;
-        case command::release:
-            if (ours) has.holder = -1;
-            return;
-        case command::extend:
-        case command::inspect:
-        case command::watch:
-            return;
-        }
+        return true;
+    }
+
+    void raise(unsigned i, message& m) {
+        if (m.said != verdict::yes && Parts::raise_compares) return;
+        auto& has = instances_[i].has;
+        m.said = verdict::yes;
+        if (Parts::raise_stores) has.counter = std::max(has.counter, m.number);
+        most_ = std::max(most_, has.counter);
+        tell_story("instance ", i, " is raised to ", m.number, " for ", m.tenure, " and has ",
+                   has.counter, has.is_of(m.tenure) ? "" : " though the key is not its own");
     }
 
     static bool sets(command c) {
         return c == command::acquire || c == command::contend || c == command::heal;
     }
 
-    void give(unsigned i, unsigned t) {
-        instances_[i].has.holder = static_cast<int>(t);
+    void will_expire(unsigned i, unsigned t) {
         if (calm_) return;
         // Much too early, or when its time has come by a clock that is not the client's.
         auto const early = percent(expiry_);
-        push(early ? some(delay_ * 6) : ttl_ / 2 + some(ttl_),
-             {.what = kind::expire, .instance = i, .about = {.tenure = t}});
-    }
-
-    verdict acquire_alone(unsigned i, message const& m) {
-        if (instances_[i].has.holder >= 0) return verdict::no;
-        give(i, m.tenure);
-        return verdict::yes;
+        at(early ? some(delay_ * 6) : ttl_ / 2 + some(ttl_), [this, i, t] { expire(i, t); });
     }
 
     verdict acquire_with_number(unsigned i, message& m) {
         auto& at = instances_[i];
         auto& has = at.has;
-        if (has.holder >= 0) return verdict::no;
-        if (has.counter >= protocol::fence_limit - 1) {
+        if (has.holder != nobody) return verdict::no;
+        auto const next =
+            next_number(has.counter, m.number, static_cast<double>(now() + at.off) / 1'000'000,
+                        Parts::counts_up ? 1 : 0);
+        switch (next.how) {
+        case numbering::exhausted:
             ++seen_.exhausted;
             return verdict::refused;
-        }
-        auto n = has.counter + (Parts::counts_up ? 1 : 0);
-        if (m.number > n) {
-            auto const shown =
-                std::floor(static_cast<double>(now_ + at.off) / 1'000'000); // seconds
-            auto const near = m.number < n + 600'000;
-            if (near || static_cast<double>(m.number) <= (shown + 61) * 10'000) {
-                n = m.number;
-            } else {
-                ++seen_.hints_ignored;
-            }
-        } else {
+        case numbering::hint_ignored:
+            ++seen_.hints_ignored;
+            break;
+        case numbering::hint_behind:
             ++seen_.hints_behind;
+            break;
+        case numbering::hinted:
+            break;
         }
-        if (n == 0) n = 1;
-        has.counter = n;
-        most_ = std::max(most_, n);
+        has.counter = next.number;
+        most_ = std::max(most_, next.number);
         if (at.forgot) ++seen_.forgetful_grants;
-        give(i, m.tenure);
-        tell_story("instance ", i, m.what == command::heal ? " is healed by " : " grants to ",
-                   m.tenure, " with hint ", m.number, " the number ", n);
-        m.number = n;
+        carry_out(has, m.op, m.tenure, never);
+        will_expire(i, m.tenure);
+        tell_story("instance ", i, m.op == command::heal ? " is healed by " : " grants to ",
+                   m.tenure, " with hint ", m.number, " the number ", next.number);
+        m.number = next.number;
         return verdict::yes;
     }
 
@@ -871,23 +690,14 @@ private:
     // A client
     //
 
-    instance_set reachable(unsigned c) const {
-        instance_set set;
-        for (unsigned i = 0; i < instances_.size(); ++i) {
-            if (clients_[c].links[i].available()) set.insert(i);
-        }
-        return set;
-    }
-
     void start(unsigned c) {
         auto& me = clients_[c];
         if (me.attempts_left == 0) return;
         --me.attempts_left;
         auto const t = static_cast<unsigned>(tenures_.size());
-        tenures_.push_back(
-            {c,
-             {static_cast<unsigned>(instances_.size()), std::chrono::microseconds(ttl_), false,
-              std::chrono::microseconds(ttl_ / 3)}});
+        tenures_.push_back({c,
+                            {size(), std::chrono::microseconds(ttl_), false,
+                             std::chrono::microseconds(ttl_ / 3)}});
         ++seen_.tenures;
         auto& its = tenures_.back();
         its.began = lease_clock(c);
@@ -901,31 +711,29 @@ private:
             ++seen_.stale_hints;
             pause = some(a_while());
         }
-        push(pause, {.what = kind::ask, .client = c, .about = {.tenure = t}});
+        on_tenure_after(pause, t, [this](unsigned of) { ask(of); });
     }
 
     void ask(unsigned t) {
         auto& its = tenures_[t];
         auto const c = its.client;
-        its.asked_at = now_;
+        its.asked_at = now();
         its.floor = greatest_;
         while (percent(faults_)) plan_fault();
-        push(calm_ ? patience_ * 100 : delay_ + some(patience_),
-             {.what = kind::cancel, .client = c, .about = {.tenure = t}});
-        if (!calm_)
-            push(some(patience_), {.what = kind::tick, .client = c, .about = {.tenure = t}});
-        auto const who = reachable(c);
-        auto const now = given_.hint_within ? its.began : lease_clock(c);
+        on_tenure_after(calm_ ? patience_ * 100 : delay_ + some(patience_), t,
+                        [this](unsigned of) { cancel(of); });
+        if (!calm_) on_tenure_after(some(patience_), t, [this](unsigned of) { on_time(of); });
+        auto const there = reachable(c);
+        auto const asked = given_.hint_within ? its.began : lease_clock(c);
         tell_story("client ", c, " begins ", t, its.is.fenced() ? " with hint " : " without fence ",
                    its.is.number(), ", greatest fence ", greatest_ / protocol::leases_per_number);
-        if (!who.empty() && percent(contends_)) {
+        if (!there.empty() && percent(contends_)) {
             its.at_arbiter = true;
             auto arbiter = static_cast<unsigned>(below(instances_.size()));
-            while (!who.contains(arbiter))
-                arbiter = (arbiter + 1) % static_cast<unsigned>(instances_.size());
-            return apply(t, its.is.contend(now, arbiter));
+            while (!there.contains(arbiter)) arbiter = (arbiter + 1) % size();
+            return apply(t, its.is.contend(asked, arbiter));
         }
-        apply(t, its.is.acquire(now, who));
+        apply(t, its.is.acquire(asked, there));
     }
 
     void ask_rest(unsigned t) {
@@ -940,12 +748,12 @@ private:
         auto const acquiring = its.is.where() == phase::acquiring;
         auto const raising = acquiring && its.rounds != 0;
         auto const before = its.is.number();
-        auto v = m.verdict;
+        auto v = m.said;
         auto round = m.round;
-        if (m.what == command::acquire || m.what == command::contend || m.what == command::raise) {
+        if (m.op == command::acquire || m.op == command::contend || m.op == command::raise) {
             --its.awaited;
         }
-        if (m.what == command::raise) {
+        if (m.op == command::raise) {
             if (!Parts::doubts_silence && v == verdict::unknown) v = verdict::yes;
             if (acquiring && v == verdict::no) ++seen_.raises_denied;
             if (acquiring && v == verdict::unknown) ++seen_.raises_unknown;
@@ -954,13 +762,12 @@ private:
             if (!Parts::tells_round) round = its.is.round_number();
         }
         auto const number = v == verdict::yes ? m.number : 0;
-        auto const step = its.is.answer(m.what, round, i, v, lease_clock(its.client), number);
-        if (raising && m.what == command::acquire && v == verdict::yes &&
-            its.is.number() > before) {
+        auto const step = its.is.answer(m.op, round, i, v, lease_clock(its.client), number);
+        if (raising && m.op == command::acquire && v == verdict::yes && its.is.number() > before) {
             ++seen_.lifted;
             ++its.lifts;
         }
-        if (m.what == command::raise && step.what != event::none && step.what != event::won) {
+        if (m.op == command::raise && step.what != event::none && step.what != event::won) {
             ++seen_.ended_by_raise;
         }
         if (raising && its.is.where() == phase::acquiring && !its.is.votes().won())
@@ -970,26 +777,17 @@ private:
 
     void apply(unsigned t, protocol::step const& s) {
         auto& its = tenures_[t];
-        s.acquire.for_each([&](unsigned i) { send(t, i, command::acquire, 0); });
-        s.contend.for_each([&](unsigned i) { send(t, i, command::contend, 0); });
         if (!s.raise.empty()) {
             ++seen_.raises;
             ++its.rounds;
             tell_story(t, " raises to ", its.is.number(), ": ", text(s.raise));
-            s.raise.for_each([&](unsigned i) {
-                send(t, i, command::raise, its.is.round_number());
-                if (percent(expiry_ / 2)) {
-                    push(some(delay_ * 2),
-                         {.what = kind::expire, .instance = i, .about = {.tenure = t}});
-                }
-            });
         }
-        s.extend.for_each([&](unsigned i) { send(t, i, command::extend, its.is.round_number()); });
-        s.heal.for_each([&](unsigned i) {
-            ++seen_.healed;
-            send(t, i, command::heal, 0);
+        seen_.healed += s.heal.size();
+        send_all(s, its.is.round_number(), [&](unsigned i, command op, std::uint32_t round) {
+            submit(t, i, op, round);
+            if (op == command::raise && percent(expiry_ / 2))
+                at(some(delay_ * 2), [this, i, t] { expire(i, t); });
         });
-        s.release.for_each([&](unsigned i) { send(t, i, command::release, 0); });
         switch (s.what) {
         case event::none:
         case event::renewal_due:
@@ -1001,8 +799,7 @@ private:
         case event::arbiter_won:
             ++its.awaited;
             if (percent(stops_)) {
-                push(some(a_while()),
-                     {.what = kind::ask_rest, .client = its.client, .about = {.tenure = t}});
+                on_tenure_after(some(a_while()), t, [this](unsigned of) { ask_rest(of); });
             } else {
                 ask_rest(t);
             }
@@ -1046,20 +843,16 @@ private:
             ++seen_.won_unfenced;
         }
         if (calm_) check_cost(its);
-        auto const c = its.client;
         auto const hold = some(one_in(3) ? ttl_ : delay_ * 10);
-        happening const about{.what = kind::tick, .client = c, .about = {.tenure = t}};
-        auto const then = [&](ticks after, kind what) {
-            auto h = about;
-            h.what = what;
-            push(after, h);
-        };
         if (!calm_) {
-            for (auto n = below(3); n > 0; --n) then(some(hold), kind::extend);
-            if (one_in(3)) then(some(ttl_), kind::tick);
+            for (auto n = below(3); n > 0; --n)
+                on_tenure_after(some(hold), t, [this](unsigned of) { extend(of); });
+            if (one_in(3)) on_tenure_after(some(ttl_), t, [this](unsigned of) { on_time(of); });
         }
-        for (auto n = below(3); n > 0; --n) then(some(hold), kind::hand_over);
-        then(hold, !calm_ && one_in(8) ? kind::abandon : kind::release);
+        for (auto n = below(3); n > 0; --n)
+            on_tenure_after(some(hold), t, [this](unsigned of) { hand_over(of); });
+        auto const forgets = !calm_ && one_in(8); // that it has the key
+        on_tenure_after(hold, t, [this, forgets](unsigned of) { forgets ? end(of) : release(of); });
     }
 
     /// A lease is given: its fence is checked.
@@ -1085,7 +878,7 @@ private:
             fail("L1", "a raise that is of no use");
         if (its.is.round_number() > 1 + its.lifts) fail("L1", "more raises than numbers");
         auto const raises = its.rounds != 0 ? 1 : 0;
-        if (now_ - its.asked_at > (asks + raises) * round_trip)
+        if (now() - its.asked_at > (asks + raises) * round_trip)
             fail("L1", "more round trips than one for a raise");
     }
 
@@ -1132,31 +925,25 @@ private:
         if (std::exchange(its.over, true)) return;
         auto& me = clients_[its.client];
         if (me.current != static_cast<int>(t)) return;
-        me.current = -1;
+        me.current = nobody;
         auto rest = one_in(3) ? delay_ * 20 : delay_ * 2;
         if (given_.forgetful != 0 && one_in(3)) rest = error_;
         if (!given_.fresh_hints && one_in(2)) rest = long_;
-        push(1 + some(rest), {.what = kind::start, .client = its.client});
+        at(1 + some(rest), me, [this, c = its.client] { start(c); });
     }
 
-    std::mt19937_64 random_;
+    static constexpr ticks never = std::numeric_limits<ticks>::max(); ///< events expire keys
+
     fence_tally& seen_;
     fence_conditions given_;
-    std::ostream* story_;
     bool calm_ = false;
     unsigned expiry_ = 0, faults_ = 0, slow_ = 0, stops_ = 0, unfenced_ = 0, script_losses_ = 0,
              contends_ = 0;
     ticks delay_ = 0, ttl_ = 0, error_ = 0, patience_ = 0, long_ = 0;
-    std::vector<instance> instances_;
-    std::vector<client> clients_;
     std::vector<tenure_state> tenures_;
-    std::vector<happening> events_; // a heap
     std::vector<std::uint64_t> issued_;
     std::uint64_t greatest_ = 0; ///< fence of those issued
     std::uint64_t most_ = 0;     ///< that an instance has counted to
-    ticks now_ = beginning;
-    std::uint64_t order_ = 0;
-    std::string violation_;
 };
 
 } // namespace holdfast::test
