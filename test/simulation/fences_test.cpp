@@ -4,7 +4,7 @@
 // HOLDFAST_SCHEDULES is how many schedules are tried (100,000 by default; give millions for a
 // night), HOLDFAST_SEED the first one's seed. A failure names the seed that shows it again, and
 // tells its story.
-#include "simulation/fences.hpp"
+#include "simulation/fences/fences.hpp"
 #include "simulation/kernel/search.hpp"
 
 #include <boost/test/unit_test.hpp>

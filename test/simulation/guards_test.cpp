@@ -2,7 +2,7 @@
 //
 // HOLDFAST_SCHEDULES is how many schedules are tried (20,000 by default; give millions for a
 // night), HOLDFAST_SEED the first one's seed. A failure names the seed that shows it again.
-#include "simulation/guards.hpp"
+#include "simulation/guards/guards.hpp"
 #include "simulation/kernel/search.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -17,7 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <ostream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -34,6 +34,10 @@ struct message {
     std::uint64_t serial = 0;
     protocol::verdict said = protocol::verdict::unknown;
 };
+
+inline std::string text(message const& m) {
+    return m.votes ? std::string(name(m.op)) + " for " + std::to_string(m.tenure) : "how it is";
+}
 
 /// A release that is kept until it can be sent.
 struct kept_release {
@@ -121,8 +125,7 @@ protected:
     }
     message const& put_in_flight(unsigned c, unsigned i, message m) {
         m.serial = ++serial_;
-        tell_story("client ", c, " asks ", i, ": ", m.votes ? name(m.op) : "how it is", " for ",
-                   m.tenure);
+        tell_story("client ", c, " asks ", i, ": ", text(m));
         return clients_[c].links[i].in_flight.emplace_back(std::move(m));
     }
     void next_arrival(link& l) {
@@ -250,8 +253,8 @@ private:
         if (now() < from) return at(from - now(), [this, c, i, epoch] { arrive(c, i, epoch); });
         auto m = take_first(ghost ? l.ghosts : l.to_server);
         if (!execute(c, i, m, ghost)) return;
-        tell_story("instance ", i, " answers ", c, ": ", name(m.said), " to ", name(m.op), " for ",
-                   m.tenure);
+        tell_story("instance ", i, " answers ", c, ": ", text(m), m.votes ? ": " : "",
+                   m.votes ? name(m.said) : "");
         if (!ghost) answer(c, i, std::move(m));
     }
 

@@ -77,7 +77,7 @@ template <class Run>
 void stands(std::uint64_t schedules, Run&& run) {
     auto const found = search(schedules, run);
     if (found) {
-        BOOST_ERROR("seed " << found->seed << ": " << found->violation << '\n'
+        BOOST_ERROR("seed " << found->seed << ": " << found->violation << "\n"
                             << tell(run, found->seed));
     } else {
         BOOST_TEST(!found.has_value());

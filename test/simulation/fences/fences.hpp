@@ -33,13 +33,13 @@
 // than G. Who is granted the key there later has a hint of more than G, and so a greater number. A
 // counter that expires after its own ttl is forgotten as well, by an instance that was as good as
 // away for that long. It is not when the instance's clock jumps ahead by as much.
-#ifndef HOLDFAST_TEST_SIMULATION_FENCES_HPP
-#define HOLDFAST_TEST_SIMULATION_FENCES_HPP
+#ifndef HOLDFAST_TEST_SIMULATION_FENCES_FENCES_HPP
+#define HOLDFAST_TEST_SIMULATION_FENCES_FENCES_HPP
 
 #include "protocol/fence.hpp"
 #include "protocol/tenure.hpp"
 
-#include "simulation/kernel/network.hpp"
+#include "simulation/fences/clocks.hpp"
 
 #include <algorithm>
 #include <array>
@@ -55,157 +55,12 @@
 
 namespace holdfast::test {
 
-/// Counts of the events that fences are about. Schedules without them prove nothing.
-struct fence_tally {
-    std::uint64_t tenures = 0, won = 0, won_unfenced = 0, won_at_arbiter = 0, raises = 0,
-                  won_by_raise = 0, lifted = 0, won_after_lift = 0, raises_denied = 0,
-                  raises_unknown = 0, raises_unsent = 0, ended_by_raise = 0,
-                  saved_by_late_grant = 0, stale_raises = 0, expired_in_raise = 0,
-                  cancelled_in_raise = 0, expiries = 0, handoffs = 0, extended = 0, healed = 0,
-                  lost = 0, released = 0, pauses = 0, stale_hints = 0, hints_ignored = 0,
-                  hints_behind = 0, clock_jumps = 0, freezes = 0, breaks = 0, ghosts = 0,
-                  timeouts = 0, crashes = 0, forgotten = 0, restored = 0, forgetful_grants = 0,
-                  ran_ahead = 0, too_old = 0, scripts_lost = 0, exhausted = 0;
-};
-
-/// What may be relied on.
-struct fence_conditions {
-    /// Of a world without faults, with one client.
-    enum class calmness : std::uint8_t {
-        no,
-        good_clocks, ///< right clocks, and counters that are behind them, each elsewhere
-        diverged,    ///< counters that are ahead of all clocks, each elsewhere
-    };
-    enum class away : std::uint8_t {
-        long_enough,
-        twice_the_error, ///< but not until counters that ran ahead are in the past
-        briefly,
-    };
-    calmness calm = calmness::no;
-    unsigned fewest = 1, most = 7; ///< instances
-    bool right_clocks = false;     ///< the clocks that hints are read from are right to within E
-    bool fresh_hints = true; ///< and hints still are when they are carried out, with such clocks
-    unsigned forgetful = 0;  ///< so many instances may forget
-    away forgetting = away::long_enough;
-    bool right_servers = true;     ///< who forgets believes right hints
-    bool older_state = false;      ///< who forgets may come back with an older state
-    bool bounded_acquires = false; ///< none takes longer than who forgets is away
-    bool hint_within = false;      ///< an acquire begins, by its deadline, before its hint is read
-};
-
-/// What carries out the commands, and what carries them.
-struct faithful_parts {
-    /// A raise is for the holder of the key alone.
-    static constexpr bool raise_compares = true;
-    /// A raise that is answered with yes has been done.
-    static constexpr bool raise_stores = true;
-    /// Each tenure is given another number than the one before it.
-    static constexpr bool counts_up = true;
-    /// Who sent a raise knows which one is answered.
-    static constexpr bool tells_round = true;
-    /// Who does not get an answer to a raise does not take it for done.
-    static constexpr bool doubts_silence = true;
-    /// It is told that a raise cannot be sent.
-    static constexpr bool tells_unsent = true;
-};
-
-namespace fencing {
-
-using ticks = true_time; ///< microseconds since 1970
-
-struct message : test::message {
-    bool whole_script = false;
-    bool unknown_script = false; ///< of a reply
-    std::uint64_t number = 0;    ///< a hint, or the number that is answered
-};
-
-using link = connection<message>;
-
-enum class wall : std::uint8_t {
-    right,
-    a_bit_off,
-    years_off,
-    stuck,
-    anything,
-    before_1970,
-    jumping,
-};
-enum class steady : std::uint8_t {
-    right,
-    stopped,
-    hasty,
-    jumping,
-};
-
-struct client : test::client<link> {
-    wall wall_clock = wall::right;
-    steady lease_clock = steady::right;
-    ticks off = 0; ///< its wall clock
-    unsigned attempts_left = 0;
-    int current = nobody; ///< tenure
-};
-
-struct instance : test::instance {
-    content earlier;
-    ticks off = 0; ///< its clock
-    bool may_forget = false, forgot = false;
-};
-
-inline constexpr ticks ms = 1'000;
-inline constexpr ticks years = ticks{365} * 24 * 3'600 * 1'000 * ms;
-inline constexpr ticks beginning = 54 * years;
-
-} // namespace fencing
-
 template <class Rules, class Parts = faithful_parts>
-class fence_world : network<fencing::client, fencing::instance> {
+class fence_world : fence_clocks {
 public:
     fence_world(std::uint64_t seed, fence_tally& seen, fence_conditions const& conditions = {},
                 std::ostream* story = nullptr)
-        : network(seed, story, fencing::beginning, 1)
-        , seen_(seen)
-        , given_(conditions) {
-        using calmness = fence_conditions::calmness;
-        calm_ = given_.calm != calmness::no;
-        static constexpr std::array sizes{1U, 2U, 3U, 3U, 3U, 3U, 4U, 5U, 5U, 6U, 7U};
-        instances_.resize(std::clamp(any_of(sizes), given_.fewest, given_.most));
-        clients_.resize(calm_ ? 1 : 1 + below(5));
-        // Also so short that many tenures begin in one millisecond, and the clocks do not tell them
-        // apart.
-        delay_ = any_of(std::array<ticks, 4>{10, 30, 100, 1'000});
-        // More than the 2 ms that are allowed for drift.
-        ttl_ = 3 * ms + delay_ * any_of(std::array<ticks, 3>{20, 100, 1'000});
-        error_ = 2'000 + delay_ * any_of(std::array<ticks, 4>{30, 50, 100, 200});
-        patience_ = delay_ * any_of(std::array<ticks, 3>{10, 30, 100});
-        if (!calm_) {
-            expiry_ = any_of(std::array{0U, 10U, 30U, 60U});
-            faults_ = any_of(std::array{0U, 10U, 30U, 80U});
-            slow_ = any_of(std::array{0U, 5U, 20U});
-            stops_ = any_of(std::array{0U, 10U, 40U});
-            unfenced_ = any_of(std::array{0U, 0U, 15U, 50U});
-            script_losses_ = one_in(8) ? 10 : 0;
-        }
-        long_ = delay_ * 100;
-        // Hints become older than who forgets is away.
-        if (!given_.fresh_hints) {
-            long_ = std::max(long_, 4 * error_);
-            patience_ += 4 * error_;
-            if (one_in(2)) ttl_ += 10 * error_;
-            stops_ = 30;
-            faults_ = 30;
-        }
-        contends_ = any_of(std::array{0U, 30U, 100U});
-        for (unsigned i = 0; i < instances_.size(); ++i)
-            instances_[i].may_forget = i < given_.forgetful;
-        // Which are not always the first.
-        if (given_.forgetful != 0) shuffle(instances_);
-        set_up_clocks();
-        set_up_counters();
-        for (unsigned c = 0; c < clients_.size(); ++c) {
-            clients_[c].links.resize(instances_.size());
-            clients_[c].attempts_left = static_cast<unsigned>(3 + below(10));
-            at(some(delay_ * 4), clients_[c], [this, c] { start(c); });
-        }
+        : fence_clocks(seed, seen, conditions, story) {
         tenures_.reserve(clients_.size() * 12);
     }
 
@@ -222,17 +77,12 @@ public:
     }
 
 private:
-    using ticks = fencing::ticks;
-    using wall = fencing::wall;
-    using steady = fencing::steady;
     using machine = protocol::basic_tenure<Rules>;
     using command = protocol::command;
     using verdict = protocol::verdict;
     using event = protocol::event;
     using instance_set = protocol::instance_set;
     using phase = typename machine::phase;
-
-    static constexpr auto ms = fencing::ms, years = fencing::years, beginning = fencing::beginning;
 
     struct tenure_state {
         unsigned client;
@@ -256,138 +106,9 @@ private:
     // Chance and time
     //
 
-    ticks travel() override { return 1 + some(percent(slow_) ? delay_ * 30 : delay_); }
-
     template <class Act>
     void on_tenure_after(ticks after, unsigned t, Act act) {
         at(after, clients_[tenures_[t].client], [act, t] { act(t); });
-    }
-
-    //
-    // Clocks
-    //
-
-    void set_up_clocks() {
-        for (auto& c : clients_) {
-            if (calm_) continue;
-            if (!given_.right_clocks) {
-                c.wall_clock =
-                    any_of(std::array{wall::right, wall::a_bit_off, wall::years_off, wall::stuck,
-                                      wall::anything, wall::before_1970, wall::jumping});
-                c.off = c.wall_clock == wall::a_bit_off ? some(20 * ms) - 10 * ms
-                        : c.wall_clock == wall::stuck   ? some(10) * ms - 5 * ms
-                                                        : some(60 * years) - 30 * years;
-            }
-            if (!given_.bounded_acquires && one_in(3)) {
-                c.lease_clock = any_of(std::array{steady::stopped, steady::hasty, steady::jumping});
-            }
-        }
-        auto const slow = !calm_ && one_in(4);
-        for (auto& i : instances_) {
-            if (slow) i.off = -2 * years;
-            if (!calm_ && one_in(3)) i.off = some(40 * years) - 20 * years;
-        }
-        for (auto& i : instances_) {
-            if (i.may_forget && given_.right_servers) i.off = right_server();
-        }
-    }
-
-    /// By how much the clock of an instance may be off that believes right hints.
-    ticks right_server() {
-        auto const slowest = -(60'000 * ms - error_);
-        return one_in(2) ? slowest : slowest + some(2 * 60'000 * ms);
-    }
-
-    /// Which the client reads; it may show anything.
-    ticks wall_clock(unsigned c) {
-        auto& me = clients_[c];
-        if (calm_) return now();
-        if (given_.right_clocks) {
-            auto const least = -(error_ - 10 * delay_ - ms);
-            switch (below(3)) {
-            case 0:
-                return now() + error_;
-            case 1:
-                return now() + least;
-            default:
-                return now() + least + some(error_ - least);
-            }
-        }
-        switch (me.wall_clock) {
-        case wall::right:
-            return now();
-        case wall::a_bit_off:
-        case wall::years_off:
-            return now() + me.off;
-        case wall::stuck:
-            return beginning + me.off;
-        case wall::anything:
-            return some(300 * years);
-        case wall::before_1970:
-            return -some(years);
-        case wall::jumping:
-            break;
-        }
-        return now() + some(6) * ms - 3 * ms;
-    }
-
-    protocol::time_point lease_clock(unsigned c) {
-        auto shown = now() - beginning;
-        switch (clients_[c].lease_clock) {
-        case steady::right:
-            break;
-        case steady::stopped:
-            shown = 0;
-            break;
-        case steady::hasty:
-            shown *= 5;
-            break;
-        case steady::jumping:
-            shown += some(ttl_) - ttl_ / 2;
-            break;
-        }
-        return protocol::time_point(std::chrono::hours(1) + std::chrono::microseconds(shown));
-    }
-
-    void set_up_counters() {
-        using calmness = fence_conditions::calmness;
-        auto const hint = protocol::fence_hint(std::chrono::milliseconds(now() / ms));
-        auto const how = given_.calm == calmness::good_clocks ? 3
-                         : given_.calm == calmness::diverged  ? 4
-                         : given_.right_clocks ? any_of(std::array{0U, 2U, 3U, 3U, 7U, 8U})
-                                               : below(7);
-        for (auto& i : instances_) {
-            switch (how) {
-            case 0: // none has been used
-                break;
-            case 1:
-                i.has.counter = 5;
-                break;
-            case 2:
-                i.has.counter = below(6);
-                break;
-            case 3:
-                i.has.counter = one_in(3) ? 0 : hint - 1 - below(one_in(2) ? 10 : 1'000'000);
-                break;
-            case 4:
-                i.has.counter = hint + (1 << 20) + below(one_in(2) ? 4 : 1'000);
-                break;
-            case 5:
-                i.has.counter = hint + below(100);
-                break;
-            case 7: // ahead of all clocks
-                i.has.counter =
-                    hint + static_cast<std::uint64_t>(error_ / ms + some(5 * error_ / ms)) * 10;
-                break;
-            case 8: // the same, and all alike
-                i.has.counter = hint + static_cast<std::uint64_t>(error_ / ms) * 10;
-                break;
-            default: // nearly used up
-                i.has.counter = protocol::fence_limit - 1 - below(one_in(4) ? 20 : 1'000'000);
-                break;
-            }
-            most_ = std::max(most_, i.has.counter);
-        }
     }
 
     //
@@ -690,7 +411,7 @@ private:
     // A client
     //
 
-    void start(unsigned c) {
+    void start(unsigned c) override {
         auto& me = clients_[c];
         if (me.attempts_left == 0) return;
         --me.attempts_left;
@@ -934,16 +655,9 @@ private:
 
     static constexpr ticks never = std::numeric_limits<ticks>::max(); ///< events expire keys
 
-    fence_tally& seen_;
-    fence_conditions given_;
-    bool calm_ = false;
-    unsigned expiry_ = 0, faults_ = 0, slow_ = 0, stops_ = 0, unfenced_ = 0, script_losses_ = 0,
-             contends_ = 0;
-    ticks delay_ = 0, ttl_ = 0, error_ = 0, patience_ = 0, long_ = 0;
     std::vector<tenure_state> tenures_;
     std::vector<std::uint64_t> issued_;
     std::uint64_t greatest_ = 0; ///< fence of those issued
-    std::uint64_t most_ = 0;     ///< that an instance has counted to
 };
 
 } // namespace holdfast::test
