@@ -18,7 +18,7 @@ namespace {
 using namespace holdfast;
 using namespace holdfast::test;
 
-/// What a schedule of a seed violates under these rules, with this driver.
+/// The violation of a schedule under these rules, with this driver.
 template <class Rules, class Driver = faithful_driver>
 auto under(contest_tally& seen, std::optional<contest_shape> shape = std::nullopt) {
     return [&seen, shape](std::uint64_t seed, std::ostream* story) {

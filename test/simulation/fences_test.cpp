@@ -24,7 +24,7 @@ std::uint64_t fence_schedules() {
     return schedules_to_try(100'000);
 }
 
-/// What a schedule of a seed violates.
+/// The violation of a schedule.
 template <class Rules = protocol::redlock_rules, class Parts = faithful_parts>
 auto under(fence_tally& seen, fence_conditions const& given = {}) {
     return [&seen, given](std::uint64_t seed, std::ostream* story) {
@@ -100,7 +100,7 @@ struct unsent_without_a_word : faithful_parts {
 
 constexpr unsigned all = 7;
 
-/// What S2 needs where instances forget.
+/// The conditions of S2 where instances forget.
 constexpr fence_conditions who_forgets_stays_away{.right_clocks = true, .forgetful = all};
 constexpr fence_conditions one_forgets{.fewest = 3, .right_clocks = true, .forgetful = 1};
 constexpr fence_conditions one_of_three_forgets{
@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(
 }
 
 //
-// What it costs
+// Cost
 //
 
 BOOST_AUTO_TEST_CASE(

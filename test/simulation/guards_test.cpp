@@ -50,7 +50,7 @@ guards_tally stand(std::uint64_t schedules, guards_setup const& setup) {
     return seen;
 }
 
-/// What is broken must be found out, in the same schedules.
+/// The same schedules refute a broken guard.
 template <class Guards = guards_as_they_are>
 void is_refuted(guards_setup const& setup, std::string_view property) {
     guards_tally seen;
@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(not_to_hear_what_is_announced_is_refuted) {
     is_refuted<deaf_to_announcements>(setup, "S1");
 }
 
-// What was announced to those who were connected, the others find out when they connect.
+// Clients that were not connected find out about an announcement when they connect.
 BOOST_AUTO_TEST_CASE(not_to_ask_for_what_was_missed_is_refuted) {
     auto setup = replacements();
     setup.restarts = false;
@@ -324,8 +324,9 @@ BOOST_AUTO_TEST_CASE(grants_that_arrive_in_quarantine_and_count_are_refuted) {
     is_refuted<counts_what_arrives_in_quarantine>(jumps(), "S1");
 }
 
-// The guard knows how a server was before from its last connection. What was changed in a life that
-// this client has not seen, it cannot know; nor can a client that starts afterwards, be it strict.
+// The guard knows the former settings of a server from its last connection. It cannot know of a
+// change in a life that this client has not seen. Nor can a client that starts afterwards, even a
+// strict one.
 BOOST_AUTO_TEST_CASE(settings_that_change_unseen_are_refuted) {
     is_refuted({.settings_change = guards_setup::unseen}, "S1");
     is_refuted({.strict = true, .late_starters = true, .settings_change = guards_setup::when_seen},
@@ -337,11 +338,11 @@ BOOST_AUTO_TEST_CASE(no_clock_guard_is_refuted) {
     is_refuted<deaf_to_jumps>({.restarts = false, .single = true}, "S1");
 }
 
-// An extension of an instance in quarantine counts, as who says yes does have our key; also where a
-// heal has put it. So a lease may move to an instance that has just forgotten a grant, and away
-// from another on which its key then expires. Who was granted the first before, and asks the second
-// so late, wins beside it. That takes an acquire that outlasts another's ttl: instance_timeout is
-// to be less than half of every ttl.
+// An extension of an instance in quarantine counts, as an instance that says yes does have our key,
+// also where a heal has put it. So a lease may move to an instance that has just forgotten a grant,
+// and away from another on which its key then expires. A client that was granted the first before,
+// and asks the second so late, wins beside it. That takes an acquire that outlasts another's ttl:
+// instance_timeout is to be less than half of every ttl.
 BOOST_AUTO_TEST_CASE(an_acquire_that_outlasts_anothers_ttl_is_refuted) {
     is_refuted({.long_rounds = true}, "S1");
 }

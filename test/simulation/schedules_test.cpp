@@ -17,7 +17,7 @@ namespace {
 using namespace holdfast;
 using namespace holdfast::test;
 
-/// What a schedule of a seed violates under these rules.
+/// The violation of a schedule under these rules.
 template <class Rules>
 auto under(tally_of_events& seen) {
     return [&seen](std::uint64_t seed, std::ostream* story) {

@@ -91,7 +91,7 @@ private:
     static constexpr std::uint64_t first_other_key = 1'000;
 
     struct item {
-        command what{};
+        command op{};
         std::size_t key = none; ///< of a tenure
         std::uint64_t token = 0;
         std::uint64_t since = 0; ///< how many batches had left
@@ -148,7 +148,7 @@ private:
 
     void leaves(item const& i) {
         auto const batches = left_ - i.since;
-        if (!storm_ && i.what == command::extend && i.key != none && batches > 2) {
+        if (!storm_ && i.op == command::extend && i.key != none && batches > 2) {
             fail("L3", "an extension has waited for " + std::to_string(batches) + " batches");
         }
         // Four commands of each tenure may be in its lane; the rest is for the open batch.
@@ -166,15 +166,15 @@ private:
             auto& t = tenures_[i.key];
             auto& key = keys_[i.key];
             --t.unanswered;
-            tell_story("the server has ", name(i.what), " of key ", i.key, " with token ", i.token);
-            if (i.what == command::acquire) {
+            tell_story("the server has ", name(i.op), " of key ", i.key, " with token ", i.token);
+            if (i.op == command::acquire) {
                 if (i.token <= t.released) return fail("L1", "a release has overtaken its SET");
                 if (key != 0)
                     return fail("L2", "an acquire was refused by a key of its own process");
                 key = i.token;
                 ++seen_.acquired;
                 if (t.token == i.token && t.now == tenure::acquiring) t.now = tenure::held;
-            } else if (i.what == command::release) {
+            } else if (i.op == command::release) {
                 t.released = i.token;
                 if (key == i.token) key = 0;
             } else if (key != i.token) {

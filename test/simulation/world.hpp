@@ -121,7 +121,7 @@ private:
     /// Mostly about delay_, now and then far more.
     true_time travel() override { return 1 + some(one_in(10) ? delay_ * 8 : delay_); }
 
-    /// What the client's clock shows.
+    /// By the client's clock.
     time_point local(unsigned c) const {
         return time_point(duration(stretched(now(), clients_[c].ppm)));
     }
@@ -395,12 +395,12 @@ private:
         check_bound(state, state.started, "an acquire");
     }
 
-    void check_bound(tenure_state const& state, time_point since, std::string const& what) {
+    void check_bound(tenure_state const& state, time_point since, std::string const& call) {
         if (clients_[state.client].pauses != state.pauses_before) return;
         // A nanosecond or two for the rounding of clocks.
         auto const bound = timeout_ + duration(5) + timeout_ / 1'000'000;
         if (local(state.client) - since > bound)
-            fail("L3", what + " took longer than an instance may");
+            fail("L3", call + " took longer than an instance may");
     }
 
     void extend(unsigned t) {
@@ -432,7 +432,7 @@ private:
         auto& state = tenures_[t];
         state.told = true;
         state.extension_pending = false;
-        // Whoever is stopped while the deadline passes hears of it when he goes on.
+        // A client that is stopped while the deadline passes hears of it when it goes on.
         auto const late = local(state.client) - state.machine.deadline();
         if (late > duration(0) && clients_[state.client].paused_until < now() - late.count() - 5) {
             fail("L4", "a loss was told after the deadline");

@@ -1,12 +1,14 @@
-// A world in which tenures are numbered, and nothing may be relied on but that instances remember.
+// A world in which tenures are numbered, and the only assumption is that instances remember.
 //
-// Everything in it follows from a seed. The real machine of a tenure runs in each client; instances
-// carry out what the scripts of src/redis/scripts.hpp say. Messages of one connection keep their
-// order and come once or not at all. All else is arbitrary: keys expire at any moment; clients stop
-// for any time, also between the reading of the hint and the sending; wall clocks and lease clocks
-// of clients and the clocks of instances show anything and jump; instances freeze, or crash and
-// come back with what they had; connections break, and what was under way is lost, or is carried
-// out at any time later and nobody hears of it.
+// The real machine of a tenure runs in each client. Instances carry out the commands as the scripts
+// of src/redis/scripts.hpp say. Messages of one connection keep their order and come once or not at
+// all. All else is arbitrary:
+//  - Keys expire at any moment.
+//  - Clients stop for any time, also between the reading of the hint and the sending.
+//  - Wall clocks and lease clocks of clients, and the clocks of instances, show anything and jump.
+//  - Instances freeze, or crash and come back with all that they had.
+//  - Connections break. Messages under way are lost, or are carried out at any time later, and no
+//    client hears of it.
 //
 // The world checks three properties of doc/guarantees.md. S2: no two leases have the same fence,
 // and a tenure that began after another was won has the greater number. L3: no acquire waits for an
@@ -14,25 +16,25 @@
 // check mutual exclusion: with such clocks there is none.
 //
 // With `forgetful` instances the world is another one. Such an instance loses its keys and counters
-// in a crash, and one is enough for harm, as it may be all that two quorums share. S2 then holds
-// under these assumptions (fence_conditions), where G is the greatest number that any instance had
-// counted to when it crashed, as a time (10 in a millisecond):
-//  - When an instance carries out an acquire, its hint differs from the true time by at most E: by
-//    the error of the client's clock, by what went by since that was read, and by what it was
-//    rounded down by. Where an acquire's deadline counts from before the hint is read
-//    (`hint_within`) and lease clocks are right, what goes by is no more than the ttl, or the
-//    acquire does not win.
-//  - Who forgets is away for more than 2 E, and until G + E has passed. The two are the same, but
-//    where counters ran ahead of all clocks, as more than 10 tenures in a millisecond make them.
-//  - Who has forgotten believes right hints: its clock is no more than a minute less E behind the
-//    true time. The clocks of those that remember may show anything.
-//  - Who comes back with an older state, and not with an empty one, is also away for longer than an
-//    acquire takes: a key that it has again, and should not, can be raised by an acquire from
-//    before the crash.
-// For: whatever number a tenure has won with, an instance that forgot it had counted to no more
-// than G. Who is granted the key there later has a hint of more than G, and so a greater number. A
-// counter that expires after its own ttl is forgotten as well, by an instance that was as good as
-// away for that long. It is not when the instance's clock jumps ahead by as much.
+// in a crash. One is enough for harm, as it may be all that two quorums share. S2 then holds under
+// the assumptions below (fence_conditions). G is the greatest number that any instance had counted
+// to when it crashed, as a time (10 in a millisecond).
+//  - When an instance carries out an acquire, its hint differs from the true time by at most E.
+//    Three parts add up: the error of the client's clock, the time since that was read, and the
+//    rounding. Where an acquire's deadline counts from before the hint is read (`hint_within`) and
+//    lease clocks are right, that time is at most the ttl, or the acquire does not win.
+//  - An instance that forgets is away for more than 2 E, and until G + E has passed. The two are
+//    the same, unless counters ran ahead of all clocks, as more than 10 tenures in a millisecond
+//    make them.
+//  - An instance that has forgotten believes right hints: its clock is no more than a minute less E
+//    behind the true time. The clocks of those that remember may show anything.
+//  - An instance that comes back with an older state, not an empty one, is also away for longer
+//    than an acquire takes. Otherwise an acquire from before the crash could raise a key that the
+//    instance has again, and should not have.
+// The reason: an instance that forgot the number of a winner had counted to no more than G. A
+// client that is granted the key there later has a hint of more than G, and so a greater number. An
+// instance with a counter that expires after its own ttl forgets as well, and was as good as away
+// for that long. It was not if the instance's clock jumped ahead by as much.
 #ifndef HOLDFAST_TEST_SIMULATION_FENCES_FENCES_HPP
 #define HOLDFAST_TEST_SIMULATION_FENCES_FENCES_HPP
 

@@ -19,7 +19,7 @@ struct fence_tally {
                   ran_ahead = 0, too_old = 0, scripts_lost = 0, exhausted = 0;
 };
 
-/// What may be relied on.
+/// The assumptions of a simulation.
 struct fence_conditions {
     /// Of a world without faults, with one client.
     enum class calmness : std::uint8_t {
@@ -44,7 +44,7 @@ struct fence_conditions {
     bool hint_within = false;      ///< an acquire begins, by its deadline, before its hint is read
 };
 
-/// What carries out the commands, and what carries them.
+/// The server, the wire and the driver. Broken ones leave out a duty.
 struct faithful_parts {
     /// A raise is for the holder of the key alone.
     static constexpr bool raise_compares = true;
@@ -52,9 +52,9 @@ struct faithful_parts {
     static constexpr bool raise_stores = true;
     /// Each tenure is given another number than the one before it.
     static constexpr bool counts_up = true;
-    /// Who sent a raise knows which one is answered.
+    /// The sender of a raise knows which raise is answered.
     static constexpr bool tells_round = true;
-    /// Who does not get an answer to a raise does not take it for done.
+    /// A sender without an answer to a raise does not take it for done.
     static constexpr bool doubts_silence = true;
     /// It is told that a raise cannot be sent.
     static constexpr bool tells_unsent = true;

@@ -1,15 +1,17 @@
-// A world in which what Redlock assumes of instances does not hold, and the guards against that.
+// A world in which instances break the assumptions of Redlock, and the guards against that.
 //
-// Instances restart as new processes that have forgotten all, the last second or nothing; they are
-// flushed, or become replicas for a while and then have another server's data; and their wall
-// clocks jump, by which keys expire. A flush and replaced data are announced to those who are
-// connected. Each client has the real restart guard, clock guard and quarantine for each instance,
-// and uses them as redis::link does: it asks on each connection who the server is and what time,
-// before anything else counts, and the time every second, like a client that has something to send
-// (an idle one asks less often, and before its next command); what a quarantined instance grants
-// does not count and is given back; new rounds pass it by, but extensions, releases and heals go to
-// it. Everything follows from a seed. A client's machine can stand still, with its clock and all
-// that runs on it.
+// Instances restart as new processes that have forgotten all, the last second or nothing. They are
+// flushed, or become replicas for a while and then have another server's data. Their wall clocks
+// jump, by which keys expire. An instance announces a flush and replaced data to its connected
+// clients. A client's machine can stand still, with its clock and all that runs on it.
+//
+// Each client has the real restart guard, clock guard and quarantine for each instance, and uses
+// them as redis::vote_guard does:
+//  - On each connection it asks for the server's identity and time before anything else counts.
+//  - It asks for the time every second, like a client that has something to send. An idle client
+//    asks less often, and before its next command.
+//  - A grant of a quarantined instance does not count, and is given back. New rounds pass the
+//    instance by, but extensions, releases and heals go to it.
 //
 // Properties:
 //   S1      no two leases are valid at once, each by its holder's clock (see doc/guarantees.md).

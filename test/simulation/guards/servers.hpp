@@ -67,7 +67,7 @@ struct link : connection<message> {
     protocol::quarantine doubted;
     std::uint64_t run_seen = 0;
 
-    // What the world knows:
+    // Known to the world, not to the client:
     true_time known_until = std::numeric_limits<true_time>::min(); ///< all jumps before
     bool looked = false, absent = false;
     time_point looked_from{}, looked_to{};
@@ -205,7 +205,7 @@ protected:
         return std::array{persistence::none, persistence::everysec, persistence::always}[below(3)];
     }
 
-    /// What the client's clock shows.
+    /// By the client's clock.
     time_point local(unsigned c) const {
         auto t = now();
         for (auto const& [from, to] : clients_[c].stops) t -= std::clamp(now(), from, to) - from;

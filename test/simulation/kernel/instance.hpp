@@ -22,7 +22,7 @@ inline constexpr int nobody = -1;
 inline constexpr int stranger = -2; ///< has taken the key without a ttl
 
 struct content {
-    int holder = nobody; ///< the tenure whose key it is
+    int holder = nobody; ///< the tenure that owns the key
     true_time expires = 0;
     std::uint64_t counter = 0; ///< of fences; 0: none
 

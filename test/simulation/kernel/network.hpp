@@ -1,8 +1,8 @@
 // Connections of clients to instances, with the contract of redis::instance.
 //
 // Messages of one connection keep their order, each after a time of its own, and come once or not
-// at all. An instance that is frozen takes none. When a connection breaks, what was under way is
-// lost; or a part of it is carried out later, and no client hears of it.
+// at all. An instance that is frozen takes none. When a connection breaks, the messages under way
+// are lost. Or the instance carries some out later, and no client hears of it.
 #ifndef HOLDFAST_TEST_SIMULATION_KERNEL_NETWORK_HPP
 #define HOLDFAST_TEST_SIMULATION_KERNEL_NETWORK_HPP
 

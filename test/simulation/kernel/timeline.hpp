@@ -63,7 +63,7 @@ protected:
     void at(true_time after, process& p, event_action act) {
         put(after, &p, false, std::move(act));
     }
-    /// An event for whose sake alone a schedule does not go on.
+    /// An event for owner sake alone a schedule does not go on.
     void at_leisure(true_time after, event_action act) {
         put(after, nullptr, true, std::move(act));
     }
@@ -87,8 +87,8 @@ protected:
         auto planned = std::exchange(planned_[next.place], {});
         free_.push_back(next.place);
         if (!planned.at_leisure) --essential_;
-        if (planned.whose != nullptr) {
-            in(*planned.whose, std::move(planned.act));
+        if (planned.owner != nullptr) {
+            in(*planned.owner, std::move(planned.act));
         } else {
             planned.act();
         }
@@ -115,18 +115,18 @@ private:
     };
     struct plan {
         event_action act;
-        process* whose = nullptr;
+        process* owner = nullptr;
         bool at_leisure = false;
     };
 
-    void put(true_time after, process* whose, bool at_leisure, event_action&& act) {
+    void put(true_time after, process* owner, bool at_leisure, event_action&& act) {
         if (free_.empty()) {
             free_.push_back(static_cast<std::uint32_t>(planned_.size()));
             planned_.emplace_back();
         }
         auto const place = free_.back();
         free_.pop_back();
-        planned_[place] = {std::move(act), whose, at_leisure};
+        planned_[place] = {std::move(act), owner, at_leisure};
         events_.push({now_ + after, ++order_, place});
         if (!at_leisure) ++essential_;
     }
