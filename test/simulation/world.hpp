@@ -22,6 +22,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -43,13 +44,9 @@ struct tally_of_events {
                   late_grants = 0, resent = 0, pauses = 0, raised = 0;
 };
 
-struct world_client : client<connection<message>> {
-    std::int64_t ppm = 0;
-    bool watched = true;
+struct world_client : lessee<connection<message>> {
     unsigned pauses = 0;
     unsigned attempts_left = 0;
-    int current = nobody; ///< tenure
-    std::uint64_t timer = 0;
 };
 
 template <class Rules>
@@ -126,11 +123,7 @@ private:
         return time_point(duration(stretched(now(), clients_[c].ppm)));
     }
     bool held(tenure_state const& t) const {
-        using phase = typename protocol::basic_tenure<Rules>::phase;
-        // Told of its loss or not: until the deadline that it knows.
-        return !t.over &&
-               (t.machine.where() == phase::held || t.machine.where() == phase::ending) &&
-               local(t.client) < t.machine.deadline();
+        return !t.over && is_valid(t.machine, local(t.client));
     }
 
     //
@@ -464,18 +457,11 @@ private:
            clients_[c], [this, c] { start_acquire(c); });
     }
 
-    // One timer, for what the machine says.
     void arm(unsigned c) {
         auto& me = clients_[c];
-        auto const timer = ++me.timer;
-        if (me.current < 0) return;
+        if (me.current == nobody) return network::arm(me, std::nullopt, local(c), [] {});
         auto const t = static_cast<unsigned>(me.current);
-        auto const wake = tenures_[t].machine.wake();
-        if (!wake) return;
-        auto const left = std::max(*wake - local(c), duration(0));
-        at(real(left, me.ppm), me, [this, c, t, timer] {
-            if (clients_[c].timer == timer) on_time(c, t);
-        });
+        network::arm(me, tenures_[t].machine.wake(), local(c), [this, c, t] { on_time(c, t); });
     }
 
     void on_time(unsigned c, unsigned t) {

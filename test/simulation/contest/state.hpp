@@ -188,10 +188,7 @@ protected:
     time_point local() const { return time_point(duration(now())); }
 
     bool is_held(tenure_state const& t) const {
-        auto const where = t.machine.where();
-        return !t.over && !t.dead &&
-               (where == tenure_phase::held || where == tenure_phase::ending) &&
-               local() < t.machine.deadline();
+        return !t.over && !t.dead && is_valid(t.machine, local());
     }
 
     void check_clean(unsigned t) {

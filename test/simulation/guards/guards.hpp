@@ -497,18 +497,12 @@ private:
            [this, c] { start_acquire(c); });
     }
 
-    // One timer, for what the machine says.
     void arm(unsigned c) {
         auto& me = clients_[c];
-        auto const timer = ++me.timer;
-        if (me.current < 0) return;
+        if (me.current == nobody) return network::arm(me, std::nullopt, local(c), [] {});
         auto const t = static_cast<unsigned>(me.current);
-        if (tenures_[t].over) return;
-        auto const wake = tenures_[t].machine.wake();
-        if (!wake) return;
-        at(real(std::max(*wake - local(c), duration(0)), me.ppm), me, [this, c, t, timer] {
-            if (clients_[c].timer == timer) on_time(c, t);
-        });
+        network::arm(me, tenures_[t].over ? std::nullopt : tenures_[t].machine.wake(), local(c),
+                     [this, c, t] { on_time(c, t); });
     }
 
     void on_time(unsigned c, unsigned t) {

@@ -74,12 +74,9 @@ struct link : connection<message> {
     duration offset_seen{};
 };
 
-struct client : test::client<link> {
-    std::int64_t ppm = 0;
+struct client : lessee<link> {
     duration ttl{};
-    bool watched = true, alive = false;
-    int current = nobody; ///< tenure
-    std::uint64_t timer = 0;
+    bool alive = false;
     protocol::standstill standstill{1, duration::zero()};
     std::vector<std::pair<true_time, true_time>> stops; ///< of its clock
     duration unnoticed{};                               ///< how much of them it has not noticed
@@ -213,10 +210,7 @@ protected:
     }
     duration wall(instance const& i) const { return i.offset + duration(stretched(now(), i.ppm)); }
     bool held(tenure_state const& t) const {
-        // Also when its holder has been told of its loss: he has until the deadline to end what he
-        // does.
-        auto const has = t.machine.where() == phase::held || t.machine.where() == phase::ending;
-        return !t.over && has && local(t.client) < t.machine.deadline();
+        return !t.over && is_valid(t.machine, local(t.client));
     }
 
     //

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,6 +71,24 @@ struct client : process {
     std::vector<Link> links; ///< one for each instance
 };
 
+/// A client with one tenure at a time, and one timer for its machine.
+template <class Link>
+struct lessee : client<Link> {
+    std::int64_t ppm = 0; ///< of its clock
+    bool watched = true;
+    int current = nobody; ///< tenure
+    std::uint64_t timer = 0;
+};
+
+/// Whether the holder may rely on the lease: told of its loss or not, until the deadline.
+template <class Machine>
+bool is_valid(Machine const& machine, protocol::time_point now) {
+    using protocol::tenure_phase;
+    auto const phase = machine.where();
+    return (phase == tenure_phase::held || phase == tenure_phase::ending) &&
+           now < machine.deadline();
+}
+
 template <class Client, class Instance>
 class network : protected timeline {
 protected:
@@ -111,6 +130,18 @@ protected:
     template <class Act>
     void on_client(unsigned c, Act&& act) {
         in(clients_[c], std::forward<Act>(act));
+    }
+
+    /// The one timer of a lessee, by its clock `now`. It replaces the timer before.
+    template <class Act>
+    void arm(Client& me, std::optional<protocol::time_point> wake, protocol::time_point now,
+             Act act) {
+        auto const timer = ++me.timer;
+        if (!wake) return;
+        auto const left = std::max(*wake - now, protocol::duration(0));
+        at(real(left, me.ppm), me, [&me, timer, act] {
+            if (me.timer == timer) act();
+        });
     }
 
     /// Gives it a serial number. It is lost if the connection has ended, unknown to the client.
