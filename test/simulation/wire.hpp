@@ -21,7 +21,7 @@
 #include "protocol/liveness.hpp"
 #include "protocol/reconnect.hpp"
 
-#include "simulation/timeline.hpp"
+#include "simulation/kernel/timeline.hpp"
 
 #include <algorithm>
 #include <array>
@@ -30,6 +30,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <ostream>
 #include <random>
 #include <string>
 #include <utility>
@@ -52,16 +53,17 @@ struct lanes_tally {
 /// One process and one instance, as an instance sees no other. A batch takes few commands, so that
 /// there is always something that waits.
 template <class Rules>
-class lanes_world {
+class lanes_world : chance, trace {
 public:
     /// `storm`: extensions of other keys fill each batch.
-    lanes_world(std::uint64_t seed, lanes_tally& seen, bool storm)
-        : random_(seed)
+    lanes_world(std::uint64_t seed, lanes_tally& seen, bool storm, std::ostream* story = nullptr)
+        : chance(seed)
+        , trace(story)
         , seen_(seen)
         , storm_(storm) {}
 
     std::string run() {
-        for (unsigned n = 0; n < 120 && violation_.empty(); ++n) {
+        for (unsigned n = 0; n < 120 && violation().empty(); ++n) {
             if (storm_) {
                 for (unsigned m = 0; m < batch_size; ++m)
                     submit(protocol::command::extend, none, 0);
@@ -78,7 +80,7 @@ public:
             while (!in_flight_.empty() && !one_in(3)) answer();
         }
         finish();
-        return violation_;
+        return violation();
     }
 
 private:
@@ -89,7 +91,7 @@ private:
     static constexpr std::uint64_t first_other_key = 1'000;
 
     struct item {
-        command what{};
+        command op{};
         std::size_t key = none; ///< of a tenure
         std::uint64_t token = 0;
         std::uint64_t since = 0; ///< how many batches had left
@@ -104,12 +106,6 @@ private:
         std::uint64_t released = 0; ///< the last token that the server was to delete
         unsigned unanswered = 0;
     };
-
-    std::uint64_t below(std::uint64_t n) { return random_() % n; }
-    bool one_in(std::uint64_t n) { return below(n) == 0; }
-    void fail(std::string how) {
-        if (violation_.empty()) violation_ = std::move(how);
-    }
 
     void act(std::size_t k) {
         auto& t = tenures_[k];
@@ -133,6 +129,7 @@ private:
 
     // As redis/pipeline.hpp has it.
     void submit(command c, std::size_t key, std::uint64_t token) {
+        if (key != none) tell_story(name(c), " of key ", key, " with token ", token);
         if (key != none) ++tenures_[key].unanswered;
         item const i{c, key, token, left_};
         if (waiting_.empty() && open_.size() < batch_size) return open_.push_back(i);
@@ -151,12 +148,12 @@ private:
 
     void leaves(item const& i) {
         auto const batches = left_ - i.since;
-        if (!storm_ && i.what == command::extend && i.key != none && batches > 2) {
-            fail("L3: an extension has waited for " + std::to_string(batches) + " batches");
+        if (!storm_ && i.op == command::extend && i.key != none && batches > 2) {
+            fail("L3", "an extension has waited for " + std::to_string(batches) + " batches");
         }
         // Four commands of each tenure may be in its lane; the rest is for the open batch.
         if (storm_ && i.key != none && batches > 4 * tenures + 4) {
-            fail("L4: a command has waited for " + std::to_string(batches) + " batches");
+            fail("L4", "a command has waited for " + std::to_string(batches) + " batches");
         }
     }
 
@@ -169,17 +166,19 @@ private:
             auto& t = tenures_[i.key];
             auto& key = keys_[i.key];
             --t.unanswered;
-            if (i.what == command::acquire) {
-                if (i.token <= t.released) return fail("L1: a release has overtaken its SET");
-                if (key != 0) return fail("L2: an acquire was refused by a key of its own process");
+            tell_story("the server has ", name(i.op), " of key ", i.key, " with token ", i.token);
+            if (i.op == command::acquire) {
+                if (i.token <= t.released) return fail("L1", "a release has overtaken its SET");
+                if (key != 0)
+                    return fail("L2", "an acquire was refused by a key of its own process");
                 key = i.token;
                 ++seen_.acquired;
                 if (t.token == i.token && t.now == tenure::acquiring) t.now = tenure::held;
-            } else if (i.what == command::release) {
+            } else if (i.op == command::release) {
                 t.released = i.token;
                 if (key == i.token) key = 0;
             } else if (key != i.token) {
-                return fail("L1: an extension came after its release");
+                return fail("L1", "an extension came after its release");
             } else {
                 ++seen_.extended;
             }
@@ -192,18 +191,17 @@ private:
             if (t.now != tenure::idle) submit(command::release, k, t.token);
             t.now = tenure::idle;
         }
-        while (violation_.empty() && !(open_.empty() && waiting_.empty() && in_flight_.empty())) {
+        while (violation().empty() && !(open_.empty() && waiting_.empty() && in_flight_.empty())) {
             flush();
             answer();
         }
         for (auto const key : keys_) {
-            if (key != 0) fail("L1: a key is left at the end");
+            if (key != 0) fail("L1", "a key is left at the end");
         }
     }
 
     static constexpr std::size_t tenures = 4;
 
-    std::mt19937_64 random_;
     lanes_tally& seen_;
     bool storm_;
     std::array<tenure, tenures> tenures_;
@@ -212,7 +210,6 @@ private:
     std::vector<item> open_;
     std::deque<std::vector<item>> in_flight_;
     protocol::lanes<item, Rules> waiting_;
-    std::string violation_;
 };
 
 //
@@ -229,8 +226,8 @@ struct watch_tally {
 template <class Rules>
 class watched_world : timeline {
 public:
-    watched_world(std::uint64_t seed, watch_tally& seen, bool stops)
-        : timeline(seed)
+    watched_world(std::uint64_t seed, watch_tally& seen, bool stops, std::ostream* story = nullptr)
+        : timeline(seed, story)
         , seen_(seen)
         , stops_(stops)
         , live_(limit) {}
@@ -292,7 +289,8 @@ private:
     }
     void stop_for(true_time t) {
         ++seen_.stops;
-        process_.paused_until = std::max(process_.paused_until, now() + t);
+        tell_story("the process stops");
+        pause(process_, t);
         all_stops_.push_back({now(), now() + t});
     }
     /// How long it was stopped since, and how often.
@@ -349,6 +347,7 @@ private:
 
     void send(std::shared_ptr<batch> b) {
         b->sent = now();
+        tell_story("a batch of ", b->commands.size(), " leaves");
         if (stops_ && one_in(50)) {
             // Stopped between the reading of the clock and the write.
             ++seen_.held_back;
@@ -363,10 +362,8 @@ private:
     }
 
     void connect() {
-        at(some(limit / 2), [this, epoch = epoch_] {
-            in(process_, [this, epoch] {
-                if (epoch == epoch_) connected();
-            });
+        at(some(limit / 2), process_, [this, epoch = epoch_] {
+            if (epoch == epoch_) connected();
         });
     }
     void connected() {
@@ -379,6 +376,7 @@ private:
         end_turn();
     }
     void end_session() {
+        tell_story("the session ends");
         ++epoch_;
         live_.lost();
         live_.none_queued();
@@ -399,10 +397,8 @@ private:
         auto const in_a_while =
             std::max<true_time>(live_.next_check().time_since_epoch().count() - now(), 0);
         // The loop is a bit late now and then.
-        at(in_a_while + (one_in(4) ? below_reading() : 0), [this, generation] {
-            in(process_, [this, generation] {
-                if (generation == armed_) look();
-            });
+        at(in_a_while + (one_in(4) ? below_reading() : 0), process_, [this, generation] {
+            if (generation == armed_) look();
         });
     }
     true_time below_reading() {
@@ -423,6 +419,7 @@ private:
             break;
         case action::suspect:
             ++seen_.suspected;
+            tell_story("the instance is suspect");
             check_suspicion();
             for (auto const& b : in_flight_) {
                 for (auto& c : b->commands) answer(c, false);
@@ -449,6 +446,8 @@ private:
 
     void change_mood() {
         mood_ = static_cast<mood>(below(4));
+        tell_story("the server is ", std::array{"quick", "slow", "trickling", "frozen"}.at(
+                                         static_cast<std::size_t>(mood_)));
         if (mood_ == mood::frozen) ++seen_.frozen;
         if (mood_ == mood::trickling) ++seen_.trickled;
         if (one_in(6)) {
@@ -486,10 +485,8 @@ private:
             if (epoch != epoch_) return;
             arrive(b);
             read_at_ = std::max(read_at_, now() + below_reading());
-            at(read_at_ - now(), [this, b, epoch] {
-                in(process_, [this, b, epoch] {
-                    if (epoch == epoch_) read(b);
-                });
+            at(read_at_ - now(), process_, [this, b, epoch] {
+                if (epoch == epoch_) read(b);
             });
             if (n + 1 < b->commands.size()) return serve_next(b, n + 1);
             serve_following(b);
@@ -511,6 +508,7 @@ private:
     }
 
     void read(std::shared_ptr<batch> const& b) {
+        tell_story("a reply is read");
         if (live_.answered(time())) ++seen_.came_back;
         answer(b->commands[b->next++], true);
         if (b->next == b->commands.size()) {

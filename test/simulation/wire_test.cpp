@@ -2,42 +2,31 @@
 //
 // HOLDFAST_SCHEDULES is how many schedules are tried (20,000 by default), HOLDFAST_SEED the first
 // one's seed.
-#include "simulation/search.hpp"
+#include "simulation/kernel/search.hpp"
 #include "simulation/wire.hpp"
 
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
 #include <cstdint>
-#include <initializer_list>
-#include <string>
+#include <ostream>
 
 namespace {
 
 using namespace holdfast;
 using namespace holdfast::test;
 
-template <class Run>
-void stands(std::uint64_t schedules, Run&& run) {
-    auto const found = search(schedules, run);
-    BOOST_TEST(!found.has_value(), "seed " << (found ? found->seed : 0) << ": "
-                                           << (found ? found->violation : std::string()));
-}
-
-void all_happened(std::initializer_list<std::uint64_t> counts) {
-    for (auto const n : counts) BOOST_TEST(n > 0U);
-}
-
 template <class Rules>
 auto lanes_with(lanes_tally& seen, bool storm) {
-    return
-        [&seen, storm](std::uint64_t seed) { return lanes_world<Rules>(seed, seen, storm).run(); };
+    return [&seen, storm](std::uint64_t seed, std::ostream* story) {
+        return lanes_world<Rules>(seed, seen, storm, story).run();
+    };
 }
 
 template <class Rules>
 auto watch_with(watch_tally& seen, bool stops) {
-    return [&seen, stops](std::uint64_t seed) {
-        return watched_world<Rules>(seed, seen, stops).run();
+    return [&seen, stops](std::uint64_t seed, std::ostream* story) {
+        return watched_world<Rules>(seed, seen, stops, story).run();
     };
 }
 

@@ -15,14 +15,15 @@
 
 #include "protocol/tenure.hpp"
 
-#include "simulation/timeline.hpp"
+#include "simulation/kernel/network.hpp"
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <functional>
+#include <optional>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,19 +37,23 @@ using protocol::tenure_effect;
 using protocol::time_point;
 using protocol::verdict;
 
-/// How often what the properties are about has happened: schedules in which nothing happens prove
-/// nothing.
+/// Counts of the events that the properties are about. Schedules without them prove nothing.
 struct tally_of_events {
     std::uint64_t won = 0, contended = 0, no_quorum = 0, expired = 0, cancelled = 0, extended = 0,
                   extension_failed = 0, lost = 0, released = 0, unconfirmed = 0, healed = 0,
                   late_grants = 0, resent = 0, pauses = 0, raised = 0;
 };
 
+struct world_client : lessee<connection<message>> {
+    unsigned pauses = 0;
+    unsigned attempts_left = 0;
+};
+
 template <class Rules>
-class world : timeline {
+class world : network<world_client, instance> {
 public:
-    explicit world(std::uint64_t seed, tally_of_events& seen)
-        : timeline(seed)
+    world(std::uint64_t seed, tally_of_events& seen, std::ostream* story = nullptr)
+        : network(seed, story)
         , seen_(seen) {
         forgetful_ = one_in(8);
         static constexpr std::array sizes{1U, 2U, 3U, 3U, 4U, 5U, 5U, 7U};
@@ -72,7 +77,7 @@ public:
         for (unsigned n = 0; n < faults; ++n) plan_fault();
         for (unsigned c = 0; c < clients_.size(); ++c) {
             clients_[c].attempts_left = 1 + static_cast<unsigned>(below(eager_ ? 100 : 6));
-            at(some(ttl_ / 2), [this, c] { on_client(c, [this, c] { start_acquire(c); }); });
+            at(some(ttl_ / 2), clients_[c], [this, c] { start_acquire(c); });
         }
     }
 
@@ -106,69 +111,20 @@ private:
         time_point extension_started{}, old_deadline{};
     };
 
-    struct sent_command {
-        unsigned tenure;
-        command what;
-        std::uint32_t round;
-        bool answered = false;
-        bool resent = false;
-    };
-
-    struct kept_release {
-        unsigned tenure;
-        true_time since;
-    };
-
-    struct link {
-        bool connected = true, suspect = false;
-        unsigned epoch = 0;   ///< counts the breaks
-        unsigned session = 0; ///< the epoch that the client believes to be in
-        std::deque<sent_command*> in_flight, to_server;
-        std::deque<std::pair<sent_command*, verdict>> to_client;
-        true_time last_arrival = 0, last_reply = 0, ended = 0;
-        std::vector<kept_release> kept;
-        bool available() const { return connected && !suspect; }
-    };
-
-    struct client : process {
-        std::int64_t ppm = 0;
-        bool watched = true;
-        std::vector<link> links;
-        unsigned pauses = 0;
-        unsigned attempts_left = 0;
-        int current = -1;
-        std::uint64_t timer = 0;
-    };
-
-    struct instance {
-        std::int64_t ppm = 0;
-        int holder = -1; ///< the tenure whose key it has
-        true_time expires = 0;
-        true_time frozen_until = 0;
-    };
-
     //
     // Chance and time
     //
 
     /// Mostly about delay_, now and then far more.
-    true_time travel() { return 1 + some(one_in(10) ? delay_ * 8 : delay_); }
+    true_time travel() override { return 1 + some(one_in(10) ? delay_ * 8 : delay_); }
 
-    void on_client(unsigned c, std::function<void()> what) { in(clients_[c], std::move(what)); }
-
-    /// What the client's clock shows.
+    /// By the client's clock.
     time_point local(unsigned c) const {
         return time_point(duration(stretched(now(), clients_[c].ppm)));
     }
     bool held(tenure_state const& t) const {
-        using phase = protocol::tenure_phase;
-        // Told of its loss or not: until the deadline that it knows.
-        return !t.over &&
-               (t.machine.phase() == phase::held || t.machine.phase() == phase::ending) &&
-               local(t.client) < t.machine.deadline();
+        return !t.over && is_valid(t.machine, local(t.client));
     }
-
-    unsigned quorum() const { return static_cast<unsigned>(instances_.size() / 2 + 1); }
 
     //
     // Faults
@@ -181,9 +137,7 @@ private:
         auto const c = static_cast<unsigned>(below(clients_.size()));
         switch (below(forgetful_ ? 5 : 4)) {
         case 0:
-            at(when, [this, i, span] {
-                instances_[i].frozen_until = std::max(instances_[i].frozen_until, now() + span);
-            });
+            at(when, [this, i, span] { freeze(i, span); });
             break;
         case 1:
             at(when, [this, c, i, span] { break_link(c, i, span); });
@@ -195,86 +149,49 @@ private:
             at(when, [this, c, span] {
                 ++seen_.pauses;
                 ++clients_[c].pauses;
-                clients_[c].paused_until = std::max(clients_[c].paused_until, now() + span);
+                pause(clients_[c], span);
             });
             break;
         default:
-            at(when, [this, i] { instances_[i].holder = -1; });
+            at(when, [this, i] { instances_[i].has.holder = nobody; });
             break;
         }
     }
 
     void crash(unsigned i, true_time span) {
-        if (forgetful_ && one_in(2)) instances_[i].holder = -1;
+        if (forgetful_ && one_in(2)) instances_[i].has.holder = nobody;
         for (unsigned c = 0; c < clients_.size(); ++c) break_link(c, i, span + travel());
     }
 
-    // What has not arrived never will; the client hears of it when it runs.
+    // The client hears of it when it runs.
     void break_link(unsigned c, unsigned i, true_time span) {
-        auto& l = clients_[c].links[i];
-        auto const epoch = ++l.epoch;
-        l.to_server.clear();
-        l.to_client.clear();
-        on_client(c, [this, c, i] { on_broken(c, i); });
-        at(span, [this, c, i, epoch] {
-            on_client(c, [this, c, i, epoch] {
-                if (clients_[c].links[i].epoch == epoch) on_reconnected(c, i);
-            });
-        });
+        sever(c, i);
+        on_client(c, [this, c, i] { lose(c, i); });
+        reconnect_after(c, i, span);
     }
 
-    void on_broken(unsigned c, unsigned i) {
-        auto& l = clients_[c].links[i];
-        l.connected = false;
-        l.suspect = false;
-        l.ended = now();
-        for (auto* s : std::exchange(l.in_flight, {})) {
-            auto const keep = s->what == command::release;
-            if (!std::exchange(s->answered, true)) tell(*s, i, verdict::unknown);
-            if (keep) l.kept.push_back({s->tenure, now()});
-            if (!keep) finished(s->tenure);
-        }
-    }
-
-    void on_reconnected(unsigned c, unsigned i) {
-        auto& l = clients_[c].links[i];
-        l.connected = true;
-        l.session = l.epoch;
-        l.last_arrival = l.last_reply = now();
+    void on_reconnected(unsigned c, unsigned i) override {
+        connected(clients_[c].links[i]);
         send_kept(c, i, true);
     }
 
     //
-    // The wire, with the contract of redis::link
+    // The wire
     //
 
-    void submit(unsigned t, unsigned i, command what, std::uint32_t round) {
+    void submit(unsigned t, unsigned i, command op, std::uint32_t round) {
         auto const c = tenures_[t].client;
         auto& l = clients_[c].links[i];
         if (!l.available()) {
-            if (what != command::release) return;
+            if (op != command::release) return;
             ++tenures_[t].pending;
             l.kept.push_back({t, now()});
             return;
         }
         ++tenures_[t].pending;
-        send(c, i, sent_.emplace_back(sent_command{t, what, round}));
-    }
-
-    void send(unsigned c, unsigned i, sent_command& s) {
-        auto& l = clients_[c].links[i];
-        l.in_flight.push_back(&s);
-        auto const session = l.session;
-        if (session == l.epoch) {
-            l.to_server.push_back(&s);
-            l.last_arrival = std::max(l.last_arrival, now() + travel());
-            at(l.last_arrival - now(), [this, c, i, session] { arrive(c, i, session); });
-        }
-        if (s.answered) return;
-        at(real(timeout_, clients_[c].ppm), [this, c, i, &s, session] {
-            on_client(c, [this, c, i, &s, session] {
-                if (!s.answered && clients_[c].links[i].session == session) become_suspect(c, i);
-            });
+        auto const serial = transmit(c, i, {.tenure = t, .op = op, .round = round});
+        at(real(timeout_, clients_[c].ppm), clients_[c], [this, c, i, serial] {
+            if (is_awaited(c, i, serial)) give_up_answers(c, i);
         });
     }
 
@@ -288,44 +205,26 @@ private:
                 continue;
             }
             ++seen_.resent;
-            send(c, i, sent_.emplace_back(sent_command{k.tenure, command::release, 0, true, true}));
+            transmit(c, i, {.tenure = k.tenure, .op = command::release, .answered = true});
         }
     }
 
-    void become_suspect(unsigned c, unsigned i) {
+    void on_silence(unsigned c, unsigned i, message& m) override {
         auto& l = clients_[c].links[i];
-        l.suspect = true;
-        for (auto* s : std::deque(l.in_flight)) {
-            if (!std::exchange(s->answered, true)) tell(*s, i, verdict::unknown);
+        if (!m.answered) tell(m, i, verdict::unknown);
+        if (l.up) return;
+        if (m.op == command::release) {
+            l.kept.push_back({m.tenure, now()});
+        } else {
+            finished(m.tenure);
         }
     }
 
-    // One call for each command; what comes first was sent first, whatever has held them up.
-    void arrive(unsigned c, unsigned i, unsigned epoch) {
-        auto& l = clients_[c].links[i];
-        if (l.epoch != epoch) return;
-        if (now() < instances_[i].frozen_until) {
-            return at(instances_[i].frozen_until - now(),
-                      [this, c, i, epoch] { arrive(c, i, epoch); });
-        }
-        auto* const s = l.to_server.front();
-        l.to_server.pop_front();
-        l.to_client.push_back({s, execute(i, *s)});
-        l.last_reply = std::max(l.last_reply, now() + travel());
-        at(l.last_reply - now(),
-           [this, c, i, epoch] { on_client(c, [this, c, i, epoch] { reply(c, i, epoch); }); });
-    }
-
-    void reply(unsigned c, unsigned i, unsigned epoch) {
-        auto& l = clients_[c].links[i];
-        if (l.epoch != epoch) return;
-        auto const [s, v] = l.to_client.front();
-        l.to_client.pop_front();
-        l.in_flight.pop_front();
-        if (std::exchange(l.suspect, false)) send_kept(c, i, false);
-        if (s->answered && s->what == command::acquire && v == verdict::yes) ++seen_.late_grants;
-        if (!std::exchange(s->answered, true)) tell(*s, i, v);
-        finished(s->tenure);
+    void on_reply(unsigned c, unsigned i, message& m) override {
+        if (std::exchange(clients_[c].links[i].suspect, false)) send_kept(c, i, false);
+        if (m.answered && m.op == command::acquire && m.said == verdict::yes) ++seen_.late_grants;
+        if (!m.answered) tell(m, i, m.said);
+        finished(m.tenure);
     }
 
     // A command is no longer under way anywhere.
@@ -338,85 +237,49 @@ private:
         auto const& state = tenures_[t];
         if (!state.over || state.pending != 0) return;
         for (auto const& i : instances_) {
-            if (i.holder == static_cast<int>(t) && now() < i.expires) {
+            if (i.has.keeps(t, now()))
                 fail("S4", "a key stays behind when everything has been answered");
-            }
         }
     }
 
-    //
-    // An instance
-    //
-
-    verdict execute(unsigned i, sent_command const& s) {
+    bool execute(unsigned /*c*/, unsigned i, message& m, bool /*ghost*/) override {
         auto& at = instances_[i];
-        if (at.holder >= 0 && now() >= at.expires) at.holder = -1;
-        auto const ours = at.holder == static_cast<int>(s.tenure);
-        auto const lives = real(ttl_, at.ppm);
-        switch (s.what) {
-        case command::acquire:
-        case command::heal:
-            if (at.holder >= 0) return verdict::no;
-            at.holder = static_cast<int>(s.tenure);
-            at.expires = now() + lives;
-            return verdict::yes;
-        case command::extend:
-            if (!ours) return verdict::no;
-            at.expires = now() + lives;
-            return verdict::yes;
-        case command::release:
-            if (!ours) return verdict::no;
-            if (held(tenures_[s.tenure])) fail("S3", "the key of a lease that is held was deleted");
-            at.holder = -1;
-            return verdict::yes;
-        case command::raise: // sets no key; its counters are no matter here
-            return ours ? verdict::yes : verdict::no;
-        case command::contend:
-        case command::inspect:
-        case command::watch:
-            break;
-        }
-        return verdict::refused;
+        at.expire(now());
+        auto const done = carry_out(at.has, m.op, m.tenure, now() + real(ttl_, at.ppm));
+        if (m.op == command::release && done.changed && held(tenures_[m.tenure]))
+            fail("S3", "the key of a lease that is held was deleted");
+        m.said = done.said;
+        return true;
     }
 
     //
     // A client
     //
 
-    instance_set reachable(unsigned c) const {
-        instance_set set;
-        for (unsigned i = 0; i < instances_.size(); ++i) {
-            if (clients_[c].links[i].available()) set.insert(i);
-        }
-        return set;
-    }
-
     void start_acquire(unsigned c) {
         auto& me = clients_[c];
         if (me.attempts_left-- == 0) return;
         auto const t = static_cast<unsigned>(tenures_.size());
-        tenures_.push_back({c, {static_cast<unsigned>(instances_.size()), ttl_, me.watched}});
+        tenures_.push_back({c, {size(), ttl_, me.watched}});
         auto& state = tenures_.back();
         me.current = static_cast<int>(t);
         state.started = local(c);
         state.pauses_before = me.pauses;
         if (one_in(6)) {
-            at(some(delay_ * 3), [this, c, t] {
-                on_client(c, [this, t] { apply(t, tenures_[t].machine.cancel()); });
-            });
+            at(some(delay_ * 3), me, [this, t] { apply(t, tenures_[t].machine.cancel()); });
         }
         apply(t, state.machine.acquire(local(c), reachable(c)));
     }
 
-    void tell(sent_command const& s, unsigned i, verdict v) {
-        auto& state = tenures_[s.tenure];
+    void tell(message const& m, unsigned i, verdict v) {
+        auto& state = tenures_[m.tenure];
         using phase = protocol::tenure_phase;
         auto const was_acquiring = state.machine.phase() == phase::acquiring;
-        if (s.what == command::acquire && v == verdict::yes) ++state.yes;
-        if (s.what == command::extend && v == verdict::yes && s.round == state.round)
+        if (m.op == command::acquire && v == verdict::yes) ++state.yes;
+        if (m.op == command::extend && v == verdict::yes && m.round == state.round)
             state.extended_by.insert(i);
-        auto const action = state.machine.answer(s.what, s.round, i, v, local(state.client));
-        if (s.what == command::acquire && was_acquiring) {
+        auto const action = state.machine.answer(m.op, m.round, i, v, local(state.client));
+        if (m.op == command::acquire && was_acquiring) {
             auto const decided = state.yes >= quorum();
             if (decided && action.effect != tenure_effect::won &&
                 action.effect != tenure_effect::expired) {
@@ -426,20 +289,15 @@ private:
         if (!action.heal.empty() && state.extended_by.size() < quorum()) {
             fail("heal", "a key was given back by one whose extension is not confirmed");
         }
-        apply(s.tenure, action);
+        apply(m.tenure, action);
     }
 
     void apply(unsigned t, protocol::tenure_action const& a) {
         auto& state = tenures_[t];
         auto const c = state.client;
-        a.acquire.for_each([&](unsigned i) { submit(t, i, command::acquire, 0); });
-        a.extend.for_each(
-            [&](unsigned i) { submit(t, i, command::extend, state.machine.round_number()); });
-        a.heal.for_each([&](unsigned i) {
-            ++seen_.healed;
-            submit(t, i, command::heal, 0);
-        });
-        a.release.for_each([&](unsigned i) { submit(t, i, command::release, 0); });
+        seen_.healed += a.heal.size();
+        send_all(a, state.machine.round_number(),
+                 [&](unsigned i, command op, std::uint32_t round) { submit(t, i, op, round); });
         switch (a.effect) {
         case tenure_effect::none:
         case tenure_effect::renewal_due:
@@ -513,9 +371,9 @@ private:
         auto const c = state.client;
         auto const hold = one_in(3) ? some(ttl_ * 2) : some(ttl_ / 3);
         if (one_in(3)) {
-            at(some(ttl_ / 2), [this, c, t] { on_client(c, [this, t] { extend(t); }); });
+            at(some(ttl_ / 2), clients_[c], [this, t] { extend(t); });
         }
-        at(hold, [this, c, t] { on_client(c, [this, t] { release(t); }); });
+        at(hold, clients_[c], [this, t] { release(t); });
     }
 
     void on_failed(unsigned t) {
@@ -531,12 +389,12 @@ private:
         check_bound(state, state.started, "an acquire");
     }
 
-    void check_bound(tenure_state const& state, time_point since, std::string const& what) {
+    void check_bound(tenure_state const& state, time_point since, std::string const& call) {
         if (clients_[state.client].pauses != state.pauses_before) return;
         // A nanosecond or two for the rounding of clocks.
         auto const bound = timeout_ + duration(5) + timeout_ / 1'000'000;
         if (local(state.client) - since > bound)
-            fail("L3", what + " took longer than an instance may");
+            fail("L3", call + " took longer than an instance may");
     }
 
     void extend(unsigned t) {
@@ -568,7 +426,7 @@ private:
         auto& state = tenures_[t];
         state.told = true;
         state.extension_pending = false;
-        // Whoever is stopped while the deadline passes hears of it when he goes on.
+        // A client that is stopped while the deadline passes hears of it when it goes on.
         auto const late = local(state.client) - state.machine.deadline();
         if (late > duration(0) && clients_[state.client].paused_until < now() - late.count() - 5) {
             fail("L4", "a loss was told after the deadline");
@@ -593,27 +451,18 @@ private:
     }
 
     void next(unsigned c) {
-        clients_[c].current = -1;
+        clients_[c].current = nobody;
         at(1 + some(eager_      ? ttl_ / 50
                     : one_in(2) ? delay_ * 2
                                 : ttl_ / 4),
-           [this, c] { on_client(c, [this, c] { start_acquire(c); }); });
+           clients_[c], [this, c] { start_acquire(c); });
     }
 
-    // One timer, for what the machine says.
     void arm(unsigned c) {
         auto& me = clients_[c];
-        auto const timer = ++me.timer;
-        if (me.current < 0) return;
+        if (me.current == nobody) return network::arm(me, std::nullopt, local(c), [] {});
         auto const t = static_cast<unsigned>(me.current);
-        auto const wake = tenures_[t].machine.wake();
-        if (!wake) return;
-        auto const left = std::max(*wake - local(c), duration(0));
-        at(real(left, me.ppm), [this, c, t, timer] {
-            on_client(c, [this, c, t, timer] {
-                if (clients_[c].timer == timer) on_time(c, t);
-            });
-        });
+        network::arm(me, tenures_[t].machine.wake(), local(c), [this, c, t] { on_time(c, t); });
     }
 
     void on_time(unsigned c, unsigned t) {
@@ -626,10 +475,7 @@ private:
     tally_of_events& seen_;
     bool forgetful_ = false, eager_ = false;
     duration ttl_{}, timeout_{}, delay_{};
-    std::vector<instance> instances_;
-    std::vector<client> clients_;
     std::deque<tenure_state> tenures_;
-    std::deque<sent_command> sent_;
 };
 
 } // namespace holdfast::test

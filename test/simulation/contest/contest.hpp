@@ -1,0 +1,736 @@
+// A world in which processes contend for one key: the real wait queue and the real tenure in each
+// of them, driven as the engine drives them, against simulated instances that answer, expire and
+// push as Redis does.
+//
+// A schedule is calm or faulty. A calm one has no faults, and measures the cost of an acquisition
+// and the share of each process. In a faulty one links break, instances freeze and crash, processes
+// are killed while they hold the key, and strangers take it. No instance forgets a key before its
+// time, unless the schedule is `forgetful`. Then S1 is not checked.
+//
+// Properties: S1 no two valid leases, S3 nobody's key is deleted while its holder holds, S4 no key
+// left behind, L no wake-up is lost (a key that is free, and wanted, is had within a bound), L3
+// every call settles, L5 a minority that is silent, and never suspected, holds up no try and no
+// release, FIFO within a process, cost the commands of an acquisition, fairness between processes,
+// forget that an empty queue goes.
+#ifndef HOLDFAST_TEST_SIMULATION_CONTEST_CONTEST_HPP
+#define HOLDFAST_TEST_SIMULATION_CONTEST_CONTEST_HPP
+
+#include "protocol/arbiter.hpp"
+#include "protocol/tenure.hpp"
+#include "protocol/wait_queue.hpp"
+
+#include "simulation/contest/faults.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace holdfast::test {
+
+using protocol::queue_effect;
+
+template <class Rules, class Driver = faithful_driver>
+class contest : contest_faults {
+public:
+    /// `silent`: a minority does not answer any more, and there is no other fault.
+    contest(std::uint64_t seed, contest_tally& seen,
+            std::optional<contest_shape> shape = std::nullopt, bool silent = false,
+            std::ostream* story = nullptr)
+        : contest_faults(seed, seen, shape, silent, story)
+        , queues_(clients_.size()) {}
+
+    contest(contest const&) = delete;
+    contest& operator=(contest const&) = delete;
+    ~contest() {
+        for (auto& q : queues_) {
+            if (q) q->abandon();
+        }
+    }
+
+    /// The property that was violated and how, or nothing.
+    std::string run() {
+        std::uint64_t happened = 0;
+        while ((essential() > 0 || queued_ > 0) && happens()) {
+            if (++happened > most_events) fail("L", "the schedule does not come to an end");
+        }
+        if (violation().empty()) {
+            check_end();
+            if (std::any_of(queues_.begin(), queues_.end(),
+                            [](auto const& q) { return q.has_value(); }))
+                fail("forget", "an empty queue stays");
+        }
+        if (calm_) check_measurements();
+        return violation();
+    }
+
+    using contest_audit::busy_seconds;
+    using contest_audit::cost;
+    using contest_audit::describe;
+    using contest_audit::leases;
+    using contest_audit::longest_gap_ms;
+    using contest_audit::share;
+    using contest_audit::turn_share;
+
+private:
+    using queue_machine = protocol::basic_wait_queue<Rules>;
+
+    static constexpr std::uint64_t most_events = 50'000'000;
+
+    bool holds(unsigned p) const override { return queues_[p] && queues_[p]->held(); }
+    bool tries(unsigned p) const override { return queues_[p] && queues_[p]->trying(); }
+    void drop_queue(unsigned p) override {
+        if (queues_[p]) queues_[p]->abandon();
+        queues_[p].reset();
+    }
+
+    //
+    // Answers
+    //
+
+    void on_reply(unsigned p, unsigned i, message& m) override {
+        if (m.pushed) {
+            if (Driver::hears_pushes && hear_push(p, i)) ++seen_.pushes;
+            return;
+        }
+        auto& l = clients_[p].links[i];
+        clients_[p].usual[i].heard(local() - m.sent);
+        l.heard = local();
+        look_for_late(p);
+        if (std::exchange(l.suspect, false)) {
+            progress();
+            send_kept(p, i, false);
+            on_available(p);
+        }
+        if (!m.votes) return;
+        if (m.no_script) {
+            ++seen_.resent;
+            m.no_script = false;
+            m.whole = true;
+            return send(p, i, m);
+        }
+        if (!m.answered) tell(m, i);
+        finished(m.tenure);
+    }
+
+    void look_for_late(unsigned p) {
+        if (!Driver::knows_who_is_late) return;
+        auto& me = clients_[p];
+        for (unsigned i = 0; i < size(); ++i) {
+            auto const& l = me.links[i];
+            if (l.available() && !l.in_flight.empty() &&
+                me.usual[i].becomes_late(local(), std::max(l.in_flight.front().sent, l.heard))) {
+                me.newly_late.insert(i);
+            }
+            if (!me.usual[i].late()) me.newly_late.erase(i);
+        }
+        if (!queues_[p] || me.newly_late.empty() || (reachable(p) - late(p)).empty()) return;
+        std::exchange(me.newly_late, {}).for_each([&](unsigned i) {
+            if (!queues_[p]) return;
+            if (queues_[p]->waits_at(i)) ++seen_.moved;
+            queues_[p]->late(local(), i, any());
+            settle(p);
+        });
+    }
+
+    instance_set late(unsigned p) const {
+        instance_set all;
+        for (unsigned i = 0; i < size(); ++i) {
+            if (clients_[p].usual[i].late()) all.insert(i);
+        }
+        return all;
+    }
+    instance_set punctual(unsigned p, instance_set of) const {
+        auto const rest = of - late(p);
+        return rest.empty() ? of : rest;
+    }
+
+    actor& front(unsigned p) { return static_cast<actor&>(queues_[p]->front()); }
+
+    void settle(unsigned p) {
+        auto& me = clients_[p];
+        if (me.settling || !queues_[p]) return;
+        me.settling = true;
+        for (;;) {
+            auto const action = queues_[p]->next(local(), reachable(p));
+            if (!action.watch.empty()) {
+                begin_watch(p, action.watch);
+                continue;
+            }
+            switch (action.effect) {
+            case queue_effect::try_all:
+                begin_try(p, false);
+                break;
+            case queue_effect::try_arbiter:
+                begin_try(p, true);
+                break;
+            case queue_effect::inspect:
+                begin_inspection(p);
+                break;
+            case queue_effect::listen:
+                ++seen_.listens;
+                listen(p);
+                break;
+            case queue_effect::refuse:
+                ++seen_.refused;
+                leave(front(p));
+                break;
+            case queue_effect::cancel_try:
+                ++seen_.given_up;
+                give_up_try(p);
+                if (!Driver::starts_again) {
+                    me.settling = false;
+                    return arm(p);
+                }
+                break;
+            case queue_effect::forget:
+                ++seen_.forgotten;
+                me.settling = false;
+                if (!queues_[p]->empty()) fail("forget", "a queue is forgotten that is not empty");
+                detach(p);
+                me.watcher = nobody;
+                queues_[p].reset();
+                return arm(p);
+            case queue_effect::none:
+                me.settling = false;
+                return arm(p);
+            }
+        }
+    }
+
+    void arm(unsigned p) {
+        auto& me = clients_[p];
+        auto const wake = queues_[p] ? queues_[p]->wake() : std::nullopt;
+        if (wake == me.armed) return;
+        me.armed = wake;
+        ++me.timer;
+        if (!wake) return;
+        at(std::max(*wake - local(), duration(0)).count(), me, [this, p, timer = me.timer] {
+            if (clients_[p].timer != timer) return;
+            clients_[p].armed.reset();
+            settle(p);
+        });
+    }
+
+    void detach(unsigned p) { clients_[p].tenure = nobody; }
+    bool is_queues(unsigned t) const {
+        return clients_[tenures_[t].process].tenure == static_cast<int>(t);
+    }
+
+    void begin_try(unsigned p, bool at_arbiter) {
+        auto& me = clients_[p];
+        auto const& a = front(p);
+        auto const t = static_cast<unsigned>(tenures_.size());
+        tenures_.push_back(
+            {p, {size(), a.ttl, a.watched, protocol::spread_renewal_period(a.ttl, any())}});
+        auto& h = tenures_.back();
+        if (Driver::knows_who_is_late) h.machine.heed(me.usual);
+        h.asked = local();
+        me.tenure = static_cast<int>(t);
+        if (!at_arbiter) {
+            queues_[p]->try_begun(local());
+            return apply(t, h.machine.acquire(local(), reachable(p)));
+        }
+        auto const arbiter = arbiter_of(p);
+        queues_[p]->try_begun(local(), arbiter);
+        apply(t, h.machine.contend(local(), arbiter));
+    }
+
+    unsigned arbiter_of(unsigned p) const {
+        return protocol::arbiter(key_, punctual(p, queues_[p]->candidates(reachable(p))),
+                                 [this](unsigned i) { return instances_[i].identity; });
+    }
+
+    void listen(unsigned p) {
+        auto& q = *queues_[p];
+        if (q.candidates(reachable(p)).empty()) return;
+        auto const arbiter = arbiter_of(p);
+        q.listening(arbiter);
+        begin_watch(p, instance_set::only(arbiter));
+    }
+
+    void give_up_try(unsigned p) {
+        auto const t = static_cast<unsigned>(clients_[p].tenure);
+        detach(p);
+        apply(t, tenures_[t].machine.cancel());
+    }
+
+    void begin_inspection(unsigned p) {
+        auto const t = static_cast<unsigned>(clients_[p].tenure);
+        auto& h = tenures_[t];
+        h.asked = local();
+        apply(t, h.machine.inspect(local(), h.machine.votes().no() & reachable(p)));
+    }
+
+    // By a tenure that never asks for the key.
+    void begin_watch(unsigned p, instance_set at) {
+        auto& me = clients_[p];
+        auto const& q = *queues_[p];
+        if (me.watcher == nobody) {
+            me.watcher = static_cast<int>(tenures_.size());
+            tenures_.push_back({p, {size(), ttl_, false}, {}, true});
+            tenures_.back().watches = true;
+        }
+        at.for_each([&](unsigned i) {
+            ++seen_.watches;
+            submit(static_cast<unsigned>(me.watcher), i, command::watch, q.watch_round());
+        });
+    }
+
+    void on_watched(unsigned p, unsigned i, message const& m) {
+        protocol::sighting seen;
+        using state = protocol::sighting::state;
+        if (m.said == verdict::yes) {
+            seen = {.is = *m.pttl == -2 ? state::gone : state::held, .told = m.told};
+            if (*m.pttl >= 0) seen.left = std::chrono::milliseconds(*m.pttl);
+        }
+        queues_[p]->watched(local(), i, m.round, seen, any());
+        settle(p);
+    }
+
+    void on_inspected(unsigned t) {
+        if (!is_queues(t)) return;
+        check_decided(t, "an inspection");
+        auto const p = tenures_[t].process;
+        queues_[p]->inspected(tenures_[t].machine.inspected_all());
+        detach(p);
+        settle(p);
+    }
+
+    void tell(message const& m, unsigned i) override {
+        auto const t = m.tenure;
+        auto& h = tenures_[t];
+        auto const p = h.process;
+        auto& me = clients_[p];
+        if (!me.alive) return;
+        if (m.op == command::watch) {
+            if (me.watcher == static_cast<int>(t)) on_watched(p, i, m);
+            return;
+        }
+        auto const asks = m.op == command::acquire || m.op == command::contend;
+        if (asks && is_queues(t) && queues_[p]->trying()) return on_try_answer(m, i);
+        auto const action = h.machine.answer(m.op, m.round, i, m.said, local());
+        if (Driver::hears_own_release && m.op == command::release && m.said == verdict::yes &&
+            hear_push(p, i)) {
+            ++seen_.own_releases;
+        }
+        apply(t, action);
+    }
+
+    void on_try_answer(message const& m, unsigned i) {
+        auto const t = m.tenure;
+        auto& h = tenures_[t];
+        auto const p = h.process;
+        auto const action = h.machine.answer(m.op, 0, i, m.said, local());
+        if (action.effect == tenure_effect::none) return arm_tenure(t);
+        apply(t, action);
+        if (action.effect == tenure_effect::arbiter_refused) {
+            check_decided(t, "a try");
+            detach(p);
+            on_arbiter_refused(p, m);
+        } else if (action.effect == tenure_effect::arbiter_won) {
+            h.asked = local();
+            apply(t, h.machine.ask_rest(local(), reachable(p)));
+        }
+    }
+
+    void on_arbiter_refused(unsigned p, message const& m) {
+        auto& q = *queues_[p];
+        auto const before = q.wasted();
+        std::optional<duration> left;
+        if (m.pttl && *m.pttl >= 0) left = std::chrono::milliseconds(*m.pttl);
+        if (m.pttl && *m.pttl == -2) {
+            left = duration(-1);
+            backs_off();
+        }
+        auto& head = front(p);
+        q.refused(local(), left, m.told, retry_, any());
+        seen_.wasted += q.wasted() - before;
+        check_calm(clients_[p], head);
+        if (head.cancel_requested) cancelled(head);
+        settle(p);
+    }
+
+    void on_try_failed(unsigned t, tenure_effect how) {
+        auto const p = tenures_[t].process;
+        auto& q = *queues_[p];
+        auto& head = front(p);
+        auto const before = q.splits();
+        auto const deadline = tenures_[t].machine.deadline();
+        auto const by_time = how == tenure_effect::expired || how == tenure_effect::arbiter_failed;
+        if (by_time && q.overslept(local(), deadline)) {
+            ++seen_.overslept;
+            if (head.cancel_requested) cancelled(head);
+            detach(p);
+            return settle(p);
+        }
+        if (how == tenure_effect::expired && head.waits && local() - deadline >= head.ttl / 4) {
+            fail("W", "a waiter is told that the servers are slow, as its own process did not run");
+        }
+        switch (how) {
+        case tenure_effect::contended:
+            backs_off();
+            q.contended(local(), tenures_[t].machine.votes(), retry_, any());
+            seen_.splits += q.splits() - before;
+            check_calm(clients_[p], head);
+            if (head.cancel_requested) cancelled(head);
+            if (!q.inspects()) detach(p);
+            break;
+        case tenure_effect::arbiter_failed:
+            q.arbiter_failed();
+            detach(p);
+            break;
+        default:
+            ++seen_.no_quorum;
+            q.failed();
+            leave(head);
+            detach(p);
+            break;
+        }
+        settle(p);
+    }
+
+    bool hear_push(unsigned p, unsigned i) {
+        if (!queues_[p] || !queues_[p]->push(local(), i, any())) return false;
+        settle(p);
+        return true;
+    }
+
+    void on_unavailable(unsigned p, unsigned i) override {
+        if (!queues_[p] || !queues_[p]->awaits_instances()) return;
+        queues_[p]->disconnected(local(), i, any());
+        if (reachable(p).size() < quorum()) {
+            ++seen_.outages;
+            queues_[p]->outage(local() + timeout_);
+        }
+        settle(p);
+    }
+
+    void on_available(unsigned p) override {
+        if (!queues_[p] || !queues_[p]->awaits_instances() || reachable(p).size() < quorum())
+            return;
+        queues_[p]->restored(local(), any());
+        settle(p);
+    }
+
+    void apply(unsigned t, protocol::tenure_action const& a) {
+        auto& h = tenures_[t];
+        send_all(a, h.machine.round_number(),
+                 [&](unsigned i, command op, std::uint32_t round) { submit(t, i, op, round); });
+        switch (a.effect) {
+        case tenure_effect::inspected:
+            on_inspected(t);
+            break;
+        case tenure_effect::none:
+        case tenure_effect::renewal_due:
+        case tenure_effect::arbiter_won: // on_try_answer() goes on
+        case tenure_effect::extended:
+        case tenure_effect::extension_failed:
+            break;
+        case tenure_effect::arbiter_refused:
+        case tenure_effect::cancelled:
+            over(t);
+            break;
+        case tenure_effect::won:
+            on_won(t);
+            break;
+        case tenure_effect::contended:
+        case tenure_effect::no_quorum:
+        case tenure_effect::expired:
+        case tenure_effect::arbiter_failed:
+            over(t);
+            check_decided(t, "a try");
+            on_try_failed(t, a.effect);
+            break;
+        case tenure_effect::ended:
+            detach(h.process);
+            queues_[h.process]->lost();
+            over(t);
+            settle(h.process);
+            break;
+        case tenure_effect::lost:
+            if (h.machine.phase() == tenure_phase::ending) {
+                tell_loss(t);
+                break;
+            }
+            [[fallthrough]];
+        case tenure_effect::released:
+        case tenure_effect::release_unconfirmed:
+            if (releasing_.erase(t) > 0) check_release(t, a.effect);
+            if (h.lease != nullptr) on_lost(t);
+            if (auto* const releaser = std::exchange(h.releaser, nullptr)) rest(*releaser);
+            over(t);
+            break;
+        }
+        arm_tenure(t);
+    }
+
+    void arm_tenure(unsigned t) {
+        auto& h = tenures_[t];
+        auto const wake = h.machine.wake();
+        if (!wake) {
+            ++h.timer;
+        } else if (*wake != h.armed) {
+            h.armed = *wake;
+            at(std::max(*wake - local(), duration(0)).count(), clients_[h.process],
+               [this, t, timer = ++h.timer] {
+                   if (tenures_[t].timer == timer) on_tenure_time(t);
+               });
+        }
+    }
+
+    void over(unsigned t) {
+        tenures_[t].over = true;
+        check_clean(t);
+    }
+
+    void on_tenure_time(unsigned t) {
+        auto& h = tenures_[t];
+        if (h.dead) return;
+        auto action = h.machine.time(local());
+        switch (action.effect) {
+        case tenure_effect::contended:
+            ++seen_.late_tries;
+            break;
+        case tenure_effect::arbiter_failed:
+            ++seen_.late_arbiters;
+            break;
+        case tenure_effect::released:
+            ++seen_.late_releases;
+            break;
+        case tenure_effect::inspected:
+            ++seen_.late_inspections;
+            break;
+        default:
+            break;
+        }
+        if (action.effect == tenure_effect::renewal_due)
+            action = h.machine.extend(local(), reachable(h.process));
+        h.armed = {};
+        apply(t, action);
+    }
+
+    void on_won(unsigned t) {
+        check_decided(t, "a try");
+        auto& h = tenures_[t];
+        auto& me = clients_[h.process];
+        if (local() >= h.machine.deadline()) fail("S1", "a lease was given out that has run out");
+        for (unsigned p = 0; p < clients_.size() && !forgetful_; ++p) {
+            auto const& other = clients_[p];
+            if (p != h.process && other.tenure != nobody &&
+                is_held(tenures_[static_cast<std::size_t>(other.tenure)])) {
+                fail("S1", "two leases are valid at once");
+            }
+        }
+        ++seen_.tenures;
+        if (me.turns > 0 && wants_more())
+            longest_gap_ = std::max(longest_gap_, now() - me.last_turn);
+        me.last_turn = now();
+        ++me.turns;
+        ++turns_;
+        grant(static_cast<actor&>(queues_[h.process]->won(local())), t);
+        if (turns_ == turns_wanted_) {
+            busy_until_ = now();
+            stop_measuring();
+        }
+        settle(h.process);
+    }
+
+    void tell_loss(unsigned t) {
+        auto& a = *std::exchange(tenures_[t].lease, nullptr);
+        ++seen_.lost;
+        end_hold(a);
+        rest(a);
+    }
+
+    void on_lost(unsigned t) {
+        auto const p = tenures_[t].process;
+        detach(p);
+        queues_[p]->lost();
+        tell_loss(t);
+        settle(p);
+    }
+
+    void grant(actor& a, unsigned t) {
+        for (auto const& w : actors_) {
+            if (w.process == a.process && w.is == actor::state::queued && w.arrived < a.arrived) {
+                fail("FIFO", "a later waiter goes first");
+            }
+        }
+        progress();
+        holder_changed();
+        ++seen_.leases;
+        if (std::any_of(instances_.begin(), instances_.end(),
+                        [](auto const& i) { return i.has.holder == stranger; })) {
+            ++seen_.rescued;
+        }
+        ++clients_[a.process].leases;
+        ++leases_;
+        --queued_;
+        ++a.ticket;
+        if (!measuring_ && eager_ && !measured_) start_measuring();
+        if (a.cancelled_when_granted) {
+            ++seen_.cancelled_when_granted;
+            if (!Driver::keeps_the_turn) {
+                a.is = actor::state::idle;
+                return rest(a);
+            }
+        }
+        a.is = actor::state::holding;
+        a.tenure = static_cast<int>(t);
+        tenures_[t].lease = &a;
+        ++held_;
+        auto const hold = a.cancelled_when_granted ? 0
+                          : !calm_ && one_in(20)   ? some(ttl_ * 3 / 2)
+                                                   : some(hold_);
+        at(hold, clients_[a.process], [this, &a, ticket = a.ticket] { on_done(a, ticket); });
+    }
+
+    void end_hold(actor& a) {
+        progress();
+        holder_changed();
+        --held_;
+        a.is = actor::state::idle;
+        a.tenure = nobody;
+        ++a.ticket;
+    }
+
+    bool wants_more() const {
+        return turns_ < turns_wanted_ && leases_ < 64 * turns_wanted_ && now() < stop_at_;
+    }
+
+    // Until it wants the key again, if ever.
+    void rest(actor& a) {
+        if (!wants_more()) return;
+        wants_after(eager_ ? 0 : 1 + some(one_in(2) ? 4 * delay_ : hold_ * 10), a);
+    }
+
+    void leave(actor& a) {
+        queues_[a.process]->leave(a);
+        unqueued(a);
+    }
+    void unqueued(actor& a) {
+        --queued_;
+        a.is = actor::state::idle;
+        ++a.ticket;
+        // Not at once: the key may still not be free a moment later.
+        if (wants_more()) wants_after(1 + some(50 * delay_), a);
+    }
+
+    void cancelled(actor& a) {
+        ++seen_.cancelled;
+        if (&front(a.process) == &a) ++seen_.heads_cancelled;
+        leave(a);
+    }
+
+    //
+    // An actor
+    //
+
+    void on_want(actor& a) override {
+        auto& queue = queues_[a.process];
+        if (a.is != actor::state::idle) return;
+        if (!wants_more()) return;
+        a.ttl = !eager_ && one_in(16) ? 2 * ttl_ : ttl_;
+        a.watched = !one_in(3);
+        a.waits = eager_ || !one_in(8);
+        a.again = false;
+        a.total_cancel = one_in(4);
+        a.cancel_requested = false;
+        a.cancelled_when_granted = !eager_ && one_in(12);
+        if (!queue) {
+            queue.emplace(size());
+            clients_[a.process].armed.reset();
+        }
+        if (!queue->join(a)) {
+            ++seen_.refused;
+            wants_after(1 + some(50 * delay_), a);
+            return;
+        }
+        if (queued_ == 0) progress();
+        ++queued_;
+        a.is = actor::state::queued;
+        a.arrived = ++arrivals_;
+        ++a.ticket;
+        auto& me = clients_[a.process];
+        if (!eager_ && a.waits && one_in(6)) {
+            at(some(hold_ + 8 * delay_), me,
+               [this, &a, ticket = a.ticket] { on_time_out(a, ticket); });
+        }
+        if (!eager_ && one_in(6)) {
+            at(some(hold_ + 8 * delay_), me,
+               [this, &a, ticket = a.ticket] { on_cancel(a, ticket); });
+        }
+        settle(a.process);
+    }
+
+    void on_time_out(actor& a, std::uint64_t ticket) {
+        if (a.is != actor::state::queued || a.ticket != ticket) return;
+        ++seen_.timed_out;
+        leave(a);
+        settle(a.process);
+    }
+
+    void on_cancel(actor& a, std::uint64_t ticket) {
+        if (a.is != actor::state::queued || a.ticket != ticket) return;
+        if (a.total_cancel && queues_[a.process]->trying() && &front(a.process) == &a) {
+            a.cancel_requested = true;
+            return;
+        }
+        cancelled(a);
+        settle(a.process);
+    }
+
+    void on_done(actor& a, std::uint64_t ticket) {
+        if (a.is != actor::state::holding || a.ticket != ticket) return;
+        auto const t = static_cast<unsigned>(a.tenure);
+        auto& h = tenures_[t];
+        auto const p = a.process;
+        auto& q = *queues_[p];
+        h.lease = nullptr;
+        if (q.hands_over(local(), h.machine.deadline() - local(), h.machine.ttl(), handoff_limit_,
+                         handoff_time_)) {
+            ++seen_.handoffs;
+            auto& next = static_cast<actor&>(q.hand_over());
+            h.machine.begin_lease(next.watched);
+            auto const left = h.machine.deadline() - local();
+            if (left < (next.watched ? next.ttl / 2 : next.ttl * 17 / 20)) {
+                fail("validity", "a lease is handed on of which little is left");
+            }
+            grant(next, t);
+            end_hold(a);
+            rest(a);
+            return apply(t, {});
+        }
+        detach(p);
+        h.asked = local();
+        releasing_.insert(t);
+        h.over = true;
+        end_hold(a);
+        // Some drop their lease, and do not wait for the end of the release.
+        if (eager_ || !one_in(4)) {
+            h.releaser = &a;
+        } else {
+            rest(a);
+        }
+        apply(t, h.machine.release(local(), reachable(p)));
+        q.released(local(), h.machine.opposed());
+        if (q.wake()) {
+            ++seen_.stand_backs;
+        } else if (!q.empty()) {
+            ++seen_.stays;
+        }
+        settle(p);
+    }
+
+    std::vector<std::optional<queue_machine>> queues_;
+    std::uint64_t arrivals_ = 0;
+};
+
+} // namespace holdfast::test
+
+#endif

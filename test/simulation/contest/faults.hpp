@@ -1,0 +1,226 @@
+// The faults of a contest: links break, instances freeze and crash, processes die and stop,
+// strangers take the key.
+#ifndef HOLDFAST_TEST_SIMULATION_CONTEST_FAULTS_HPP
+#define HOLDFAST_TEST_SIMULATION_CONTEST_FAULTS_HPP
+
+#include "protocol/round_trips.hpp"
+
+#include "simulation/contest/wire.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <utility>
+
+namespace holdfast::test {
+
+class contest_faults : protected contest_wire {
+protected:
+    contest_faults(std::uint64_t seed, contest_tally& seen, std::optional<contest_shape> shape,
+                   bool silent, std::ostream* story)
+        : contest_wire(seed, seen, shape, silent, story) {
+        if (silent) {
+            auto const most = size() - quorum();
+            for (unsigned n = 0; n < most && (n == 0 || one_in(2)); ++n) {
+                ++seen_.silences;
+                at(some(horizon_ / 2), [this, n] { fall_silent(n, stop_at_ * 2); });
+            }
+        } else if (!calm_) {
+            auto const faults = 1 + below(3 + 2 * size());
+            for (unsigned n = 0; n < faults; ++n) plan_fault();
+        } else if (!eager_ && one_in(2)) {
+            // The only thing that goes wrong, so that the bound is as tight as without it.
+            ttl_ = one_in(2) ? 200ms : 1'000ms;
+            plan_kill(some(horizon_));
+        }
+        // A push, the pauses before the next try, the stand-back of the last holder, a try or two
+        // and their rounds; and the error of a clock.
+        auto const trips = 2 * static_cast<std::int64_t>(clients_.size()) + 8;
+        auto const pauses =
+            calm_ ? std::min<duration>(trips * 2 * max_travel(), longest_pause) : longest_pause;
+        // For a key that a minority keeps, the pauses of key_watch, and a silent instance among
+        // those it asks.
+        bound_ = 16 * max_travel() + 2ms + 2 * pauses + ttl_ / 200;
+        if (freezes_)
+            bound_ += ping_interval + (2 * static_cast<std::int64_t>(size()) + 2) * timeout_;
+        if (untracked_) bound_ += 2 * retry_;
+        // An idle waiter finds out by its next ping that the instance that is to push is silent.
+        if (silent) bound_ += ping_interval + protocol::round_trip::soonest_late;
+        decided_within_ = 12 * max_travel() + 2 * protocol::round_trip::first_patience;
+        at_leisure(bound_.count() / 8, [this] { on_tick(); });
+    }
+    ~contest_faults() = default;
+
+    virtual bool holds(unsigned p) const = 0;
+    virtual bool tries(unsigned p) const = 0;
+    virtual void drop_queue(unsigned p) = 0;
+
+    void plan_fault() {
+        auto const when = some(horizon_);
+        auto const span = 1 + (one_in(4) ? some(2 * ttl_) : some(100 * delay_));
+        switch (below(forgetful_ ? 9 : 8)) {
+        case 0:
+        case 1:
+            return plan(when, [this, span](unsigned i, unsigned p) { cut(p, i, span); });
+        case 2:
+            freezes_ = true;
+            return plan(when, [this, span](unsigned i, unsigned) { fall_silent(i, span); });
+        case 3:
+            freezes_ = true;
+            return plan(when, [this, span](unsigned i, unsigned) { crash(i, span); });
+        case 4:
+            return plan_kill(when);
+        case 5: {
+            // All of it at once, or at first a majority's.
+            auto const everywhere = (1U << size()) - 1;
+            at(when, [this, everywhere] { take(everywhere); });
+            if (one_in(2)) leave_after(when + span, majority());
+            auto const later = one_in(2) ? 0 : (bound_to_notice() * 3).count();
+            return leave_after(when + span + later, everywhere);
+        }
+        case 6:
+            return plan(when, [this](unsigned i, unsigned) { instances_[i].scripts = false; });
+        case 7: {
+            auto const stopped = some(2 * ttl_);
+            return plan(when, [this, stopped](unsigned, unsigned p) { stop(p, stopped); });
+        }
+        default:
+            return plan(when, [this](unsigned i, unsigned) { flush_all(i); });
+        }
+    }
+
+    /// On some instance, and to some process.
+    template <class Fault>
+    void plan(true_time when, Fault fault) {
+        auto const i = static_cast<unsigned>(below(size()));
+        auto const p = static_cast<unsigned>(below(clients_.size()));
+        at(when, [fault, i, p] { fault(i, p); });
+    }
+    void plan_kill(true_time when) {
+        plan(when, [this](unsigned, unsigned p) { kill(p); });
+    }
+    void leave_after(true_time span, unsigned instances) {
+        at(span, [this, instances] { take_back(instances); });
+    }
+
+    void fall_silent(unsigned i, true_time span) {
+        progress();
+        freeze(i, span);
+    }
+    void freeze(unsigned i, true_time span) {
+        network::freeze(i, span);
+        // An idle link finds that out by its next ping.
+        for (unsigned p = 0; p < clients_.size(); ++p) ping_soon(p, i);
+        if (!silent_) return;
+        // The answers of the others give it the turns in which it looks.
+        for (unsigned p = 0; p < clients_.size(); ++p) {
+            for (unsigned other = 0; other < size(); ++other) {
+                for (int n = 0; n < 2; ++n) ping_soon(p, other);
+            }
+        }
+    }
+    void ping_soon(unsigned p, unsigned i) {
+        at(some(ping_interval), clients_[p], [this, p, i] { ping(p, i); });
+    }
+
+    void crash(unsigned i, true_time span) {
+        freeze(i, span);
+        for (unsigned p = 0; p < clients_.size(); ++p) cut(p, i, span + travel());
+    }
+
+    // A process that holds the key, if there is one: its key must expire.
+    void kill(unsigned p) {
+        for (unsigned other = 0; other < clients_.size(); ++other) {
+            if (holds(other)) p = other;
+        }
+        auto& me = clients_[p];
+        if (!me.alive) return;
+        if (std::count_if(clients_.begin(), clients_.end(), [](auto const& o) { return o.alive; }) <
+            2)
+            return;
+        progress();
+        ++seen_.deaths;
+        me.alive = false;
+        drop_queue(p);
+        me.tenure = me.watcher = nobody;
+        ++me.timer;
+        for (auto& a : actors_) {
+            if (a.process != p) continue;
+            if (a.is == actor::state::queued) --queued_;
+            if (a.is == actor::state::holding) --held_;
+            a.is = actor::state::gone;
+            ++a.ticket;
+        }
+        for (auto& t : tenures_) {
+            if (t.process == p) t.dead = t.over = true;
+        }
+        for (unsigned i = 0; i < size(); ++i) {
+            sever(p, i);
+            link ended;
+            ended.up = false;
+            ended.epoch = me.links[i].epoch;
+            me.links[i] = std::move(ended);
+        }
+    }
+
+    // Events that come for it wait until it runs again.
+    void stop(unsigned p, true_time span) {
+        // A process with a try under way, if there is one.
+        for (unsigned other = 0; other < clients_.size(); ++other) {
+            if (tries(other)) p = other;
+        }
+        ++seen_.stops;
+        pause(clients_[p], span);
+    }
+
+    /// Instances that are a quorum and no more, as bits.
+    unsigned majority() {
+        unsigned bits = 0;
+        for (unsigned n = 0; n < quorum();) {
+            auto const i = 1U << below(size());
+            if ((bits & i) == 0) ++n;
+            bits |= i;
+        }
+        return bits;
+    }
+
+    /// A stranger takes the key, without a ttl.
+    void take(unsigned instances) {
+        for (unsigned i = 0; i < size(); ++i) {
+            if ((instances >> i & 1U) == 0) continue;
+            look(i);
+            if (instances_[i].has.holder != nobody) continue;
+            ++seen_.foreign;
+            instances_[i].has.holder = stranger;
+            written(i, nobody);
+        }
+    }
+
+    /// And deletes it.
+    void take_back(unsigned instances) {
+        progress();
+        if ((instances >> size()) == 0 && instances + 1 != 1U << size()) ++seen_.remnants;
+        for (unsigned i = 0; i < size(); ++i) {
+            if (instances_[i].has.holder != stranger || (instances >> i & 1U) == 0) continue;
+            instances_[i].has.holder = nobody;
+            written(i, nobody);
+        }
+    }
+
+    void flush_all(unsigned i) {
+        progress();
+        ++seen_.flushes;
+        auto& at = instances_[i];
+        at.has.holder = nobody;
+        ++at.version;
+        at.listeners.clear();
+        for (unsigned p = 0; p < clients_.size(); ++p) {
+            if (clients_[p].links[i].up) push(p, i);
+        }
+    }
+};
+
+} // namespace holdfast::test
+
+#endif

@@ -1,0 +1,220 @@
+// The state of a contest: processes with their actors, tenures, and instances that track the key.
+#ifndef HOLDFAST_TEST_SIMULATION_CONTEST_STATE_HPP
+#define HOLDFAST_TEST_SIMULATION_CONTEST_STATE_HPP
+
+#include "protocol/round_trips.hpp"
+#include "protocol/tenure.hpp"
+#include "protocol/waiter.hpp"
+
+#include "simulation/contest/settings.hpp"
+#include "simulation/kernel/network.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <optional>
+#include <ostream>
+
+namespace holdfast::test {
+
+using namespace std::chrono_literals;
+
+using protocol::command;
+using protocol::duration;
+using protocol::instance_set;
+using protocol::tenure_effect;
+using protocol::time_point;
+using protocol::verdict;
+
+namespace contesting {
+
+struct message : test::message {
+    bool whole = false;      ///< carries its script
+    bool first_part = false; ///< of a contend: SET
+    time_point sent{};
+    // The reply:
+    std::optional<std::int64_t> pttl{}; ///< -2: gone, -1: for ever
+    bool told = false;
+    bool no_script = false;
+};
+
+struct link : connection<message> {
+    verdict set = verdict::unknown; ///< by the first part of a contend
+    time_point heard{};
+};
+
+/// A process. Its queue is in the contest, which knows the rules.
+struct client : test::client<link> {
+    bool alive = true;
+    int tenure = nobody; ///< of the queue: its try, or the one that it holds
+    int watcher = nobody;
+    bool settling = false;
+    std::uint64_t timer = 0;
+    std::optional<time_point> armed;
+    protocol::round_trips usual;
+    instance_set newly_late;
+    std::uint64_t tries = 0, head = 0,
+                  period = 0; ///< refusals of the head since the holder last changed
+    true_time last_turn = 0;
+    std::uint64_t leases = 0, turns = 0, leases_before = 0, turns_before = 0;
+};
+
+struct instance : test::instance {
+    std::uint64_t identity = 0;
+    bool scripts = true, tracks = true;
+    std::uint64_t version = 0; ///< counts the changes of the key
+};
+
+/// Wants the key over and over again.
+struct actor : protocol::waiter {
+    enum class state : std::uint8_t {
+        idle,
+        queued,
+        holding,
+        gone
+    };
+    unsigned process = 0;
+    state is = state::idle;
+    int tenure = nobody;
+    std::uint64_t ticket = 0;  ///< of the acquire, or of the lease
+    std::uint64_t arrived = 0; ///< the place in the queue
+    bool total_cancel = false; ///< once its try has been sent, only without effect
+    bool cancel_requested = false, cancelled_when_granted = false;
+};
+
+struct tenure_state {
+    unsigned process;
+    protocol::tenure machine;
+    time_point asked{};   ///< the beginning of the try, the inspection or the release
+    bool over = false;    ///< released, lost, given up or never won
+    bool dead = false;    ///< its process was killed
+    unsigned pending = 0; ///< commands that an instance may still carry out, and kept releases
+    bool watches = false;
+    actor* lease = nullptr;
+    actor* releaser = nullptr; ///< who waits for the end of the release
+    std::uint64_t timer = 0;
+    time_point armed{};
+};
+
+} // namespace contesting
+
+class contest_state : protected network<contesting::client, contesting::instance> {
+protected:
+    using client = contesting::client;
+    using instance = contesting::instance;
+    using actor = contesting::actor;
+    using tenure_state = contesting::tenure_state;
+    using tenure_phase = protocol::tenure_phase;
+
+    static constexpr duration longest_pause = 20ms; ///< of a waiter, or of a stand-back
+    static constexpr duration ping_interval = 2500ms;
+
+    contest_state(std::uint64_t seed, contest_tally& seen, std::optional<contest_shape> shape,
+                  bool silent, std::ostream* story)
+        : network(seed, story)
+        , seen_(seen)
+        , silent_(silent) {
+        calm_ = !silent && (shape || one_in(3));
+        eager_ = shape || (calm_ && one_in(2));
+        steady_ = shape && shape->steady;
+        forgetful_ = !calm_ && !silent && one_in(8);
+        static constexpr std::array sizes{1U, 3U, 3U, 3U, 5U, 5U, 7U};
+        instances_.resize(shape ? shape->instances : sizes[below(sizes.size())]);
+        static constexpr std::array crowds{2U, 2U, 2U, 3U, 3U, 4U, 5U, 8U};
+        auto const how_many = one_in(300) ? 64U : one_in(50) ? 16U : crowds[below(crowds.size())];
+        clients_.resize(shape ? shape->processes : silent && one_in(4) ? 1 : how_many);
+        static constexpr std::array<std::int64_t, 4> delays_us{20, 100, 500, 2'000};
+        delay_ = std::chrono::microseconds(delays_us[below(shape ? 3 : delays_us.size())]);
+        static constexpr std::array<std::int64_t, 3> ttls_ms{200, 1'000, 10'000};
+        ttl_ = std::chrono::milliseconds(calm_ ? 10'000 : ttls_ms[below(ttls_ms.size())]);
+        timeout_ = 20 * max_travel();
+        if (!calm_ && one_in(4))
+            timeout_ = max_travel() * 3 / 2; // so that some that are well come too late
+        static constexpr std::array<std::int64_t, 3> retries_ms{5, 50, 250};
+        retry_ = std::chrono::milliseconds(retries_ms[below(retries_ms.size())]);
+        static constexpr std::array limits{1U, 4U, 64U};
+        handoff_limit_ = limits[below(limits.size())];
+        if (shape && shape->handoff_limit > 0) handoff_limit_ = shape->handoff_limit;
+        static constexpr std::array<std::int64_t, 3> handoffs_ms{0, 5, 50};
+        handoff_time_ = std::chrono::milliseconds(handoffs_ms[below(handoffs_ms.size())]);
+        hold_ = one_in(2) ? duration(1us) : 4 * delay_;
+        auto const scripts = !one_in(4);
+        for (auto& i : instances_) {
+            i.ppm = between(-max_ppm, max_ppm);
+            i.identity = any();
+            i.scripts = scripts;
+            i.tracks = shape || !one_in(20);
+            if (!i.tracks) untracked_ = true;
+        }
+        key_ = any();
+        for (unsigned p = 0; p < clients_.size(); ++p) {
+            clients_[p].links.resize(size());
+            auto const waiters =
+                shape ? shape->waiters
+                      : static_cast<unsigned>((eager_ ? 2 : 1) + below(one_in(8) ? 7 : 3));
+            for (unsigned n = 0; n < waiters; ++n) {
+                actors_.emplace_back();
+                actors_.back().process = p;
+                wants_after(some(eager_ ? 2 * delay_ : hold_ + 10 * delay_), actors_.back());
+            }
+        }
+        auto const crowd = static_cast<unsigned>(actors_.size());
+        if (shape) {
+            turns_wanted_ = shape->turns * shape->processes;
+        } else {
+            turns_wanted_ = std::max(2 * crowd, 40 + static_cast<unsigned>(below(60)));
+            if (eager_ && one_in(4)) turns_wanted_ *= 4; // to be measured
+        }
+        horizon_ = (hold_ + 10 * delay_).count() * turns_wanted_ / 2 + 1;
+        stop_at_ = calm_ ? std::numeric_limits<true_time>::max() : horizon_ * 4 + ttl_.count();
+    }
+    ~contest_state() = default;
+
+    virtual void on_want(actor& a) = 0;
+    void wants_after(true_time span, actor& a) {
+        at(span, clients_[a.process], [this, &a] { on_want(a); });
+    }
+
+    /// Mostly about delay_, now and then more.
+    true_time travel() override {
+        if (steady_) return delay_.count();
+        return delay_.count() / 4 + some(one_in(10) ? delay_ * 3 : delay_);
+    }
+    duration max_travel() const { return delay_ / 4 + delay_ * 3; }
+
+    time_point local() const { return time_point(duration(now())); }
+
+    bool is_held(tenure_state const& t) const {
+        return !t.over && !t.dead && is_valid(t.machine, local());
+    }
+
+    void check_clean(unsigned t) {
+        auto const& state = tenures_[t];
+        if (!state.over || state.dead || state.pending != 0) return;
+        for (auto const& i : instances_) {
+            if (i.has.keeps(t, now()))
+                fail("S4", "a key stays behind when everything has been answered");
+        }
+    }
+
+    contest_tally& seen_;
+    bool calm_ = false, eager_ = false, forgetful_ = false, steady_ = false, freezes_ = false,
+         untracked_ = false;
+    bool const silent_;
+    duration ttl_{}, timeout_{}, delay_{}, retry_{}, handoff_time_{}, hold_{}, bound_{},
+        decided_within_{};
+    unsigned handoff_limit_ = 1;
+    std::uint64_t key_ = 0;
+    std::deque<actor> actors_;
+    std::deque<tenure_state> tenures_;
+    true_time horizon_ = 0, stop_at_ = 0;
+    unsigned queued_ = 0, held_ = 0, turns_wanted_ = 0;
+    std::uint64_t commands_ = 0, leases_ = 0, turns_ = 0;
+};
+
+} // namespace holdfast::test
+
+#endif

@@ -1,0 +1,247 @@
+// The wire of a contest, with scripts, pings and pushes, and its instances, which track the key.
+#ifndef HOLDFAST_TEST_SIMULATION_CONTEST_WIRE_HPP
+#define HOLDFAST_TEST_SIMULATION_CONTEST_WIRE_HPP
+
+#include "simulation/contest/audit.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+namespace holdfast::test {
+
+class contest_wire : protected contest_audit {
+protected:
+    using contest_audit::contest_audit;
+    ~contest_wire() = default;
+
+    virtual void tell(message const& m, unsigned i) = 0;
+    virtual void on_unavailable(unsigned p, unsigned i) = 0;
+    virtual void on_available(unsigned p) = 0;
+
+    //
+    // A process
+    //
+
+    void submit(unsigned t, unsigned i, command op, std::uint32_t round) {
+        auto const p = tenures_[t].process;
+        auto& l = clients_[p].links[i];
+        if (!l.available()) {
+            if (op != command::release) return;
+            ++tenures_[t].pending;
+            ++seen_.kept;
+            l.kept.push_back({t, now()});
+            return;
+        }
+        ++tenures_[t].pending;
+        message m;
+        m.tenure = t;
+        m.op = op;
+        m.round = round;
+        send(p, i, m);
+    }
+
+    void send(unsigned p, unsigned i, message m) {
+        auto& l = clients_[p].links[i];
+        m.sent = local();
+        if (m.votes) {
+            commands_ += m.op == command::contend   ? (instances_[i].tracks ? 3 : 2)
+                         : m.op == command::inspect ? 3
+                         : m.op == command::watch   ? (instances_[i].tracks ? 2 : 1)
+                                                    : 1;
+        }
+        auto const& sent = put_in_flight(p, i, m);
+        auto const serial = sent.serial;
+        next_arrival(l);
+        if (m.votes && m.op == command::contend) {
+            auto first = sent;
+            first.first_part = true;
+            carry(p, i, first);
+            if (one_in(20)) { // cut in two on its way
+                ++seen_.late_ttls;
+                l.last_arrival += travel();
+            }
+        }
+        carry(p, i, sent);
+        if (calm_ || silent_) return;
+        at(timeout_.count(), clients_[p], [this, p, i, serial] { on_overdue(p, i, serial); });
+    }
+
+    void ping(unsigned p, unsigned i) {
+        auto const& me = clients_[p];
+        if (!me.alive || !me.links[i].available()) return;
+        message m;
+        m.votes = false;
+        send(p, i, m);
+    }
+
+    void on_overdue(unsigned p, unsigned i, std::uint64_t serial) {
+        auto& l = clients_[p].links[i];
+        if (!l.available() || in_flight(p, i, serial) == nullptr) return;
+        ++seen_.suspects;
+        progress();
+        l.suspect = true;
+        at(3 * timeout_.count(), clients_[p], [this, p, i, epoch = l.epoch] {
+            auto const& still = clients_[p].links[i];
+            if (still.suspect && still.epoch == epoch) cut(p, i, travel());
+        });
+        on_unavailable(p, i);
+        give_up_answers(p, i);
+    }
+
+    void on_silence(unsigned p, unsigned i, message& m) override {
+        auto& l = clients_[p].links[i];
+        if (!m.answered) tell(m, i);
+        if (l.up) return;
+        if (m.op == command::release) {
+            ++seen_.kept;
+            l.kept.push_back({m.tenure, now()});
+        } else {
+            finished(m.tenure);
+        }
+    }
+
+    void send_kept(unsigned p, unsigned i, bool new_session) {
+        auto& l = clients_[p].links[i];
+        for (auto const& k : std::exchange(l.kept, {})) {
+            auto const ttl = tenures_[k.tenure].machine.ttl();
+            auto const gone =
+                std::max(k.since, l.ended) + (ttl + protocol::redlock_rules::drift(ttl)).count();
+            if (new_session && gone <= now()) {
+                finished(k.tenure);
+                continue;
+            }
+            message m;
+            m.tenure = k.tenure;
+            m.op = command::release;
+            m.answered = true;
+            send(p, i, m);
+        }
+    }
+
+    // Messages that have not arrived never will; the instance forgets that it was to tell.
+    void cut(unsigned p, unsigned i, true_time span) {
+        progress();
+        auto& me = clients_[p];
+        if (!me.alive) return;
+        auto& l = me.links[i];
+        ++seen_.disconnects;
+        sever(p, i);
+        reconnect_after(p, i, span);
+        if (!l.up) return;
+        l.up = l.suspect = false;
+        on_unavailable(p, i);
+        lose(p, i);
+    }
+
+    void on_reconnected(unsigned p, unsigned i) override {
+        auto& me = clients_[p];
+        if (!me.alive) return;
+        auto const& at = instances_[i];
+        if (now() < at.frozen_until) return reconnect_after(p, i, at.frozen_until - now());
+        progress();
+        connected(me.links[i]);
+        send_kept(p, i, true);
+        on_available(p);
+    }
+
+    // A command is no longer under way anywhere.
+    void finished(unsigned t) {
+        --tenures_[t].pending;
+        check_clean(t);
+    }
+
+    //
+    // An instance
+    //
+
+    // An access finds that the key has expired, and all listeners are told.
+    void look(unsigned i) {
+        if (!instances_[i].expire(now())) return;
+        ++seen_.expiries;
+        written(i, nobody);
+    }
+
+    // The client that changes it is not told, and is forgotten like the others.
+    void written(unsigned i, int by) {
+        auto& at = instances_[i];
+        ++at.version;
+        for (auto const p : std::exchange(at.listeners, {})) {
+            if (static_cast<int>(p) != by) push(p, i);
+        }
+        if (at.has.holder < 0) return;
+        auto const late = 34'000'000 + some(68'000'000);
+        at_leisure(at.has.expires - now() + late,
+                   [this, i, version = at.version] { on_expiry(i, version); });
+    }
+    // An instance finds a key that has expired, if nobody has asked for it before.
+    void on_expiry(unsigned i, std::uint64_t version) {
+        auto& at = instances_[i];
+        if (at.version != version) return;
+        if (now() >= at.frozen_until) return look(i);
+        at_leisure(at.frozen_until - now(), [this, i, version] { on_expiry(i, version); });
+    }
+
+    void push(unsigned p, unsigned i) {
+        message m;
+        m.pushed = true;
+        answer(p, i, m);
+    }
+
+    bool execute(unsigned p, unsigned i, message& m, bool /*ghost*/) override {
+        auto& l = clients_[p].links[i];
+        if (!m.votes) return true;
+        if (m.first_part) {
+            l.set = perform(p, i, m.tenure, command::acquire);
+            return false;
+        }
+        switch (m.op) {
+        case command::contend:
+            read(p, i, m);
+            m.said = l.set;
+            break;
+        case command::watch:
+            read(p, i, m);
+            m.said = verdict::yes;
+            break;
+        case command::inspect:
+            look(i);
+            m.said = verdict::yes;
+            break;
+        case command::release:
+            m.no_script = !instances_[i].scripts && !m.whole;
+            if (m.no_script) break;
+            [[fallthrough]];
+        default:
+            m.said = perform(p, i, m.tenure, m.op);
+        }
+        return true;
+    }
+
+    void read(unsigned p, unsigned i, message& m) {
+        look(i);
+        auto& at = instances_[i];
+        if (at.tracks) at.listeners.insert(p);
+        m.told = at.tracks;
+        m.pttl = at.has.holder == nobody     ? -2
+                 : at.has.holder == stranger ? -1
+                                             : (at.has.expires - now()) / 1'000'000;
+    }
+
+    verdict perform(unsigned p, unsigned i, unsigned t, command op) {
+        look(i);
+        auto& at = instances_[i];
+        auto const done = carry_out(at.has, op, t, now() + real(tenures_[t].machine.ttl(), at.ppm));
+        if (op == command::release) {
+            at.scripts = true;
+            if (done.changed && is_held(tenures_[t]))
+                fail("S3", "the key of a lease that is held was deleted");
+        }
+        if (done.changed) written(i, static_cast<int>(p));
+        return done.said;
+    }
+};
+
+} // namespace holdfast::test
+
+#endif

@@ -1,0 +1,305 @@
+// Connections of clients to instances, with the contract of redis::instance.
+//
+// Messages of one connection keep their order, each after a time of its own, and come once or not
+// at all. An instance that is frozen takes none. When a connection breaks, the messages under way
+// are lost. Or the instance carries some out later, and no client hears of it.
+#ifndef HOLDFAST_TEST_SIMULATION_KERNEL_NETWORK_HPP
+#define HOLDFAST_TEST_SIMULATION_KERNEL_NETWORK_HPP
+
+#include "protocol/instance_set.hpp"
+#include "protocol/messages.hpp"
+#include "protocol/tenure_action.hpp"
+
+#include "simulation/kernel/instance.hpp"
+#include "simulation/kernel/timeline.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace holdfast::test {
+
+/// A command with its answer. Simulators add to it.
+struct message {
+    unsigned tenure = 0;
+    protocol::command op{};
+    std::uint32_t round = 0;
+    bool votes = true;     ///< or asks how the instance is
+    bool answered = false; ///< the client does not wait for the answer any more
+    bool pushed = false;   ///< from an instance that was not asked
+    std::uint64_t serial = 0;
+    protocol::verdict said = protocol::verdict::unknown;
+};
+
+inline std::string text(message const& m) {
+    return m.votes ? std::string(name(m.op)) + " for " + std::to_string(m.tenure) : "how it is";
+}
+
+/// A release that is kept until it can be sent.
+struct kept_release {
+    unsigned tenure;
+    true_time since;
+};
+
+template <class Message>
+struct connection {
+    using message = Message;
+
+    bool up = true, suspect = false;
+    unsigned epoch = 0;   ///< counts the breaks
+    unsigned session = 0; ///< the epoch that the client believes to be in
+    std::deque<Message> in_flight, to_server, to_client;
+    true_time last_arrival = 0, last_reply = 0;
+    true_time stalled_until = 0; ///< nothing arrives before
+    true_time ended = 0;
+    std::deque<Message> ghosts; ///< of the session that ended last
+    true_time ghosts_at = 0;
+    std::vector<kept_release> kept;
+
+    bool available() const { return up && !suspect; }
+};
+
+template <class Link>
+struct client : process {
+    using link = Link;
+
+    std::vector<Link> links; ///< one for each instance
+};
+
+/// A client with one tenure at a time, and one timer for its machine.
+template <class Link>
+struct lessee : client<Link> {
+    std::int64_t ppm = 0; ///< of its clock
+    bool watched = true;
+    int current = nobody; ///< tenure
+    std::uint64_t timer = 0;
+};
+
+/// Whether the holder may rely on the lease: told of its loss or not, until the deadline.
+template <class Machine>
+bool is_valid(Machine const& machine, protocol::time_point now) {
+    using tenure_phase = protocol::tenure_phase;
+    auto const phase = machine.phase();
+    return (phase == tenure_phase::held || phase == tenure_phase::ending) &&
+           now < machine.deadline();
+}
+
+template <class Client, class Instance>
+class network : protected timeline {
+protected:
+    using link = typename Client::link;
+    using message = typename link::message;
+
+    using timeline::timeline;
+    ~network() = default;
+
+    //
+    // For the simulator to define
+    //
+
+    virtual true_time travel() = 0;
+    /// The instance carries it out. False: it does not answer. `ghost`: its connection has ended.
+    virtual bool execute(unsigned c, unsigned i, message& m, bool ghost) = 0;
+    /// An answer, or a push, has come.
+    virtual void on_reply(unsigned c, unsigned i, message& m) = 0;
+    /// No answer to a vote will come, or it will come late. `m.answered`: no matter any more.
+    virtual void on_silence(unsigned c, unsigned i, message& m) = 0;
+    virtual void on_reconnected(unsigned c, unsigned i) = 0;
+
+    //
+    // The client's side
+    //
+
+    unsigned size() const { return static_cast<unsigned>(instances_.size()); }
+    unsigned quorum() const { return size() / 2 + 1; }
+
+    protocol::instance_set reachable(unsigned c) const {
+        protocol::instance_set set;
+        for (unsigned i = 0; i < size(); ++i) {
+            if (clients_[c].links[i].available()) set.insert(i);
+        }
+        return set;
+    }
+
+    /// When the client runs.
+    template <class Act>
+    void on_client(unsigned c, Act&& act) {
+        in(clients_[c], std::forward<Act>(act));
+    }
+
+    /// The one timer of a lessee, by its clock `now`. It replaces the timer before.
+    template <class Act>
+    void arm(Client& me, std::optional<protocol::time_point> wake, protocol::time_point now,
+             Act act) {
+        auto const timer = ++me.timer;
+        if (!wake) return;
+        auto const left = std::max(*wake - now, protocol::duration(0));
+        at(real(left, me.ppm), me, [&me, timer, act] {
+            if (me.timer == timer) act();
+        });
+    }
+
+    /// Gives it a serial number. It is lost if the connection has ended, unknown to the client.
+    std::uint64_t transmit(unsigned c, unsigned i, message m) {
+        auto const& sent = put_in_flight(c, i, std::move(m));
+        auto& l = clients_[c].links[i];
+        if (l.session == l.epoch) {
+            next_arrival(l);
+            carry(c, i, sent);
+        }
+        return sent.serial;
+    }
+    message const& put_in_flight(unsigned c, unsigned i, message m) {
+        m.serial = ++serial_;
+        tell_story("client ", c, " asks ", i, ": ", text(m));
+        return clients_[c].links[i].in_flight.emplace_back(std::move(m));
+    }
+    void next_arrival(link& l) {
+        l.last_arrival = std::max({l.last_arrival, now() + travel(), l.stalled_until});
+    }
+    /// It arrives with the last one.
+    void carry(unsigned c, unsigned i, message m) {
+        auto& l = clients_[c].links[i];
+        l.to_server.push_back(std::move(m));
+        at(l.last_arrival - now(), [this, c, i, epoch = l.epoch] { arrive(c, i, epoch); });
+    }
+
+    /// The message, if the server has not answered it.
+    message const* in_flight(unsigned c, unsigned i, std::uint64_t serial) const {
+        auto const& all = clients_[c].links[i].in_flight;
+        auto const found =
+            std::lower_bound(all.begin(), all.end(), serial,
+                             [](message const& m, std::uint64_t s) { return m.serial < s; });
+        return found != all.end() && found->serial == serial ? &*found : nullptr;
+    }
+    bool is_awaited(unsigned c, unsigned i, std::uint64_t serial) const {
+        auto const* const m = in_flight(c, i, serial);
+        return m != nullptr && !m->answered;
+    }
+
+    /// The client waits for none of its answers any more; they may still come.
+    void give_up_answers(unsigned c, unsigned i) {
+        tell_story("client ", c, " suspects ", i);
+        auto& l = clients_[c].links[i];
+        l.suspect = true;
+        for (std::size_t n = 0; n < l.in_flight.size(); ++n) {
+            auto& m = l.in_flight[n];
+            if (!m.votes || std::exchange(m.answered, true)) continue;
+            auto silent = m;
+            silent.answered = false;
+            on_silence(c, i, silent);
+        }
+    }
+    /// The client hears that the connection has ended.
+    void lose(unsigned c, unsigned i) {
+        auto& l = clients_[c].links[i];
+        l.up = l.suspect = false;
+        l.ended = now();
+        for (auto& m : std::exchange(l.in_flight, {})) {
+            if (m.votes) on_silence(c, i, m);
+        }
+    }
+    void connected(link& l) {
+        l.up = true;
+        l.suspect = false;
+        l.session = l.epoch;
+        l.last_arrival = l.last_reply = now();
+    }
+
+    /// In the order in which an action lists them. `submit` takes an instance, a command and its
+    /// round.
+    template <class Action, class Submit>
+    static void send_all(Action const& a, std::uint32_t round, Submit const& submit) {
+        using protocol::command;
+        auto const all = [&](protocol::instance_set set, command op, std::uint32_t of_round) {
+            set.for_each([&](unsigned i) { submit(i, op, of_round); });
+        };
+        all(a.acquire, command::acquire, 0);
+        all(a.contend, command::contend, 0);
+        all(a.raise, command::raise, round);
+        all(a.extend, command::extend, round);
+        all(a.heal, command::heal, 0);
+        all(a.release, command::release, 0);
+        all(a.inspect, command::inspect, 0);
+    }
+
+    //
+    // The server's side
+    //
+
+    void answer(unsigned c, unsigned i, message m) {
+        auto& l = clients_[c].links[i];
+        l.to_client.push_back(std::move(m));
+        l.last_reply = std::max({l.last_reply, now() + travel(), l.stalled_until});
+        at(l.last_reply - now(), clients_[c],
+           [this, c, i, epoch = l.epoch] { deliver(c, i, epoch); });
+    }
+
+    void freeze(unsigned i, true_time span) {
+        tell_story("instance ", i, " freezes");
+        instances_[i].frozen_until = std::max(instances_[i].frozen_until, now() + span);
+    }
+
+    //
+    // Breaks
+    //
+
+    /// Messages that are under way are lost. The simulator decides when the client hears of it.
+    void sever(unsigned c, unsigned i) {
+        tell_story("connection of ", c, " to ", i, " breaks");
+        auto& l = clients_[c].links[i];
+        ++l.epoch;
+        l.to_server.clear();
+        l.to_client.clear();
+        l.ghosts.clear();
+        instances_[i].listeners.erase(c);
+    }
+    void reconnect_after(unsigned c, unsigned i, true_time span) {
+        at(span, clients_[c], [this, c, i, epoch = clients_[c].links[i].epoch] {
+            if (clients_[c].links[i].epoch == epoch) on_reconnected(c, i);
+        });
+    }
+
+    std::vector<Instance> instances_;
+    std::vector<Client> clients_;
+
+private:
+    static message take_first(std::deque<message>& from) {
+        auto m = std::move(from.front());
+        from.pop_front();
+        return m;
+    }
+
+    // One call for each message. The first in the queue was sent first, whatever has held it up.
+    void arrive(unsigned c, unsigned i, unsigned epoch) {
+        auto& l = clients_[c].links[i];
+        auto const ghost = l.epoch != epoch;
+        if (ghost && (epoch + 1 != l.epoch || l.ghosts.empty())) return;
+        auto const from = std::max(instances_[i].frozen_until, ghost ? l.ghosts_at : 0);
+        if (now() < from) return at(from - now(), [this, c, i, epoch] { arrive(c, i, epoch); });
+        auto m = take_first(ghost ? l.ghosts : l.to_server);
+        if (!execute(c, i, m, ghost)) return;
+        tell_story("instance ", i, " answers ", c, ": ", text(m), m.votes ? ": " : "",
+                   m.votes ? name(m.said) : "");
+        if (!ghost) answer(c, i, std::move(m));
+    }
+
+    void deliver(unsigned c, unsigned i, unsigned epoch) {
+        auto& l = clients_[c].links[i];
+        if (l.epoch != epoch) return;
+        auto m = take_first(l.to_client);
+        if (!m.pushed) m.answered = take_first(l.in_flight).answered;
+        on_reply(c, i, m);
+    }
+
+    std::uint64_t serial_ = 0;
+};
+
+} // namespace holdfast::test
+
+#endif

@@ -1,0 +1,101 @@
+// Searches for a schedule that violates a property.
+//
+// A run takes a seed and a stream for the story of its schedule, which may be null. It gives the
+// violation, or nothing. A run without a story takes the seed alone.
+#ifndef HOLDFAST_TEST_SIMULATION_KERNEL_SEARCH_HPP
+#define HOLDFAST_TEST_SIMULATION_KERNEL_SEARCH_HPP
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <initializer_list>
+#include <optional>
+#include <ostream>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace holdfast::test {
+
+inline std::uint64_t number_from(char const* variable, std::uint64_t otherwise) {
+    auto const* const text = std::getenv(variable);
+    return text != nullptr ? std::stoull(text) : otherwise;
+}
+
+/// HOLDFAST_SCHEDULES; less under a sanitizer, which has nothing to find in one thread that the
+/// first thousands do not show.
+inline std::uint64_t schedules_to_try(std::uint64_t by_default = 20'000) {
+#if defined(HOLDFAST_TEST_SANITIZED)
+    by_default = 5'000;
+#endif
+    return number_from("HOLDFAST_SCHEDULES", by_default);
+}
+
+struct finding {
+    std::uint64_t seed;
+    std::string violation;
+};
+
+template <class Run>
+std::string run_schedule(Run& run, std::uint64_t seed, std::ostream* story = nullptr) {
+    if constexpr (std::is_invocable_v<Run&, std::uint64_t, std::ostream*>) {
+        return run(seed, story);
+    } else {
+        return run(seed);
+    }
+}
+
+/// The first schedule that violates `property`, or any property if that is empty.
+template <class Run>
+std::optional<finding> search(std::uint64_t schedules, Run&& run, std::string_view property = {}) {
+    auto const first = number_from("HOLDFAST_SEED", 1);
+    for (auto seed = first; seed < first + schedules; ++seed) {
+        auto violation = run_schedule(run, seed);
+        if (!violation.empty() && violation.starts_with(property))
+            return finding{seed, std::move(violation)};
+    }
+    return std::nullopt;
+}
+
+/// The end of the story of a schedule.
+template <class Run>
+std::string tell(Run& run, std::uint64_t seed) {
+    static constexpr std::size_t longest = 20'000;
+    std::ostringstream story;
+    run_schedule(run, seed, &story);
+    auto text = std::move(story).str();
+    if (text.size() > longest) text.erase(0, text.find('\n', text.size() - longest) + 1);
+    return text;
+}
+
+/// No schedule violates any property. A failure names the seed, and tells the story.
+template <class Run>
+void stands(std::uint64_t schedules, Run&& run) {
+    auto const found = search(schedules, run);
+    if (found) {
+        BOOST_ERROR("seed " << found->seed << ": " << found->violation << "\n"
+                            << tell(run, found->seed));
+    } else {
+        BOOST_TEST(!found.has_value());
+    }
+}
+
+/// The search finds a broken rule, by the property that it breaks.
+template <class Run>
+void refute(Run&& run, std::string_view property, std::uint64_t schedules = 20'000) {
+    auto const found = search(schedules, run, property);
+    BOOST_REQUIRE(found.has_value());
+    BOOST_TEST_MESSAGE("seed " << found->seed << ": " << found->violation);
+}
+
+inline void all_happened(std::initializer_list<std::uint64_t> counts) {
+    for (auto const n : counts) BOOST_TEST(n > 0U);
+}
+
+} // namespace holdfast::test
+
+#endif
