@@ -1,5 +1,5 @@
-# Compiles every way to write a body in refused/section_body.cpp: those that g++ 12 would get wrong must be refused
-# there (`refuses` is 1), with a message that says what to do; all others compile.
+# Compiles every way to write a body in refused/section_body.cpp: those that g++ 12 would get wrong
+# must be refused there (`refuses` is 1), with a message that says what to do; all others compile.
 set(system)
 foreach(folder ${boost})
     list(APPEND system -isystem "${folder}")

@@ -1,14 +1,15 @@
-// The scenario of bench/hotkey.cpp with node-redlock: the same options, the same measures, one line of JSON.
+// The scenario of bench/hotkey.cpp with node-redlock: the same options, the same measures, one line
+// of JSON.
 //
 //   node hotkey.mjs --ports P,P,... [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5]
 //                   [--ttl-ms 10000] [--retry-delay 200] [--retry-jitter 100] [--single-tries 0]
 //
-// --single-tries 1: the retries are ours and not node-redlock's (retryCount 0), with the same pauses. Its own keep
-// the votes of a try that failed until their ttl, so that contenders lock each other out; a whole acquire that fails
-// gives them back.
+// --single-tries 1: the retries are ours and not node-redlock's (retryCount 0), with the same
+// pauses. Its own keep the votes of a try that failed until their ttl, so that contenders lock each
+// other out; a whole acquire that fails gives them back.
 //
-// acquisitions_per_s, handovers and min_share count what began before the time was up. Who waits then is not
-// waited for, as that may take many ttls: max_wait_ms counts it as far as it has come.
+// acquisitions_per_s, handovers and min_share count what began before the time was up. Who waits
+// then is not waited for, as that may take many ttls: max_wait_ms counts it as far as it has come.
 import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -19,7 +20,8 @@ const lead_ms = 200; // from the go signal to the start
 const start_patience_ms = 30_000;
 const end_patience_ms = 30_000;
 
-// CLOCK_MONOTONIC in nanoseconds, the same in every process; exact for the first 104 days after boot.
+// CLOCK_MONOTONIC in nanoseconds, the same in every process; exact for the first 104 days after
+// boot.
 const now = () => Number(process.hrtime.bigint());
 
 function parse(words) {

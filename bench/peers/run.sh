@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # usage: bench/peers/run.sh --setup | OPTIONS of hotkey.mjs
-# Installs node-redlock into build/deps/peers, with npm as it is configured here, unless it is there already.
+# Installs node-redlock into build/deps/peers, with npm as it is configured here, unless it is there
+# already.
 set -eu -o pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 to=$(cd "$here/../.." && pwd)/build/deps/peers
