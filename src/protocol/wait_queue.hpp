@@ -375,7 +375,7 @@ private:
         held,          ///< one of us has it
         standing_back, ///< has just given it up: waits for wake_
     };
-    /// What ends the wait, beside wake_. A try that begins after an outage does not forget it.
+    /// The event that ends the wait, beside wake_. It outlasts a try that begins after an outage.
     enum class awaits : std::uint8_t {
         time,      ///< nothing else
         push,      ///< a push by the arbiter
