@@ -1,5 +1,5 @@
 // The end of a client, at once or as a drain: waiters are refused, holders go on, and the
-// client shuts down when nobody holds any more, or the limit has come.
+// client shuts down when no lease is held any more, or the limit has come.
 #include "runtime/engine.hpp"
 
 #include <algorithm>
