@@ -23,7 +23,7 @@ void engine::begin_shutdown(errc left_over) {
 void engine::refuse_waiting() {
     acquirer_.refuse_new();
     acquirer_.refuse_waiting();
-    // Leases that nobody has any more are given back, and not lost.
+    // Leases without a handle are released, and do not count as lost.
     while (inbox_.deliver_drops(receiver{*this})) {
     }
     acquirer_.for_each_queue([this](active_queue& q) { settle(&q); });
