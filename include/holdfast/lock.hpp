@@ -23,7 +23,7 @@ namespace holdfast {
 /// @par Fairness  In a process: first come, first served. Only the first in the queue asks the
 ///     instances. A released lease goes to the next waiter in memory, up to
 ///     lock_options::handoff_limit and handoff_time. Between processes that wait with this library,
-///     the next is drawn at random, and the odds of a process grow with each turn that it missed.
+///     the next is drawn at random. The odds of a process grow with each turn that it missed.
 ///     No process is passed over for ever, and no order is promised. Clients of other libraries
 ///     that poll may starve beside these processes: see lock_options::yield_to_pollers.
 /// @par Lifetimes  The lock may be destroyed while an acquire is under way. The client may too, and

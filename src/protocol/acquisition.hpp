@@ -139,7 +139,7 @@ private:
     }
 
     // A quorum decides that the key is contended. If too many instances refuse to vote or are gone,
-    // that is an outage and no contention, and a waiter must not wait for a holder. If neither is
+    // that is an outage and no contention: a waiter must not wait for a holder then. If neither is
     // certain yet, the missing answers decide.
     tenure_action judge() const {
         if (!votes_.impossible()) return {};

@@ -3,20 +3,20 @@
 // each event with its time, and carries out the action that follows. The machine does no I/O, reads
 // no clock and allocates nothing, so it runs in simulation as it does in production.
 //
-//                 acquire(), or contend() and ask_rest()
-//                               |
-//     cancel(), a failure       v        a quorum has granted
-//          +-------------- acquiring --------------------------> held <-----------+
-//          |                                                   |  |  |            | begin_lease()
-//          |              release() -> release by the holder --+  |  |            |
-//          |                                                      |  | loss_time() or a limit
-//          |                     a majority has lost the key -----+  v            |
-//          |                                |                      ending --------+
-//          v                                v            abandon()   |  `ended` at a limit
-//         over <------------------------- over <---------------------+
-//          ^                                             the deadline
-//          +------ releasing <---- release() of held or ending
-//            a quorum confirmed, or cannot any more
+//   acquire(), or contend() and ask_rest()
+//        |
+//        v        a quorum has granted
+//    acquiring -------------------------> held <------------------+
+//        |                                | | |                   | begin_lease(),
+//        | cancel(),   a majority has     | | | loss_time(),      | after `ended`
+//        | a failure   lost the key       | | | or a limit        | at a limit
+//        v                  +-------------+ | +--------> ending --+
+//       over <--------------+               |            |    |
+//        ^  ^                               | release()  |    | the deadline,
+//        |  +-------------------------------|------------|----+ or abandon()
+//        |                                  v            |
+//        +----------------------------- releasing <------+ release()
+//          a quorum confirmed, or cannot any more
 //
 // Parts: acquisition, extension, release_round (rounds); tally (votes); key_presence (where the key
 // may be); validity (until when); tenure_number (for fences); inspection (the reason of a refusal).

@@ -27,8 +27,8 @@
 
 namespace holdfast::runtime {
 
-/// Where the end of a lease or of a tenure concerns the queue of its key, the function returns the
-/// queue, and the caller has it settled (acquirer::settle). The keeper itself begins no try.
+/// If the end of a lease or of a tenure concerns the queue of its key, the function returns that
+/// queue. The caller then calls acquirer::settle() with it. The keeper itself begins no try.
 ///
 /// @par Thread safety  On the executor alone.
 class lease_keeper final : private operation_timer {
