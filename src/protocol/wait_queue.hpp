@@ -7,18 +7,17 @@
 // The driver tells the queue each event with its time, and then carries out the actions of next()
 // until one is empty. The queue does no I/O, reads no clock and allocates nothing.
 //
-//                          failed(), arbiter_failed()
-//        +---------------------------------------------------+
-//        v        try_all, try_arbiter           won()       |
-//      ready --------------------------> trying ---------> held --------------------+
-//      ^   ^                              |    |            | lost()                |
-//      |   |                    refused() |    | contended() by all                 | released()
-//      |   | wake()                       v    v                                    v
-//      |   +--------------------- waiting    to inspect                    standing back
-//      |                             ^         | inspect                            |
-//      |                             +---- inspecting                        wake() |
-//      |                       inspected()                                          |
-//      +----------------------------------------------------------------------------+
+//   ready          -> trying          try_all, try_arbiter
+//   trying         -> held            won()
+//                  -> ready           failed(), arbiter_failed(); cancel_try
+//                  -> waiting         refused(), contended(), failed_in_outage()
+//                  -> to inspect      contended() by all, and the reason is not known
+//   to inspect     -> inspecting      inspect
+//   inspecting     -> waiting         inspected()
+//   waiting        -> ready           wake()
+//   held           -> standing back   released(), while other processes may want the key
+//                  -> ready           lost(), or released() otherwise
+//   standing back  -> ready           wake()
 #ifndef HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
 #define HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
 
