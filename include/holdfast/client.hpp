@@ -27,11 +27,11 @@ namespace holdfast {
 /// all its locks share one connection to each instance.
 ///
 /// A lock is held when a majority of the *configured* instances has granted it. So a minority may
-/// be down, frozen or slow. One instance is a set of one. Every client of the same locks needs the
-/// same instances.
+/// be down, frozen or slow. Every client of the same locks needs the same instances.
 ///
-/// The client connects from the start, and reconnects for as long as it lives. A call waits for no
-/// more than the first connection.
+/// The client connects from the start, and reconnects for as long as it lives. A call may wait for
+/// the first connection to an instance, up to client_options::instance_timeout. A call does not
+/// wait for an instance that is being connected again.
 ///
 /// @par The context's work  A client has connections and timers, so `run()` of its context does not
 ///     return by itself while the client lives. It returns after shutdown(), drain(), close() or
@@ -115,8 +115,8 @@ public:
     /// @par Handler signature  `void(error)`; no error means that every holder has finished.
     /// @par Errors
     ///   - errc::wait_timeout: leases were left after `limit`, and are lost.
-    ///   - errc::shut_down: the same, because a shutdown came before that.
-    ///   - errc::lease_lost: no lease is left, and one was lost meanwhile.
+    ///   - errc::shut_down: a shutdown came before the limit; the leases that were left are lost.
+    ///   - errc::lease_lost: no lease is left, and one was lost during the drain.
     ///   - errc::cancelled.
     ///
     /// The call completes within `limit` and twice client_options::instance_timeout in any case.

@@ -35,7 +35,9 @@ struct client_stats {
 
     std::uint64_t held = 0;    ///< leases that have a holder and have not ended
     std::uint64_t pending = 0; ///< acquires under way
-    std::uint64_t waiters = 0; ///< pending acquires behind another one in a queue
+    /// Pending acquires that wait for a holder: behind others of this process, or refused by the
+    /// instances.
+    std::uint64_t waiters = 0;
 
     /// Commands for each lease given out, with renewals and releases. Zero before the first lease.
     double commands_per_acquisition() const noexcept {

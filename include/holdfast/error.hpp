@@ -23,17 +23,17 @@ namespace holdfast {
 using boost::system::error_code;
 using boost::system::system_error;
 
-/// Why a call failed. Every code means one thing: contended is never down, cancelled never timed
-/// out, lost never released. doc/errors.md has the cause, the state of the key and the remedy of
-/// each.
+/// Why a call failed. Each code has one cause: contended is never an outage, cancelled is never a
+/// time limit of this library, and lease_lost is never a release by the holder. doc/errors.md has
+/// the cause, the state of the key and the remedy of each code.
 enum class errc {
     contended = 1,    ///< the lock is held: a quorum voted, and too many votes were against
     no_quorum,        ///< too few instances answered; the report says which, and why
     wait_timeout,     ///< the lock was held for all of the time given to try_acquire_for
     cancelled,        ///< the caller cancelled; the code is boost::asio::error::operation_aborted
     granted_too_late, ///< no quorum granted within the ttl: the servers are slower than the lease
-                      ///< is long. The client makes a try again that ran out while this process
-                      ///< was stopped
+                      ///< is long. The client repeats a try that ran out while this process was
+                      ///< stopped
     lease_lost,       ///< the lease ended without a release: expired, deleted or taken
     lease_released,   ///< the lease was released before
     shut_down,        ///< the client was shut down or destroyed

@@ -29,32 +29,32 @@ namespace holdfast {
 ///   - Check and write must be one step: no request with a later fence may be admitted, or write,
 ///     between an admit() and the write that follows. If the write is asynchronous, keep the key's
 ///     requests in line until it is done.
-///   - A late holder is admitted until a later one has been here. Its write then comes before
-///     theirs, as if it had been in time.
+///   - The gate admits a late holder until a later holder has asked. The late write then comes
+///     before all later writes, as if it had been in time.
 ///   - A gate believes the fence that it is given. It guards against late holders, not against a
 ///     client that makes up fences.
 ///
-/// @par Storage with conditional writes A storage with conditional writes needs no gate. It keeps
-///     the fence with the data, and checks and writes in one step. In SQL, with a column `fence
-///     BIGINT NOT NULL DEFAULT 0`, and $1 never zero; no updated row means rejected:
+/// @par Storage with conditional writes  A storage that can write on a condition needs no gate. It
+///     keeps the fence with the data, and checks and writes in one step. In SQL, with a column
+///     `fence BIGINT NOT NULL DEFAULT 0`, and $1 never zero; no updated row means rejected:
 /// @code
 /// UPDATE row SET value = $2, fence = $1 WHERE id = $3 AND fence <= $1
 /// @endcode
 ///
-/// @par Bounded memory The gate remembers at most max_keys keys. Beyond that it forgets the key
+/// @par Bounded memory  The gate remembers at most max_keys keys. Beyond that it forgets the key
 ///     with the smallest fence, and floor() rises to that fence. A key that is not remembered needs
-///     a fence of at least floor(). So a forgotten key never lets a late holder in. It can keep a
-///     rightful holder out, if that lease is older than the newest forgotten one; that holder has
-///     to acquire anew. This happens only when more than max_keys other keys have been admitted
-///     with greater fences. So choose for max_keys the number of keys in use within the longest
-///     time for which a lease is held, extensions included. Across keys, fences follow the clocks
-///     of the clients, so add the difference of these clocks to that time.
+///     a fence of at least floor(). So a forgotten key never lets a late holder in. But a
+///     rightful holder of a forgotten key is kept out if the fence of its lease is below floor().
+///     That holder has to acquire anew. This happens only when more than max_keys other keys have
+///     been admitted with greater fences. So choose for max_keys the number of keys in use within
+///     the longest time for which a lease is held, extensions included. Across keys, fences follow
+///     the clocks of the clients, so add the difference of these clocks to that time.
 ///
 /// A key takes 96 bytes. A key longer than 15 bytes takes its length and up to 24 bytes more
 /// (measured with 64-bit glibc and libstdc++). The gate stores keys as they are, however long.
 /// Limit or hash keys that a stranger can choose.
 ///
-/// @par Restart A gate forgets all when its process ends. A resource that outlives it stores
+/// @par Restart  A gate forgets all when its process ends. A resource that outlives the gate stores
 ///     greatest(), before or together with the admitted write, and gives that to the next gate as
 ///     its floor. All late holders remain late. Rightful holders with older leases have to acquire
 ///     anew, on each key.

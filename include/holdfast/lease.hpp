@@ -19,8 +19,8 @@
 namespace holdfast {
 
 /// How a release ended. It is a result and not an error: `co_await lease.release()` does not throw,
-/// because the caller can do nothing about a failure. After a release the key is not this lease's,
-/// or will not be for longer than its ttl.
+/// because the caller can do nothing about a failure. The key does not outlive its ttl, also if the
+/// release failed.
 class release_result {
 public:
     release_result() noexcept = default;
@@ -32,7 +32,7 @@ public:
     /// - errc::lease_lost: the lease had ended before, or too few instances still had our key.
     /// - errc::no_quorum: too few instances answered, or too many refused. The client asks each one
     ///   again to delete the key, until the ttl is over.
-    /// - errc::lease_released: it had been released before.
+    /// - errc::lease_released: the lease had been released before.
     error_code code() const noexcept { return code_; }
     explicit operator bool() const noexcept { return !code_.failed(); }
     friend bool operator==(release_result const& a, errc b) noexcept {
@@ -45,8 +45,8 @@ private:
 
 /// The right to a lock, until its deadline.
 ///
-/// It is a lease and not a mutex: it ends when the servers cannot be reached, or when this process
-/// is stopped for long, and another client may get the lock. The holder learns that by held(),
+/// A lease is no mutex: it ends when the servers cannot be reached, or when this process is stopped
+/// for long. Then another client may get the lock. The holder learns that by held(),
 /// deadline() and wait_lost(). The deadline counts from before the request was sent, less an
 /// allowance for drifting clocks (ttl / 100 + 2 ms). So it comes before the key expires on any
 /// server. A watchdog extends the lease at least every ttl / 3 unless lock_options::watchdog is
@@ -61,9 +61,9 @@ private:
 ///
 /// A process may be stopped past the deadline (a debugger, an overloaded machine, a suspend). Then
 /// held() is false at the first check, wait_lost() completes as soon as the event loop runs, and
-/// release() says errc::lease_lost. The library cannot prevent work *without* a check: a request
-/// that was on its way arrives late. For that there is fence(): the resource itself rejects a late
-/// holder.
+/// release() says errc::lease_lost. The library cannot prevent a late write: a request may be on
+/// its way, or the process may stop after its check. So send fence() with each request, and let the
+/// resource reject late holders.
 ///
 /// @par Lifetimes  Operations share the lease's state: the object may be destroyed while one is
 ///     under way. An extend ends first; the lease is then released, and a wait_lost() under way
@@ -113,8 +113,8 @@ public:
     /// No two leases on a key have one fence. A lease that was acquired from the instances has a
     /// greater fence than all that were given before its first request was sent. Clocks, pauses and
     /// networks do not matter, as long as the instances keep their counters. A lease that was
-    /// handed on in this process has the next fence after its predecessor's. Where mutual exclusion
-    /// has failed, it may be as late as its predecessor. doc/safety.md has the assumptions.
+    /// handed on in this process has the next fence after its predecessor's. If its predecessor was
+    /// a late holder already, the resource rejects both. doc/safety.md has the assumptions.
     std::uint64_t fence() const noexcept { return share_ ? share_->data->fence : 0; }
 
     /// Another lease object on this same lease, for another coroutine that works under it. The
@@ -125,12 +125,13 @@ public:
     /// @throws system_error  errc::lease_released for an empty lease, or one that was released.
     lease share() const;
 
-    /// Renews the lease only while `wanted()` returns true. The watchdog calls it before each
-    /// renewal, on the client's executor and from any thread that runs that. So it must be quick,
-    /// and may not call the lease. Once it returns false, or throws, there is no more renewal. The
-    /// lease then ends at its deadline, and wait_lost() tells the holder. So a worker that has
-    /// stopped making progress does not hold for ever; see also lock_options::max_hold. The client
-    /// destroys `wanted` soon after the lease has ended. An empty function: always.
+    /// Renews the lease only while `condition()` returns true. The watchdog calls `condition`
+    /// before each renewal, on the client's executor and on any thread that runs its context. So
+    /// the function must be quick, and may not call the lease. Once it returns false, or throws,
+    /// there is no more renewal. The lease then ends at its deadline, and wait_lost() tells the
+    /// holder. So a worker that has stopped making progress does not hold the lock for ever; see
+    /// also lock_options::max_hold. The client destroys `condition` soon after the lease has ended.
+    /// An empty function: always.
     /// @throws system_error  errc::lease_released for an empty lease, errc::shut_down when the
     ///     context has been destroyed.
     void renew_while(std::function<bool()> condition);
@@ -150,16 +151,16 @@ public:
             detail::initiate_release{{checked()}, share_}, token);
     }
 
-    /// Extends the lease now, to a whole ttl from now. The watchdog does this by itself; if it is
-    /// extending, this call waits for that and ends as it does. Only before the deadline: an
-    /// extension never creates a key, and never brings back a lease that ended.
+    /// Extends the lease now, to a whole ttl from now. The watchdog does this by itself; if an
+    /// extension is under way, this call waits for that and has its result. Only before the
+    /// deadline: an extension never brings back a lease that ended.
     ///
     /// @par Handler signature  `void(error)`
     /// @par Errors
     ///   - errc::no_quorum: too few instances answered. The lease goes on to its old deadline, and
     ///     the watchdog tries again.
-    ///   - errc::lease_lost: it had ended, or its loss was due to be told, or a majority no longer
-    ///     has our key.
+    ///   - errc::lease_lost: the lease had ended, or was within min(ttl / 20, 50 ms) of its
+    ///     deadline, or a majority no longer has our key.
     ///   - errc::lease_released, errc::shut_down, errc::cancelled.
     /// @par Cancellation  total, partial, terminal: completes with errc::cancelled. The request may
     ///     have been sent. If it wins, the deadline moves all the same.
@@ -175,7 +176,8 @@ public:
     /// completes at once.
     ///
     /// @par Handler signature  `void(error)`; no error means that the lease is lost.
-    /// @par Errors  errc::lease_released: it was released before it could be lost. errc::cancelled.
+    /// @par Errors  errc::lease_released: the lease was released before it could be lost.
+    ///     errc::cancelled.
     /// @par Cancellation  total, partial, terminal: the wait ends; the lease is as it was.
     template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto wait_lost(Token&& token = {}) {
@@ -183,9 +185,9 @@ public:
     }
 
     /// As wait_lost(), and also completes when no more than `ahead` is left until the deadline.
-    /// While renewals succeed the deadline moves on. So this tells that the lease cannot be kept,
-    /// while it still lasts. With an `ahead` of more than half of the ttl it may complete before a
-    /// renewal.
+    /// While renewals succeed the deadline moves on. So the completion warns that the lease cannot
+    /// be kept, while it still lasts. With an `ahead` of more than half of the ttl, the call may
+    /// complete although the next renewal would succeed.
     template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto wait_lost(std::chrono::nanoseconds ahead, Token&& token = {}) {
         return boost::asio::async_initiate<Token, void(error)>(detail::initiate_lost{{checked()}},

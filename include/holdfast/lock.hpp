@@ -22,10 +22,10 @@ namespace holdfast {
 ///
 /// @par Fairness  In a process: first come, first served. Only the first in the queue asks the
 ///     instances. A released lease goes to the next waiter in memory, up to
-///     lock_options::handoff_limit and handoff_time. Between processes that wait with this library:
-///     a fair lottery, in which the odds grow with each turn missed. None of them is passed over
-///     for ever, and no order is promised. Clients that poll may starve beside them: see
-///     lock_options::yield_to_pollers.
+///     lock_options::handoff_limit and handoff_time. Between processes that wait with this library,
+///     the next is drawn at random. The odds of a process grow with each turn that it missed.
+///     No process is passed over for ever, and no order is promised. Clients of other libraries
+///     that poll may starve beside these processes: see lock_options::yield_to_pollers.
 /// @par Lifetimes  The lock may be destroyed while an acquire is under way. The client may too, and
 ///     then the acquire completes with errc::shut_down. The lock may outlive the client and its
 ///     context: an acquire throws errc::shut_down from the call when the context has been
@@ -35,6 +35,7 @@ namespace holdfast {
 /// @par Thread safety  Safe, one object or many, unless client_options::thread_safe is off.
 ///
 /// @par Cancellation of an acquire, and the key
+/// A *try* is one attempt of this process to get the key from the instances.
 ///   - Before a try was sent for it (behind other waiters, or between tries): the acquire
 ///     completes, and nothing is on the servers.
 ///   - While a try for it is under way: partial and terminal cancellation complete it (1). Total
@@ -46,8 +47,9 @@ namespace holdfast {
 /// (1) The try goes on for the next in the queue. If there is none, the client releases the key on
 /// every instance that may have it, before it sends anything else there.
 ///
-/// An acquire that fails, for any reason, releases in the same way. An instance that cannot be
-/// reached then deletes the key when it can, or lets it expire. No key lives longer than its ttl.
+/// An acquire that fails, for any reason, releases in the same way. The client sends the release to
+/// an unreachable instance once that is back, or leaves the key to expire. No key lives longer than
+/// its ttl.
 class lock {
 public:
     /// The key on the servers, with the client's prefix.
@@ -59,8 +61,8 @@ public:
     }
 
     /// Acquires the lock, and waits for as long as another holder has it. Fails when too few
-    /// instances are reachable. An acquire that is already waiting allows them
-    /// client_options::instance_timeout to reconnect.
+    /// instances are reachable. An acquire that is already waiting for a holder first allows the
+    /// instances client_options::instance_timeout to reconnect.
     ///
     /// @code
     /// holdfast::lease lease = co_await lock.acquire(boost::asio::cancel_after(5s));
@@ -69,12 +71,12 @@ public:
     /// @par Handler signature  `void(error, lease)`; the lease is empty if there is an error.
     /// @par Errors
     ///   - errc::no_quorum, or the code that all missing instances share
-    ///     (error_condition::unavailable): too few instances answered. Told within twice
-    ///     client_options::instance_timeout for each round.
+    ///     (error_condition::unavailable): too few instances answered. The call fails within
+    ///     twice client_options::instance_timeout for each round.
     ///   - errc::wrong_type: on a quorum the key holds something that is no lock.
     ///   - errc::granted_too_late: the servers take longer than the ttl.
     ///   - errc::cancelled, with the report of the wait; errc::shut_down, errc::out_of_memory.
-    /// @par Cancellation  total, partial, terminal: by the table of the class.
+    /// @par Cancellation  total, partial, terminal: see the list in the comment of this class.
     template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto acquire(Token&& token = {}) const {
         return start({detail::wait_limit::kind::forever, {}}, token);

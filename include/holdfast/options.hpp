@@ -10,7 +10,8 @@ namespace holdfast {
 
 /// The longest key, prefix included, in bytes.
 inline constexpr std::size_t max_key_size = 1024;
-/// The shortest time to live. With a shorter one the drift allowance would use up the lease.
+/// The shortest time to live. With a shorter one the drift allowance (ttl / 100 + 2 ms) would use
+/// up the lease.
 inline constexpr std::chrono::milliseconds min_ttl{10};
 /// The most instances of one client.
 inline constexpr std::size_t max_instances = 32;
@@ -54,14 +55,14 @@ struct client_options {
     /// errc::invalid_options. An instance that may have forgotten keys has no vote for this long.
     /// Give all clients of the same locks the same value: the longest ttl in use. min_ttl to 24 h.
     std::chrono::milliseconds max_ttl{60'000};
-    /// Precedes every key. The client copies it.
+    /// Precedes every key. Shorter than max_key_size. The client copies it.
     std::string_view key_prefix{};
     /// The part of each token that names this client, so that reports of other clients show it as
     /// the holder. Every user with access to the keys can read the label. Empty: tokens are random
     /// bits alone. Up to max_label_size letters, digits, and any of `.` `_` `-` `@`. The client
     /// copies it.
     std::string_view owner_label{};
-    /// The name in CLIENT LIST: no spaces, no control characters. The client copies it.
+    /// The name in CLIENT LIST: printable ASCII without spaces, not empty. The client copies it.
     std::string_view connection_name = "holdfast";
     /// Whether the client runs its own work on a strand. Set it to false where one thread runs the
     /// executor's context, to save the cost of the strand. Client, lock and lease may then be used
@@ -92,12 +93,13 @@ struct client_options {
     /// continue where their keys still exist.
     restart_policy on_restart = restart_policy::observed;
     /// Whether the client reads the clock of each instance (TIME): before the first command of each
-    /// second, and about every two seconds on an idle connection. An instance whose clock has
+    /// second, and every 2.5 s on an idle connection. An instance whose clock has
     /// jumped ahead has expired keys too early. Its votes do not count for max_ttl after the client
     /// notices. Until then, up to a second, two clients may hold one lock. If the ACL forbids TIME,
     /// the client does not check the instance. If all clocks jump together, this machine's clock
     /// has stood still. Leases then end earlier by the same amount, and all votes count. With one
-    /// instance the client assumes both.
+    /// instance the client cannot tell the two cases apart: leases end earlier, and the instance
+    /// has no vote for max_ttl.
     bool detect_clock_jumps = true;
     /// How long an instance remembers the counter of a key's fences: at least half of this time
     /// after the last lease. After that, fences grow only if the clients' clocks are right. All
@@ -134,8 +136,8 @@ struct lock_options {
     // Limits to holding.
 
     /// The longest time for which one lease lasts, from its grant, however often it is extended. So
-    /// a holder that hangs does not keep the lock for ever. The end is told as any loss. Zero: no
-    /// limit. Else min_ttl or more.
+    /// a holder that hangs does not keep the lock for ever. wait_lost() and held() report the end
+    /// as they report any loss. Zero: no limit. Else min_ttl to 366 days.
     std::chrono::milliseconds max_hold{0};
     /// How long before the deadline with_lock() cancels its body if the lease cannot be kept.
     /// Negative: a tenth of the ttl, or of max_hold if that is shorter. At most a third of the ttl,

@@ -51,7 +51,7 @@ namespace holdfast {
 /// A time limit (boost::asio::cancel_after) may end the acquire or `body`. Both have one code:
 /// errc::cancelled, which is boost::asio::error::operation_aborted. A release that a quorum has not
 /// confirmed is no error: the key goes with its ttl.
-/// @par Cancellation  While it acquires: total, partial, terminal, by the table of `lock`. After
+/// @par Cancellation  While it acquires: total, partial, terminal, by the list of `lock`. After
 ///     that partial and terminal: with_lock() cancels `body` (terminal), waits for it, releases,
 ///     and ends as `body` did. The release is not cancelled.
 /// @par Executor  `body` runs on the executor of the handler: with co_await, that of the caller's

@@ -1,5 +1,5 @@
 // The rounds by which a tenure gets its key: all instances at once, or the arbiter and then the
-// others; and a last one for instances that hold a smaller number.
+// others. A last round, the raise, is for instances that hold a smaller number.
 //
 //     begin_all() ----------------------> voting --------------------> granted, with the number
 //                                         ^    |                         ^
@@ -25,8 +25,8 @@
 
 namespace holdfast::protocol {
 
-/// Its effect is `won` where a quorum has granted and holds the number. Whether that was in time
-/// the tenure decides.
+/// Its effect is `won` if a quorum has granted and holds the number. The tenure then decides
+/// whether that was in time.
 template <class Rules>
 class acquisition {
 public:
@@ -57,7 +57,7 @@ public:
         contending_ = false;
         votes_ = round(reachable, reachable | arbiter_);
         arbiter_.for_each([this](unsigned i) { votes_.count(i, verdict::yes); });
-        // Alone, and so with the number that it gave.
+        // A lone arbiter is a quorum, and holds the number that it gave.
         if (votes_.won()) return {.effect = effect::won};
         if (votes_.impossible()) return {.effect = effect::no_quorum};
         return {.acquire = reachable - arbiter_};
@@ -96,8 +96,8 @@ public:
             if (current) number_.raised(instance);
             return {.effect = is_level() ? effect::won : effect::none};
         }
-        // The instance lost the key after it granted it, or does not answer: that is no grant any
-        // more.
+        // The instance lost the key after its grant, or does not answer: its grant does not count
+        // any more.
         number_.lost(instance);
         votes_.retract(instance, v);
         return judge();
@@ -111,7 +111,7 @@ public:
     bool contending() const { return contending_; }
     tally const& votes() const { return votes_; }
 
-    /// From then on the awaited answers come too late to be waited for.
+    /// From this time on the machine does not wait for the missing answers: they are late.
     ///
     /// A contended round may need the votes of a few instances that do not answer. The other
     /// contenders may need the same ones, and all would keep their votes until those instances are
@@ -119,10 +119,10 @@ public:
     /// no other client is seen to have a vote: giving up would gain nothing.
     time_point patience_ends(round_trips const& usual) const {
         auto const quorum = votes_.quorum();
-        // Without the arbiter the others must be enough.
+        // The arbiter may be given up only if the others can be a quorum without it.
         if (contending_) {
             if (configured_ <= quorum || votes_.pending().empty()) return time_point::max();
-            // An arbiter that was late when it was asked is waited for too: no other was punctual.
+            // An arbiter that was late when it was asked gets its time too: all others were late.
             auto longest = duration::zero();
             arbiter_.for_each([&](unsigned i) { longest = usual[i].usual(); });
             return asked_ + longest;
@@ -139,8 +139,8 @@ private:
     }
 
     // A quorum decides that the key is contended. If too many instances refuse to vote or are gone,
-    // that is an outage and no contention: a waiter would wait for its end. Where neither is
-    // certain yet, the awaited answers decide.
+    // that is an outage and no contention: a waiter must not wait for a holder then. If neither is
+    // certain yet, the missing answers decide.
     tenure_action judge() const {
         if (!votes_.impossible()) return {};
         if (votes_.has_verdict()) return {.effect = effect::contended};
@@ -153,7 +153,7 @@ private:
     template <class Clock>
     tenure_action level(bool lifted, unsigned instance, Clock&& clock) {
         if (is_level()) return {.effect = effect::won};
-        if (votes_.impossible()) return judge(); // some lost the key after they granted it
+        if (votes_.impossible()) return judge(); // some lost the key after their grant
         auto behind = instance_set::only(instance);
         if (number_.begin_raising() || lifted) {
             behind = votes_.yes();

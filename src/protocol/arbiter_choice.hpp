@@ -12,13 +12,13 @@ public:
         auto const fit = reachable - failed_;
         return (fit & refusing_).empty() ? fit : fit & refusing_;
     }
-    /// It could not be asked.
+    /// The arbiter of the last try could not be asked, or did not answer in time.
     void failed(unsigned arbiter) { failed_.insert(arbiter); }
     unsigned failures() const { return failed_.size(); }
 
-    /// The arbiter granted, and these refused. A holder without the arbiter is met at the instances
-    /// that it has. Else all waiters would take the arbiter in turn, in vain, and wake each other
-    /// by giving it back. False: that is no news.
+    /// The arbiter granted, and these refused: the holder has the key there and not at the arbiter.
+    /// So the next arbiter is one of these. Otherwise all waiters would take the old one in turn,
+    /// in vain, and wake each other by its release. False: nothing new was learned.
     bool refused_by(instance_set refusing) {
         auto const news = refusing_.empty() && !refusing.empty();
         refusing_ = news ? refusing : instance_set();

@@ -2,7 +2,7 @@
 //
 // That is as long as the longest ttl, however small the jump: a key with more to live than the jump
 // is not expired by it, but goes as much too early later on. Nor does it help to count each grant
-// later by the jump: small jumps that nobody notices come on top of it.
+// later by the jump: small jumps that remain unnoticed come on top of it.
 #ifndef HOLDFAST_PROTOCOL_CLOCK_DOUBT_HPP
 #define HOLDFAST_PROTOCOL_CLOCK_DOUBT_HPP
 

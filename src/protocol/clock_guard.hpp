@@ -58,7 +58,7 @@ public:
             return duration::zero();
         }
         if (reading_.jumped()) return now.least - before.most;
-        // Backwards: keys live longer than they should, which endangers nobody.
+        // Backwards: keys live longer than they should, which endangers no lease.
         auto const least = before.least - drift;
         if (now.most < least) return duration::zero();
         offset_ = interval{std::max(now.least, least), std::min(now.most, most)};

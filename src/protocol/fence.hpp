@@ -3,8 +3,8 @@
 //
 // A lease's fence is `tenure number * 100 + number of leases that the tenure served before`. The
 // tenure number is the greatest that the granting instances counted, and a quorum that the tenure
-// owns must hold at least that number (see tenure.hpp). Every later tenure shares an instance with
-// that quorum, so it counts on from there.
+// owns must hold at least that number (see tenure_number.hpp). Every later tenure shares an
+// instance with that quorum, so it counts on from there.
 //
 // A fence is below 2^53, so Lua, JavaScript and JSON represent it exactly as a number. It is close
 // to the time in microseconds since 1970.

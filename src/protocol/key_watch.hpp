@@ -1,12 +1,11 @@
-// Where a waiter is told of its key, beside the arbiter. A majority may become free while the
-// arbiter still has the key: a releaser could not reach it, a majority was deleted, votes of a
-// failed try expire one by one.
+// The watch of a key at instances other than the arbiter. A majority may become free while the
+// arbiter still has the key: the arbiter was unreachable for a release, the keys of a majority were
+// deleted, or the votes of a failed try expire one by one.
 //
 // The key is watched at so many instances that no quorum can become free without one of them: with
-// `n` that can be asked and a quorum of `q`, at n - q + 1, the arbiter among them. A watched
-// instance has the key and will push when it changes. One that is found free is no longer watched,
-// and another one takes its place. When a quorum has been found free, a try at all instances
-// follows.
+// `n` instances that can be asked and a quorum of `q`, at n - q + 1, the arbiter among them. A
+// watched instance has the key and will push when it changes. If an instance is found free, another
+// one is watched in its place. When a quorum has been found free, a try at all instances follows.
 //
 // Like the queue it does no I/O, reads no clock and allocates nothing. Safety never rests on it.
 #ifndef HOLDFAST_PROTOCOL_KEY_WATCH_HPP
@@ -28,9 +27,9 @@ struct watching_rules {
     /// How long a waiter waits at the arbiter before the others are asked too. Where the key
     /// changes hands more often, they are never asked.
     static constexpr duration settled_after = std::chrono::milliseconds(100);
-    /// The least pause between a push and the question that follows it. Mostly the arbiter pushes
-    /// in it too, and then there is nothing to ask: the key was released or renewed. As long again
-    /// is random.
+    /// The least pause between a push and the question that follows it; a random pause of up to the
+    /// same length is added. Mostly the arbiter pushes meanwhile, because the key was released or
+    /// renewed. Then there is nothing to ask.
     static constexpr duration least_pause = std::chrono::milliseconds(25);
     /// How often an instance is asked that cannot push.
     static constexpr duration poll_interval = std::chrono::milliseconds(100);
@@ -93,10 +92,10 @@ public:
         auto const known = (watched_ | asked_ | instance_set::only(arbiter_)) & reachable;
         auto const wanted = Rules::watched(reachable.size(), quorum);
         to_ask_ = {};
-        // First those that did not fail to answer.
+        // Instances that answered the last question come first.
         for (auto const whom : {reachable - failing_, reachable & failing_}) {
             for (unsigned n = 1; n < configured_ && known.size() + to_ask_.size() < wanted; ++n) {
-                // Not the same ones for all keys.
+                // Begins at the arbiter, so different keys are watched at different instances.
                 auto const i = (arbiter_ + n) % configured_;
                 if (whom.contains(i) && !(known | free_).contains(i)) to_ask_.insert(i);
             }
@@ -107,7 +106,7 @@ public:
     instance_set to_ask() const { return to_ask_; }
     /// Goes with the questions, and comes back with the answers.
     std::uint32_t round() const { return round_; }
-    /// When next() has something to say, if nothing else happens.
+    /// When to call next(), if nothing else happens.
     time_point wake() const { return std::min(check_, expiry_); }
 
     /// The answer to a question.
@@ -136,9 +135,9 @@ public:
         }
     }
 
-    /// The key has changed at an instance. False: nobody waits for that.
+    /// The key has changed at an instance. False: this instance is not watched.
     bool push(time_point now, unsigned instance, std::uint64_t random) {
-        free_.erase(instance); // somebody has taken it
+        free_.erase(instance); // a client has taken it
         if (!watched_.contains(instance)) return false;
         watched_.erase(instance);
         check_soon(now, random);
@@ -150,7 +149,7 @@ public:
         asked_.erase(instance);
         free_.erase(instance);
     }
-    /// One can be asked again: it may complete a quorum.
+    /// An instance can be asked again: it may complete a quorum.
     void check_soon(time_point now, std::uint64_t random) {
         check_ = std::min(check_, now + Rules::least_pause + spread(random));
     }

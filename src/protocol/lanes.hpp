@@ -54,8 +54,8 @@ struct lane_rules {
     }
 };
 
-/// The waiting commands, in three queues. Keys are known by a hash: two that share one share a
-/// lane, which harms nobody.
+/// The waiting commands, in three queues. Keys are known by a hash. Two keys with one hash share
+/// a lane, which does no harm.
 template <class Item, class Rules = lane_rules>
 class lanes {
 public:

@@ -171,7 +171,7 @@ public:
         if (queued_ && state_ == state::connecting) check_at(queued_since_ + limit_);
         return next_check_ != before;
     }
-    /// Looks as early as that.
+    /// Checks at `when` at the latest.
     void check_by(time_point when) {
         if (!second_check_) check_at(when);
     }

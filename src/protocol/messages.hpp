@@ -22,7 +22,7 @@ inline constexpr std::size_t commands = 8;
 
 enum class verdict : std::uint8_t {
     yes,     ///< done: created, extended, deleted
-    no,      ///< not done: the key is somebody else's, or is gone
+    no,      ///< not done: the key is another client's, or is gone
     unsent,  ///< never left this process: the instance is as it was
     unknown, ///< sent, and no answer: it may or may not have been done
     refused, ///< the server answered with an error: not done

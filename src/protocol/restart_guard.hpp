@@ -3,9 +3,9 @@
 //
 // Redlock assumes that an instance keeps a key for its ttl. One that restarts has forgotten all
 // that was not on its disk, and could then grant a second client a lock that a first one holds;
-// "delayed restarts" on https://redis.io/docs/latest/develop/use/patterns/distributed-locks/ is the
-// answer that nobody gives by itself. The server's uptime is of no help: it follows the wall clock,
-// which may be set.
+// https://redis.io/docs/latest/develop/use/patterns/distributed-locks/ recommends "delayed
+// restarts", which no server does by itself. The server's uptime is of no help: it follows the wall
+// clock, which may be set.
 #ifndef HOLDFAST_PROTOCOL_RESTART_GUARD_HPP
 #define HOLDFAST_PROTOCOL_RESTART_GUARD_HPP
 

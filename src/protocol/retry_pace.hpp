@@ -19,7 +19,7 @@ public:
     void answered_after(duration d) {
         round_trip_ = round_trip_ == duration::zero() ? d : (3 * round_trip_ + d) / 4;
     }
-    /// An instance has pushed. The next try follows from that.
+    /// An instance has pushed, and so caused the next try.
     void pushed() { pushed_ = true; }
     void won() {
         missed_ = failures_ = 0;
@@ -31,7 +31,7 @@ public:
         ++missed_;
         return true;
     }
-    /// The key went between the two commands of one pipeline. True: also the last time.
+    /// The key went between the SET and the PTTL of one try. True: as at the last refusal.
     bool vanished() { return std::exchange(vanished_, true); }
     void not_vanished() { vanished_ = false; }
 

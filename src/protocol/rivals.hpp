@@ -8,11 +8,11 @@ namespace holdfast::protocol {
 
 class rivals {
 public:
-    /// Another one was seen to have the key, or votes for it.
+    /// Another client was seen to have the key, or votes for it.
     void meet() { met_ = seen_ = true; }
-    /// They want the key now. True: that was known.
+    /// Others want the key now. True: that was known.
     bool contest() { return std::exchange(contested_, true); }
-    /// A tenure begins. Those that were met before it still want the key.
+    /// A tenure begins. Clients that were met before it still want the key.
     void begin_tenure() { contested_ = std::exchange(met_, false); }
 
     bool contested() const { return contested_; }

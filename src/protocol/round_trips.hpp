@@ -1,6 +1,6 @@
 // How long each instance usually takes to answer, and so from when on an answer is late: long
 // before the instance is suspected. A round that only late answers could save does not wait for
-// them (see tenure.hpp), and a waiter for the push of a late instance asks elsewhere.
+// them (acquisition::patience_ends), and a waiter for the push of a late instance asks elsewhere.
 //
 // Mean and mean deviation as in RFC 6298 (https://www.rfc-editor.org/rfc/rfc6298, section 2).
 #ifndef HOLDFAST_PROTOCOL_ROUND_TRIPS_HPP

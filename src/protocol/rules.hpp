@@ -47,7 +47,7 @@ struct redlock_rules {
     }
 
     /// Whether an instance that no longer has our key may get it back. Only after a quorum of the
-    /// others has extended: before that, somebody else may be the rightful owner.
+    /// others has extended: before that, another client may be the rightful owner.
     static constexpr bool may_heal(bool extension_won) { return extension_won; }
 
     /// Whether a quorum must hold a tenure's number, and not only have granted.

@@ -1,7 +1,8 @@
 // After a tenure a process stands back from the key for a moment, so that others get their turn.
 //
-// Meanwhile it may listen: it asks the arbiter for a push when the key changes. A process that has
-// heard nobody take the key for many times in a row is alone, and need not stand back each time.
+// Meanwhile the process may listen: it asks the arbiter for a push when the key changes. If no
+// other process took the key many times in a row, this process is alone and need not stand back
+// each time.
 #ifndef HOLDFAST_PROTOCOL_STAND_BACK_HPP
 #define HOLDFAST_PROTOCOL_STAND_BACK_HPP
 
@@ -23,7 +24,7 @@ public:
         ended_ = now;
     }
 
-    /// True once, if it is to listen.
+    /// True once, if this process is to listen.
     bool take_question() { return std::exchange(to_listen_, false); }
     /// The arbiter has answered: it will push when the key changes, or not.
     void listens(bool told) { hears_ = told; }
@@ -35,7 +36,7 @@ public:
 
 private:
     time_point ended_{};
-    unsigned silent_ = 0; ///< times in a row in which nobody took the key
+    unsigned silent_ = 0; ///< times in a row in which no other process took the key
     bool to_listen_ = false;
     bool hears_ = false; ///< a push would come
 };

@@ -3,23 +3,23 @@
 // each event with its time, and carries out the action that follows. The machine does no I/O, reads
 // no clock and allocates nothing, so it runs in simulation as it does in production.
 //
-//                 acquire(), or contend() and ask_rest()
-//                               |
-//     cancel(), a failure       v        a quorum has granted
-//          +-------------- acquiring --------------------------> held <-----------+
-//          |                                                   |  |  |            | begin_lease()
-//          |              release() -> release by the holder --+  |  |            |
-//          |                                                      |  | loss_time() or a limit
-//          |                     a majority has lost the key -----+  v            |
-//          |                                |                      ending --------+
-//          v                                v            abandon()   |  `ended` at a limit
-//         over <------------------------- over <---------------------+
-//          ^                                             the deadline
-//          +------ releasing <---- release() of held or ending
-//            a quorum confirmed, or cannot any more
+//   acquire(), or contend() and ask_rest()
+//        |
+//        v        a quorum has granted
+//    acquiring -------------------------> held <------------------+
+//        |                                | | |                   | begin_lease(),
+//        | cancel(),   a majority has     | | | loss_time(),      | after `ended`
+//        | a failure   lost the key       | | | or a limit        | at a limit
+//        v                  +-------------+ | +--------> ending --+
+//       over <--------------+               |            |    |
+//        ^  ^                               | release()  |    | the deadline,
+//        |  +-------------------------------|------------|----+ or abandon()
+//        |                                  v            |
+//        +----------------------------- releasing <------+ release()
+//          a quorum confirmed, or cannot any more
 //
-// Its parts: the votes of a round (tally.hpp), where the key may be (key_presence.hpp), how long it
-// lasts (validity.hpp), its number (tenure_number.hpp), the obstacle (inspection.hpp).
+// Parts: acquisition, extension, release_round (rounds); tally (votes); key_presence (where the key
+// may be); validity (until when); tenure_number (for fences); inspection (the reason of a refusal).
 #ifndef HOLDFAST_PROTOCOL_TENURE_HPP
 #define HOLDFAST_PROTOCOL_TENURE_HPP
 
@@ -50,7 +50,7 @@ class basic_tenure {
 public:
     using effect = tenure_effect;
 
-    /// `watched`: time() asks for renewals by itself, every `period`.
+    /// `watched`: time() answers `renewal_due` after each `period`.
     basic_tenure(unsigned configured, duration ttl, bool watched, duration period)
         : acquisition_(configured)
         , presence_(configured)
@@ -59,8 +59,8 @@ public:
     basic_tenure(unsigned configured, duration ttl, bool watched)
         : basic_tenure(configured, ttl, watched, renewal_period(ttl)) {}
 
-    /// The tenure gets a number. Instances are asked for one of at least `hint`, where they find
-    /// that credible. To be called before the first round.
+    /// The tenure gets a number. Instances give at least `hint`, unless that is too far ahead of
+    /// their clocks. To be called before the first round.
     void number_from(std::uint64_t hint) { acquisition_.number().request(hint); }
 
     /// How long instances usually take to answer. Without it no answer is ever late.
@@ -131,7 +131,7 @@ public:
     /// Time has passed. Call at wake(), or later.
     tenure_action time(time_point now) { return checked(judge(now)); }
 
-    /// When time() has something to say next.
+    /// When to call time() next. Empty: only answers matter now.
     std::optional<time_point> wake() const {
         switch (phase_) {
         case tenure_phase::acquiring:
@@ -177,11 +177,11 @@ public:
     std::uint64_t number() const { return acquisition_.number().value(); }
     /// The number that goes with a command that is sent now.
     std::uint64_t asks_for(command c) const { return acquisition_.number().for_command(c); }
-    /// Of the lease.
+    /// The end of the lease.
     time_point deadline() const { return validity_.deadline(); }
-    /// How long before it the holder hears of a loss.
+    /// How long before deadline() the holder hears of a loss.
     duration margin() const { return validity_.margin(); }
-    /// Of the keys: until then leases may follow one another.
+    /// The deadline of the keys: until then leases may follow one another.
     time_point valid_until() const { return validity_.key_deadline(); }
     duration ttl() const { return validity_.ttl(); }
     /// Whether every instance that was asked for its reason has told it.
@@ -268,8 +268,8 @@ private:
 
     template <class Now>
     tenure_action acquire_answer(unsigned instance, verdict v, Now now, std::uint64_t number) {
-        // A grant stays owed a release until that is confirmed. An unknown outcome counts as a
-        // possible grant.
+        // The key may be there until the instance confirms a release. An unknown outcome counts as
+        // a possible grant.
         opposed_ = opposed_ || v == verdict::no;
         if (sets_no_key(v)) presence_.deny(instance);
         if (phase_ != tenure_phase::acquiring) return {};
@@ -293,7 +293,7 @@ private:
         return conclude(acquisition_.arbiter_answer(instance, v, number), now);
     }
 
-    /// The consequences of a step of the acquisition.
+    /// The consequences of an action of the acquisition.
     template <class Now>
     tenure_action conclude(tenure_action a, Now now) {
         presence_.ask(a.acquire | a.contend);
@@ -369,8 +369,8 @@ private:
     }
 
     /// The holder is told. The key stays until the deadline that the holder knows: it may have
-    /// begun work that ends by then. After a limit that was seen late the key may still be good for
-    /// another lease: see end().
+    /// begun work that ends by then. If this process sees a limit (max_hold) late, the key may
+    /// still be good for another lease: see end().
     tenure_action lose(time_point now) {
         if (now >= deadline() && !validity_.ends_at_limit()) return forfeit();
         extension_.stop();
@@ -378,7 +378,7 @@ private:
         return {.effect = effect::lost};
     }
 
-    /// The same where the key is of no more use to anyone.
+    /// The same where the keys are of no more use: they are released at once.
     tenure_action forfeit() {
         extension_.stop();
         phase_ = tenure_phase::over;
@@ -408,7 +408,7 @@ private:
         return result;
     }
 
-    /// From then on the awaited answers come too late to be waited for.
+    /// From this time on the machine does not wait for the missing answers: they are late.
     time_point patience_ends() const {
         if (usual_ == nullptr) return time_point::max();
         switch (phase_) {

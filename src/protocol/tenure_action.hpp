@@ -22,7 +22,7 @@ enum class tenure_effect : std::uint8_t {
     renewal_due,     ///< call extend() now
     extended,        ///< the deadline has moved
     extension_failed,    ///< the deadline has not moved; it is tried again while it lasts
-    lost,                ///< the lease is no more, and nobody released it
+    lost,                ///< the lease has ended without a release
     ended,               ///< the deadline has come after `lost` was told
     released,            ///< a quorum deleted the key
     release_unconfirmed, ///< too few instances answered; the key goes when they do, or with its ttl

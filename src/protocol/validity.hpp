@@ -21,12 +21,12 @@ public:
         , margin_(loss_margin(ttl))
         , watched_(watched) {}
 
-    /// A round is sent that sets the key.
+    /// A round that sets the key is sent.
     void begin_round(time_point now) {
         sent_ = now;
         deadline_ = Rules::deadline(now, now, ttl_);
     }
-    /// A round is sent that extends it.
+    /// A round that extends the key is sent.
     void begin_extension(time_point now) { sent_ = now; }
 
     /// The round that was sent last has won. False: too late to count.

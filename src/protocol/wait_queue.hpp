@@ -1,24 +1,23 @@
-// The waiters of one process for one key, in order, and the tries that are made for the first. Only
-// the head of the queue has the instances asked; the others cost nothing but their place in it.
+// The waiters of one process for one key, in order. A try asks the instances for the key, for the
+// first waiter; the others cost nothing but their place in the queue.
 //
-// The try that is under way belongs to the queue and not to the waiter it was made for, so a waiter
-// that leaves takes nothing with it: the next waiter inherits it.
+// The try that is under way belongs to the queue and not to the waiter for which it was made. If
+// that waiter leaves, the next waiter inherits the try.
 //
 // The driver tells the queue each event with its time, and then carries out the actions of next()
 // until one is empty. The queue does no I/O, reads no clock and allocates nothing.
 //
-//                          failed(), arbiter_failed()
-//        +---------------------------------------------------+
-//        v        try_all, try_arbiter           won()       |
-//      ready --------------------------> trying ---------> held --------------------+
-//      ^   ^                              |    |            | lost()                |
-//      |   |                    refused() |    | contended() by all                 | released()
-//      |   | wake()                       v    v                                    v
-//      |   +--------------------- waiting    to inspect                    standing back
-//      |                             ^         | inspect                            |
-//      |                             +---- inspecting                        wake() |
-//      |                       inspected()                                          |
-//      +----------------------------------------------------------------------------+
+//   ready          -> trying          try_all, try_arbiter
+//   trying         -> held            won()
+//                  -> ready           failed(), arbiter_failed(); cancel_try
+//                  -> waiting         refused(), contended(), failed_in_outage()
+//                  -> to inspect      contended() by all, and the reason is not known
+//   to inspect     -> inspecting      inspect
+//   inspecting     -> waiting         inspected()
+//   waiting        -> ready           wake()
+//   held           -> standing back   released(), while other processes may want the key
+//                  -> ready           lost(), or released() otherwise
+//   standing back  -> ready           wake()
 #ifndef HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
 #define HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
 
@@ -55,7 +54,7 @@ public:
     // Waiters
     //
 
-    /// False: it does not wait, and another is before it.
+    /// False: `w` wants to know at once (try_acquire), and this process has the key or wants it.
     [[nodiscard]] bool join(waiter& w) {
         auto const free = phase_ == phase::ready || phase_ == phase::standing_back;
         if (!w.waits && (!free || !waiters_.empty())) return false;
@@ -66,7 +65,7 @@ public:
     void yields(duration d) { yields_ = d; }
     /// Cancelled, timed out, refused or failed.
     void leave(waiter& w) { waiters_.erase(waiters_.iterator_to(w)); }
-    /// Lets go of all waiters, without a word.
+    /// Removes all waiters, and tells them nothing.
     void abandon() { waiters_.clear(); }
 
     bool empty() const { return waiters_.empty(); }
@@ -158,7 +157,7 @@ public:
         rivals_.meet();
         excused_ = false;
         watch_.forget();
-        // A quorum that refuses has a holder, it seems; else contenders kept each other from it.
+        // A quorum that refuses has a holder. Otherwise contenders kept each other from a quorum.
         auto const a_holder = votes.no().size() >= votes.quorum();
         if (!a_holder) ++splits_;
         if (try_.asks_all) {
@@ -194,7 +193,7 @@ public:
             rechecks_.polled(now);
         }
         if (left && *left < duration::zero()) {
-            // Between the two commands of one pipeline; if it goes on like that, not so fast.
+            // It went between the SET and the PTTL. If that happens again, the pauses grow.
             wake_ = now + yields_;
             if (pace_.vanished()) wake_ += pace_.backoff(longest_pause, random);
             return;
@@ -209,14 +208,14 @@ public:
                          will_push ? rechecks_.next() : now + pace_.backoff(longest_pause, random));
     }
 
-    /// The arbiter could not be asked: the next one is.
+    /// The arbiter could not be asked: the next instance in order takes its place.
     void arbiter_failed() {
         choice_.failed(arbiter_);
         watch_.forget();
         phase_ = phase::ready;
     }
 
-    /// The try came to nothing, and front() is told so: it must leave().
+    /// The try failed, and the driver tells front(), which must leave().
     void failed() {
         phase_ = phase::ready;
         watch_.forget();
@@ -276,7 +275,7 @@ public:
         watch_.lost(instance);
         late(now, instance, random);
     }
-    /// A push from it may come late.
+    /// `instance` is late, and so may be its push.
     void late(time_point now, unsigned instance, std::uint64_t random) {
         if (!Rules::wakes_at_disconnect() || !waits_at(instance)) return;
         awaits_ = awaits::time;
@@ -309,7 +308,7 @@ public:
     bool waits_at(unsigned instance) const {
         return phase_ == phase::waiting && awaits_ == awaits::push && arbiter_ == instance;
     }
-    /// Whether it matters to it when an instance comes or goes.
+    /// Whether the queue needs to hear of instances that come or go.
     bool awaits_instances() const { return phase_ == phase::waiting || !watch_.idle(); }
 
     //
@@ -353,7 +352,7 @@ public:
     bool seen_held() const { return rivals_.ever_seen() || phase_ == phase::held; }
     bool held() const { return phase_ == phase::held; }
     bool trying() const { return phase_ == phase::trying; }
-    /// Whether the tenure that was refused is still of use, to inspect with.
+    /// Whether the tenure that was refused is still needed, for the inspection.
     bool inspects() const { return phase_ == phase::to_inspect || phase_ == phase::inspecting; }
     unsigned tries() const { return tries_; }
     /// How many of them were won.
@@ -370,12 +369,12 @@ private:
         ready,         ///< for a try
         trying,        ///< a try is under way
         to_inspect,    ///< refused, and the obstacle is not known
-        inspecting,    ///< the same, and it is being found out
+        inspecting,    ///< the same, and the instances were asked for it
         waiting,       ///< until wake_, or for the event of awaits_
-        held,          ///< one of us has it
-        standing_back, ///< has just given it up: waits for wake_
+        held,          ///< a lease of this process has the key
+        standing_back, ///< has just released the key: waits for wake_
     };
-    /// What ends the wait, beside wake_. A try that begins after an outage does not forget it.
+    /// The event that ends the wait, beside wake_. It outlasts a try that begins after an outage.
     enum class awaits : std::uint8_t {
         time,      ///< nothing else
         push,      ///< a push by the arbiter

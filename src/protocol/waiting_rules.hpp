@@ -16,8 +16,9 @@ namespace holdfast::protocol {
 /// The decisions of waiting, as pure functions.
 struct waiting_rules : watching_rules {
     /// The pause between a wake-up and the try that follows it. It is random, so that it is not
-    /// always the first client in the server's order that wins; and the shorter, the more turns of
-    /// others were missed since the last own one, so that nobody waits for ever.
+    /// always the first client in the server's order that wins. It is the shorter, the more turns
+    /// of others this process has missed since its own last turn, so that no process waits for
+    /// ever.
     static constexpr duration wake_delay(duration round_trip, unsigned missed,
                                          std::uint64_t random) {
         return full_jitter(3 * round_trip / (1 + missed), max_wake_delay, 0, random);
@@ -29,9 +30,9 @@ struct waiting_rules : watching_rules {
         return std::min<duration>(5 * round_trip, 2 * max_wake_delay);
     }
     /// Whether a process that gave the key up may try again at once, as it is alone. `silent`: the
-    /// times in a row that it stood back and listened, and nobody took the key; `since`: the last
-    /// of them ended. A new waiter is not seen until it stands back again, so that must not be
-    /// long.
+    /// times in a row that it stood back and listened, and no other process took the key; `since`:
+    /// the time since the last of them ended. A new waiter is not seen until it stands back again,
+    /// so that must not be long.
     static constexpr bool is_alone(unsigned silent, duration since) {
         return silent >= 16 && since < std::chrono::milliseconds(5);
     }
@@ -45,8 +46,8 @@ struct waiting_rules : watching_rules {
     static constexpr bool suffices(duration left, duration ttl, bool watched) {
         return watched ? left >= ttl / 2 : left >= (ttl - redlock_rules::drift(ttl)) / 10 * 9;
     }
-    /// Whether a waiter trusts the clock beside the push: a key that nobody deletes expires, and
-    /// servers tell of that late.
+    /// Whether a waiter trusts the clock beside the push: a key that no client deletes expires, and
+    /// servers push that late.
     static constexpr bool wakes_at_expiry() { return true; }
     /// Whether a try follows when the connection that a push would have come through is lost.
     static constexpr bool wakes_at_disconnect() { return true; }

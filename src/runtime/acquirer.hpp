@@ -36,8 +36,8 @@
 
 namespace holdfast::runtime {
 
-/// One loop carries out the tasks of the queues' machines: settle(). Each function that is called
-/// from outside settles the queue concerned as its last act, and nothing that settle() calls does.
+/// One loop carries out the actions of the queues' machines: settle(). Each function that is called
+/// from outside settles the queue concerned as its last act. Nothing that settle() calls does so.
 ///
 /// @par Thread safety  On the executor alone.
 class acquirer final : private operation_timer {
@@ -49,16 +49,16 @@ public:
     // Operations
     //
 
-    /// `let_go` is called with a lease that has the key, before the acquire joins the queue: if
-    /// nobody has the lease any more, it ends the lease and returns true. So a caller that lets go
-    /// of a lease and then asks for the key does not find it held by that lease.
+    /// `let_go` is called with a lease that has the key, before the acquire joins the queue. If the
+    /// user has dropped that lease, `let_go` ends it and returns true. So a caller that drops a
+    /// lease and then asks for the key does not find the key held by that lease.
     template <class LetGo>
     void start(operation&, LetGo&& let_go);
     void cancel(operation&, asio::cancellation_type_t);
     /// From now on every acquire is refused.
     void refuse_new() noexcept { refuses_ = true; }
-    /// Those that wait leave their queues, which are not settled: no try is to be made for others
-    /// that are about to go.
+    /// Waiting acquires leave their queues. The queues are not settled: no try is to be made for
+    /// acquires that are about to leave too.
     void refuse_waiting();
 
     //
@@ -78,8 +78,8 @@ public:
     /// The operation has left its queue.
     void fail(operation&, errc);
 
-    /// Carries out the tasks of the queue's machine until there are none. The queue may be gone
-    /// after that.
+    /// Carries out the actions of the queue's machine until one is empty. The queue may be
+    /// destroyed after that.
     void settle(active_queue&, lease_clock::time_point now);
 
     //
@@ -95,8 +95,8 @@ public:
     void on_own_release(unsigned instance, std::string_view key) {
         if (!waiting_.empty()) wake(instance, key);
     }
-    /// A push of an instance that hangs comes when it goes on, and the key may be free long before.
-    /// Checked as turns come by, so it costs no timer.
+    /// Queues that wait for the push of a late instance try elsewhere: the key may be free long
+    /// before that instance goes on. Checked in each turn, so it costs no timer.
     void leave_late_instances();
 
     //
@@ -111,7 +111,7 @@ public:
         });
     }
     void forget(active_queue&);
-    /// The context is going.
+    /// The context is being destroyed.
     void abandon() noexcept;
     /// Before the tenures are destroyed.
     void clear() noexcept;

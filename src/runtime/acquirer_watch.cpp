@@ -53,9 +53,9 @@ void acquirer::on_inspected(active_queue& q) {
 }
 
 //
-// Watches: instances are asked to push when a key changes. Beside the arbiter while there are
-// waiters, so that a majority that becomes free without the arbiter is noticed; and the arbiter
-// while we stand back from a key that nobody else seems to want.
+// Watches: instances are asked to push when a key changes. While there are waiters, instances
+// beside the arbiter, to notice a majority that becomes free without it. While this process stands
+// back from a key without known contenders, the arbiter (protocol/stand_back.hpp).
 //
 
 void acquirer::listen(active_queue& q) {

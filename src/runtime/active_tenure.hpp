@@ -25,9 +25,9 @@ class operation;
 
 using owed_hook = boost::intrusive::list_base_hook<>;
 
-/// From the first command of a try to the answer to the last release, or the questions of a key's
-/// watch. The derived class leads answers and timers to the rooms: the acquirer's as long as it is
-/// a try, and then the keeper's.
+/// Lives from the first command of a try to the answer to the last release. Another use is for the
+/// questions of a key's watch. The derived class leads answers and timers to the acquirer while it
+/// is a try, and then to the keeper.
 class active_tenure : public redis::reply_handler, public timed, public owed_hook {
 public:
     virtual ~active_tenure() = default;

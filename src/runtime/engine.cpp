@@ -295,7 +295,7 @@ void engine::cancel_operation(operation& op, asio::cancellation_type_t type) {
     }
 }
 
-// Ends a lease that nobody has any more, ahead of its turn.
+// Ends a lease without a handle, ahead of its turn.
 bool engine::take_let_go(lease_record& l) {
     auto const dropped = inbox_.take_drop(l);
     if (!dropped) return false;

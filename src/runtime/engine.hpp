@@ -1,18 +1,19 @@
-// The client at work. It owns the rooms, and leads the events to them:
+// The client at work. The engine owns three parts, and leads each event to the part that it
+// concerns:
 //
 //     inbox         calls from any thread
 //     acquirer      queues and tries
 //     lease_keeper  tenures that were won, and their leases
 //
-// Everything but the inbox happens on one executor (a strand unless the user vouches for a single
-// thread), in turns: a turn takes the calls that have come in, lets the machines decide, and ends
-// by sending to each instance the commands that were gathered for it, in one batch.
+// Everything but the inbox happens on one executor, in turns. The executor is a strand unless
+// client_options::thread_safe is off. A turn takes the calls that have come in, and lets the
+// machines decide. It ends by sending to each instance the commands that were gathered for it, in
+// one batch.
 //
-// An exception belongs to one operation. Each allocation is contained where it is made: an
-// operation that memory runs out for ends with errc::out_of_memory, and a command that cannot be
-// submitted counts as never sent. The exception of a handler, or of its allocator, is kept until
-// the turn is over; then the first of them leaves through the executor. Nothing that is noexcept
-// allocates.
+// An exception hurts one operation. If memory runs out for an operation, that ends with
+// errc::out_of_memory. A command that cannot be submitted counts as never sent. The exception of a
+// handler, or of its allocator, is kept until the turn is over; then the first of them leaves
+// through the executor. Nothing that is noexcept allocates.
 #ifndef HOLDFAST_RUNTIME_ENGINE_HPP
 #define HOLDFAST_RUNTIME_ENGINE_HPP
 
@@ -87,17 +88,17 @@ public:
 
     /// For the inbox: a turn has been asked for, and its time has come.
     void run_turn();
-    /// The context is going: lets go of every handler, without calling it, and of all that is of
-    /// the context. Locks and leases that the user still has keep the rest, and find it dead.
+    /// The context is being destroyed. Destroys every handler without a call, and everything else
+    /// that uses the context. Locks and leases of the user keep the rest of the engine.
     void abandon() noexcept;
-    /// This process is the child of a fork: all of this is the parent's. Ends without a word to the
-    /// instances.
+    /// This process is the child of a fork, and all locks are the parent's. Ends, and sends nothing
+    /// to the instances.
     void end_in_child();
 
 private:
     using inbox = basic_inbox<engine>;
 
-    /// Leads answers and timers of a tenure to the room that they belong to.
+    /// Leads answers and timers of a tenure to the acquirer or the keeper.
     class led_tenure;
     /// Takes the calls that the inbox delivers. Each call is an operation of its own.
     struct receiver {

@@ -14,7 +14,7 @@ namespace holdfast::runtime {
 class engine;
 
 /// Handlers wait in the engine, not in the context, and hold objects that hold the engine. So when
-/// the context goes, somebody has to let go of them.
+/// the context is destroyed, this service destroys the handlers.
 class engine_service final : public boost::asio::execution_context::service {
 public:
     using key_type = engine_service;

@@ -1,5 +1,5 @@
 // The end of a client, at once or as a drain: waiters are refused, holders go on, and the
-// client shuts down when nobody holds any more, or the limit has come.
+// client shuts down when no lease is held any more, or the limit has come.
 #include "runtime/engine.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void engine::begin_shutdown(errc left_over) {
 void engine::refuse_waiting() {
     acquirer_.refuse_new();
     acquirer_.refuse_waiting();
-    // Leases that nobody has any more are given back, and not lost.
+    // Leases without a handle are released, and do not count as lost.
     while (inbox_.deliver_drops(receiver{*this})) {
     }
     acquirer_.for_each_queue([this](active_queue& q) { settle(&q); });

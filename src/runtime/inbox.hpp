@@ -42,7 +42,7 @@ template <class Owner>
 class basic_inbox final : public turn_source {
 public:
     /// The calls that one turn begins, so that timers and replies are seen to in between. Leases
-    /// that nobody has can wait for a while, so there are fewer of them: a burst of drops must not
+    /// without a handle can wait for a while, so there are fewer of them: a burst of drops must not
     /// hold up holders and callers.
     static constexpr std::size_t calls_a_turn = 256;
     static constexpr std::size_t drops_a_turn = 64;

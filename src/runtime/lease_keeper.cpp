@@ -86,7 +86,7 @@ void lease_keeper::on_extended(active_tenure& t) {
     tell_extends(*t.lease, errc{});
 }
 
-// A lease may last for longer than the instances keep the counters of a key that nobody locks.
+// A lease may last for longer than the instances keep the counters of an unused key.
 void lease_keeper::keep_counters(active_tenure& t) {
     auto const now = turn_.time();
     if (!t.machine.fenced() || now - t.counted < fence_ttl_ / 4) return;

@@ -27,8 +27,8 @@
 
 namespace holdfast::runtime {
 
-/// Where the end of a lease or of a tenure concerns the queue of its key, the function returns the
-/// queue, and the caller has it settled (acquirer::settle). The keeper itself begins no try.
+/// If the end of a lease or of a tenure concerns the queue of its key, the function returns that
+/// queue. The caller then calls acquirer::settle() with it. The keeper itself begins no try.
 ///
 /// @par Thread safety  On the executor alone.
 class lease_keeper final : private operation_timer {
@@ -59,8 +59,8 @@ public:
     [[nodiscard]] active_queue* on_answer(active_tenure&, unsigned instance, protocol::command,
                                           std::uint32_t round, redis::answer const&);
     [[nodiscard]] active_queue* on_time(active_tenure&, lease_clock::time_point now);
-    /// Our own clock stood still for `by`, at a moment before `until`. A holder that is too late by
-    /// that is told when the timer runs next.
+    /// Our own clock stood still for `by`, at a moment before `until`. If a deadline has passed by
+    /// that, the holder is told when the timer runs next.
     void clock_stood_still(active_tenure&, lease_clock::time_point until, lease_clock::duration by);
 
     //
@@ -71,7 +71,7 @@ public:
     [[nodiscard]] active_queue* start_extend(operation&);
     void start_wait_lost(operation&);
     void start_renew(operation&);
-    /// Nobody has the lease any more, or its last share was given up.
+    /// `dropped`: the last handle of the lease is gone. Otherwise its last share was given up.
     [[nodiscard]] active_queue* let_go(lease_record&, bool dropped);
 
     //
@@ -79,24 +79,25 @@ public:
     //
 
     bool holds() const { return !held_.empty(); }
-    /// After a loss that was told ahead of the deadline the tenure has its key until then.
+    /// Also true from the loss that was told until the deadline: the tenure keeps its key for so
+    /// long.
     bool has_tenures() const { return holds() || ending_ > 0; }
     bool is_releasing() const { return releasing_ > 0; }
-    /// There must be one: it is lost.
+    /// Ends a held lease as lost. There must be one.
     [[nodiscard]] active_queue* lose_a_lease() {
         return end_lease(held_.front(), nullptr, lease_record::end::lost);
     }
-    /// The tenure of a queue that has one, whose holder was told of the loss.
+    /// Ends the tenure of a queue that has one, after its holder was told of the loss.
     [[nodiscard]] active_queue* end_tenure(active_queue&);
 
     //
     // Memory
     //
 
-    /// Destroys the functions given to renew_while(), of leases that have ended. It is the user's,
-    /// and may do anything.
+    /// Destroys the functions given to renew_while(), of leases that have ended. Their destructors
+    /// are the user's, and may do anything.
     void destroy_retired() noexcept;
-    /// The context is going.
+    /// The context is being destroyed.
     void abandon() noexcept;
     /// Before the tenures are destroyed.
     void clear() noexcept;

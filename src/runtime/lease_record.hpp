@@ -54,8 +54,8 @@ public:
         released
     };
 
-    /// Out of the pool: as the public part of a new lease of one share. The tenure's side is the
-    /// keeper's.
+    /// Taken from the pool: becomes a new lease of one share. The keeper connects it with its
+    /// tenure.
     void begin(detail::lock_state_ptr of) noexcept {
         lock = std::move(of);
         ended = end::none;
@@ -70,7 +70,8 @@ public:
         dropped = false;
         lock.reset();
     }
-    /// The context is going. A lease that still has handles keeps its lock state for them.
+    /// The context is being destroyed. A lease that still has handles keeps its lock state for
+    /// them.
     void abandon(counters& c) noexcept {
         over.store(true, std::memory_order_release);
         discount(c);
@@ -79,7 +80,7 @@ public:
         if (handles.load() == 0) last = std::move(lock);
     }
 
-    /// A lease counts as held from its beginning until it ends, or nobody has it any more.
+    /// A lease counts as held from its beginning until it ends, or its last handle is gone.
     void count(counters& c) noexcept {
         counted_.store(true, std::memory_order_relaxed);
         counters::add(c.held);

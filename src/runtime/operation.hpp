@@ -38,7 +38,7 @@ using renewal_condition_ptr = std::unique_ptr<renewal_condition>;
 using cancel_hook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_cancellations>>;
 
-/// The room in which an operation waits, when the operation's time comes.
+/// The part of the engine in which an operation waits, when the operation's time comes.
 class operation_timer {
 public:
     virtual void on_time(operation&, lease_clock::time_point now) = 0;

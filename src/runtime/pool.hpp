@@ -13,7 +13,7 @@
 
 namespace holdfast::runtime {
 
-/// How many objects a pool may do without: half of those that nobody has used for a whole period,
+/// How many objects a pool may do without: half of those that were unused for a whole period,
 /// but for a few. So the memory of a burst is gone after some periods, and a load that comes again
 /// and again finds most of it.
 class spare_policy {

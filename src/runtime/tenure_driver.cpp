@@ -75,7 +75,7 @@ void tenure_driver::answer_owed() {
             t.owed.releases = static_cast<std::uint8_t>(owed.releases + 1);
             auto const again = std::exchange(unsent, {});
             send(t, command::release, again, 0);
-            // Where an instance has gone since, it is kept, and tells nobody when it is done.
+            // If an instance has gone since, it keeps the release as pending, without an answer.
             (again - instances_.reachable()).for_each([&](unsigned i) {
                 answer(i, command::release, 0, instances_.cause_of(i));
             });
