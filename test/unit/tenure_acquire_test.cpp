@@ -7,7 +7,7 @@
 
 using namespace tenures;
 
-BOOST_AUTO_TEST_SUITE(tenure)
+BOOST_AUTO_TEST_SUITE(tenure_acquire)
 
 BOOST_AUTO_TEST_CASE(the_quorumth_yes_wins_and_no_earlier_one) {
     for (unsigned n = 1; n <= 7; ++n) {

@@ -7,7 +7,7 @@
 
 using namespace tenures;
 
-BOOST_AUTO_TEST_SUITE(tenure)
+BOOST_AUTO_TEST_SUITE(tenure_extension)
 
 BOOST_AUTO_TEST_CASE(an_extension_that_won_counts_from_its_send) {
     for (auto const decided : {3s, 5s, 9s}) {

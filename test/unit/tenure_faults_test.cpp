@@ -9,7 +9,7 @@
 
 using namespace tenures;
 
-BOOST_AUTO_TEST_SUITE(tenure)
+BOOST_AUTO_TEST_SUITE(tenure_faults)
 
 namespace {
 
