@@ -8,6 +8,8 @@
 #include "protocol/tenure.hpp"
 #include "protocol/wait_queue.hpp"
 
+#include "unit/protocol_values.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -31,6 +33,9 @@ using phase = machine::phase;
 
 namespace {
 
+using holdfast::test::at;
+using holdfast::test::text;
+
 constexpr protocol::duration ttl = 10s;
 constexpr protocol::duration valid = 10s - 102ms; // less the drift allowance
 constexpr std::uint64_t hint = 1'000;
@@ -40,16 +45,6 @@ constexpr auto no = verdict::no;
 constexpr auto unsent = verdict::unsent;
 constexpr auto unknown = verdict::unknown;
 constexpr auto refused = verdict::refused;
-
-time_point at(protocol::duration since) {
-    return time_point(1'000s + since);
-}
-
-std::string text(instance_set s) {
-    std::string digits;
-    s.for_each([&](unsigned i) { digits += static_cast<char>('0' + i); });
-    return digits;
-}
 
 std::string text(step const& s) {
     constexpr std::array names{"",
