@@ -462,7 +462,7 @@ BOOST_AUTO_TEST_CASE(each_end_has_its_own_code) {
     BOOST_TEST(p.releases(held));
     BOOST_TEST((p.release(held) == errc::lease_released));
     BOOST_TEST((p.extend(held) == errc::lease_released));
-    auto doomed = p.hold("doomed", {.ttl = 200ms, .watchdog = false});
+    auto doomed = p.hold("doomed", unwatched(1500ms));
     BOOST_REQUIRE(p.until([&] { return !doomed.held(); }));
     BOOST_TEST((p.extend(doomed) == errc::lease_lost));
     BOOST_TEST((p.release(doomed) == errc::lease_lost));

@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(five_thousand_have_a_key_each) {
 
 BOOST_AUTO_TEST_CASE(a_frozen_minority_fails_nobody) {
     fleet servers(5);
-    party p(servers, hasty());
+    party p(servers, unhurried());
     BOOST_REQUIRE(p.all_up());
     servers.freeze(2);
     check_crowd(p, everybody);

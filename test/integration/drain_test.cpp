@@ -72,9 +72,9 @@ BOOST_AUTO_TEST_CASE(waiters_are_told_at_once_and_holders_go_on) {
     party p(servers);
     party other(servers);
     auto const theirs = other.hold("theirs");
-    auto held = p.hold("k", {.ttl = 600ms});
+    auto held = p.hold("k", {.ttl = renewed_ttl});
     waiter behind, elsewhere;
-    behind.start(p.locks.make_lock("k", {.ttl = 600ms}));
+    behind.start(p.locks.make_lock("k", {.ttl = renewed_ttl}));
     elsewhere.start(p.locks.make_lock("theirs", long_lived));
     BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 2; }));
     ending drained;

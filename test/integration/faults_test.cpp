@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(a_minority_may_be_down_from_the_start) {
         auto const n = servers.size();
         servers.kill(n / 2);
         party p(servers);
-        auto l = p.hold("k", {.ttl = 600ms});
+        auto l = p.hold("k", {.ttl = renewed_ttl});
         BOOST_TEST(!p.extend(l));
         BOOST_TEST(p.renews(3));
         BOOST_TEST(l.held());
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(a_minority_may_be_killed_in_mid_hold) {
         auto const n = servers.size();
         party p(servers);
         BOOST_TEST(p.all_up());
-        auto l = p.hold("k", {.ttl = 900ms});
+        auto l = p.hold("k", {.ttl = renewed_ttl});
         servers.kill(n / 2);
         BOOST_TEST(!p.extend(l));
         BOOST_TEST(p.renews(3));
@@ -86,9 +86,9 @@ BOOST_AUTO_TEST_CASE(a_minority_may_be_frozen) {
                                  << (from_start ? "from the start" : "in mid-hold")) {
                 fleet servers(n);
                 if (from_start) servers.freeze(n / 2);
-                party p(servers, hasty());
+                party p(servers, brisk());
                 BOOST_TEST((from_start || p.all_up()));
-                auto l = p.hold("k", {.ttl = 900ms});
+                auto l = p.hold("k", {.ttl = renewed_ttl});
                 auto other = p.hold("long");
                 servers.freeze(n / 2);
                 BOOST_TEST(!p.extend(l));
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(memory_is_bounded_while_an_instance_hangs) {
     constexpr int workers = 100;
     constexpr int pairs_each = 200;
     fleet servers(3);
-    auto options = hasty();
+    auto options = unhurried();
     options.max_pending_releases = 1'000;
     party p(servers, options);
     BOOST_TEST(p.all_up());
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(a_lease_whose_majority_dies_is_lost_by_its_deadline) {
     fleet servers(3);
     party p(servers);
     BOOST_TEST(p.all_up());
-    auto l = p.hold("k", {.ttl = 600ms});
+    auto l = p.hold("k", {.ttl = renewed_ttl});
     servers.kill(2);
     loss_watch lost(l);
     auto const e = p.extend(l);
@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_when_all_instances_hang) 
             auto in_time = false;
             // A machine that stalls this process at the deadline proves nothing.
             for (int i = 0; i < 3 && !in_time; ++i) {
-                auto l = p.hold("k", {.ttl = 1s, .watchdog = watchdog});
+                auto l = p.hold("k", {.ttl = renewed_ttl, .watchdog = watchdog});
                 servers.freeze(3);
                 auto const deadline = l.deadline();
                 BOOST_TEST((deadline > lease_clock::now()));
@@ -388,7 +388,7 @@ BOOST_AUTO_TEST_CASE(all_servers_may_restart_at_once) {
     for (std::size_t i = 0; i < servers.size(); ++i) BOOST_TEST(p.becomes(i, instance_state::down));
     for (server& one : servers) one.restart();
     BOOST_TEST(p.all_up());
-    auto l = p.hold("k", {.ttl = 600ms});
+    auto l = p.hold("k", {.ttl = renewed_ttl});
     BOOST_TEST(p.renews(2));
     BOOST_TEST(p.releases(l));
     check_nothing_left(p, servers);
@@ -521,14 +521,15 @@ BOOST_AUTO_TEST_CASE(a_kept_release_is_not_sent_once_its_key_has_expired) {
     });
     party p({wire.address(), servers[1].address(), servers[2].address()});
     BOOST_TEST(p.all_up());
-    auto soon = p.hold("short", {.ttl = 300ms, .watchdog = false});
+    auto soon = p.hold("short", unwatched(2s));
     auto later = p.hold("long");
     BOOST_REQUIRE(p.until([&] { return cli.dbsize() == 2; }));
+    auto const expired = soon.deadline() + 300ms; // the drift allowance, and some more
     wire.down();
     BOOST_TEST(p.becomes(0, instance_state::down));
     BOOST_TEST(p.releases(soon));
     BOOST_TEST(p.releases(later));
-    p.pass(lease_clock::now() + 500ms); // the ttl, the drift allowance, and some more
+    p.pass(expired);
     wire.up();
     BOOST_TEST(p.sees_no_locks(servers[0]));
     BOOST_TEST(p.all_up());

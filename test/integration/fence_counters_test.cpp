@@ -59,14 +59,14 @@ BOOST_AUTO_TEST_CASE(the_counter_lives_for_fence_ttl_after_it_was_used) {
 BOOST_AUTO_TEST_CASE(the_counter_lives_for_as_long_as_the_lease_is_renewed) {
     fleet servers(3);
     auto options = patient();
-    options.max_ttl = 2s;
-    options.fence_ttl = 2s;
+    options.max_ttl = 3s;
+    options.fence_ttl = 3s;
     party p(servers, options);
     BOOST_REQUIRE(p.all_up());
-    auto l = p.hold("k", {.ttl = 2s, .fencing = true});
+    auto l = p.hold("k", {.ttl = 3s, .fencing = true});
     BOOST_REQUIRE(all_count_to(p, servers, tenure_of(l)));
     for (server& one : servers) redis_cli(one).command({"SCRIPT", "FLUSH"});
-    auto const end = lease_clock::now() + 4s;
+    auto const end = lease_clock::now() + 6s;
     while (lease_clock::now() < end) {
         p.pass(lease_clock::now() + 50ms);
         BOOST_REQUIRE(how_many_count_to(servers, tenure_of(l)) == servers.size());
@@ -77,11 +77,11 @@ BOOST_AUTO_TEST_CASE(the_counter_lives_for_as_long_as_the_lease_is_renewed) {
 BOOST_AUTO_TEST_CASE(fences_grow_when_the_counter_was_deleted_or_has_expired) {
     fleet servers(3);
     auto options = patient();
-    options.max_ttl = 1500ms;
-    options.fence_ttl = 1500ms;
+    options.max_ttl = 2500ms;
+    options.fence_ttl = 2500ms;
     party p(servers, options);
     BOOST_REQUIRE(p.all_up());
-    constexpr lock_options brief{.ttl = 1500ms, .fencing = true};
+    constexpr lock_options brief{.ttl = 2500ms, .fencing = true};
     auto fence = take_turn(p, servers, brief);
     for (int i = 0; i < 3; ++i) {
         BOOST_TEST(p.sees(servers, counter, false)); // expired

@@ -17,11 +17,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A timeout so long that no busy machine makes a minority of the majority that answers.
-client_options unhurried() {
-    return {.instance_timeout = 5s, .connect_timeout = 5s, .max_reconnect_delay = 50ms};
-}
-
 // Three instances: the first grants at once, the reply of the second is held and asks for a raise
 // of the first, and the third is down.
 struct divided {

@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_fence_stays_the_same_for_as_long_as_the_lease) {
     on_every_kind([](fleet& servers) {
         party p(servers);
         BOOST_REQUIRE(p.all_up());
-        auto l = p.hold("k", {.ttl = 1200ms, .fencing = true});
+        auto l = p.hold("k", {.ttl = renewed_ttl, .fencing = true});
         auto const fence = l.fence();
         BOOST_TEST(p.renews(2));
         BOOST_TEST(!p.extend(l));

@@ -27,14 +27,14 @@ BOOST_AUTO_TEST_CASE(a_minority_that_lost_the_key_gets_it_back) {
     redis_cli cli(servers[0]);
     party p(servers);
     BOOST_TEST(p.all_up());
-    auto l = p.hold("k", {.ttl = 900ms});
+    auto l = p.hold("k", {.ttl = renewed_ttl});
     auto const token = redis_cli(servers[1]).get("k").value_or("no key");
     BOOST_REQUIRE(p.until([&] { return cli.exists("k"); }));
     BOOST_TEST(cli.get("k").value() == token);
     BOOST_TEST(cli.del("k"));
     BOOST_TEST(p.until([&] { return cli.exists("k"); }));
     BOOST_TEST(cli.get("k").value_or("gone") == token);
-    BOOST_TEST((cli.pttl("k") > 0ms && cli.pttl("k") <= 900ms));
+    BOOST_TEST((cli.pttl("k") > 0ms && cli.pttl("k") <= renewed_ttl));
     BOOST_TEST(l.held());
 
     servers[0].kill(); // and when it has lost everything
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_lost_the_key_ends_the_lease) {
     fleet servers(3);
     party p(servers);
     BOOST_TEST(p.all_up());
-    auto l = p.hold("k", {.ttl = 900ms});
+    auto l = p.hold("k", {.ttl = renewed_ttl});
     loss_watch lost(l);
     for (server& one : servers) {
         redis_cli cli(one);
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(an_extension_never_takes_the_key_from_another) {
     fleet servers(3);
     party p(servers);
     BOOST_TEST(p.all_up());
-    auto l = p.hold("k", {.ttl = 900ms});
+    auto l = p.hold("k", {.ttl = renewed_ttl});
     loss_watch lost(l);
     for (server& one : servers) {
         redis_cli cli(one);
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(healing_never_takes_the_key_from_another) {
     redis_cli cli(servers[0]);
     party p(servers);
     BOOST_TEST(p.all_up());
-    auto l = p.hold("k", {.ttl = 900ms});
+    auto l = p.hold("k", {.ttl = renewed_ttl});
     BOOST_REQUIRE(p.until([&] { return cli.exists("k"); }));
     BOOST_TEST(cli.del("k"));
     BOOST_TEST(cli.set_if_absent("k", "foreign", 60s));
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(a_release_deletes_no_key_of_another) {
 BOOST_AUTO_TEST_CASE(a_lost_lease_says_so_when_released) {
     fleet servers(3);
     party p(servers);
-    auto l = p.hold("k", {.ttl = 300ms, .watchdog = false});
+    auto l = p.hold("k", unwatched(2s));
     p.pass(l.deadline());
     BOOST_TEST(!l.held());
     BOOST_TEST((p.release(l) == errc::lease_lost));
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(an_unwatched_lease_ends_at_its_first_deadline) {
     BOOST_TEST(p.all_up());
     auto in_time = false;
     for (int i = 0; i < 3 && !in_time; ++i) { // see loss_is_told_by_the_deadline_..
-        auto l = p.hold("k", {.ttl = 500ms, .watchdog = false});
+        auto l = p.hold("k", unwatched(2s));
         auto const deadline = l.deadline();
         loss_watch lost(l);
         p.pass(deadline - 100ms);
@@ -193,7 +193,8 @@ BOOST_AUTO_TEST_CASE(extending_by_hand_moves_the_deadline) {
     fleet servers(3);
     party p(servers);
     BOOST_TEST(p.all_up());
-    auto l = p.hold("k", {.ttl = 2s, .watchdog = false});
+    constexpr auto ttl = 3s;
+    auto l = p.hold("k", unwatched(ttl));
     auto const first = l.deadline();
     loss_watch lost(l);
     for (std::uint64_t i = 1; lease_clock::now() < first + 100ms; ++i) {
@@ -201,7 +202,7 @@ BOOST_AUTO_TEST_CASE(extending_by_hand_moves_the_deadline) {
         p.pass(lease_clock::now() + 400ms);
         BOOST_TEST(!p.extend(l));
         BOOST_TEST((l.deadline() >= before + 400ms));
-        BOOST_TEST((l.deadline() <= lease_clock::now() + 2s));
+        BOOST_TEST((l.deadline() <= lease_clock::now() + ttl));
         BOOST_TEST(p.locks.stats().renewals == i);
     }
     BOOST_TEST(l.held());

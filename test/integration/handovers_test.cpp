@@ -441,8 +441,8 @@ BOOST_AUTO_TEST_CASE(a_lease_has_the_watchdog_of_its_own_call) {
             attempt first;
             attempt second;
             wire.hold_replies();
-            first.start(p.locks.make_lock("k", {.ttl = 600ms, .watchdog = !watched}));
-            second.start(p.locks.make_lock("k", {.ttl = 600ms, .watchdog = watched}));
+            first.start(p.locks.make_lock("k", {.ttl = renewed_ttl, .watchdog = !watched}));
+            second.start(p.locks.make_lock("k", {.ttl = renewed_ttl, .watchdog = watched}));
             BOOST_REQUIRE(waits(p));
             first.signal.emit(asio::cancellation_type::terminal);
             BOOST_REQUIRE(p.until([&] { return first.done; }));
@@ -542,9 +542,9 @@ BOOST_AUTO_TEST_CASE(servers_that_are_slower_than_the_lease_is_long_are_told_to_
 BOOST_AUTO_TEST_CASE(instances_that_were_not_asked_are_not_called_unreachable) {
     fleet servers(3);
     party p(servers);
-    auto held = p.hold("k", {.ttl = 300ms});
+    auto held = p.hold("k", {.ttl = renewed_ttl});
     attempt w;
-    w.start_for(p.locks.make_lock("k", {.ttl = 300ms}), 1s);
+    w.start_for(p.locks.make_lock("k", {.ttl = renewed_ttl}), 3s);
     BOOST_REQUIRE(waits(p));
     for (server& one : servers) redis_cli(one).set("k", "foreign", 60s);
     BOOST_REQUIRE(p.until([&] { return w.done; }));

@@ -26,7 +26,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-void check_section_with_limit(std::chrono::milliseconds cancel_margin) {
+// Returns whether the body still held the lock when it was cancelled.
+bool check_section_with_limit(std::chrono::milliseconds cancel_margin) {
     fleet servers(3);
     party p(servers);
     auto signalled = false, held = false, done = false;
@@ -48,11 +49,11 @@ void check_section_with_limit(std::chrono::milliseconds cancel_margin) {
               });
     BOOST_REQUIRE(p.until([&] { return done; }));
     BOOST_TEST(signalled);
-    BOOST_TEST(held);
     BOOST_REQUIRE(thrown);
     BOOST_CHECK_EXCEPTION(std::rethrow_exception(thrown), system_error,
                           [](system_error const& e) { return e.code() == errc::lease_lost; });
     BOOST_TEST(p.sees(servers, "k", false));
+    return held;
 }
 
 } // namespace
@@ -68,7 +69,7 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_at_the_latest) {
         std::chrono::milliseconds ttl, max_hold;
         bool watchdog;
     };
-    for (auto const s : {setting{900ms, 2s, true}, setting{60s, 400ms, true},
+    for (auto const s : {setting{renewed_ttl, 5s, true}, setting{60s, 400ms, true},
                          setting{60s, 400ms, false}, setting{300ms, 600ms, false}}) {
         BOOST_TEST_CONTEXT("ttl " << s.ttl.count() << ", max_hold " << s.max_hold.count()
                                   << ", watchdog " << s.watchdog) {
@@ -117,16 +118,16 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_at_the_latest) {
 BOOST_AUTO_TEST_CASE(no_extension_passes_the_limit) {
     fleet servers(3);
     party p(servers);
-    auto held = p.hold("k", {.ttl = 2s, .watchdog = false, .max_hold = 3s});
+    auto held = p.hold("k", {.ttl = 4s, .watchdog = false, .max_hold = 6s});
     auto const given = lease_clock::now();
     auto const first = held.deadline();
     loss_watch w;
     w.start(held);
-    p.pass(first - 900ms); // an extension by two seconds would pass the limit
+    p.pass(first - 1800ms); // an extension by four seconds would pass the limit
     BOOST_TEST(!p.extend(held));
     auto const limit = held.deadline();
     BOOST_TEST((limit > first));
-    BOOST_TEST((limit <= given + 3s));
+    BOOST_TEST((limit <= given + 6s));
     for (int i = 0; i < 3; ++i) {
         BOOST_TEST(!p.extend(held));
         BOOST_TEST((held.deadline() == limit));
@@ -141,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_gets_the_lock_at_the_limit) {
     party p(servers), other(servers);
     for (auto const handoff : {0ms, 60'000ms}) {
         BOOST_TEST_CONTEXT("handoff_time " << handoff.count()) {
-            lock_options const options{.ttl = 60s, .max_hold = 900ms, .handoff_time = handoff};
+            lock_options const options{.ttl = 60s, .max_hold = 2s, .handoff_time = handoff};
             auto stuck = p.hold("k", options);
             auto const first = stuck.deadline();
             std::optional<lease> next;
@@ -182,7 +183,7 @@ BOOST_AUTO_TEST_CASE(a_limit_that_is_seen_late_hands_the_lock_over_too) {
     fleet servers(3);
     party p(servers);
     BOOST_REQUIRE(p.all_up());
-    lock_options const options{.ttl = 60s, .max_hold = 500ms, .handoff_time = 60s};
+    lock_options const options{.ttl = 60s, .max_hold = 2s, .handoff_time = 60s};
     auto stuck = p.hold("k", options);
     std::optional<lease> next;
     p.locks.make_lock("k", long_lived).acquire([&](error e, lease l) {
@@ -199,8 +200,14 @@ BOOST_AUTO_TEST_CASE(a_limit_that_is_seen_late_hands_the_lock_over_too) {
 }
 
 BOOST_AUTO_TEST_CASE(a_section_ends_at_the_limit) {
-    check_section_with_limit(500ms);
-    check_section_with_limit(-1ms); // the default: a tenth of the limit, and not of the ttl
+    // The default is a tenth of the limit, and not of the ttl.
+    for (auto const cancel_margin : {500ms, -1ms}) {
+        // A machine that stands still for the whole margin proves nothing.
+        auto in_time = false;
+        for (int attempt = 0; attempt < 3 && !in_time; ++attempt)
+            in_time = check_section_with_limit(cancel_margin);
+        BOOST_TEST(in_time, "the body heard of the limit after it");
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_limit_out_of_its_range_is_rejected) {
@@ -221,7 +228,7 @@ BOOST_AUTO_TEST_CASE(a_limit_out_of_its_range_is_rejected) {
 //
 
 BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_its_holder_says_so) {
-    constexpr auto ttl = 900ms;
+    constexpr auto ttl = renewed_ttl;
     fleet servers(3);
     party p(servers);
     for (auto const throws : {false, true}) {
@@ -262,7 +269,7 @@ BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_its_holder_says_so) {
 BOOST_AUTO_TEST_CASE(the_predicate_of_a_holder_is_not_asked_for_the_next) {
     fleet servers(3);
     party p(servers);
-    lock_options const options{.ttl = 900ms, .handoff_time = 60s};
+    lock_options const options{.ttl = renewed_ttl, .handoff_time = 60s};
     auto held = p.hold("k", options);
     auto asked = 0;
     held.renew_while([&] {

@@ -57,7 +57,7 @@ enum class point {
     info,
     set,      // acquire
     fenced,   // acquire of a lock with fences
-    caching,  // of one who waits
+    caching,  // of a waiter
     pttl,     // of a waiter, or for the holder's name
     type,     // for the holder's name
     getrange, // the same

@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_lease_may_go_while_its_operations_are_under_way) {
     party p(servers);
     auto told = 0;
     {
-        auto held = p.hold("k", {.ttl = 300ms});
+        auto held = p.hold("k", {.ttl = renewed_ttl});
         held.extend([&](error e) {
             BOOST_TEST(!e, e.what());
             ++told;

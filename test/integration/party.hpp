@@ -38,6 +38,13 @@ inline client_options hasty() {
             .max_reconnect_delay = std::chrono::milliseconds(50)};
 }
 
+/// For a minority that hangs: the timeouts are so long that no busy machine makes the others late.
+inline client_options unhurried() {
+    return {.instance_timeout = std::chrono::seconds(3),
+            .connect_timeout = std::chrono::seconds(3),
+            .max_reconnect_delay = std::chrono::milliseconds(50)};
+}
+
 /// For servers that restart empty or are flushed, in tests that are not about that.
 inline client_options trusting(client_options options) {
     options.on_restart = restart_policy::off;
@@ -53,6 +60,10 @@ inline client_options without_questions() {
 
 /// Long enough that a key which goes away was deleted.
 inline constexpr lock_options long_lived{.ttl = std::chrono::seconds(60)};
+
+/// The ttl of a lease that the watchdog must not lose. Renewals come after a third of it, so two
+/// thirds are left for a pause of the machine: 1.6 s.
+inline constexpr std::chrono::milliseconds renewed_ttl(2'400);
 
 inline constexpr std::array every_type{asio::cancellation_type::total,
                                        asio::cancellation_type::partial,
@@ -138,14 +149,16 @@ struct party {
 
     // Runs the client, and those that run with it, until the predicate holds.
     template <class Predicate>
-    [[nodiscard]] bool until(Predicate happened) {
-        return run_until(context, [&] {
+    [[nodiscard]] bool until(Predicate happened,
+                             std::chrono::seconds limit = std::chrono::seconds(10)) {
+        auto const run_others = [&] {
             for (auto* const other : others_) {
                 other->context.restart();
                 other->context.poll();
             }
             return happened();
-        });
+        };
+        return run_until(context, run_others, limit);
     }
     // A release ends at the quorum, and the rest of it is sent only while the client runs. So this
     // client runs whenever the other one does, from now on, for as long as both exist.
@@ -187,7 +200,8 @@ struct party {
     // The watchdog extends that many times from now on.
     [[nodiscard]] bool renews(std::uint64_t times) {
         auto const before = locks.stats().renewals;
-        return until([&] { return locks.stats().renewals >= before + times; });
+        return until([&] { return locks.stats().renewals >= before + times; },
+                     std::chrono::seconds(30));
     }
 
 private:

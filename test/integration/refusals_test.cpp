@@ -100,14 +100,14 @@ BOOST_AUTO_TEST_CASE(a_release_that_is_refused_is_repeated) {
 }
 
 BOOST_AUTO_TEST_CASE(a_refused_release_is_repeated_while_the_key_can_be_there) {
-    auto l = p.hold("k", {.ttl = 500ms});
+    auto l = p.hold("k", {.ttl = renewed_ttl});
     for (server& one : servers) refuse_writes(one);
     BOOST_TEST((p.release(l) == errc::no_quorum));
     auto const began = lease_clock::now();
     // Each release is refused over and over, and given up in the end.
     BOOST_TEST(p.until([&] {
         auto const all = p.locks.instances();
-        return lease_clock::now() - began > 600ms &&
+        return lease_clock::now() - began > renewed_ttl + 100ms &&
                std::all_of(all.begin(), all.end(),
                            [](auto const& i) { return i.pending_releases == 0; });
     }));

@@ -42,48 +42,52 @@ BOOST_AUTO_TEST_CASE(a_body_hears_of_a_loss_while_it_still_holds_and_is_waited_f
     struct cancel_margin {
         std::chrono::milliseconds given, meant;
     };
-    constexpr auto ttl = 2s;
+    constexpr auto ttl = renewed_ttl;
     // No margin, the default of a tenth of the ttl, some, and nearly the most.
-    for (auto const g : {cancel_margin{0ms, 0ms}, cancel_margin{-1ms, 200ms},
-                         cancel_margin{400ms, 400ms}, cancel_margin{660ms, 660ms}}) {
+    for (auto const g : {cancel_margin{0ms, 0ms}, cancel_margin{-1ms, 240ms},
+                         cancel_margin{400ms, 400ms}, cancel_margin{790ms, 790ms}}) {
         BOOST_TEST_CONTEXT("cancel_margin " << g.given.count() << " ms") {
-            fleet servers(3);
-            party p(servers, hasty());
-            auto over = false, cleaned = false, holds = false;
-            lease_clock::duration left{};
-            ending e;
-            frames f;
-            auto const body = [&](lease& l) -> asio::awaitable<int> {
-                in_frame const here(f);
-                auto const signalled = co_await wait_for_signal();
-                left = l.deadline() - lease_clock::now();
-                holds = l.held();
-                BOOST_TEST(signalled);
-                co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
-                co_await clean_up();
-                BOOST_TEST(!over);
-                cleaned = true;
-                throw system_error(asio::error::operation_aborted);
-            };
-            with_lock(p.locks.make_lock("k", {.ttl = ttl, .cancel_margin = g.given}), body,
-                      e.take());
-            BOOST_REQUIRE(p.until([&] { return f.inside(); }));
-            BOOST_TEST(p.renews(2)); // the watchdog renews it while it can
-            BOOST_TEST(!e.done);
-            servers.freeze(3);
-            BOOST_REQUIRE(p.until([&] { return e.done; }));
-            over = true;
-            BOOST_TEST(cleaned);
-            BOOST_TEST(!f.inside());
-            BOOST_TEST((e.code() == errc::lease_lost), e.code().message());
-            // No earlier than asked, but for losses that are told together.
-            BOOST_TEST((left <=
-                        std::max<lease_clock::duration>(g.meant, protocol::loss_margin(ttl)) + 2ms),
-                       left.count());
-            if (g.meant > 0ms) {
-                BOOST_TEST(holds);
-                BOOST_TEST((left > 0ms));
+            // A machine that stands still for the whole margin proves nothing.
+            auto in_time = false;
+            for (int attempt = 0; attempt < 3 && !in_time; ++attempt) {
+                fleet servers(3);
+                party p(servers, hasty());
+                auto over = false, cleaned = false, holds = false;
+                lease_clock::duration left{};
+                ending e;
+                frames f;
+                auto const body = [&](lease& l) -> asio::awaitable<int> {
+                    in_frame const here(f);
+                    auto const signalled = co_await wait_for_signal();
+                    left = l.deadline() - lease_clock::now();
+                    holds = l.held();
+                    BOOST_TEST(signalled);
+                    co_await asio::this_coro::reset_cancellation_state(
+                        asio::disable_cancellation());
+                    co_await clean_up();
+                    BOOST_TEST(!over);
+                    cleaned = true;
+                    throw system_error(asio::error::operation_aborted);
+                };
+                with_lock(p.locks.make_lock("k", {.ttl = ttl, .cancel_margin = g.given}), body,
+                          e.take());
+                BOOST_REQUIRE(p.until([&] { return f.inside(); }));
+                BOOST_TEST(p.renews(2)); // the watchdog renews it while it can
+                BOOST_TEST(!e.done);
+                servers.freeze(3);
+                BOOST_REQUIRE(p.until([&] { return e.done; }));
+                over = true;
+                BOOST_TEST(cleaned);
+                BOOST_TEST(!f.inside());
+                BOOST_TEST((e.code() == errc::lease_lost), e.code().message());
+                // No earlier than asked, but for losses that are told together.
+                BOOST_TEST(
+                    (left <=
+                     std::max<lease_clock::duration>(g.meant, protocol::loss_margin(ttl)) + 2ms),
+                    left.count());
+                in_time = g.meant == 0ms || (holds && left > 0ms);
             }
+            BOOST_TEST(in_time, "the body heard of the loss after it");
         }
     }
 }
@@ -125,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_body_that_was_cancelled_has_lost_also_if_it_ends_with_a_v
         in_time = l.held();
         co_return 5;
     };
-    with_lock(p.locks.make_lock("k", {.ttl = 3s, .cancel_margin = 1s}), body, e.take());
+    with_lock(p.locks.make_lock("k", {.ttl = 6s, .cancel_margin = 2s}), body, e.take());
     BOOST_REQUIRE(p.until([&] { return entered; }));
     servers.freeze(3);
     BOOST_REQUIRE(p.until([&] { return e.done; }));
@@ -144,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_bodys_own_error_comes_before_the_loss) {
         co_await wait_for_signal();
         throw no_seats{2};
     };
-    with_lock(p.locks.make_lock("k", {.ttl = 1s}), body, e.take());
+    with_lock(p.locks.make_lock("k", {.ttl = renewed_ttl}), body, e.take());
     BOOST_REQUIRE(p.until([&] { return entered; }));
     foreigner(servers).del_if_there("k");
     BOOST_REQUIRE(p.until([&] { return e.done; }));
@@ -179,7 +183,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_that_the_loss_has_caused_is_told_as_the_loss
     auto const check = [&](auto const& body, int enters) {
         ending e;
         entered = 0;
-        with_lock(p.locks.make_lock("k", {.ttl = 1s}), body, e.take());
+        with_lock(p.locks.make_lock("k", {.ttl = renewed_ttl}), body, e.take());
         BOOST_REQUIRE(p.until([&] {
             auto const s = p.locks.stats();
             return entered == enters && s.held == 1 &&

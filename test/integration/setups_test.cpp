@@ -19,7 +19,7 @@ BOOST_AUTO_TEST_CASE(an_even_number_of_instances_needs_more_than_half) {
         auto const n = servers.size();
         party p(servers);
         BOOST_TEST(p.all_up());
-        auto l = p.hold("k", {.ttl = 600ms});
+        auto l = p.hold("k", {.ttl = renewed_ttl});
         BOOST_TEST(p.renews(2));
         BOOST_TEST(p.releases(l));
         check_nothing_left(p, servers);
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(one_instance_is_a_set_of_one) {
     server redis;
     party p({redis.address()}, trusting(patient()));
     party q({redis.address()});
-    auto l = p.hold("k", {.ttl = 600ms});
+    auto l = p.hold("k", {.ttl = renewed_ttl});
     BOOST_TEST(p.renews(2));
     auto const [e, none] = q.try_acquire("k");
     BOOST_TEST((e == errc::contended), e.what());
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_unix_socket_will_do) {
     redis_cli cli(redis);
     party p({"unix:" + redis.unix_socket()}, trusting(patient()));
     party q({redis.address()});
-    auto l = p.hold("k", {.ttl = 600ms});
+    auto l = p.hold("k", {.ttl = renewed_ttl});
     BOOST_TEST(p.locks.instances().at(0).address == "unix:" + redis.unix_socket());
     BOOST_TEST(cli.exists("k"));
     auto const [e, none] = q.try_acquire("k");

@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(extensions_and_ends_concern_all_shares) {
 BOOST_AUTO_TEST_CASE(a_loss_is_told_to_all_shares) {
     fleet servers(3);
     party p(servers);
-    auto held = p.hold("k", {.ttl = 1s});
+    auto held = p.hold("k", {.ttl = renewed_ttl});
     auto share = held.share();
     auto third = share.share();
     loss_watch w[3];

@@ -31,7 +31,7 @@ using namespace std::chrono_literals;
 using holdfast::lease_clock;
 
 // Longer than a scheduler lets a process wait, and shorter than a ttl that expires meanwhile.
-constexpr auto stopped_for = 500ms;
+constexpr auto stopped_for = 2500ms;
 
 struct settings {
     std::vector<holdfast::address> instances;

@@ -61,10 +61,10 @@ BOOST_AUTO_TEST_CASE(the_watchdog_extends) {
     on_every_kind([](fleet& servers) {
         party p(servers);
         BOOST_REQUIRE(p.all_up());
-        auto l = p.hold("k", {.ttl = 600ms});
+        auto l = p.hold("k", {.ttl = renewed_ttl});
         auto const deadline = l.deadline();
         BOOST_TEST(p.renews(4));
-        BOOST_TEST((l.deadline() > deadline + 600ms));
+        BOOST_TEST((l.deadline() > deadline + renewed_ttl));
         BOOST_TEST(l.held());
         BOOST_TEST(p.sees(servers, "k", true));
         BOOST_TEST(!p.release(l).code().failed());
@@ -76,10 +76,10 @@ BOOST_AUTO_TEST_CASE(an_unwatched_key_expires_on_the_server) {
     on_every_kind([](fleet& servers) {
         party p(servers);
         BOOST_REQUIRE(p.all_up());
-        auto l = p.hold("k", {.ttl = 300ms, .watchdog = false});
+        auto l = p.hold("k", unwatched(1s));
         for (server& one : servers) {
             auto const left = redis_cli(one).pttl("k"); // -2: not there yet, or no longer
-            BOOST_TEST((left <= 300ms && left != -1ms));
+            BOOST_TEST((left <= 1s && left != -1ms));
         }
         BOOST_TEST(p.until([&] { return !l.held(); }));
         BOOST_TEST((p.release(l) == errc::lease_lost));

@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_SUITE(wakeups)
 BOOST_AUTO_TEST_CASE(the_key_of_a_holder_that_was_killed_goes_on_at_its_ttl) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
         child holder("HOLDFAST_CONTENDER",
-                     {"--instances", servers.address_list(), "--key", "k", "--ttl", "1200"});
+                     {"--instances", servers.address_list(), "--key", "k", "--ttl", "3000"});
         BOOST_REQUIRE(holder.line() == "ready");
         holder.say("go");
         BOOST_REQUIRE(holder.line() == "held");
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(an_instance_that_thaws_and_completes_a_quorum_wakes_the_wai
             BOOST_REQUIRE(p.until([&] { return tracked_keys(servers) >= 3; }));
             BOOST_TEST(f.clis[frozen].del("k"));
             servers[frozen].freeze();
-            BOOST_REQUIRE(p.becomes(frozen, instance_state::suspect));
+            BOOST_REQUIRE(p.until([&] { return p.status(frozen).state != instance_state::up; }));
             for (std::size_t n = 1; n < 3; ++n) {
                 BOOST_TEST(f.clis[(frozen + n) % servers.size()].del("k"));
             }
@@ -421,7 +421,7 @@ BOOST_AUTO_TEST_CASE(the_holders_renewals_do_not_make_the_waiter_spin) {
         auto& holder = *c.clients[0];
         auto& waiter = *c.clients[1];
         attempt first, second;
-        first.start(c.key_of(0, "k", {.ttl = 900ms}));
+        first.start(c.key_of(0, "k", {.ttl = renewed_ttl}));
         BOOST_REQUIRE(c.until([&] { return first.done; }));
         second.start(c.key_of(1, "k"));
         BOOST_REQUIRE(c.until([&] { return waiter.stats().waiters == 1; }));
@@ -432,7 +432,7 @@ BOOST_AUTO_TEST_CASE(the_holders_renewals_do_not_make_the_waiter_spin) {
         auto const holder_before = holder.stats();
         auto const waiter_before = waiter.stats();
         BOOST_REQUIRE(
-            c.until([&] { return holder.stats().renewals >= holder_before.renewals + 12; }));
+            c.until([&] { return holder.stats().renewals >= holder_before.renewals + 12; }, 60s));
         auto const renewed = holder.stats().renewals - holder_before.renewals;
         auto const waiter_after = waiter.stats();
         auto const seconds =

@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_SUITE(watchdog)
 BOOST_AUTO_TEST_CASE(a_lease_outlives_its_ttl_many_times) {
     fleet servers(3);
     party p(servers);
-    auto held = p.hold("k", {.ttl = 300ms});
+    auto held = p.hold("k", {.ttl = renewed_ttl});
     auto const first_deadline = held.deadline();
     BOOST_TEST(p.renews(12)); // four ttls and more
     BOOST_TEST(held.held());
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_lease_outlives_its_ttl_many_times) {
 BOOST_AUTO_TEST_CASE(a_renewed_lease_is_held_whenever_one_looks) {
     fleet servers(3);
     party p(servers);
-    auto held = p.hold("k", {.ttl = 600ms});
+    auto held = p.hold("k", {.ttl = renewed_ttl});
     auto const begin = lease_clock::now();
     auto deadline = held.deadline();
     std::size_t not_held = 0, went_back = 0;
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(renewals_of_many_leases_travel_together) {
 BOOST_AUTO_TEST_CASE(without_it_a_lease_ends_at_its_first_deadline) {
     fleet servers(3);
     party p(servers);
-    many_leases one(p, 1, {.ttl = 300ms, .watchdog = false});
+    many_leases one(p, 1, unwatched(2s));
     auto const first_deadline = one.all[0].held.deadline();
     one.listen();
     BOOST_TEST(p.until([&] { return one.lost == 1; }));
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_to_many) {
                 fleet servers(3);
                 // An instance may take far longer to answer than the lease lasts.
                 party p(servers, patient());
-                many_leases leases(p, count, {.ttl = 1500ms});
+                many_leases leases(p, count, {.ttl = renewed_ttl});
                 leases.listen();
                 servers.freeze(3);
                 BOOST_REQUIRE(p.until([&] { return leases.lost == count; }));
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_if_a_minority_answers) {
                 for (int attempt = 0; attempt < 3; ++attempt) {
                     fleet servers(3);
                     party p(servers, patient());
-                    many_leases leases(p, count, {.ttl = 1s, .watchdog = watched});
+                    many_leases leases(p, count, {.ttl = renewed_ttl, .watchdog = watched});
                     leases.listen();
                     servers.freeze(2);
                     BOOST_REQUIRE(p.until([&] { return leases.lost == count; }));
@@ -214,16 +214,16 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_if_a_minority_answers) {
 BOOST_AUTO_TEST_CASE(released_and_destroyed_leases_are_not_renewed) {
     fleet servers(3);
     party p(servers);
-    auto released = p.hold("released", {.ttl = 300ms});
+    auto released = p.hold("released", {.ttl = renewed_ttl});
     {
-        auto const destroyed = p.hold("destroyed", {.ttl = 300ms});
+        auto const destroyed = p.hold("destroyed", {.ttl = renewed_ttl});
         BOOST_TEST(p.renews(2));
     }
     BOOST_TEST(p.releases(released));
     BOOST_TEST(p.sees(servers, "destroyed", false));
     BOOST_TEST(p.until([&] { return p.locks.stats().held == 0; }));
     auto const before = p.locks.stats().renewals;
-    auto other = p.hold("other", {.ttl = 300ms});
+    auto other = p.hold("other", {.ttl = renewed_ttl});
     BOOST_TEST(p.renews(5));
     // Only the other's: two leases more would have made about fifteen.
     BOOST_TEST(p.locks.stats().renewals - before < 10U);

@@ -4,6 +4,7 @@
 #include "support/redis_cli.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -23,15 +24,15 @@ public:
     // The same, but waits for the changes.
     [[nodiscard]] bool none_within(milliseconds limit);
 
-    // Names the locks that are left.
-    [[nodiscard]] std::string describe() const;
+    // Names the locks that are left, or some of them.
+    [[nodiscard]] std::string describe();
 
 private:
     void ask();
 
     std::string address_;
     redis_cli cli_;
-    std::vector<std::string> names_;
+    std::size_t left_ = 0;
 };
 
 // The names of the locks that a server has now, sorted.

@@ -2,6 +2,8 @@
 // drift.
 #include "protocol/clock_guard.hpp"
 
+#include "unit/protocol_values.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -15,14 +17,12 @@ using protocol::time_point;
 
 namespace {
 
+using holdfast::test::at;
+
 constexpr duration none = duration::zero();
 constexpr duration longest = 10s;
 constexpr duration epoch = 1'700'000'000s; // of the server, another than ours
 constexpr std::int64_t half_a_percent = 4'500;
-
-time_point at(duration since) {
-    return time_point(1'000s + since);
-}
 
 /// A server whose clock can be set and runs at a rate of its own, and a client that asks it.
 struct pair_of_clocks {

@@ -1,6 +1,8 @@
 // Where a waiter is told of its key, beside the arbiter.
 #include "protocol/key_watch.hpp"
 
+#include "unit/protocol_values.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
@@ -11,14 +13,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
+using holdfast::test::at;
+
 using state = sighting::state;
 
 auto const all = instance_set::first(5);
 constexpr unsigned arbiter = 3;
-
-time_point at(duration d) {
-    return time_point(1h + d);
-}
 
 instance_set these(auto... i) {
     return (instance_set::only(static_cast<unsigned>(i)) | ...);

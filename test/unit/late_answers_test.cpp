@@ -1,6 +1,8 @@
 // A tenure among instances of which a minority does not answer, and is not suspected yet.
 #include "protocol/tenure.hpp"
 
+#include "unit/protocol_values.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
@@ -12,17 +14,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
+using holdfast::test::at;
+using holdfast::test::of;
+
 constexpr duration ttl = 10s;
-
-time_point at(duration d) {
-    return time_point(1h + d);
-}
-
-instance_set of(std::string_view digits) {
-    instance_set s;
-    for (char const c : digits) s.insert(static_cast<unsigned>(c - '0'));
-    return s;
-}
 
 /// Five instances, whose answers take 1 ms; but 100 ms those of number 4.
 struct fixture {

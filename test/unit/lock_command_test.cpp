@@ -3,6 +3,8 @@
 #include "redis/lock_command.hpp"
 #include "redis/token.hpp"
 
+#include "support/resp.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -22,6 +24,8 @@ using holdfast::protocol::command;
 
 namespace {
 
+namespace resp = holdfast::test::resp;
+
 constexpr std::array every_dialect{dialect::scripts, dialect::set_ifeq, dialect::delifeq,
                                    dialect::delex};
 constexpr std::array every_command{command::acquire, command::extend,  command::release,
@@ -30,12 +34,6 @@ constexpr std::array every_command{command::acquire, command::extend,  command::
 static_assert(every_dialect.size() == dialects);
 
 /// A command as it is to be on the wire.
-std::string resp(std::vector<std::string> const& words) {
-    auto text = '*' + std::to_string(words.size()) + "\r\n";
-    for (auto const& w : words) text += '$' + std::to_string(w.size()) + "\r\n" + w + "\r\n";
-    return text;
-}
-
 std::string sha1(std::string_view text) {
     std::array<unsigned char, EVP_MAX_MD_SIZE> raw{};
     unsigned size = 0;
@@ -158,7 +156,7 @@ BOOST_AUTO_TEST_CASE(acquire_and_heal_create_the_key_only_if_it_is_not_there) {
         for (auto const whole : {false, true}) {
             for (auto const c : {command::acquire, command::heal}) {
                 BOOST_TEST(encoded(c, d, seat, whole) ==
-                           resp({"SET", key, own_token, "NX", "PX", "10000"}));
+                           resp::command({"SET", key, own_token, "NX", "PX", "10000"}));
             }
         }
     }
@@ -169,8 +167,9 @@ BOOST_AUTO_TEST_CASE(acquire_and_heal_create_the_key_only_if_it_is_not_there) {
 }
 
 BOOST_AUTO_TEST_CASE(extend_compares_before_it_moves_the_expiry) {
-    auto const by_script = resp({"EVALSHA", sha1(extend_script), "1", key, own_token, "10000"});
-    auto const natively = resp({"SET", key, own_token, "IFEQ", own_token, "PX", "10000"});
+    auto const by_script =
+        resp::command({"EVALSHA", sha1(extend_script), "1", key, own_token, "10000"});
+    auto const natively = resp::command({"SET", key, own_token, "IFEQ", own_token, "PX", "10000"});
     BOOST_TEST(encoded(command::extend, dialect::scripts, seat) == by_script);
     for (auto const d : {dialect::set_ifeq, dialect::delifeq, dialect::delex}) {
         BOOST_TEST(encoded(command::extend, d, seat) == natively);
@@ -179,21 +178,21 @@ BOOST_AUTO_TEST_CASE(extend_compares_before_it_moves_the_expiry) {
 }
 
 BOOST_AUTO_TEST_CASE(release_compares_before_it_deletes) {
-    auto const by_script = resp({"EVALSHA", sha1(release_script), "1", key, own_token});
+    auto const by_script = resp::command({"EVALSHA", sha1(release_script), "1", key, own_token});
     BOOST_TEST(encoded(command::release, dialect::scripts, seat) == by_script);
     BOOST_TEST(encoded(command::release, dialect::set_ifeq, seat) == by_script);
     BOOST_TEST(encoded(command::release, dialect::delifeq, seat) ==
-               resp({"DELIFEQ", key, own_token}));
+               resp::command({"DELIFEQ", key, own_token}));
     BOOST_TEST(encoded(command::release, dialect::delex, seat) ==
-               resp({"DELEX", key, "IFEQ", own_token}));
+               resp::command({"DELEX", key, "IFEQ", own_token}));
 }
 
 BOOST_AUTO_TEST_CASE(a_forgotten_script_is_sent_whole) {
     BOOST_TEST(encoded(command::extend, dialect::scripts, seat, true) ==
-               resp({"EVAL", std::string(extend_script), "1", key, own_token, "10000"}));
+               resp::command({"EVAL", std::string(extend_script), "1", key, own_token, "10000"}));
     for (auto const d : {dialect::scripts, dialect::set_ifeq}) {
         BOOST_TEST(encoded(command::release, d, seat, true) ==
-                   resp({"EVAL", std::string(release_script), "1", key, own_token}));
+                   resp::command({"EVAL", std::string(release_script), "1", key, own_token}));
     }
 }
 
@@ -209,7 +208,8 @@ BOOST_AUTO_TEST_CASE(inspect_asks_for_the_time_to_live_the_type_and_no_more_than
     auto const most = std::to_string(holdfast::redis::token::max_size);
     for (auto const d : every_dialect) {
         BOOST_TEST(encoded(command::inspect, d, seat) ==
-                   resp({"PTTL", key}) + resp({"TYPE", key}) + resp({"GETRANGE", key, "0", most}));
+                   resp::command({"PTTL", key}) + resp::command({"TYPE", key}) +
+                       resp::command({"GETRANGE", key, "0", most}));
     }
 }
 
@@ -219,9 +219,9 @@ BOOST_AUTO_TEST_CASE(a_contender_tries_and_then_reads_what_is_left) {
         encode(r, command::contend, {.tracked = tracked}, seat);
         // CACHING is about the next command alone, which must be the one that reads.
         BOOST_TEST(r.payload() ==
-                   resp({"SET", key, own_token, "NX", "PX", "10000"}) +
-                       (tracked ? resp({"CLIENT", "CACHING", "YES"}) : std::string()) +
-                       resp({"PTTL", key}));
+                   resp::command({"SET", key, own_token, "NX", "PX", "10000"}) +
+                       (tracked ? resp::command({"CLIENT", "CACHING", "YES"}) : std::string()) +
+                       resp::command({"PTTL", key}));
     }
 }
 
@@ -229,8 +229,9 @@ BOOST_AUTO_TEST_CASE(a_watch_reads_what_is_left_and_changes_nothing) {
     for (auto const tracked : {false, true}) {
         codec::request r;
         encode(r, command::watch, {.tracked = tracked}, seat);
-        BOOST_TEST(r.payload() == (tracked ? resp({"CLIENT", "CACHING", "YES"}) : std::string()) +
-                                      resp({"PTTL", key}));
+        BOOST_TEST(r.payload() ==
+                   (tracked ? resp::command({"CLIENT", "CACHING", "YES"}) : std::string()) +
+                       resp::command({"PTTL", key}));
     }
 }
 
@@ -248,32 +249,33 @@ BOOST_AUTO_TEST_CASE(keys_and_tokens_may_hold_any_byte) {
     std::string const nasty("a\0\r\n$3\r\nDEL\r\n", 13);
     command_args const s{.key = all, .token = nasty, .ttl = 1ms};
     BOOST_TEST((encoded(command::acquire, dialect::scripts, s) ==
-                resp({"SET", all, nasty, "NX", "PX", "1"})));
+                resp::command({"SET", all, nasty, "NX", "PX", "1"})));
     BOOST_TEST((encoded(command::extend, dialect::set_ifeq, s) ==
-                resp({"SET", all, nasty, "IFEQ", nasty, "PX", "1"})));
+                resp::command({"SET", all, nasty, "IFEQ", nasty, "PX", "1"})));
     BOOST_TEST((encoded(command::extend, dialect::scripts, s) ==
-                resp({"EVALSHA", sha1(extend_script), "1", all, nasty, "1"})));
+                resp::command({"EVALSHA", sha1(extend_script), "1", all, nasty, "1"})));
     BOOST_TEST((encoded(command::release, dialect::scripts, s) ==
-                resp({"EVALSHA", sha1(release_script), "1", all, nasty})));
-    BOOST_TEST((encoded(command::release, dialect::delifeq, s) == resp({"DELIFEQ", all, nasty})));
+                resp::command({"EVALSHA", sha1(release_script), "1", all, nasty})));
     BOOST_TEST(
-        (encoded(command::release, dialect::delex, s) == resp({"DELEX", all, "IFEQ", nasty})));
+        (encoded(command::release, dialect::delifeq, s) == resp::command({"DELIFEQ", all, nasty})));
+    BOOST_TEST((encoded(command::release, dialect::delex, s) ==
+                resp::command({"DELEX", all, "IFEQ", nasty})));
     BOOST_TEST(encoded(command::inspect, dialect::delex, s)
-                   .starts_with(resp({"PTTL", all}) + resp({"TYPE", all})));
+                   .starts_with(resp::command({"PTTL", all}) + resp::command({"TYPE", all})));
 }
 
 BOOST_AUTO_TEST_CASE(the_ttl_is_in_milliseconds) {
     BOOST_TEST(
         encoded(command::acquire, dialect::scripts, {.key = "k", .token = "t", .ttl = 24h}) ==
-        resp({"SET", "k", "t", "NX", "PX", "86400000"}));
+        resp::command({"SET", "k", "t", "NX", "PX", "86400000"}));
 }
 
 BOOST_AUTO_TEST_CASE(commands_are_appended_to_what_is_there) {
     codec::request r;
     encode(r, command::acquire, {}, seat);
     encode(r, command::release, {.dialect = dialect::delifeq}, seat);
-    BOOST_TEST(r.payload() == resp({"SET", key, own_token, "NX", "PX", "10000"}) +
-                                  resp({"DELIFEQ", key, own_token}));
+    BOOST_TEST(r.payload() == resp::command({"SET", key, own_token, "NX", "PX", "10000"}) +
+                                  resp::command({"DELIFEQ", key, own_token}));
 }
 
 BOOST_AUTO_TEST_CASE(each_command_brings_as_many_replies_as_are_waited_for) {
@@ -336,8 +338,8 @@ BOOST_AUTO_TEST_CASE(a_fenced_acquire_and_heal_are_one_script_on_the_key_and_its
     whole.insert(whole.begin(), {"EVAL", std::string(fenced_acquire_script)});
     for (auto const d : every_dialect) {
         for (auto const c : {command::acquire, command::heal}) {
-            BOOST_TEST(encoded(c, d, numbered) == resp(known));
-            BOOST_TEST(encoded(c, d, numbered, true) == resp(whole));
+            BOOST_TEST(encoded(c, d, numbered) == resp::command(known));
+            BOOST_TEST(encoded(c, d, numbered, true) == resp::command(whole));
         }
     }
 }
@@ -350,8 +352,8 @@ BOOST_AUTO_TEST_CASE(a_fenced_contender_runs_the_script_and_then_reads_what_is_l
             // CACHING is about the next command alone, and a script's reads count as well.
             BOOST_TEST(r.payload() ==
                        encoded(command::acquire, dialect::scripts, numbered, whole) +
-                           (tracked ? resp({"CLIENT", "CACHING", "YES"}) : std::string()) +
-                           resp({"PTTL", key}));
+                           (tracked ? resp::command({"CLIENT", "CACHING", "YES"}) : std::string()) +
+                           resp::command({"PTTL", key}));
             BOOST_TEST(r.get_expected_responses() ==
                        exclusive_key.replies(command::contend, tracked));
         }
@@ -364,8 +366,8 @@ BOOST_AUTO_TEST_CASE(raise_tells_whose_the_key_must_be_and_the_least_that_is_to_
     known.insert(known.begin(), {"EVALSHA", sha1(raise_script)});
     whole.insert(whole.begin(), {"EVAL", std::string(raise_script)});
     for (auto const d : every_dialect) {
-        BOOST_TEST(encoded(command::raise, d, numbered) == resp(known));
-        BOOST_TEST(encoded(command::raise, d, numbered, true) == resp(whole));
+        BOOST_TEST(encoded(command::raise, d, numbered) == resp::command(known));
+        BOOST_TEST(encoded(command::raise, d, numbered, true) == resp::command(whole));
     }
 }
 
@@ -397,11 +399,11 @@ BOOST_AUTO_TEST_CASE(a_script_is_given_the_largest_numbers_in_full) {
     s.fence_ttl = 366 * 24h;
     s.number = (std::uint64_t{1} << 53) / 100 - 1;
     BOOST_TEST(encoded(command::acquire, dialect::scripts, s) ==
-               resp({"EVALSHA", sha1(fenced_acquire_script), "2", key, counter, own_token,
-                     "86400000", "90071992547408", "31622400000"}));
+               resp::command({"EVALSHA", sha1(fenced_acquire_script), "2", key, counter, own_token,
+                              "86400000", "90071992547408", "31622400000"}));
     BOOST_TEST(encoded(command::raise, dialect::scripts, s) ==
-               resp({"EVALSHA", sha1(raise_script), "2", key, counter, own_token, "90071992547408",
-                     "31622400000"}));
+               resp::command({"EVALSHA", sha1(raise_script), "2", key, counter, own_token,
+                              "90071992547408", "31622400000"}));
 }
 
 BOOST_AUTO_TEST_CASE(the_scripts_are_all_different) {

@@ -2,6 +2,8 @@
 #include "redis/exclusive_key.hpp"
 #include "redis/probe.hpp"
 
+#include "support/resp.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
@@ -18,15 +20,7 @@ using prober = holdfast::redis::probe;
 
 namespace {
 
-std::string resp(std::vector<std::string> const& words) {
-    auto text = '*' + std::to_string(words.size()) + "\r\n";
-    for (auto const& w : words) text += '$' + std::to_string(w.size()) + "\r\n" + w + "\r\n";
-    return text;
-}
-
-std::string blob(std::string const& text) {
-    return '$' + std::to_string(text.size()) + "\r\n" + text + "\r\n";
-}
+namespace resp = holdfast::test::resp;
 
 std::string const info_text =
     "redis_version:8.4.0\r\nrun_id:0123456789012345678901234567890123456789\r\n"
@@ -39,9 +33,9 @@ struct server {
     std::string tracking = "+OK\r\n";
     std::string load = "$1\r\nx\r\n";
     std::string fsync = "%1\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n";
-    std::string flushes = blob("# Commandstats\r\ncmdstat_flushall:calls=3,usec=1\r\n");
+    std::string flushes = resp::bulk("# Commandstats\r\ncmdstat_flushall:calls=3,usec=1\r\n");
     std::string time = "*2\r\n$10\r\n1700000000\r\n$3\r\n250\r\n";
-    std::string info = blob(info_text + "aof_enabled:1\r\n");
+    std::string info = resp::bulk(info_text + "aof_enabled:1\r\n");
 };
 
 /// Whom the replies of a pipeline go to.
@@ -104,22 +98,25 @@ void accepts(server const& s) {
 BOOST_AUTO_TEST_SUITE(probe)
 
 BOOST_AUTO_TEST_CASE(it_says_who_asks_and_asks_what_the_server_is) {
-    std::string const loads = resp({"SCRIPT", "LOAD", std::string(release_script)}) +
-                              resp({"SCRIPT", "LOAD", std::string(extend_script)}) +
-                              resp({"SCRIPT", "LOAD", std::string(fenced_acquire_script)}) +
-                              resp({"SCRIPT", "LOAD", std::string(raise_script)});
-    auto const tracking = resp({"CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"});
-    auto const settings = resp({"CONFIG", "GET", "*appendfsync*"}) + resp({"INFO", "commandstats"});
+    std::string const loads =
+        resp::command({"SCRIPT", "LOAD", std::string(release_script)}) +
+        resp::command({"SCRIPT", "LOAD", std::string(extend_script)}) +
+        resp::command({"SCRIPT", "LOAD", std::string(fenced_acquire_script)}) +
+        resp::command({"SCRIPT", "LOAD", std::string(raise_script)});
+    auto const tracking = resp::command({"CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"});
+    auto const settings =
+        resp::command({"CONFIG", "GET", "*appendfsync*"}) + resp::command({"INFO", "commandstats"});
     prober p;
     BOOST_TEST(p.questions(address("redis://h"), "me", false)->bytes ==
-               resp({"HELLO", "3", "SETNAME", "me"}) + tracking + loads + settings +
-                   resp({"INFO"}));
+               resp::command({"HELLO", "3", "SETNAME", "me"}) + tracking + loads + settings +
+                   resp::command({"INFO"}));
     BOOST_TEST(p.questions(address("redis://:pw@h/7"), "me", true)->bytes ==
-               resp({"HELLO", "3", "AUTH", "default", "pw", "SETNAME", "me"}) +
-                   resp({"SELECT", "7"}) + tracking + loads + settings + resp({"TIME"}) +
-                   resp({"INFO"}));
-    BOOST_TEST(p.questions(address("redis://u:pw@h"), "me", false)
-                   ->bytes.starts_with(resp({"HELLO", "3", "AUTH", "u", "pw", "SETNAME", "me"})));
+               resp::command({"HELLO", "3", "AUTH", "default", "pw", "SETNAME", "me"}) +
+                   resp::command({"SELECT", "7"}) + tracking + loads + settings +
+                   resp::command({"TIME"}) + resp::command({"INFO"}));
+    BOOST_TEST(
+        p.questions(address("redis://u:pw@h"), "me", false)
+            ->bytes.starts_with(resp::command({"HELLO", "3", "AUTH", "u", "pw", "SETNAME", "me"})));
 }
 
 BOOST_AUTO_TEST_CASE(a_server_that_answers_everything_can_vote) {
@@ -173,7 +170,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_loads_no_scripts_can_vote) {
 
 BOOST_AUTO_TEST_CASE(a_server_is_durable_only_if_it_says_so_twice) {
     auto const durable = [](std::string const& fsync, std::string const& aof) {
-        return asked({.fsync = fsync, .info = blob(info_text + aof)}).durable();
+        return asked({.fsync = fsync, .info = resp::bulk(info_text + aof)}).durable();
     };
     server const good;
     BOOST_TEST(durable(good.fsync, "aof_enabled:1\r\n"));
@@ -199,13 +196,13 @@ BOOST_AUTO_TEST_CASE(a_server_is_durable_only_if_it_says_so_twice) {
 
 BOOST_AUTO_TEST_CASE(info_says_whether_it_is_a_server_and_a_primary) {
     refuses({.info = "-NOPERM no\r\n"}, errc::access_denied, "NOPERM no");
-    refuses({.info = blob("hello")}, errc::not_redis,
+    refuses({.info = resp::bulk("hello")}, errc::not_redis,
             "the answer to INFO is not that of Redis or Valkey");
     refuses({.info = "_\r\n"}, errc::not_redis,
             "the answer to INFO is not that of Redis or Valkey");
     auto replica = info_text;
     replica.replace(replica.find("master"), 6, "slave");
-    refuses({.info = blob(replica)}, errc::read_only, "the instance is a replica");
+    refuses({.info = resp::bulk(replica)}, errc::read_only, "the instance is a replica");
 }
 
 namespace {
@@ -242,9 +239,9 @@ looked look(server_check& l, std::string const& reply) {
 
 BOOST_AUTO_TEST_CASE(a_later_look_asks_for_what_may_have_changed) {
     server_check l;
-    auto const found = look(l, blob(info_text + "aof_enabled:1\r\n"));
-    BOOST_TEST(found.asked ==
-               resp({"INFO", "server", "replication", "memory", "persistence", "commandstats"}));
+    auto const found = look(l, resp::bulk(info_text + "aof_enabled:1\r\n"));
+    BOOST_TEST(found.asked == resp::command({"INFO", "server", "replication", "memory",
+                                             "persistence", "commandstats"}));
     BOOST_REQUIRE(found.info.has_value());
     BOOST_TEST(found.info->logs_writes);
     BOOST_TEST(!found.info->replica);
@@ -255,8 +252,8 @@ BOOST_AUTO_TEST_CASE(a_server_that_takes_no_list_of_sections_is_asked_for_all) {
     server_check l;
     BOOST_TEST(!look(l, "-ERR syntax error\r\n").info.has_value());
     for (auto n = 0; n < 2; ++n) {
-        auto const found = look(l, blob(info_text));
-        BOOST_TEST(found.asked == resp({"INFO", "all"}));
+        auto const found = look(l, resp::bulk(info_text));
+        BOOST_TEST(found.asked == resp::command({"INFO", "all"}));
         BOOST_TEST(found.info.has_value());
     }
 }
@@ -265,7 +262,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_is_busy_is_asked_for_the_same_again) {
     server_check l;
     for (auto const* const busy : {"-BUSY Redis is busy\r\n", "-NOPERM no\r\n", "-LOADING\r\n"}) {
         BOOST_TEST(!look(l, busy).info.has_value());
-        BOOST_TEST(look(l, blob(info_text)).asked != resp({"INFO", "all"}));
+        BOOST_TEST(look(l, resp::bulk(info_text)).asked != resp::command({"INFO", "all"}));
     }
 }
 
@@ -274,8 +271,8 @@ BOOST_AUTO_TEST_CASE(a_look_that_shows_nothing_is_ignored) {
     for (auto const* const nothing : {"_\r\n", ":1\r\n", "*1\r\n:1\r\n", "+OK\r\n", "%0\r\n"}) {
         BOOST_TEST(!look(l, nothing).info.has_value(), nothing);
     }
-    BOOST_TEST(!look(l, blob("redis_version:7.0.15\r\n")).info.has_value());
-    BOOST_TEST(look(l, blob(info_text)).info.has_value());
+    BOOST_TEST(!look(l, resp::bulk("redis_version:7.0.15\r\n")).info.has_value());
+    BOOST_TEST(look(l, resp::bulk(info_text)).info.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_server_that_counts_no_commands_can_vote) {

@@ -1,6 +1,8 @@
 // From when to when an instance's grants do not count.
 #include "protocol/quarantine.hpp"
 
+#include "unit/protocol_values.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
@@ -11,9 +13,7 @@ using protocol::time_point;
 
 namespace {
 
-time_point at(protocol::duration since) {
-    return time_point(1'000s + since);
-}
+using holdfast::test::at;
 
 } // namespace
 

@@ -1,6 +1,8 @@
 // What a server says of itself at each connection, and whether its grants count after that.
 #include "protocol/restart_guard.hpp"
 
+#include "unit/protocol_values.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -9,6 +11,8 @@
 namespace protocol = holdfast::protocol;
 
 namespace {
+
+using holdfast::test::origin;
 
 struct mode {
     char const* name;
@@ -23,9 +27,6 @@ constexpr std::array modes{off, observed, strict};
 using protocol::forgetting;
 
 /// A new process has a new history.
-protocol::data_origin server(std::uint64_t run, bool durable) {
-    return {.run = run, .history = ~run, .durable = durable};
-}
 protocol::data_origin with_history(protocol::data_origin o, std::uint64_t history, bool promoted) {
     o.history = history;
     o.promoted = promoted;
@@ -34,7 +35,7 @@ protocol::data_origin with_history(protocol::data_origin o, std::uint64_t histor
 
 /// Whether it doubts.
 bool meets(protocol::restart_guard& guard, std::uint64_t run, bool durable) {
-    auto const said = guard.connected(server(run, durable));
+    auto const said = guard.connected(origin(run, durable));
     BOOST_TEST((said == forgetting::none || said == forgetting::restart));
     return said != forgetting::none;
 }
@@ -159,8 +160,8 @@ BOOST_AUTO_TEST_CASE(a_new_history_of_the_same_process_is_another_servers_data) 
                 BOOST_TEST_CONTEXT(how.name << ", durable " << durable << ", promoted "
                                             << promoted) {
                     auto guard = how.guard();
-                    guard.connected(server(7, durable));
-                    auto const after = with_history(server(7, durable), 99, promoted);
+                    guard.connected(origin(7, durable));
+                    auto const after = with_history(origin(7, durable), 99, promoted);
                     BOOST_TEST((guard.connected(after) ==
                                 (how.observed ? forgetting::replacement : forgetting::none)));
                     BOOST_TEST((guard.connected(after) == forgetting::none)); // once
@@ -180,9 +181,9 @@ BOOST_AUTO_TEST_CASE(on_a_connection_that_tells_of_replaced_data_only_a_promotio
             BOOST_TEST_CONTEXT(how.name << ", promoted " << row.promoted << ", announced "
                                         << row.announced) {
                 auto guard = how.guard();
-                guard.connected(server(7, true));
-                BOOST_TEST((guard.observed(server(7, true), row.announced) == forgetting::none));
-                auto const after = with_history(server(7, true), 99, row.promoted);
+                guard.connected(origin(7, true));
+                BOOST_TEST((guard.observed(origin(7, true), row.announced) == forgetting::none));
+                auto const after = with_history(origin(7, true), 99, row.promoted);
                 BOOST_TEST((guard.observed(after, row.announced) != forgetting::none) ==
                            (row.doubted && how.observed));
                 BOOST_TEST((guard.observed(after, row.announced) == forgetting::none));
@@ -197,13 +198,13 @@ BOOST_AUTO_TEST_CASE(what_was_seen_as_a_replica_is_doubted_when_it_is_a_primary)
         for (auto const known : {false, true}) {
             BOOST_TEST_CONTEXT(how.name << ", known before " << known) {
                 auto guard = how.guard();
-                if (known) guard.connected(server(7, true));
+                if (known) guard.connected(origin(7, true));
                 guard.is_replica();
                 guard.is_replica();
                 // Whatever it says of itself: also if it is a new process that writes all to disk.
                 auto const doubted = how.observed ? forgetting::replacement : forgetting::none;
-                BOOST_TEST((guard.connected(server(8, true)) == doubted));
-                BOOST_TEST((guard.connected(server(8, true)) == forgetting::none));
+                BOOST_TEST((guard.connected(origin(8, true)) == doubted));
+                BOOST_TEST((guard.connected(origin(8, true)) == forgetting::none));
             }
         }
     }
@@ -211,9 +212,9 @@ BOOST_AUTO_TEST_CASE(what_was_seen_as_a_replica_is_doubted_when_it_is_a_primary)
 
 // It was a replica since its start, when nobody looked.
 BOOST_AUTO_TEST_CASE(a_durable_server_that_was_promoted_is_not_trusted_after_a_restart) {
-    auto const promoted = with_history(server(8, true), 99, true);
+    auto const promoted = with_history(origin(8, true), 99, true);
     auto guard = observed.guard();
-    guard.connected(server(7, true));
+    guard.connected(origin(7, true));
     BOOST_TEST((guard.connected(promoted) == forgetting::replacement));
     auto unmet = observed.guard();
     BOOST_TEST((unmet.connected(promoted) == forgetting::none));
@@ -223,23 +224,23 @@ BOOST_AUTO_TEST_CASE(a_durable_server_that_was_promoted_is_not_trusted_after_a_r
 
 BOOST_AUTO_TEST_CASE(who_was_a_replica_long_ago_and_is_durable_is_trusted_after_a_restart) {
     auto guard = observed.guard();
-    guard.connected(with_history(server(7, true), 99, true));
-    BOOST_TEST((guard.connected(server(8, true)) == forgetting::none));
+    guard.connected(with_history(origin(7, true), 99, true));
+    BOOST_TEST((guard.connected(origin(8, true)) == forgetting::none));
 }
 
 BOOST_AUTO_TEST_CASE(a_setting_that_changes_while_it_is_connected_is_what_counts_as_before) {
     auto guard = observed.guard();
-    guard.connected(server(7, true));
-    BOOST_TEST((guard.observed(server(7, false), true) == forgetting::none));
-    BOOST_TEST((guard.connected(server(8, true)) == forgetting::restart));
-    BOOST_TEST((guard.observed(server(8, false), true) == forgetting::none));
-    BOOST_TEST((guard.observed(server(8, true), true) == forgetting::none));
-    BOOST_TEST((guard.connected(server(9, true)) == forgetting::none));
+    guard.connected(origin(7, true));
+    BOOST_TEST((guard.observed(origin(7, false), true) == forgetting::none));
+    BOOST_TEST((guard.connected(origin(8, true)) == forgetting::restart));
+    BOOST_TEST((guard.observed(origin(8, false), true) == forgetting::none));
+    BOOST_TEST((guard.observed(origin(8, true), true) == forgetting::none));
+    BOOST_TEST((guard.connected(origin(9, true)) == forgetting::none));
 }
 
 BOOST_AUTO_TEST_CASE(flushes_that_nobody_heard_of_are_counted) {
     auto const flushed = [](std::uint64_t times) {
-        auto o = server(7, true);
+        auto o = origin(7, true);
         o.flushes = times;
         return o;
     };
@@ -284,8 +285,8 @@ BOOST_AUTO_TEST_CASE(flushes_that_nobody_heard_of_are_counted) {
     // A new process counts anew.
     auto guard = observed.guard();
     guard.connected(flushed(3));
-    BOOST_TEST((guard.connected(server(8, true)) == forgetting::none));
-    auto since_start = server(9, true);
+    BOOST_TEST((guard.connected(origin(8, true)) == forgetting::none));
+    auto since_start = origin(9, true);
     since_start.flushes = 1;
     BOOST_TEST((guard.connected(since_start) == forgetting::flush));
 }

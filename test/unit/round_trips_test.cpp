@@ -1,6 +1,8 @@
 // From when on an answer is late.
 #include "protocol/round_trips.hpp"
 
+#include "unit/protocol_values.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
@@ -10,9 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-time_point at(duration d) {
-    return time_point(1h + d);
-}
+using holdfast::test::at;
 
 round_trip used_to(duration took, int times = 50) {
     round_trip r;

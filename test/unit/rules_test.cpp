@@ -1,6 +1,8 @@
 // The arithmetic of Redlock, by hand-made tables.
 #include "protocol/rules.hpp"
 
+#include "unit/protocol_values.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -13,9 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-time_point at(duration since) {
-    return time_point(1'000s + since);
-}
+using holdfast::test::at;
 
 } // namespace
 

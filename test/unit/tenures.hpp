@@ -7,6 +7,8 @@
 
 #include "protocol/tenure.hpp"
 
+#include "unit/protocol_values.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -60,6 +62,7 @@ namespace tenures {
 
 using namespace std::chrono_literals;
 namespace protocol = holdfast::protocol;
+namespace test = holdfast::test;
 using protocol::command;
 using protocol::instance_set;
 using protocol::redlock_rules;
@@ -67,6 +70,9 @@ using protocol::tenure_action;
 using protocol::tenure_effect;
 using protocol::time_point;
 using protocol::verdict;
+using test::at;
+using test::of;
+using test::text;
 using machine = protocol::basic_tenure<redlock_rules>;
 using phase = protocol::tenure_phase;
 
@@ -82,28 +88,12 @@ inline constexpr std::array every_failure{verdict::no, verdict::unsent, verdict:
                                           verdict::refused};
 inline constexpr std::array<unsigned, 8> majority{0, 1, 2, 2, 3, 3, 4, 4};
 
-inline time_point at(protocol::duration since) {
-    return time_point(1'000s + since);
-}
-
 /// When a lease that was asked for at `sent` is renewed: a period later, down to the thousandth of
 /// a ttl that it shares with others.
 inline protocol::duration renewal(protocol::duration sent) {
     constexpr auto slot = ttl / 1024;
     auto const since_epoch = (at(sent) + period).time_since_epoch();
     return (since_epoch / slot) * slot - at(0s).time_since_epoch();
-}
-
-inline instance_set of(std::string_view digits) {
-    instance_set s;
-    for (char const c : digits) s.insert(static_cast<unsigned>(c - '0'));
-    return s;
-}
-
-inline std::string text(instance_set s) {
-    std::string digits;
-    s.for_each([&](unsigned i) { digits += static_cast<char>('0' + i); });
-    return digits;
 }
 
 inline std::string text(tenure_action const& a) {

@@ -1,6 +1,8 @@
 // The times at which an instance's votes do not count, and the messages about it.
 #include "redis/vote_guard.hpp"
 
+#include "unit/protocol_values.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
@@ -15,13 +17,11 @@ using on_restart = holdfast::restart_policy;
 
 namespace {
 
+using holdfast::test::origin;
+
 time_point const t0{1h};
 constexpr duration tick{1};
 constexpr auto max_ttl = 60'000ms;
-
-holdfast::protocol::data_origin server(std::uint64_t run, bool durable) {
-    return {.run = run, .history = ~run, .durable = durable};
-}
 
 } // namespace
 
@@ -32,14 +32,14 @@ BOOST_AUTO_TEST_CASE(at_first_its_votes_count) {
     BOOST_TEST(!g.quarantined(t0));
     BOOST_TEST(g.reason().empty());
     BOOST_TEST(!g.ends(t0));
-    BOOST_TEST(!g.connected(server(1, false), 5, t0));
+    BOOST_TEST(!g.connected(origin(1, false), 5, t0));
     BOOST_TEST(!g.quarantined(t0));
 }
 
 BOOST_AUTO_TEST_CASE(a_restart_that_may_have_forgotten_begins_a_quarantine_of_max_ttl) {
     holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
-    g.connected(server(1, false), 5, t0);
-    BOOST_TEST(g.connected(server(2, false), 7, t0));
+    g.connected(origin(1, false), 5, t0);
+    BOOST_TEST(g.connected(origin(2, false), 7, t0));
     BOOST_TEST((g.until() == t0 + max_ttl));
     BOOST_TEST(g.reason() ==
                "up for 7 s, without each write on disk: it may have forgotten locks (on_restart); "
@@ -54,20 +54,20 @@ BOOST_AUTO_TEST_CASE(a_restart_that_may_have_forgotten_begins_a_quarantine_of_ma
 
 BOOST_AUTO_TEST_CASE(on_restart_says_what_counts_as_one) {
     holdfast::redis::vote_guard off(on_restart::off, max_ttl);
-    BOOST_TEST(!off.connected(server(1, false), 5, t0));
-    BOOST_TEST(!off.connected(server(2, false), 5, t0));
+    BOOST_TEST(!off.connected(origin(1, false), 5, t0));
+    BOOST_TEST(!off.connected(origin(2, false), 5, t0));
     holdfast::redis::vote_guard strict(on_restart::strict, max_ttl);
-    BOOST_TEST(strict.connected(server(1, false), 5, t0));
+    BOOST_TEST(strict.connected(origin(1, false), 5, t0));
     holdfast::redis::vote_guard durable(on_restart::strict, max_ttl);
-    BOOST_TEST(!durable.connected(server(1, true), 5, t0));
-    BOOST_TEST(!durable.connected(server(2, true), 5, t0));
+    BOOST_TEST(!durable.connected(origin(1, true), 5, t0));
+    BOOST_TEST(!durable.connected(origin(2, true), 5, t0));
 }
 
 BOOST_AUTO_TEST_CASE(a_second_restart_prolongs_the_quarantine) {
     holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
-    g.connected(server(1, false), 5, t0);
-    g.connected(server(2, false), 5, t0);
-    BOOST_TEST(g.connected(server(3, false), 5, t0 + 1s));
+    g.connected(origin(1, false), 5, t0);
+    g.connected(origin(2, false), 5, t0);
+    BOOST_TEST(g.connected(origin(3, false), 5, t0 + 1s));
     BOOST_TEST(!g.ends(t0 + max_ttl));
     BOOST_TEST(g.quarantined(t0 + max_ttl));
     BOOST_TEST(g.ends(t0 + 1s + max_ttl));
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_time_as_a_replica_begins_a_quarantine_however_it_is_notic
     auto const all = {
         +[](holdfast::redis::vote_guard& g) {
             g.is_replica();
-            return g.connected(server(1, true), 5, t0);
+            return g.connected(origin(1, true), 5, t0);
         },
         +[](holdfast::redis::vote_guard& g) {
             return g.server_checked({.run = 1, .history = 99, .promoted = true, .durable = true},
@@ -89,12 +89,12 @@ BOOST_AUTO_TEST_CASE(a_time_as_a_replica_begins_a_quarantine_however_it_is_notic
     };
     for (auto const notices : all) {
         holdfast::redis::vote_guard off(on_restart::off, max_ttl);
-        off.connected(server(1, true), 5, t0);
+        off.connected(origin(1, true), 5, t0);
         BOOST_TEST(!notices(off));
         BOOST_TEST(!off.quarantined(t0));
         holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
-        g.connected(server(1, true), 5, t0);
-        BOOST_TEST(!g.server_checked(server(1, true), false, t0));
+        g.connected(origin(1, true), 5, t0);
+        BOOST_TEST(!g.server_checked(origin(1, true), false, t0));
         BOOST_TEST(notices(g));
         BOOST_TEST((g.until() == t0 + max_ttl));
         BOOST_TEST(g.reason() == "it has been a replica, so its data may have been replaced: it "
@@ -135,13 +135,13 @@ BOOST_AUTO_TEST_CASE(a_server_that_may_evict_is_quarantined_until_max_ttl_after_
 
 BOOST_AUTO_TEST_CASE(a_server_that_was_emptied_is_quarantined_unless_the_guard_is_off) {
     holdfast::redis::vote_guard off(on_restart::off, max_ttl);
-    off.connected(server(1, true), 5, t0);
+    off.connected(origin(1, true), 5, t0);
     BOOST_TEST(!off.emptied(t0));
     BOOST_TEST(!off.quarantined(t0));
     for (auto const how : {on_restart::observed, on_restart::strict}) {
         // Nor does it help that each write is on disk.
         holdfast::redis::vote_guard g(how, max_ttl);
-        g.connected(server(1, true), 5, t0);
+        g.connected(origin(1, true), 5, t0);
         BOOST_TEST(g.emptied(t0));
         BOOST_TEST((g.until() == t0 + max_ttl));
         BOOST_TEST(g.reason() ==
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_was_emptied_is_quarantined_unless_the_guard_i
         // Each time.
         BOOST_TEST(g.emptied(t0 + 1s));
         BOOST_TEST((g.until() == t0 + 1s + max_ttl));
-        BOOST_TEST(!g.connected(server(1, true), 5, t0 + 2s));
+        BOOST_TEST(!g.connected(origin(1, true), 5, t0 + 2s));
     }
 }
 
@@ -187,8 +187,8 @@ BOOST_AUTO_TEST_CASE(a_jump_that_was_none_is_excused) {
     g.excuse_jump(t0 + 6s);
     BOOST_TEST((g.until() == until));
     BOOST_TEST(g.reason().starts_with("its clock has jumped"));
-    g.connected(server(1, false), 5, t0 + 7s);
-    g.connected(server(2, false), 5, t0 + 8s);
+    g.connected(origin(1, false), 5, t0 + 7s);
+    g.connected(origin(2, false), 5, t0 + 8s);
     BOOST_TEST(g.reason().starts_with("up for 5 s"));
 }
 

@@ -1,6 +1,8 @@
 // Each event in each phase of a wait queue, and each of the decisions of waiting.
 #include "protocol/wait_queue.hpp"
 
+#include "unit/protocol_values.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -13,14 +15,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
+using holdfast::test::at;
+
 constexpr duration retry = 250ms;
 constexpr duration ttl = 10s;
 constexpr duration round_trip = 1ms;
 auto const all = instance_set::first(3);
-
-time_point at(duration d) {
-    return time_point(1h + d);
-}
 
 tally votes(std::array<verdict, 3> said) {
     tally t(3, 2, all);
