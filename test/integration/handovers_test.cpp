@@ -202,8 +202,14 @@ BOOST_AUTO_TEST_CASE(ten_thousand_cancellations_leave_nothing_behind) {
     BOOST_TEST(s.won > 100U);
     BOOST_TEST(s.timed_out > 100U);
 #if !defined HOLDFAST_TEST_SANITIZED
-    // Buffers and pools grow by less than that; 40 bytes a cancellation are more.
-    BOOST_TEST(heap.back() <= heap.front() + 256 * 1024);
+    // A leak grows in each round. Buffers and pools grow now and then, as after a pause of the
+    // machine, so one round may be an exception.
+    std::vector<std::ptrdiff_t> growth;
+    for (std::size_t i = 1; i < rounds; ++i)
+        growth.push_back(static_cast<std::ptrdiff_t>(heap[i]) -
+                         static_cast<std::ptrdiff_t>(heap[i - 1]));
+    std::sort(growth.begin(), growth.end());
+    BOOST_TEST(growth[rounds - 3] <= 64 * 1024); // 33 bytes a cancellation are more
 #endif
 }
 
