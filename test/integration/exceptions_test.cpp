@@ -348,8 +348,7 @@ std::vector<lease> hold_many(party& p, std::size_t count) {
 class life {
 public:
     life(fleet& servers, client_options const& options)
-        : servers_(servers)
-        , locks_(std::in_place, context_.get_executor(), addresses_of(servers), options) {}
+        : locks_(std::in_place, context_.get_executor(), addresses_of(servers), options) {}
 
     void run(std::uint64_t fails_at, may_fail when) {
         until([&] { return is_up(*locks_); }, "connected");
@@ -420,7 +419,6 @@ private:
         if (!happened()) problems.push_back(std::string("hangs: ") + what);
     }
 
-    fleet& servers_;
     asio::io_context context_;
     std::optional<client> locks_;
 };

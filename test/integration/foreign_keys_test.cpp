@@ -158,7 +158,8 @@ BOOST_AUTO_TEST_CASE(a_lost_lease_says_so_when_released) {
     fleet servers(3);
     party p(servers);
     auto l = p.hold("k", unwatched(2s));
-    p.pass(l.deadline());
+    loss_watch lost(l);
+    BOOST_REQUIRE(p.until([&] { return lost.told(); }));
     BOOST_TEST(!l.held());
     BOOST_TEST((p.release(l) == errc::lease_lost));
     BOOST_TEST((p.release(l) == errc::lease_lost)); // and again

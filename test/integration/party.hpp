@@ -62,8 +62,8 @@ inline client_options without_questions() {
 inline constexpr lock_options long_lived{.ttl = std::chrono::seconds(60)};
 
 /// The ttl of a lease that the watchdog must not lose. Renewals come after a third of it, so two
-/// thirds are left for a pause of the machine: 1.6 s.
-inline constexpr std::chrono::milliseconds renewed_ttl(2'400);
+/// thirds are left for a pause of the machine: 2 s.
+inline constexpr std::chrono::milliseconds renewed_ttl(3'000);
 
 inline constexpr std::array every_type{asio::cancellation_type::total,
                                        asio::cancellation_type::partial,
