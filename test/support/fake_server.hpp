@@ -22,7 +22,7 @@ enum class behaviour {
     closes_mid_reply, // answers half a reply to the first bytes and closes
     silent,           // accepts, reads and never answers
     huge_bulk,        // announces a bulk string of 10 GB and streams it
-    refused, // no process listens, and no other process gets the port
+    refused,          // no process listens, and no other process gets the port
 };
 
 inline constexpr std::array all_behaviours{
@@ -43,7 +43,7 @@ public:
 
     // A script returns these instead of bytes:
     static const std::string no_answer; // this command never gets one (the later ones may)
-    static const std::string hang_up; // sends the earlier answers, then closes
+    static const std::string hang_up;   // sends the earlier answers, then closes
 
     // Or the results of these. The bytes are sent, and on this connection
     [[nodiscard]] static std::string then_silent(std::string_view bytes); // nothing more, ever
