@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Fails when doc/guarantees.md promises without a test:
 #   - a promise (a heading "### G1 ...") names no test case, or two promises have one ID;
+#   - a promise names a case twice, or has two lists of tests;
 #   - a test case `suite/case` in backticks exists in no test/*/suite_test.cpp;
 #   - the source of that case is not in test/tests.cmake, so it never runs.
 # usage: guarantees.sh PROJECT | guarantees.sh --self-test
@@ -45,6 +46,10 @@ check() { # project
     [ -n "$ids" ] || { echo 'doc/guarantees.md has no promise'; return 1; }
     found=$(uniq -d <<<"$(sort <<<"$ids")")
     [ -z "$found" ] || { printf 'two promises have one ID:\n%s\n' "$found"; bad=1; }
+    found=$(named "$1" | LC_ALL=C sort | uniq -d)
+    [ -z "$found" ] || { printf 'a promise names a case twice:\n%s\n' "$found"; bad=1; }
+    found=$(awk '/^### /{id=$2; n=0} /^- Tests:/{if(++n == 2) print id}' "$1/doc/guarantees.md")
+    [ -z "$found" ] || { printf 'a promise has two lists of tests:\n%s\n' "$found"; bad=1; }
     while read -r id name; do
         if [ -z "$name" ]; then
             echo "$id names no test case"
@@ -84,6 +89,9 @@ if [ "$1" = --self-test ]; then
     clean && rm "$root/test/integration/b_test.cpp" && fails 'a source that is gone'
     clean && sed -i 's|unit/a_test.cpp||' "$root/test/tests.cmake" && fails 'a source that is not built'
     clean && sed -i 's|^### G2|### G1|' "$root/doc/guarantees.md" && fails 'an ID that is given twice'
+    clean && sed -i 's|`a/two`|`a/one`|' "$root/doc/guarantees.md" && fails 'a case that is named twice'
+    clean && printf '%s\n' '### G3 Third' '- Tests: `a/one`.' '- Tests: `a/two`.' \
+        >>"$root/doc/guarantees.md" && fails 'a second list of tests'
     clean && printf '### G3 Third\nNone.\n' >>"$root/doc/guarantees.md" && fails 'a promise without a test'
     clean && sed -i 's|^###|####|' "$root/doc/guarantees.md" && fails 'a page without promises'
     echo 'every planted fault was found'

@@ -27,9 +27,8 @@ namespace holdfast::protocol {
 
 class standstill {
 public:
-    /// Of the time that a reading covers, to be of use: the clock of an idle instance is read every
-    /// 2.5 s, and
-    /// a machine that goes on after a pause is slow to read the answers.
+    /// The longest time between two readings that are of use. The clock of an idle instance is read
+    /// every 2.5 s, and a machine that goes on after a pause is slow to read the answers.
     static constexpr duration longest_interval = std::chrono::seconds(6);
 
     /// `longest`: the longest ttl. A jump before that concerns no lease.
