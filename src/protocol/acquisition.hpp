@@ -31,12 +31,10 @@ template <class Rules>
 class acquisition {
 public:
     using effect = tenure_effect;
+    using number_type = tenure_number<Rules>;
 
     explicit acquisition(unsigned configured)
-        : configured_(configured) {}
-
-    tenure_number<Rules>& number() { return number_; }
-    tenure_number<Rules> const& number() const { return number_; }
+        : configured_(static_cast<std::uint8_t>(configured)) {}
 
     tenure_action begin_all(time_point now, instance_set reachable) {
         asked_ = now;
@@ -63,11 +61,13 @@ public:
         return {.acquire = reachable - arbiter_};
     }
 
-    tenure_action arbiter_answer(unsigned instance, verdict v, std::uint64_t number) {
+    /// `counted`: by the instance, for the tenure's `number`.
+    tenure_action arbiter_answer(unsigned instance, verdict v, number_type& number,
+                                 std::uint64_t counted) {
         votes_.count(instance, v);
         switch (v) {
         case verdict::yes:
-            if (number_.requested()) number_.count(instance, number);
+            if (number.requested()) number.count(instance, counted);
             return {.effect = effect::arbiter_won};
         case verdict::no:
             return {.effect = effect::arbiter_refused};
@@ -80,25 +80,26 @@ public:
     }
 
     template <class Clock>
-    tenure_action vote(unsigned instance, verdict v, Clock&& clock, std::uint64_t number) {
+    tenure_action vote(unsigned instance, verdict v, Clock&& clock, number_type& number,
+                       std::uint64_t counted) {
         if (!votes_.count(instance, v)) return {};
         if (v != verdict::yes) return judge();
-        auto const lifted = number_.requested() && number_.count(instance, number);
-        if (!votes_.won() && !number_.raising()) return judge();
-        if (!number_.requested() || !Rules::levels()) return {.effect = effect::won};
-        return level(lifted, instance, clock);
+        auto const lifted = number.requested() && number.count(instance, counted);
+        if (!votes_.won() && !number.raising()) return judge();
+        if (!number.requested() || !Rules::levels()) return {.effect = effect::won};
+        return level(lifted, instance, clock, number);
     }
 
     /// `current`: the answer is to the raise that was begun last.
-    tenure_action raise_answer(bool current, unsigned instance, verdict v) {
+    tenure_action raise_answer(bool current, unsigned instance, verdict v, number_type& number) {
         if (!votes_.yes().contains(instance)) return {};
         if (v == verdict::yes) {
-            if (current) number_.raised(instance);
-            return {.effect = is_level() ? effect::won : effect::none};
+            if (current) number.raised(instance);
+            return {.effect = is_level(number) ? effect::won : effect::none};
         }
         // The instance lost the key after its grant, or does not answer: its grant does not count
         // any more.
-        number_.lost(instance);
+        number.lost(instance);
         votes_.retract(instance, v);
         return judge();
     }
@@ -117,7 +118,7 @@ public:
     /// contenders may need the same ones, and all would keep their votes until those instances are
     /// suspected. So a round that only late answers can save gives its votes back. It goes on while
     /// no other client is seen to have a vote: giving up would gain nothing.
-    time_point patience_ends(round_trips const& usual) const {
+    time_point patience_ends(round_trips const& usual, number_type const& number) const {
         auto const quorum = votes_.quorum();
         // The arbiter may be given up only if the others can be a quorum without it.
         if (contending_) {
@@ -128,7 +129,7 @@ public:
             return asked_ + longest;
         }
         if (votes_.no().empty() || !votes_.has_verdict()) return time_point::max();
-        auto const sure = number_.raising() ? votes_.yes() & number_.holders() : votes_.yes();
+        auto const sure = number.raising() ? votes_.yes() & number.holders() : votes_.yes();
         auto const awaited = votes_.pending() | (votes_.yes() - sure);
         return late_from(usual, asked_, awaited, quorum - sure.size());
     }
@@ -147,27 +148,28 @@ private:
         return {.effect = votes_.too_few_answered() ? effect::no_quorum : effect::none};
     }
 
-    bool is_level() const { return number_.holders().size() >= votes_.quorum(); }
+    bool is_level(number_type const& number) const {
+        return number.holders().size() >= votes_.quorum();
+    }
 
     /// A quorum has granted. It must also hold our number: see tenure_number.hpp.
     template <class Clock>
-    tenure_action level(bool lifted, unsigned instance, Clock&& clock) {
-        if (is_level()) return {.effect = effect::won};
+    tenure_action level(bool lifted, unsigned instance, Clock&& clock, number_type& number) {
+        if (is_level(number)) return {.effect = effect::won};
         if (votes_.impossible()) return judge(); // some lost the key after their grant
         auto behind = instance_set::only(instance);
-        if (number_.begin_raising() || lifted) {
+        if (number.begin_raising() || lifted) {
             behind = votes_.yes();
             began_raise_ = true;
         }
         asked_ = clock();
-        return {.raise = behind - number_.holders()};
+        return {.raise = behind - number.holders()};
     }
 
-    tally votes_;
-    tenure_number<Rules> number_;
-    instance_set arbiter_;
-    unsigned configured_;
     time_point asked_{}; ///< when the awaited answers were asked for
+    tally votes_;
+    instance_set arbiter_;
+    std::uint8_t configured_;
     bool contending_ = false;
     bool began_raise_ = false;
 };

@@ -40,8 +40,8 @@ public:
     }
 
 private:
-    instance_set pending_;
     time_point asked_{};
+    instance_set pending_;
     bool complete_ = true;
     /// An instance had a lock, or the key had gone. Before that the key may be no lock, and then a
     /// wait for it would never end.

@@ -53,8 +53,8 @@ private:
                                                         : tenure_effect::release_unconfirmed;
     }
 
-    tally votes_;
     time_point asked_{};
+    tally votes_;
     bool in_time_ = true;
 };
 

@@ -18,8 +18,8 @@ public:
     tally(unsigned configured, unsigned quorum, instance_set asked)
         : pending_(asked)
         , failed_(instance_set::first(configured) - asked)
-        , configured_(configured)
-        , quorum_(quorum) {}
+        , configured_(static_cast<std::uint8_t>(configured))
+        , quorum_(static_cast<std::uint8_t>(quorum)) {}
 
     /// Counts an instance's answer, once. False: it had answered already or was not asked.
     bool count(unsigned instance, verdict v) {
@@ -53,7 +53,7 @@ public:
     /// No answer that may still come can make a quorum.
     bool impossible() const { return yes_.size() + pending_.size() < quorum_; }
     /// Too few instances answered at all: neither yes nor no could have won.
-    bool too_few_answered() const { return failed_.size() > configured_ - quorum_; }
+    bool too_few_answered() const { return failed_.size() + quorum_ > configured_; }
     /// A quorum has said yes or no.
     bool has_verdict() const { return yes_.size() + no_.size() >= quorum_; }
     /// Even if every instance that has not said no said yes, there would be no quorum.
@@ -67,8 +67,8 @@ public:
 
 private:
     instance_set pending_, yes_, no_, failed_;
-    unsigned configured_ = 0;
-    unsigned quorum_ = 0;
+    std::uint8_t configured_ = 0;
+    std::uint8_t quorum_ = 0;
 };
 
 } // namespace holdfast::protocol

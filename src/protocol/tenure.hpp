@@ -18,23 +18,24 @@
 //        +----------------------------- releasing <------+ release()
 //          a quorum confirmed, or cannot any more
 //
-// Parts: acquisition, extension, release_round (rounds); tally (votes); key_presence (where the key
-// may be); validity (until when); tenure_number (for fences); inspection (the reason of a refusal).
+// Parts: tenure_round (acquisition, extension or release_round); tally (votes); key_presence (where
+// the key may be); validity (until when); tenure_number (for fences); inspection (the reason of a
+// refusal).
 #ifndef HOLDFAST_PROTOCOL_TENURE_HPP
 #define HOLDFAST_PROTOCOL_TENURE_HPP
 
-#include "protocol/acquisition.hpp"
 #include "protocol/extension.hpp"
 #include "protocol/inspection.hpp"
 #include "protocol/instance_set.hpp"
 #include "protocol/key_presence.hpp"
 #include "protocol/messages.hpp"
-#include "protocol/release_round.hpp"
 #include "protocol/round_trips.hpp"
 #include "protocol/rules.hpp"
 #include "protocol/tally.hpp"
 #include "protocol/tenure_action.hpp"
+#include "protocol/tenure_number.hpp"
 #include "protocol/tenure_phase.hpp"
+#include "protocol/tenure_round.hpp"
 #include "protocol/time.hpp"
 #include "protocol/validity.hpp"
 
@@ -52,16 +53,16 @@ public:
 
     /// `watched`: time() answers `renewal_due` after each `period`.
     basic_tenure(unsigned configured, duration ttl, bool watched, duration period)
-        : acquisition_(configured)
+        : validity_(ttl, watched, period)
         , presence_(configured)
-        , validity_(ttl, watched, period)
-        , configured_(configured) {}
+        , configured_(static_cast<std::uint8_t>(configured))
+        , round_(configured) {}
     basic_tenure(unsigned configured, duration ttl, bool watched)
         : basic_tenure(configured, ttl, watched, renewal_period(ttl)) {}
 
     /// The tenure gets a number. Instances give at least `hint`, unless that is too far ahead of
     /// their clocks. To be called before the first round.
-    void number_from(std::uint64_t hint) { acquisition_.number().request(hint); }
+    void number_from(std::uint64_t hint) { number_.request(hint); }
 
     /// How long instances usually take to answer. Without it no answer is ever late.
     void heed(round_trips const& usual) { usual_ = &usual; }
@@ -69,17 +70,17 @@ public:
     /// Asks every instance that can be reached; `now` is read before anything is sent.
     tenure_action acquire(time_point now, instance_set reachable) {
         validity_.begin_round(now);
-        return conclude(acquisition_.begin_all(now, reachable), now);
+        return conclude(round_.acquiring().begin_all(now, reachable), now);
     }
     /// Asks the arbiter alone, where contenders meet first.
     tenure_action contend(time_point now, unsigned arbiter) {
         validity_.begin_round(now);
-        return conclude(acquisition_.begin_at_arbiter(now, arbiter), now);
+        return conclude(round_.acquiring().begin_at_arbiter(now, arbiter), now);
     }
     /// Asks the others, after the arbiter has granted.
     tenure_action ask_rest(time_point now, instance_set reachable) {
         assert(phase_ == tenure_phase::acquiring);
-        return conclude(acquisition_.ask_others(now, reachable), now);
+        return conclude(round_.acquiring().ask_others(now, reachable), now);
     }
 
     /// Asks for a later deadline. Only while held; one extension at a time (extending()).
@@ -88,9 +89,8 @@ public:
         assert(phase_ == tenure_phase::held);
         ++round_number_;
         validity_.begin_extension(now);
-        last_round_ = rounds::extension;
         auto const votes = new_round(reachable, reachable);
-        extension_.begin(votes);
+        round_.begin_extension(votes);
         if (votes.impossible()) return {.effect = fail_extension(now)};
         return {.extend = reachable};
     }
@@ -99,10 +99,8 @@ public:
     tenure_action release(time_point now, instance_set reachable) {
         if (phase_ == tenure_phase::over) return {.effect = effect::lost};
         phase_ = tenure_phase::releasing;
-        extension_.stop();
-        last_round_ = rounds::release;
-        release_.begin(now, new_round(reachable, reachable & maybe_held()),
-                       Rules::in_time(now, deadline()));
+        round_.begin_release(now, new_round(reachable, reachable & maybe_held()),
+                             Rules::in_time(now, deadline()));
         return {.release = maybe_held(), .effect = judge_release()};
     }
 
@@ -169,14 +167,14 @@ public:
     void clock_stood_still(time_point at, duration by) { validity_.clock_stood_still(at, by); }
 
     tenure_phase phase() const { return phase_; }
-    bool extending() const { return extension_.under_way(); }
+    bool extending() const { return round_.extending(); }
     /// Of the extension or raise that was begun last.
     std::uint32_t round_number() const { return round_number_; }
-    bool fenced() const { return acquisition_.number().requested(); }
+    bool fenced() const { return number_.requested(); }
     /// The tenure's number, once there is a grant.
-    std::uint64_t number() const { return acquisition_.number().value(); }
+    std::uint64_t number() const { return number_.value(); }
     /// The number that goes with a command that is sent now.
-    std::uint64_t asks_for(command c) const { return acquisition_.number().for_command(c); }
+    std::uint64_t asks_for(command c) const { return number_.for_command(c); }
     /// The end of the lease.
     time_point deadline() const { return validity_.deadline(); }
     /// How long before deadline() the holder hears of a loss.
@@ -187,10 +185,7 @@ public:
     /// Whether every instance that was asked for its reason has told it.
     bool inspected_all() const { return inspection_.complete(); }
     /// The votes of the round that was started last.
-    tally const& votes() const {
-        if (last_round_ == rounds::release) return release_.votes();
-        return last_round_ == rounds::extension ? extension_.votes() : acquisition_.votes();
-    }
+    tally const& votes() const { return round_.votes(); }
     /// Whether an instance had another client's key when it was asked, also if its vote was not
     /// needed.
     bool opposed() const { return opposed_; }
@@ -236,7 +231,7 @@ private:
         case tenure_phase::acquiring:
             if (now >= validity_.key_deadline()) return conclude({.effect = too_slow()}, now);
             if (now >= patience_ends()) {
-                auto const contending = acquisition_.contending();
+                auto const contending = round_.acquiring().contending();
                 return conclude({.effect = contending ? effect::arbiter_failed : effect::contended},
                                 now);
             }
@@ -251,7 +246,7 @@ private:
         case tenure_phase::releasing:
             if (now >= patience_ends()) {
                 phase_ = tenure_phase::over;
-                return {.effect = release_.result_without_late()};
+                return {.effect = round_.releasing().result_without_late()};
             }
             break;
         case tenure_phase::over:
@@ -273,9 +268,9 @@ private:
         opposed_ = opposed_ || v == verdict::no;
         if (sets_no_key(v)) presence_.deny(instance);
         if (phase_ != tenure_phase::acquiring) return {};
-        auto const a = acquisition_.vote(
-            instance, v, [&] { return usual_ != nullptr ? read_time(now) : time_point{}; }, number);
-        if (acquisition_.began_raise()) ++round_number_;
+        auto const clock = [&] { return usual_ != nullptr ? read_time(now) : time_point{}; };
+        auto const a = round_.acquiring().vote(instance, v, clock, number_, number);
+        if (round_.acquiring().began_raise()) ++round_number_;
         return conclude(a, now);
     }
 
@@ -283,14 +278,15 @@ private:
     tenure_action raise_answer(std::uint32_t round, unsigned instance, verdict v, Now now) {
         if (v == verdict::no) presence_.deny(instance);
         if (phase_ != tenure_phase::acquiring) return {};
-        return conclude(acquisition_.raise_answer(round == round_number_, instance, v), now);
+        return conclude(
+            round_.acquiring().raise_answer(round == round_number_, instance, v, number_), now);
     }
 
     template <class Now>
     tenure_action contend_answer(unsigned instance, verdict v, Now now, std::uint64_t number) {
         if (sets_no_key(v)) presence_.deny(instance);
         if (phase_ != tenure_phase::acquiring) return {};
-        return conclude(acquisition_.arbiter_answer(instance, v, number), now);
+        return conclude(round_.acquiring().arbiter_answer(instance, v, number_, number), now);
     }
 
     /// The consequences of an action of the acquisition.
@@ -307,14 +303,14 @@ private:
             return a;
         default:
             phase_ = tenure_phase::over;
-            a.release = Rules::owed_release(maybe_held(), acquisition_.votes().yes());
+            a.release = Rules::owed_release(maybe_held(), round_.acquiring().votes().yes());
             return a;
         }
     }
 
     /// One slow arbiter does not mean that all are.
     tenure_effect too_slow() const {
-        return acquisition_.had_arbiter() ? effect::arbiter_failed : effect::expired;
+        return round_.acquiring().had_arbiter() ? effect::arbiter_failed : effect::expired;
     }
 
     tenure_action inspect_answer(unsigned instance, verdict v) {
@@ -329,19 +325,21 @@ private:
     template <class Now>
     tenure_action extend_answer(unsigned instance, verdict v, Now now) {
         if (phase_ != tenure_phase::held) return {};
+        auto* const round = round_.extended();
+        if (round == nullptr) return {};
         if (v == verdict::no) presence_.deny(instance);
         tenure_action a;
         // Also when the round has been decided: an instance that has lost the key is given it back.
-        if (v == verdict::no && extension_.may_heal())
+        if (v == verdict::no && round->may_heal())
             a.heal = presence_.heal(instance_set::only(instance));
-        if (!extension_.count(instance, v)) return a;
+        if (!round->count(instance, v)) return a;
         auto const decided_at = read_time(now);
         if (!Rules::may_extend(decided_at, validity_.loss_time())) return lose(decided_at);
         using state = typename extension<Rules>::state;
-        switch (extension_.decide()) {
+        switch (round->decide()) {
         case state::won:
             validity_.confirm_extension(decided_at);
-            a.heal = a.heal | presence_.heal(extension_.votes().no());
+            a.heal = a.heal | presence_.heal(round->votes().no());
             a.effect = effect::extended;
             break;
         case state::denied:
@@ -355,7 +353,7 @@ private:
     }
 
     tenure_effect fail_extension(time_point now) {
-        extension_.stop();
+        round_.stop_extending();
         validity_.retry_extension(now);
         return effect::extension_failed;
     }
@@ -373,14 +371,14 @@ private:
     /// still be good for another lease: see end().
     tenure_action lose(time_point now) {
         if (now >= deadline() && !validity_.ends_at_limit()) return forfeit();
-        extension_.stop();
+        round_.stop_extending();
         phase_ = tenure_phase::ending;
         return {.effect = effect::lost};
     }
 
     /// The same where the keys are of no more use: they are released at once.
     tenure_action forfeit() {
-        extension_.stop();
+        round_.stop_extending();
         phase_ = tenure_phase::over;
         return {.release = maybe_held(), .effect = effect::lost};
     }
@@ -398,12 +396,12 @@ private:
 
     tenure_action release_answer(unsigned instance, verdict v) {
         if (v == verdict::yes || v == verdict::no) presence_.confirm_release(instance);
-        if (phase_ != tenure_phase::releasing || !release_.count(instance, v)) return {};
+        if (phase_ != tenure_phase::releasing || !round_.releasing().count(instance, v)) return {};
         return {.effect = judge_release()};
     }
 
     tenure_effect judge_release() {
-        auto const result = release_.result(presence_);
+        auto const result = round_.releasing().result(presence_);
         if (result != effect::none) phase_ = tenure_phase::over;
         return result;
     }
@@ -413,9 +411,9 @@ private:
         if (usual_ == nullptr) return time_point::max();
         switch (phase_) {
         case tenure_phase::acquiring:
-            return acquisition_.patience_ends(*usual_);
+            return round_.acquiring().patience_ends(*usual_, number_);
         case tenure_phase::releasing:
-            return release_.patience_ends(*usual_, presence_);
+            return round_.releasing().patience_ends(*usual_, presence_);
         case tenure_phase::over:
             return inspection_.patience_ends(*usual_);
         case tenure_phase::held:
@@ -425,22 +423,16 @@ private:
         return time_point::max();
     }
 
-    acquisition<Rules> acquisition_;
-    key_presence presence_;
     validity<Rules> validity_;
     inspection inspection_;
-    extension<Rules> extension_;
-    release_round release_;
-    unsigned configured_;
-    std::uint32_t round_number_ = 0;
+    tenure_number<Rules> number_;
     round_trips const* usual_ = nullptr;
+    key_presence presence_;
+    std::uint32_t round_number_ = 0;
+    std::uint8_t configured_;
     tenure_phase phase_ = tenure_phase::acquiring;
-    enum class rounds : std::uint8_t {
-        acquisition,
-        extension,
-        release
-    } last_round_{};
     bool opposed_ = false;
+    tenure_round<Rules> round_;
 };
 
 using tenure = basic_tenure<redlock_rules>;

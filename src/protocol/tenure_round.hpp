@@ -1,0 +1,59 @@
+// The round of a tenure that was started last. Each round takes the place of the one before, so a
+// tenure has room for one.
+#ifndef HOLDFAST_PROTOCOL_TENURE_ROUND_HPP
+#define HOLDFAST_PROTOCOL_TENURE_ROUND_HPP
+
+#include "protocol/acquisition.hpp"
+#include "protocol/extension.hpp"
+#include "protocol/release_round.hpp"
+#include "protocol/tally.hpp"
+#include "protocol/time.hpp"
+
+#include <cassert>
+#include <utility>
+#include <variant>
+
+namespace holdfast::protocol {
+
+template <class Rules>
+class tenure_round {
+public:
+    explicit tenure_round(unsigned configured)
+        : round_(std::in_place_type<acquisition<Rules>>, configured) {}
+
+    /// Until the first extension or release.
+    acquisition<Rules>& acquiring() { return std::get<acquisition<Rules>>(round_); }
+    acquisition<Rules> const& acquiring() const { return std::get<acquisition<Rules>>(round_); }
+
+    void begin_extension(tally const& votes) {
+        assert(!extending());
+        round_.template emplace<extension<Rules>>().begin(votes);
+    }
+    /// Null if another round was started last.
+    extension<Rules>* extended() { return std::get_if<extension<Rules>>(&round_); }
+    bool extending() const {
+        auto const* const e = std::get_if<extension<Rules>>(&round_);
+        return e != nullptr && e->under_way();
+    }
+    void stop_extending() {
+        if (auto* const e = extended()) e->stop();
+    }
+
+    void begin_release(time_point now, tally const& votes, bool in_time) {
+        round_.template emplace<release_round>().begin(now, votes, in_time);
+    }
+    /// After begin_release().
+    release_round& releasing() { return std::get<release_round>(round_); }
+    release_round const& releasing() const { return std::get<release_round>(round_); }
+
+    tally const& votes() const {
+        return std::visit([](auto const& r) -> tally const& { return r.votes(); }, round_);
+    }
+
+private:
+    std::variant<acquisition<Rules>, extension<Rules>, release_round> round_;
+};
+
+} // namespace holdfast::protocol
+
+#endif
