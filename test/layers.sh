@@ -8,7 +8,7 @@
 # usage: layers.sh PROJECT | layers.sh --self-test
 set -eu -o pipefail
 
-forbid() { # project folder pattern why [file that may]
+forbid() { # project folder pattern message [file that may]
     local found
     [ -d "$1/$2" ] || { echo "there is no folder $1/$2"; return 1; }
     found=$(grep -rnE "$3" "$1/$2" --include='*.hpp' --include='*.cpp' ${5:+--exclude="$5.?pp"} || true)

@@ -48,16 +48,16 @@ function parse(words) {
 
 function connect(options) {
     return options.ports.split(",").map((port) => {
-        const one = new Redis({ host: "127.0.0.1", port: Number(port), lazyConnect: true });
-        one.on("error", () => {}); // the command that fails says so
-        return one;
+        const instance = new Redis({ host: "127.0.0.1", port: Number(port), lazyConnect: true });
+        instance.on("error", () => {}); // the command that fails says so
+        return instance;
     });
 }
 
 async function work(options, index, key) {
     process.on("disconnect", () => process.exit(1)); // our parent has died
     const instances = connect(options);
-    await Promise.all(instances.map((one) => one.connect()));
+    await Promise.all(instances.map((instance) => instance.connect()));
     const redlock = new Redlock(instances, {
         retryCount: options["single-tries"] ? 0 : -1, // -1: for ever
         retryDelay: options["retry-delay"],
@@ -120,7 +120,7 @@ async function work(options, index, key) {
 // How many commands the clients have sent. What their scripts do is not counted.
 async function commands(instances) {
     let sum = 0;
-    for (const text of await Promise.all(instances.map((one) => one.info("commandstats"))))
+    for (const text of await Promise.all(instances.map((instance) => instance.info("commandstats"))))
         for (const [, calls] of text.matchAll(/^cmdstat_(?:eval|evalsha):calls=(\d+)/gm)) sum += Number(calls);
     return sum;
 }
@@ -134,8 +134,8 @@ async function lead(options) {
     const end_all = () => {
         for (const { child } of children) if (child.exitCode === null) child.kill("SIGKILL");
     };
-    const die = (why) => {
-        process.stderr.write(`peers: ${why}\n`);
+    const die = (reason) => {
+        process.stderr.write(`peers: ${reason}\n`);
         end_all();
         process.exit(1);
     };
@@ -145,35 +145,35 @@ async function lead(options) {
     setTimeout(() => die("takes too long"), limit).unref();
 
     const instances = connect(options);
-    await Promise.all(instances.map((one) => one.connect()));
+    await Promise.all(instances.map((instance) => instance.connect()));
     const key = `bench:hotkey:redlock:${process.pid}`; // what a run leaves behind must not be in the next one's way
     for (let i = 0; i < options.processes; ++i) {
         const child = fork(fileURLToPath(import.meta.url), ["worker", String(i), key, JSON.stringify(options)], {
             serialization: "advanced",
         });
         const told = {};
-        const one = { child, result: null };
-        one.ready = new Promise((resolve) => (told.ready = resolve));
-        one.done = new Promise((resolve) => (told.done = resolve));
+        const worker = { child, result: null };
+        worker.ready = new Promise((resolve) => (told.ready = resolve));
+        worker.done = new Promise((resolve) => (told.done = resolve));
         child.on("message", (message) => {
             if (message.ready) return told.ready();
-            one.result = message;
+            worker.result = message;
             told.done();
         });
         child.on("exit", (code, signal) => {
-            if (one.result === null) die(`process ${i} ended with ${signal ?? code}`);
+            if (worker.result === null) die(`process ${i} ended with ${signal ?? code}`);
         });
         child.on("error", (error) => die(error.message));
-        children.push(one);
+        children.push(worker);
     }
-    await Promise.all(children.map((one) => one.ready));
+    await Promise.all(children.map((worker) => worker.ready));
     const before = await commands(instances);
     const start = now() + lead_ms * 1e6;
     const end = start + options.seconds * 1e9;
     for (const { child } of children) child.send(start);
     await sleep((end - now()) / 1e6);
     const sent = (await commands(instances)) - before;
-    await Promise.all(children.map((one) => one.done));
+    await Promise.all(children.map((worker) => worker.done));
 
     let failed = 0;
     let longest_wait = 0;
@@ -181,7 +181,7 @@ async function lead(options) {
     const visits = [];
     const counts = children.map(({ result }, process_index) => {
         failed += result.failed;
-        for (const [what, count] of Object.entries(result.failures)) failures[what] = (failures[what] ?? 0) + count;
+        for (const [error_text, count] of Object.entries(result.failures)) failures[error_text] = (failures[error_text] ?? 0) + count;
         longest_wait = Math.max(longest_wait, result.longest_wait);
         let own = 0;
         for (let i = 0; i < result.sections.length; i += 3) {
