@@ -60,9 +60,9 @@ int main(int argc, char** argv) {
     try {
         if (argc < 3) throw std::runtime_error("usage: fenced STORE INSTANCE...");
         asio::io_context context;
-        holdfast::address const where(argv[1]);
+        holdfast::address const store_address(argv[1]);
         redis::config config;
-        config.addr = {where.host(), std::to_string(where.port())};
+        config.addr = {store_address.host(), std::to_string(store_address.port())};
         redis::connection store(context);
         store.async_run(config, asio::detached);
         std::vector<holdfast::address> const instances(argv + 2, argv + argc);

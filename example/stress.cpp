@@ -65,12 +65,12 @@ struct settings {
     std::chrono::milliseconds wait{10'000};
 };
 
-// The findings of the coroutines.
-struct findings {
+// The results of the coroutines.
+struct results {
     std::vector<clock_type::duration> second; ///< latencies since the last live line
     std::vector<clock_type::duration> all;
     std::map<std::string, unsigned> failures; ///< acquires that failed, by error
-    std::vector<unsigned> inside; ///< who is in the section of each key, in this process
+    std::vector<unsigned> inside; ///< holders in the section of each key, in this process
     unsigned violations = 0;
     unsigned lost = 0;           ///< leases that ended in mid-section; their holders wrote nothing
     unsigned release_failed = 0; ///< releases that no quorum confirmed
@@ -102,7 +102,7 @@ public:
         , locks_(context_.get_executor(), settings_.instances)
         , witness_(context_, redis::logger{redis::logger::level::disabled})
         , end_(clock_type::now() + std::chrono::seconds(settings_.seconds)) {
-        found_.inside.resize(settings_.keys);
+        results_.inside.resize(settings_.keys);
         for (unsigned k = 0; k < settings_.keys; ++k) {
             keys_.push_back(
                 locks_.make_lock("stress:" + std::to_string(k), {.ttl = settings_.ttl}));
@@ -146,7 +146,7 @@ private:
         }
         auto const after = co_await shortfalls();
         for (unsigned k = 0; k < settings_.keys; ++k) {
-            if (after[k] != before[k]) ++found_.violations;
+            if (after[k] != before[k]) ++results_.violations;
         }
         last_state_ = locks_.instances();
         stats_ = locks_.stats();
@@ -162,29 +162,29 @@ private:
             auto acquired = co_await keys_[key].try_acquire_for(settings_.wait, asio::as_tuple);
             auto& [failure, lease] = acquired;
             if (failure) {
-                ++found_.failures[failure.code().message()];
+                ++results_.failures[failure.code().message()];
                 last_failure_ = failure.what();
                 continue;
             }
-            found_.second.push_back(clock_type::now() - asked);
+            results_.second.push_back(clock_type::now() - asked);
             co_await section(key, lease);
             auto const released = co_await lease.release();
-            if (released == holdfast::errc::no_quorum) ++found_.release_failed;
+            if (released == holdfast::errc::no_quorum) ++results_.release_failed;
         }
     }
 
     // The critical section: not atomic on purpose.
     asio::awaitable<void> section(unsigned key, holdfast::lease& lease) {
         ++held_;
-        if (found_.inside[key]++ != 0) ++found_.violations;
+        if (results_.inside[key]++ != 0) ++results_.violations;
         redis::request get;
         get.push("GET", counter_of(key));
         redis::response<std::optional<long>> value;
         auto read = co_await witness_.async_exec(get, value, asked());
         if (std::get<0>(read) || !std::get<0>(value).has_value()) {
-            ++found_.witness_failed;
+            ++results_.witness_failed;
         } else if (!lease.held()) {
-            ++found_.lost;
+            ++results_.lost;
         } else {
             redis::request set;
             set.push("MULTI");
@@ -192,9 +192,9 @@ private:
             set.push("INCR", total_of(key));
             set.push("EXEC");
             auto written = co_await witness_.async_exec(set, redis::ignore, asked());
-            if (std::get<0>(written)) ++found_.witness_failed;
+            if (std::get<0>(written)) ++results_.witness_failed;
         }
-        --found_.inside[key];
+        --results_.inside[key];
         --held_;
     }
 
@@ -215,11 +215,11 @@ private:
             std::getline(lines, line);
             std::cout << "   -- " << line << std::endl;
         }
-        if (::pclose(pipe) != 0) ++found_.fault_command_failed;
+        if (::pclose(pipe) != 0) ++results_.fault_command_failed;
     }
 
     void live_line() {
-        auto& second = found_.second;
+        auto& second = results_.second;
         if (lines_++ % 20 == 0)
             std::cout << "   s  acquired/s  handed on   woken    p50 ms    p99 ms   held  "
                          "violations  instances\n";
@@ -228,12 +228,12 @@ private:
                     static_cast<unsigned long long>(now.handoffs - stats_.handoffs),
                     static_cast<unsigned long long>(now.pushes - stats_.pushes),
                     milliseconds(percentile(second, .5)), milliseconds(percentile(second, .99)),
-                    held_, found_.violations);
+                    held_, results_.violations);
         stats_ = now;
         for (auto const& i : locks_.instances()) std::printf(" %s", to_string(i.state));
         std::printf("\n");
         std::fflush(stdout);
-        found_.all.insert(found_.all.end(), second.begin(), second.end());
+        results_.all.insert(results_.all.end(), second.begin(), second.end());
         second.clear();
     }
 
@@ -260,19 +260,19 @@ private:
     static std::string total_of(unsigned key) { return "stress:total:" + std::to_string(key); }
 
     bool report() {
-        auto& all = found_.all;
+        auto& all = results_.all;
         std::printf("\nacquired             %zu, p50 %.2f ms, p99 %.2f ms\n", all.size(),
                     milliseconds(percentile(all, .5)), milliseconds(percentile(all, .99)));
         std::printf("handed on            %llu of them by a holder of this process\n",
                     static_cast<unsigned long long>(stats_.handoffs));
         std::printf("commands per lock    %.2f\n", stats_.commands_per_acquisition());
-        std::printf("violations           %u\n", found_.violations);
-        std::printf("lost leases          %u\n", found_.lost);
-        std::printf("unconfirmed releases %u\n", found_.release_failed);
-        std::printf("witness failures     %u\n", found_.witness_failed);
+        std::printf("violations           %u\n", results_.violations);
+        std::printf("lost leases          %u\n", results_.lost);
+        std::printf("unconfirmed releases %u\n", results_.release_failed);
+        std::printf("witness failures     %u\n", results_.witness_failed);
         unsigned failed = 0;
-        for (auto const& [what, times] : found_.failures) {
-            std::printf("failed               %u: %s\n", times, what.c_str());
+        for (auto const& [error_text, times] : results_.failures) {
+            std::printf("failed               %u: %s\n", times, error_text.c_str());
             failed += times;
         }
         if (failed > 0) std::printf("the last of them     %s\n", last_failure_.c_str());
@@ -281,9 +281,9 @@ private:
                         i.server.c_str(), to_string(i.state),
                         static_cast<unsigned long long>(i.connections));
         }
-        auto const held = found_.violations == 0 && failed == 0 && found_.lost == 0 &&
-                          found_.release_failed == 0 && found_.witness_failed == 0 &&
-                          found_.fault_command_failed == 0 && !all.empty();
+        auto const held = results_.violations == 0 && failed == 0 && results_.lost == 0 &&
+                          results_.release_failed == 0 && results_.witness_failed == 0 &&
+                          results_.fault_command_failed == 0 && !all.empty();
         std::printf("%s\n", held ? "all held" : "NOT all held");
         return held;
     }
@@ -294,7 +294,7 @@ private:
     redis::connection witness_;
     clock_type::time_point end_;
     std::vector<holdfast::lock> keys_;
-    findings found_;
+    results results_;
     std::string last_failure_;
     std::vector<holdfast::instance_status> last_state_;
     holdfast::client_stats stats_;
@@ -319,7 +319,8 @@ settings parse(int argc, char** argv) {
         std::string const value = argv[i + 1];
         if (option == "--instances") {
             std::istringstream list(value);
-            for (std::string one; std::getline(list, one, ',');) s.instances.emplace_back(one);
+            for (std::string address; std::getline(list, address, ',');)
+                s.instances.emplace_back(address);
         } else if (option == "--witness") {
             s.witness = value;
         } else if (option == "--faults") {

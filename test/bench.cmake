@@ -4,7 +4,8 @@
 # scenario gets three tries. The test fails if no try has measured all figures.
 set(tries 3)
 foreach(try RANGE 1 ${tries})
-    execute_process(COMMAND ${command} --json "${json}" RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out)
+    execute_process(COMMAND ${command} --json "${json}"
+        RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out)
     if(NOT result EQUAL 0)
         message(FATAL_ERROR "${command}:\n${out}")
     endif()

@@ -20,9 +20,11 @@ endif()
 
 function(expect expected results)
     file(WRITE "${work}/counter" 0)
-    execute_process(COMMAND "${CMAKE_COMMAND}"
-        -D "command=${CMAKE_COMMAND};-Dresults=${results};-Dcounter=${work}/counter;-P;${CMAKE_CURRENT_LIST_FILE}"
-        -D "json=${work}/result.json" -D "keys=a;runs/0/ratio" -P "${CMAKE_CURRENT_LIST_DIR}/bench.cmake"
+    set(command "${CMAKE_COMMAND}" "-Dresults=${results}" "-Dcounter=${work}/counter"
+        -P "${CMAKE_CURRENT_LIST_FILE}")
+    execute_process(COMMAND "${CMAKE_COMMAND}" -D "command=${command}"
+        -D "json=${work}/result.json" -D "keys=a;runs/0/ratio"
+        -P "${CMAKE_CURRENT_LIST_DIR}/bench.cmake"
         RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
     set(outcome refused)
     if(code EQUAL 0)

@@ -16,7 +16,8 @@ cases() { # project
         # A long declaration continues on the next line.
         tr '\n' ' ' <"$source" |
             grep -oE 'BOOST_[A-Z_]*TEST_CASE(_F)?\( *[A-Za-z0-9_]+( *, *[A-Za-z0-9_]+)?' |
-            sed -E -e '/FIXTURE|AUTO|DATA_TEST_CASE\(/s/, .*//' -e '/CASE_F/s/\( *[A-Za-z0-9_]+ *,/(/' \
+            sed -E -e '/FIXTURE|AUTO|DATA_TEST_CASE\(/s/, .*//' \
+                -e '/CASE_F/s/\( *[A-Za-z0-9_]+ *,/(/' \
                 -e "s|.*\( *|$suite/|"
     done | LC_ALL=C sort -u
 }
@@ -65,35 +66,39 @@ check() { # project
 if [ "$1" = --self-test ]; then
     root=$(mktemp -d)
     trap 'rm -rf "$root"' EXIT
+    page=$root/doc/guarantees.md
+    sources=$root/test/tests.cmake
+    unit=$root/test/unit/a_test.cpp
+    integration=$root/test/integration/b_test.cpp
     clean() {
         rm -rf "${root:?}"/*
         mkdir -p "$root"/doc "$root"/test/{unit,integration}
         printf '%s\n' 'holdfast_test(unit SOURCES' '    unit/a_test.cpp)' \
-            'holdfast_test(integration SOURCES' '    integration/b_test.cpp)' >"$root/test/tests.cmake"
+            'holdfast_test(integration SOURCES' '    integration/b_test.cpp)' >"$sources"
         printf '%s\n' 'BOOST_AUTO_TEST_CASE(one) {' 'BOOST_DATA_TEST_CASE(' '    two, samples) {' \
-            >"$root/test/unit/a_test.cpp"
+            >"$unit"
         printf '%s\n' 'BOOST_FIXTURE_TEST_CASE(three, fixture) {' \
-            'BOOST_DATA_TEST_CASE_F(fixture, four, samples) {' >"$root/test/integration/b_test.cpp"
+            'BOOST_DATA_TEST_CASE_F(fixture, four, samples) {' >"$integration"
         printf '%s\n' '# Guarantees' '### G1 First' 'Tests: `a/one`,' '`a/two`.' '### G2 Second' \
-            'Tests: `b/three`, `b/four`, and `test/model/check`.' '## Others' >"$root/doc/guarantees.md"
+            'Tests: `b/three`, `b/four`, and `test/model/check`.' '## Others' >"$page"
     }
     fails() { # description
         ! check "$root" >/dev/null || { echo "not found: $1"; exit 1; }
     }
     clean
     check "$root" || { echo 'a clean project does not pass'; exit 1; }
-    clean && sed -i 's|a/one|a/none|' "$root/doc/guarantees.md" && fails 'a case that does not exist'
-    clean && sed -i 's|a/one|b/one|' "$root/doc/guarantees.md" && fails 'a case of another suite'
-    clean && sed -i 's|(one)|(uno)|' "$root/test/unit/a_test.cpp" && fails 'a case with a new name'
-    clean && sed -i 's|four, s|vier, s|' "$root/test/integration/b_test.cpp" && fails 'a case of data'
-    clean && rm "$root/test/integration/b_test.cpp" && fails 'a source that is gone'
-    clean && sed -i 's|unit/a_test.cpp||' "$root/test/tests.cmake" && fails 'a source that is not built'
-    clean && sed -i 's|^### G2|### G1|' "$root/doc/guarantees.md" && fails 'an ID that is given twice'
-    clean && sed -i 's|`a/two`|`a/one`|' "$root/doc/guarantees.md" && fails 'a case that is named twice'
-    clean && printf '%s\n' '### G3 Third' '- Tests: `a/one`.' '- Tests: `a/two`.' \
-        >>"$root/doc/guarantees.md" && fails 'a second list of tests'
-    clean && printf '### G3 Third\nNone.\n' >>"$root/doc/guarantees.md" && fails 'a promise without a test'
-    clean && sed -i 's|^###|####|' "$root/doc/guarantees.md" && fails 'a page without promises'
+    clean && sed -i 's|a/one|a/none|' "$page" && fails 'a case that does not exist'
+    clean && sed -i 's|a/one|b/one|' "$page" && fails 'a case of another suite'
+    clean && sed -i 's|(one)|(uno)|' "$unit" && fails 'a case with a new name'
+    clean && sed -i 's|four, s|vier, s|' "$integration" && fails 'a case of data'
+    clean && rm "$integration" && fails 'a source that is gone'
+    clean && sed -i 's|unit/a_test.cpp||' "$sources" && fails 'a source that is not built'
+    clean && sed -i 's|^### G2|### G1|' "$page" && fails 'an ID that is given twice'
+    clean && sed -i 's|`a/two`|`a/one`|' "$page" && fails 'a case that is named twice'
+    clean && printf '%s\n' '### G3 Third' '- Tests: `a/one`.' '- Tests: `a/two`.' >>"$page" &&
+        fails 'a second list of tests'
+    clean && printf '### G3 Third\nNone.\n' >>"$page" && fails 'a promise without a test'
+    clean && sed -i 's|^###|####|' "$page" && fails 'a page without promises'
     echo 'every planted fault was found'
 else
     check "$1"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks how the project is written. Fails when
-#   - a line of Markdown or C++ has more than 100 columns. Exempt are the rows of tables, and a URL
-#     with at most two words before it;
+#   - a line has more than 100 columns: of Markdown, C++, CMake, shell, Python, JavaScript or
+#     Promela. Exempt are the rows of tables in Markdown, and a URL with at most two words before
+#     it;
 #   - a cell of a table has more than 12 words;
 #   - a sentence begins with one of the four pronouns below;
 #   - "who", "what", "whose" and "whoever" are more than 2 of 1,000 words in all Markdown, in the
@@ -29,6 +30,24 @@ markdown() {
     files "$1" '*.md' doc
 }
 code() { files "$1" '*.[ch]pp' include src test example bench; }
+# Also those without an extension, by their first two characters.
+scripts() { # project
+    local file start
+    {
+        find "$1" -maxdepth 1 -type f
+        files "$1" '*' .ci bench cmake example src test tools
+    } | while read -r file; do
+        case ${file##*/} in
+            CMakeLists.txt | *.cmake | *.sh | *.py | *.mjs | *.pml) echo "$file" ;;
+            *.*) ;;
+            *)
+                start=
+                IFS= read -r -N 2 start <"$file" || true
+                [ "$start" != '#!' ] || echo "$file"
+                ;;
+        esac
+    done
+}
 
 # Prints "file:line: text" for each line that is too long.
 long_lines() { # project
@@ -38,7 +57,7 @@ long_lines() { # project
             LC_ALL=${utf8:-C} grep -HnE "^.{$((columns + 1)),}" "$file" |
                 grep -vE '^[^:]+:[0-9]+:[[:space:]]*\|' || true
         done
-        code "$1" | while read -r file; do
+        { code "$1"; scripts "$1"; } | while read -r file; do
             LC_ALL=${utf8:-C} grep -HnE "^.{$((columns + 1)),}" "$file" || true
         done
     } | grep -vE '^[^:]+:[0-9]+:[^ ]* *[^ ]* *[^ ]*https?://[^ ]+$' || true
@@ -69,7 +88,10 @@ text_of() { # file
             awk '
                 /^ *```/ { fenced = !fenced; print ""; next }
                 fenced { print ""; next }
-                { gsub(/`[^`]*`/, " "); gsub(/\]\([^)]*\)/, "]"); gsub(/https?:[^ ]*/, ""); print }' "$1"
+                {
+                    gsub(/`[^`]*`/, " "); gsub(/\]\([^)]*\)/, "]"); gsub(/https?:[^ ]*/, "")
+                    print
+                }' "$1"
             ;;
         *)
             awk '
@@ -145,8 +167,8 @@ if [ "$1" = --self-test ]; then
     root=$(mktemp -d)
     trap 'rm -rf "$root"' EXIT
     empty() {
-        rm -rf "${root:?}"/*
-        mkdir -p "$root"/{doc,include,src,test,example,bench}
+        rm -rf "${root:?}"/* "${root:?}/.ci"
+        mkdir -p "$root"/{.ci,bench,cmake,doc,example,include,src,test,tools}
         printf '# Title\n\nA line.\n' >"$root/README.md"
         check "$root" >/dev/null || { echo 'a clean project does not pass'; exit 1; }
     }
@@ -167,6 +189,16 @@ if [ "$1" = --self-test ]; then
     plant include/a.hpp "// $(words 26 'abc ')"
     plant src/a.cpp "auto x = \"$(words 26 'abc ')\";"
     plant test/a.cpp "// $(words 26 'abc ')"
+    plant CMakeLists.txt "# $(words 26 'abc ')"
+    plant src/CMakeLists.txt "set(x $(words 26 'abc '))"
+    plant cmake/a.cmake "# $(words 26 'abc ')"
+    plant test/a.sh "# $(words 26 'abc ')"
+    plant bench/a.mjs "// $(words 26 'abc ')"
+    plant tools/a.py "# $(words 26 'abc ')"
+    plant test/a.pml "/* $(words 26 'abc ')*/"
+    plant .ci/run "#!/bin/sh"$'\n'"echo $(words 26 'abc ')"
+    plant tools/a "#!/usr/bin/env python3"$'\n'"# $(words 26 'abc ')"
+    plant test/run "#!/usr/bin/env bash"$'\n'"# | $(words 26 'abc ')|"
     plant doc/a.md "| one | $(words 13 'a ')|"
     plant README.md 'What it does.'
     plant doc/a.md 'A sentence. Whoever has it keeps it.'
@@ -179,6 +211,9 @@ if [ "$1" = --self-test ]; then
     harmless doc/a.md "| $(words 5 'a ')| $(words 40 '`code in a cell` ')|"
     harmless doc/a.md 'Call `what()`, and read `who`.'
     harmless doc/a.md '# ä'"$(words 97 'ö')"
+    harmless test/run "#!/bin/sh"$'\n'"# $(words 24 'abc ')"
+    harmless tools/a.py "# see https://example.org/$(words 40 'abc')"
+    harmless test/input "$(words 26 'abc ')"
     harmless include/a.hpp '/// As in what(): nothing else.'
     harmless src/a.cpp 'auto what = "who is there // what"; // a name'
     printf '```\nwho is there\n```\n' >"$root/doc/b.md"

@@ -5,8 +5,10 @@ foreach(folder ${boost})
     list(APPEND system -isystem "${folder}")
 endforeach()
 function(try spelling)
-    execute_process(COMMAND "${compiler}" -std=c++20 -Wall -Wextra -fsyntax-only -DSPELLING=${spelling} "-I${include}"
-        ${system} "${source}" RESULT_VARIABLE result ERROR_VARIABLE errors)
+    execute_process(
+        COMMAND "${compiler}" -std=c++20 -Wall -Wextra -fsyntax-only -DSPELLING=${spelling}
+            "-I${include}" ${system} "${source}"
+        RESULT_VARIABLE result ERROR_VARIABLE errors)
     set(result "${result}" PARENT_SCOPE)
     set(errors "${errors}" PARENT_SCOPE)
 endfunction()
@@ -20,7 +22,9 @@ foreach(spelling 10 11 12)
     try(${spelling})
     if(NOT refuses)
         if(NOT result EQUAL 0)
-            message(FATAL_ERROR "spelling ${spelling} does not compile, and this compiler gets it right:\n${errors}")
+            message(FATAL_ERROR
+                "spelling ${spelling} does not compile, and this compiler gets it right:\n"
+                "${errors}")
         endif()
     elseif(result EQUAL 0)
         message(FATAL_ERROR "spelling ${spelling} compiles, and this compiler gets it wrong")

@@ -8,8 +8,9 @@
 // pauses. Its own keep the votes of a try that failed until their ttl, so that contenders lock each
 // other out; a whole acquire that fails gives them back.
 //
-// acquisitions_per_s, handovers and min_share count what began before the time was up. Who waits
-// then is not waited for, as that may take many ttls: max_wait_ms counts it as far as it has come.
+// acquisitions_per_s, handovers and min_share count what began before the time was up. The run does
+// not wait for acquires that still wait then, as that may take many ttls: max_wait_ms counts them
+// as far as they have come.
 import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -40,7 +41,8 @@ function parse(words) {
         const name = words[i].replace(/^--/, "");
         if (!(name in options) || i + 1 === words.length) throw new Error(`what is ${words[i]}?`);
         options[name] = name === "ports" ? words[i + 1] : Number(words[i + 1]);
-        if (Number.isNaN(options[name])) throw new Error(`${words[i]}: "${words[i + 1]}" is not a number`);
+        if (Number.isNaN(options[name]))
+            throw new Error(`${words[i]}: "${words[i + 1]}" is not a number`);
     }
     if (options.ports === "") throw new Error("--ports is needed");
     return options;
@@ -48,22 +50,23 @@ function parse(words) {
 
 function connect(options) {
     return options.ports.split(",").map((port) => {
-        const one = new Redis({ host: "127.0.0.1", port: Number(port), lazyConnect: true });
-        one.on("error", () => {}); // the command that fails says so
-        return one;
+        const instance = new Redis({ host: "127.0.0.1", port: Number(port), lazyConnect: true });
+        instance.on("error", () => {}); // the command that fails says so
+        return instance;
     });
 }
 
 async function work(options, index, key) {
     process.on("disconnect", () => process.exit(1)); // our parent has died
     const instances = connect(options);
-    await Promise.all(instances.map((one) => one.connect()));
+    await Promise.all(instances.map((instance) => instance.connect()));
     const redlock = new Redlock(instances, {
         retryCount: options["single-tries"] ? 0 : -1, // -1: for ever
         retryDelay: options["retry-delay"],
         retryJitter: options["retry-jitter"],
     });
-    const pause = () => sleep(options["retry-delay"] + (Math.random() * 2 - 1) * options["retry-jitter"]);
+    const pause = () =>
+        sleep(options["retry-delay"] + (Math.random() * 2 - 1) * options["retry-jitter"]);
     async function acquire() {
         for (;;) {
             try {
@@ -75,7 +78,8 @@ async function work(options, index, key) {
         }
     }
     const give_back = (lock) => redlock.release(lock, { retryCount: 0 });
-    for (let i = 0; i < 20; ++i) await give_back(await redlock.acquire([`${key}:warm:${index}`], 5000));
+    for (let i = 0; i < 20; ++i)
+        await give_back(await redlock.acquire([`${key}:warm:${index}`], 5000));
 
     const go = new Promise((resolve) => process.once("message", resolve));
     process.send({ ready: true });
@@ -120,8 +124,10 @@ async function work(options, index, key) {
 // How many commands the clients have sent. What their scripts do is not counted.
 async function commands(instances) {
     let sum = 0;
-    for (const text of await Promise.all(instances.map((one) => one.info("commandstats"))))
-        for (const [, calls] of text.matchAll(/^cmdstat_(?:eval|evalsha):calls=(\d+)/gm)) sum += Number(calls);
+    const infos = await Promise.all(instances.map((instance) => instance.info("commandstats")));
+    for (const text of infos)
+        for (const [, calls] of text.matchAll(/^cmdstat_(?:eval|evalsha):calls=(\d+)/gm))
+            sum += Number(calls);
     return sum;
 }
 
@@ -134,8 +140,8 @@ async function lead(options) {
     const end_all = () => {
         for (const { child } of children) if (child.exitCode === null) child.kill("SIGKILL");
     };
-    const die = (why) => {
-        process.stderr.write(`peers: ${why}\n`);
+    const die = (reason) => {
+        process.stderr.write(`peers: ${reason}\n`);
         end_all();
         process.exit(1);
     };
@@ -145,35 +151,35 @@ async function lead(options) {
     setTimeout(() => die("takes too long"), limit).unref();
 
     const instances = connect(options);
-    await Promise.all(instances.map((one) => one.connect()));
-    const key = `bench:hotkey:redlock:${process.pid}`; // what a run leaves behind must not be in the next one's way
+    await Promise.all(instances.map((instance) => instance.connect()));
+    // Each run has a key of its own, so that leftovers of a run are not in the way of the next.
+    const key = `bench:hotkey:redlock:${process.pid}`;
     for (let i = 0; i < options.processes; ++i) {
-        const child = fork(fileURLToPath(import.meta.url), ["worker", String(i), key, JSON.stringify(options)], {
-            serialization: "advanced",
-        });
+        const words = ["worker", String(i), key, JSON.stringify(options)];
+        const child = fork(fileURLToPath(import.meta.url), words, { serialization: "advanced" });
         const told = {};
-        const one = { child, result: null };
-        one.ready = new Promise((resolve) => (told.ready = resolve));
-        one.done = new Promise((resolve) => (told.done = resolve));
+        const worker = { child, result: null };
+        worker.ready = new Promise((resolve) => (told.ready = resolve));
+        worker.done = new Promise((resolve) => (told.done = resolve));
         child.on("message", (message) => {
             if (message.ready) return told.ready();
-            one.result = message;
+            worker.result = message;
             told.done();
         });
         child.on("exit", (code, signal) => {
-            if (one.result === null) die(`process ${i} ended with ${signal ?? code}`);
+            if (worker.result === null) die(`process ${i} ended with ${signal ?? code}`);
         });
         child.on("error", (error) => die(error.message));
-        children.push(one);
+        children.push(worker);
     }
-    await Promise.all(children.map((one) => one.ready));
+    await Promise.all(children.map((worker) => worker.ready));
     const before = await commands(instances);
     const start = now() + lead_ms * 1e6;
     const end = start + options.seconds * 1e9;
     for (const { child } of children) child.send(start);
     await sleep((end - now()) / 1e6);
     const sent = (await commands(instances)) - before;
-    await Promise.all(children.map((one) => one.done));
+    await Promise.all(children.map((worker) => worker.done));
 
     let failed = 0;
     let longest_wait = 0;
@@ -181,7 +187,8 @@ async function lead(options) {
     const visits = [];
     const counts = children.map(({ result }, process_index) => {
         failed += result.failed;
-        for (const [what, count] of Object.entries(result.failures)) failures[what] = (failures[what] ?? 0) + count;
+        for (const [error_text, count] of Object.entries(result.failures))
+            failures[error_text] = (failures[error_text] ?? 0) + count;
         longest_wait = Math.max(longest_wait, result.longest_wait);
         let own = 0;
         for (let i = 0; i < result.sections.length; i += 3) {
@@ -216,7 +223,8 @@ async function lead(options) {
     };
     if (options.processes > 1) {
         result.handovers = handovers.length;
-        result.min_share = acquired > 0 ? (Math.min(...counts) / acquired) * options.processes : null;
+        result.min_share =
+            acquired > 0 ? (Math.min(...counts) / acquired) * options.processes : null;
     }
     if (handovers.length > 0) {
         result.handover_p50_us = percentile(handovers, 50);

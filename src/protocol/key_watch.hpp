@@ -93,11 +93,11 @@ public:
         auto const wanted = Rules::watched(reachable.size(), quorum);
         to_ask_ = {};
         // Instances that answered the last question come first.
-        for (auto const whom : {reachable - failing_, reachable & failing_}) {
+        for (auto const candidates : {reachable - failing_, reachable & failing_}) {
             for (unsigned n = 1; n < configured_ && known.size() + to_ask_.size() < wanted; ++n) {
                 // Begins at the arbiter, so different keys are watched at different instances.
                 auto const i = (arbiter_ + n) % configured_;
-                if (whom.contains(i) && !(known | free_).contains(i)) to_ask_.insert(i);
+                if (candidates.contains(i) && !(known | free_).contains(i)) to_ask_.insert(i);
             }
         }
         asked_ = asked_ | to_ask_;

@@ -66,7 +66,7 @@ public:
     void push(lane wanted, std::size_t key_hash, Item item) {
         auto const [at, fresh] = keys_.try_emplace(key_hash, place{wanted, 0});
         try {
-            queue_of(Rules::joins() ? at->second.where : wanted)
+            queue_of(Rules::joins() ? at->second.assigned : wanted)
                 .items.push_back({std::move(item), key_hash});
         } catch (...) {
             if (fresh) keys_.erase(at);
@@ -107,7 +107,7 @@ private:
         std::size_t first = 0;
     };
     struct place {
-        lane where;
+        lane assigned;
         std::size_t waiting;
     };
     using keys = boost::unordered_flat_map<std::size_t, place>;

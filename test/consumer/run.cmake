@@ -9,7 +9,8 @@ function(run)
 endfunction()
 
 function(fails_to_link configuration)
-    execute_process(COMMAND "${CMAKE_COMMAND}" --build "${work}/build" --target configuration_${configuration}
+    execute_process(
+        COMMAND "${CMAKE_COMMAND}" --build "${work}/build" --target configuration_${configuration}
         RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out)
     if(result EQUAL 0)
         message(FATAL_ERROR "links although its configuration differs: ${configuration}")
@@ -38,7 +39,8 @@ if(way MATCHES "^(install|subdirectory)$")
     endif()
     list(JOIN prefix ":" joined)
     set(ENV{CMAKE_PREFIX_PATH} "${joined}")
-    set(arguments -S "${here}" -B "${work}/build" -G Ninja "-DCMAKE_CXX_COMPILER=${compiler}" -DCMAKE_BUILD_TYPE=Debug)
+    set(arguments -S "${here}" -B "${work}/build" -G Ninja
+        "-DCMAKE_CXX_COMPILER=${compiler}" -DCMAKE_BUILD_TYPE=Debug)
     if(way STREQUAL install)
         run("${CMAKE_COMMAND}" --install "${build}" --prefix "${work}/prefix")
     else()

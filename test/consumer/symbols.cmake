@@ -1,7 +1,8 @@
 # The archive has no symbol of boost::redis. Its strong symbols are of holdfast, or of its renamed
 # copy of parts of Boost.Redis, so that no other library can have them, too. It has no coroutine of
 # Asio: see include/holdfast/detail/configuration.hpp.
-execute_process(COMMAND "${nm}" -g "${archive}" RESULT_VARIABLE result OUTPUT_VARIABLE symbols ERROR_VARIABLE errors)
+execute_process(COMMAND "${nm}" -g "${archive}"
+    RESULT_VARIABLE result OUTPUT_VARIABLE symbols ERROR_VARIABLE errors)
 if(NOT result EQUAL 0)
     message(FATAL_ERROR "${nm} ${archive}:\n${errors}")
 endif()

@@ -1,54 +1,65 @@
 /*
- * The fences of a lock that is kept on three instances, and its mutual exclusion. `check` (beside this file)
- * runs the searches; this page says what is searched.
+ * The fences of a lock that is kept on three instances, and its mutual exclusion. `check` (beside
+ * this file) runs the searches; this page describes the model.
  *
- * An instance has the key (`holder`, a token or nobody) and a counter (`fence`) that outlives it. A tenure is
- * one attempt to own the key, with a token of its own:
+ * An instance has the key (`holder`, a token or nobody) and a counter (`fence`) that outlives it. A
+ * tenure is one attempt to own the key, with a token of its own:
  *
- *   grant    if nobody holds the key: it is ours, fence = max(fence + 1, hint), and that number is the reply
+ *   grant    if nobody holds the key: it is ours, fence = max(fence + 1, hint), and that number is
+ *            the reply
  *   T        the greatest number granted so far, once a quorum has granted
- *   raise    to each granted instance with a smaller number: if the key is ours, fence = max(fence, T)
- *   success  when a quorum holds T: it granted exactly T, or said yes to a raise to T. T is the tenure's fence
- *   late     a grant after that: greater than T makes T that number, and all others are raised anew; equal
- *            counts; smaller is raised
+ *   raise    to each granted instance with a smaller number: if the key is ours,
+ *            fence = max(fence, T)
+ *   success  when a quorum holds T: it granted exactly T, or said yes to a raise to T. T is the
+ *            tenure's fence
+ *   late     a grant after that: greater than T makes T that number, and all others are raised
+ *            anew; equal counts; smaller is raised
  *
  * Properties (assertions in `succeed`)
  *   U  no two tenures succeed with the same fence
  *   O  a tenure that began when another had succeeded gets a greater fence than that one
  *   M  with TIMELY: no two tenures believe at once that they own the key
  *
- * What the environment may do
- *   - A command or a reply may be late or lost. Every step below may come at any later time, or never, and
- *     nothing waits for it: never is lost. An instance that is down is one whose messages are lost.
- *   - A client may crash: none of its steps comes any more, except those of its commands that are under way.
- *   - A key may expire at any moment, also while its owner believes in it. With TIMELY it expires only when
- *     its tenure's deadline has passed, before which a tenure stops believing.
- *   - A tenure may fail or be given up at any moment, and be released or not. A release deletes the key if the
- *     token is ours; without TIMELY that is one more expiry, so nothing here stands for it. With TIMELY it
- *     is a step of its own, and so is giving up.
- *   - A hint is any number (1 .. HINTS, the same for all instances): clocks may show anything. 1 is as good as
- *     no hint, since counters are at least 1 after their first grant. Counters may start different (START).
+ * The environment
+ *   - A command or a reply may be late or lost. Every step below may come at any later time, or
+ *     never, and nothing waits for it: never is lost. An instance that is down is one whose
+ *     messages are lost.
+ *   - A client may crash: none of its steps comes any more, except those of its commands that are
+ *     under way.
+ *   - A key may expire at any moment, also while its owner believes in it. With TIMELY it expires
+ *     only when its tenure's deadline has passed, before which a tenure stops believing.
+ *   - A tenure may fail or be given up at any moment, and be released or not. A release deletes the
+ *     key if the token is ours; without TIMELY that is one more expiry, so nothing here stands for
+ *     it. With TIMELY it is a step of its own, and so is giving up.
+ *   - A hint is any number (1 .. HINTS, the same for all instances): clocks may show anything. 1 is
+ *     as good as no hint, since counters are at least 1 after their first grant. Counters may start
+ *     different (START).
  *
- * What is left out, and why nothing is lost by it
- *   - A command that would be refused (somebody has the key; it is not, or no longer, ours to raise) has no step.
- *     All that a no can do is to end the attempt, as a lost command does, and that may happen anyway. A raise
- *     that can never be said yes to is taken out of the way at once.
+ * Left out, and why nothing is lost by it
+ *   - A command that would be refused (somebody has the key; it is not, or no longer, ours to
+ *     raise) has no step. All that a no can do is to end the attempt, as a lost command does, and
+ *     that may happen anyway. A raise that can never be said yes to is taken out of the way at
+ *     once.
  *   - A client takes no notice of grants before they make a quorum: nobody could tell.
- *   - A connection keeps the order of a tenure's commands: the grant comes first, then raises, then the release.
- *     A raise that is under way when T rises is replaced by the new one. Whatever it would do later it may as
- *     well do just before T rises: while the key is ours nobody else's command reads or writes the counter.
- *   - A tenure that has failed or succeeded forgets what it has learnt. What it has under way still arrives.
- *   - Tenures are alike, so they begin in the order of their numbers. Whose they are does not matter, so with
- *     CLIENTS == TENURES (the default) this covers every way to share them among clients. With fewer CLIENTS
- *     a client has one tenure after the other on the same connections, and the new one's grant comes after
- *     all that is left of the old one: fewer runs, which allows for more tenures.
- *   - What no assertion can depend on any more is set to one value (`tidy`).
- *   - FOLD (not with TIMELY): a key expires in the moment in which somebody else is granted it. An earlier expiry
- *     changes nothing but that a raise fails, which then is as well lost.
- *   - SYMMETRY: instances are alike; after each step they are put into an order. Their numbers then change in
- *     the course of a trail.
- * Not modelled: extensions, and the keys that they put back. They change no counter, so U and O do not depend on
- * them; M is shown for tenures that are not extended. Bounds: three instances, TENURES, HINTS, START.
+ *   - A connection keeps the order of a tenure's commands: the grant comes first, then raises, then
+ *     the release. A raise that is under way when T rises is replaced by the new one. Whatever it
+ *     would do later it may as well do just before T rises: while the key is ours nobody else's
+ *     command reads or writes the counter.
+ *   - A tenure that has failed or succeeded forgets what it has learnt. Its messages under way
+ *     still arrive.
+ *   - Tenures are alike, so they begin in the order of their numbers. The clients behind them do
+ *     not matter, so with CLIENTS == TENURES (the default) this covers every way to share them
+ *     among clients. With fewer CLIENTS a client has one tenure after the other on the same
+ *     connections, and the new one's grant comes after all that is left of the old one: fewer runs,
+ *     which allows for more tenures.
+ *   - State on which no assertion can depend any more is set to one value (`tidy`).
+ *   - FOLD (not with TIMELY): a key expires in the moment in which somebody else is granted it. An
+ *     earlier expiry changes nothing but that a raise fails, which then is as well lost.
+ *   - SYMMETRY: instances are alike; after each step they are put into an order. Their numbers then
+ *     change in the course of a trail.
+ * Not modelled: extensions, and the keys that they put back. They change no counter, so U and O do
+ * not depend on them; M is shown for tenures that are not extended. Bounds: three instances,
+ * TENURES, HINTS, START.
  *
  * Broken on purpose; each must be refuted
  *   MAX_ALONE            no raise: success with the quorum's greatest number at once
@@ -56,10 +67,11 @@
  *   LATE_COUNTS          a late grant greater than T counts as holding T
  *   STALE_YES            a yes to a raise to a smaller T goes on counting when T has risen
  *   QUORUM=1             with TIMELY
- *   FORGET_ONE           one instance loses its counter, once: two quorums may have but that one in common
- * and with FORGET_ONE TRUE_CLOCK, where hints come from one true clock: O holds (ONLY_ORDER asserts it alone),
- * U does not. Since O holds, only tenures that were acquiring at the same time can get the same fence, and it
- * takes three: two that were late count on from the number of the third.
+ *   FORGET_ONE           one instance loses its counter, once: two quorums may have but that one in
+ *                        common
+ * and with FORGET_ONE TRUE_CLOCK, where hints come from one true clock: O holds (ONLY_ORDER asserts
+ * it alone), U does not. Since O holds, only tenures that were acquiring at the same time can get
+ * the same fence, and it takes three: two that were late count on from the number of the third.
  *
  * Not vacuous; each must be refuted
  *   NEVER_THREE   three tenures never succeed
@@ -252,7 +264,7 @@ inline tidy() {
 	}
 #endif
 #ifdef SYMMETRY
-	/* The key need not tell all instances apart: where it does not, a state has more shapes than one. */
+	/* The key need not tell all instances apart. If it does not, a state has several shapes. */
 	for (j : 0 .. INSTANCES - 1) {
 		key[j] = fence[j] * 8 + holder[j];
 		for (k : 0 .. TENURES - 1) {
@@ -492,7 +504,11 @@ inline raise(t, i) {
 
 #define WITH_INSTANCE(i) \
 	:: d_step { AT(t, i) == SENT && FREE(i) -> grant(t, i); tidy() } \
-	:: d_step { AT(t, i) == GRANTED && (phase[t] == RAISING || ANSWERS(t) >= QUORUM) -> learn(t, i); tidy() } \
+	:: d_step { \
+		AT(t, i) == GRANTED && (phase[t] == RAISING || ANSWERS(t) >= QUORUM) -> \
+		learn(t, i); \
+		tidy() \
+	} \
 	:: d_step { AT(t, i) == RAISE && OBEYS(i, t) -> raise(t, i); tidy() } \
 	:: d_step { AT(t, i) == RAISED -> learn_yes(t, i); tidy() }
 

@@ -12,35 +12,35 @@
 namespace asio = boost::asio;
 
 asio::awaitable<int> use(holdfast::client& locks) {
-    auto const what = std::make_shared<int>(7);
+    auto const number = std::make_shared<int>(7);
 #if SPELLING == 0
     co_return co_await with_lock(
-        locks.make_lock("k"), [&](holdfast::lease&) -> asio::awaitable<int> { co_return *what; });
+        locks.make_lock("k"), [&](holdfast::lease&) -> asio::awaitable<int> { co_return *number; });
 #elif SPELLING == 1
-    auto const body = [what](holdfast::lease&) -> asio::awaitable<int> { co_return *what; };
+    auto const body = [number](holdfast::lease&) -> asio::awaitable<int> { co_return *number; };
     co_return co_await with_lock(locks.make_lock("k"), body);
 #elif SPELLING == 2
-    auto body = [what](holdfast::lease&) -> asio::awaitable<int> { co_return *what; };
+    auto body = [number](holdfast::lease&) -> asio::awaitable<int> { co_return *number; };
     co_return co_await with_lock(locks.make_lock("k"), std::ref(body));
 #elif SPELLING == 3
     co_return co_await with_lock(
         locks.make_lock("k"),
-        [n = *what](holdfast::lease&) -> asio::awaitable<int> { co_return n; });
+        [n = *number](holdfast::lease&) -> asio::awaitable<int> { co_return n; });
 #elif SPELLING == 4
     std::function<asio::awaitable<int>(holdfast::lease&)> const body =
-        [what](holdfast::lease&) -> asio::awaitable<int> { co_return *what; };
+        [number](holdfast::lease&) -> asio::awaitable<int> { co_return *number; };
     co_return co_await with_lock(locks.make_lock("k"), body);
 #elif SPELLING == 10
     co_return co_await with_lock(
         locks.make_lock("k"),
-        [what](holdfast::lease&) -> asio::awaitable<int> { co_return *what; });
+        [number](holdfast::lease&) -> asio::awaitable<int> { co_return *number; });
 #elif SPELLING == 11
     co_return co_await with_lock(
         locks.make_lock("k"), [s = std::string("text")](holdfast::lease&) -> asio::awaitable<int> {
             co_return *s.c_str();
         });
 #elif SPELLING == 12
-    auto body = [what](holdfast::lease&) -> asio::awaitable<int> { co_return *what; };
+    auto body = [number](holdfast::lease&) -> asio::awaitable<int> { co_return *number; };
     co_return co_await with_lock(locks.make_lock("k"), std::move(body), asio::use_awaitable);
 #endif
 }

@@ -40,7 +40,7 @@ guards_tally stand(std::uint64_t schedules, guards_setup const& setup) {
                << ", uncounted " << seen.uncounted << ", kept by doubted " << seen.kept_by_doubted
                << ", kept by healed " << seen.kept_by_healed << "; jumps " << seen.jumps
                << " (small " << seen.small_jumps << "), back " << seen.jumps_back << ", alarms "
-               << seen.alarms << ", slow looks " << seen.slow_looks << ", known all "
+               << seen.alarms << ", slow checks " << seen.slow_checks << ", known all "
                << seen.known_all << ", blind overlaps " << seen.blind_overlaps << "; standstills "
                << seen.standstills << ", moved " << seen.moved << ", excused " << seen.excused
                << ", misread " << seen.misread << "; flushes " << seen.flushes << ", replacements "
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(a_quarantine_as_long_as_the_jump_is_refuted) {
 
 BOOST_AUTO_TEST_CASE(drift_and_slow_answers_are_no_jump) {
     auto const seen = stand(schedules_to_try() / 8, {.restarts = false, .slow = true});
-    all_happened({seen.slow_looks, seen.won});
+    all_happened({seen.slow_checks, seen.won});
 }
 
 BOOST_AUTO_TEST_CASE(no_restart_guard_is_refuted) {
@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(trust_in_who_was_durable_only_before_is_refuted) {
     is_refuted<trusts_who_was_durable>(restarts(), "S1");
 }
 
-// The next look comes too late.
+// The next check comes too late.
 BOOST_AUTO_TEST_CASE(not_to_hear_what_is_announced_is_refuted) {
     auto setup = replacements();
     setup.restarts = false;

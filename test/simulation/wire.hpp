@@ -398,14 +398,14 @@ private:
             std::max<true_time>(live_.next_check().time_since_epoch().count() - now(), 0);
         // The loop is a bit late now and then.
         at(in_a_while + (one_in(4) ? below_reading() : 0), process_, [this, generation] {
-            if (generation == armed_) look();
+            if (generation == armed_) check_liveness();
         });
     }
     true_time below_reading() {
         return static_cast<true_time>(below(static_cast<std::uint64_t>(reading)));
     }
 
-    void look() {
+    void check_liveness() {
         switch (live_.check(time())) {
         case action::none:
             break;

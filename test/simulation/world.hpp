@@ -1,8 +1,9 @@
-// A world in which the real protocol classes run against simulated instances, links and clocks.
+// A world in which the real protocol classes run against simulated instances, connections and
+// clocks.
 //
 // Everything that happens in it follows from a seed: the number of instances and clients, the rates
 // of their clocks, the time of each message, the moments at which an instance freezes or crashes, a
-// link breaks or a client is stopped, and the wishes of the clients. The world obeys the
+// connection breaks or a client is stopped, and the wishes of the clients. The world obeys the
 // assumptions of Redlock (an instance keeps a key for its ttl, by a clock whose rate is bounded)
 // unless it is `forgetful`. Then it checks nothing that depends on them.
 //
@@ -71,7 +72,7 @@ public:
         for (auto& c : clients_) {
             c.ppm = extreme ? -max_ppm : between(-max_ppm, max_ppm);
             c.watched = !one_in(3);
-            c.links.resize(instances_.size());
+            c.connections.resize(instances_.size());
         }
         auto const faults = one_in(4) ? 0 : below(2 + 2 * instances_.size());
         for (unsigned n = 0; n < faults; ++n) plan_fault();
@@ -140,7 +141,7 @@ private:
             at(when, [this, i, span] { freeze(i, span); });
             break;
         case 1:
-            at(when, [this, c, i, span] { break_link(c, i, span); });
+            at(when, [this, c, i, span] { break_connection(c, i, span); });
             break;
         case 2:
             at(when, [this, i, span] { crash(i, span); });
@@ -160,18 +161,18 @@ private:
 
     void crash(unsigned i, true_time span) {
         if (forgetful_ && one_in(2)) instances_[i].has.holder = nobody;
-        for (unsigned c = 0; c < clients_.size(); ++c) break_link(c, i, span + travel());
+        for (unsigned c = 0; c < clients_.size(); ++c) break_connection(c, i, span + travel());
     }
 
     // The client hears of it when it runs.
-    void break_link(unsigned c, unsigned i, true_time span) {
+    void break_connection(unsigned c, unsigned i, true_time span) {
         sever(c, i);
         on_client(c, [this, c, i] { lose(c, i); });
         reconnect_after(c, i, span);
     }
 
     void on_reconnected(unsigned c, unsigned i) override {
-        connected(clients_[c].links[i]);
+        connected(clients_[c].connections[i]);
         send_kept(c, i, true);
     }
 
@@ -181,11 +182,11 @@ private:
 
     void submit(unsigned t, unsigned i, command op, std::uint32_t round) {
         auto const c = tenures_[t].client;
-        auto& l = clients_[c].links[i];
-        if (!l.available()) {
+        auto& conn = clients_[c].connections[i];
+        if (!conn.available()) {
             if (op != command::release) return;
             ++tenures_[t].pending;
-            l.kept.push_back({t, now()});
+            conn.kept.push_back({t, now()});
             return;
         }
         ++tenures_[t].pending;
@@ -196,10 +197,10 @@ private:
     }
 
     void send_kept(unsigned c, unsigned i, bool new_session) {
-        auto& l = clients_[c].links[i];
-        for (auto const& k : std::exchange(l.kept, {})) {
+        auto& conn = clients_[c].connections[i];
+        for (auto const& k : std::exchange(conn.kept, {})) {
             auto const gone =
-                std::max(k.since, l.ended) + real(ttl_ + Rules::drift(ttl_), clients_[c].ppm);
+                std::max(k.since, conn.ended) + real(ttl_ + Rules::drift(ttl_), clients_[c].ppm);
             if (new_session && gone <= now()) {
                 finished(k.tenure);
                 continue;
@@ -210,18 +211,18 @@ private:
     }
 
     void on_silence(unsigned c, unsigned i, message& m) override {
-        auto& l = clients_[c].links[i];
+        auto& conn = clients_[c].connections[i];
         if (!m.answered) tell(m, i, verdict::unknown);
-        if (l.up) return;
+        if (conn.up) return;
         if (m.op == command::release) {
-            l.kept.push_back({m.tenure, now()});
+            conn.kept.push_back({m.tenure, now()});
         } else {
             finished(m.tenure);
         }
     }
 
     void on_reply(unsigned c, unsigned i, message& m) override {
-        if (std::exchange(clients_[c].links[i].suspect, false)) send_kept(c, i, false);
+        if (std::exchange(clients_[c].connections[i].suspect, false)) send_kept(c, i, false);
         if (m.answered && m.op == command::acquire && m.said == verdict::yes) ++seen_.late_grants;
         if (!m.answered) tell(m, i, m.said);
         finished(m.tenure);

@@ -33,13 +33,14 @@ struct pair_of_clocks {
 
     static duration run(duration t, std::int64_t ppm) { return t + t / 1'000'000 * ppm; }
 
-    /// By true time: asked at `sent`, read by the server at `read`, answered at `received`.
-    duration look(duration sent, duration read, duration received) {
+    /// The jump that the guard sees. By true time: asked at `sent`, read by the server at `read`,
+    /// answered at `received`.
+    duration ask_time(duration sent, duration read, duration received) {
         return guard.told(at(run(sent, client_ppm)), at(run(received, client_ppm)),
                           epoch + ahead + run(read, server_ppm));
     }
     /// In no time.
-    duration look(duration when) { return look(when, when, when); }
+    duration ask_time(duration when) { return ask_time(when, when, when); }
 };
 
 } // namespace
@@ -50,34 +51,34 @@ BOOST_AUTO_TEST_CASE(the_first_look_tells_nothing) {
     for (duration const ahead : {-1h, 0h, 1h}) {
         pair_of_clocks c;
         c.ahead = ahead;
-        BOOST_TEST((c.look(0s, 1s, 5s) == none));
+        BOOST_TEST((c.ask_time(0s, 1s, 5s) == none));
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_clock_that_keeps_time_never_jumps) {
     pair_of_clocks c;
     for (auto n = 0; n < 1'000; ++n)
-        BOOST_TEST((c.look(n * 1s, n * 1s + 1ms, n * 1s + 3ms) == none));
+        BOOST_TEST((c.ask_time(n * 1s, n * 1s + 1ms, n * 1s + 3ms) == none));
 }
 
-// What drift may come to between the looks is the least that is noticed: a hundredth, and two
+// A jump is noticed if drift between two readings cannot explain it: a hundredth, and two
 // milliseconds.
 BOOST_AUTO_TEST_CASE(a_jump_is_noticed_from_the_least_amount_on_that_drift_cannot_explain) {
     for (duration const gap : {duration(1ms), duration(1s), duration(5s), longest}) {
         auto const drift = gap / 100 + 2ms;
         for (auto const over : {duration(-1ns), none, duration(1ns), duration(1s)}) {
             pair_of_clocks c;
-            c.look(0s);
+            c.ask_time(0s);
             c.ahead = drift + over;
             BOOST_TEST_CONTEXT("after " << gap.count() << " ns, " << over.count()
                                         << " more than drift") {
-                BOOST_TEST((c.look(gap) == (over > none ? drift + over : none)));
+                BOOST_TEST((c.ask_time(gap) == (over > none ? drift + over : none)));
             }
         }
     }
 }
 
-// Each look leaves as much open as its answer took: the server may have read its clock at either
+// Each reading leaves as much open as its answer took: the server may have read its clock at either
 // end.
 BOOST_AUTO_TEST_CASE(what_the_answers_took_is_taken_off) {
     struct {
@@ -94,9 +95,9 @@ BOOST_AUTO_TEST_CASE(what_the_answers_took_is_taken_off) {
     for (auto const& row : table) {
         auto const found = [&row](duration jump) {
             pair_of_clocks c;
-            c.look(0ms, row.read_first, 10ms);
+            c.ask_time(0ms, row.read_first, 10ms);
             c.ahead = jump;
-            return c.look(1'010ms, 1'010ms + row.read_then, 1'020ms) > none;
+            return c.ask_time(1'010ms, 1'010ms + row.read_then, 1'020ms) > none;
         };
         BOOST_TEST_CONTEXT("read after " << row.read_first.count() << " and "
                                          << row.read_then.count()) {
@@ -108,12 +109,12 @@ BOOST_AUTO_TEST_CASE(what_the_answers_took_is_taken_off) {
 
 BOOST_AUTO_TEST_CASE(a_jump_is_told_once) {
     pair_of_clocks c;
-    c.look(0s);
+    c.ask_time(0s);
     c.ahead = 120s;
-    BOOST_TEST((c.look(1s) == 120s));
-    for (auto n = 2; n < 10; ++n) BOOST_TEST((c.look(n * 1s) == none));
+    BOOST_TEST((c.ask_time(1s) == 120s));
+    for (auto n = 2; n < 10; ++n) BOOST_TEST((c.ask_time(n * 1s) == none));
     c.ahead += 1s;
-    BOOST_TEST((c.look(10s) == 1s));
+    BOOST_TEST((c.ask_time(10s) == 1s));
 }
 
 BOOST_AUTO_TEST_CASE(a_slow_answer_makes_no_alarm_wherever_the_server_read_its_clock) {
@@ -121,11 +122,11 @@ BOOST_AUTO_TEST_CASE(a_slow_answer_makes_no_alarm_wherever_the_server_read_its_c
         for (auto const part : {0, 1, 2}) {
             for (auto const next : {0, 1, 2}) {
                 pair_of_clocks c;
-                c.look(0s);
-                BOOST_TEST((c.look(1s, 1s + took * part / 2, 1s + took) == none));
+                c.ask_time(0s);
+                BOOST_TEST((c.ask_time(1s, 1s + took * part / 2, 1s + took) == none));
                 auto const t = 2s + took;
-                BOOST_TEST((c.look(t, t + took * next / 2, t + took) == none));
-                BOOST_TEST((c.look(t + took + 1s) == none));
+                BOOST_TEST((c.ask_time(t, t + took * next / 2, t + took) == none));
+                BOOST_TEST((c.ask_time(t + took + 1s) == none));
             }
         }
     }
@@ -141,13 +142,13 @@ BOOST_AUTO_TEST_CASE(slow_answers_and_drift_together_make_no_alarm) {
                     pair_of_clocks c;
                     c.server_ppm = ppm;
                     c.client_ppm = -ppm;
-                    c.look(0s);
-                    c.look(1s);
+                    c.ask_time(0s);
+                    c.ask_time(1s);
                     BOOST_TEST_CONTEXT("ppm " << ppm << ", took " << took.count() << ", read at "
                                               << first << '/' << next) {
-                        BOOST_TEST((c.look(2s, 2s + took * first / 2, 2s + took) == none));
+                        BOOST_TEST((c.ask_time(2s, 2s + took * first / 2, 2s + took) == none));
                         auto const t = 2s + took + 1ms;
-                        BOOST_TEST((c.look(t, t + 1ms * next / 2, t + 1ms) == none));
+                        BOOST_TEST((c.ask_time(t, t + 1ms * next / 2, t + 1ms) == none));
                     }
                 }
             }
@@ -157,50 +158,50 @@ BOOST_AUTO_TEST_CASE(slow_answers_and_drift_together_make_no_alarm) {
 
 BOOST_AUTO_TEST_CASE(a_slow_answer_does_not_spoil_what_was_known) {
     pair_of_clocks c;
-    c.look(0s);
-    BOOST_TEST((c.look(1s, 1s, 6s) == none)); // could be five seconds ahead
+    c.ask_time(0s);
+    BOOST_TEST((c.ask_time(1s, 1s, 6s) == none)); // could be five seconds ahead
     c.ahead = 1s;
-    BOOST_TEST((c.look(7s) > none));
+    BOOST_TEST((c.ask_time(7s) > none));
 }
 
 BOOST_AUTO_TEST_CASE(a_jump_behind_a_slow_answer_is_noticed_by_the_next_quick_one) {
     for (auto const part : {0, 1, 2}) {
         pair_of_clocks c;
-        c.look(0s);
+        c.ask_time(0s);
         c.ahead = 3s;
-        auto const at_once = c.look(1s, 1s + 5s * part / 2, 6s);
+        auto const at_once = c.ask_time(1s, 1s + 5s * part / 2, 6s);
         BOOST_TEST((at_once > none) ==
                    (part == 2)); // when the answer came at once after it was read
-        BOOST_TEST((c.look(7s) > none) == (part != 2));
+        BOOST_TEST((c.ask_time(7s) > none) == (part != 2));
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_jump_back_endangers_nobody) {
     pair_of_clocks c;
-    c.look(0s);
+    c.ask_time(0s);
     c.ahead = -120s;
-    BOOST_TEST((c.look(1s) == none));
-    BOOST_TEST((c.look(2s) == none));
+    BOOST_TEST((c.ask_time(1s) == none));
+    BOOST_TEST((c.ask_time(2s) == none));
 }
 
 // Keys that were set while it was back go early.
 BOOST_AUTO_TEST_CASE(the_jump_back_to_the_old_time_is_a_jump_ahead) {
     pair_of_clocks c;
-    c.look(0s);
+    c.ask_time(0s);
     c.ahead = -120s;
-    c.look(1s);
+    c.ask_time(1s);
     c.ahead = 0s;
-    BOOST_TEST((c.look(2s) == 120s));
-    BOOST_TEST((c.look(3s) == none));
+    BOOST_TEST((c.ask_time(2s) == 120s));
+    BOOST_TEST((c.ask_time(3s) == none));
 }
 
 BOOST_AUTO_TEST_CASE(what_goes_and_comes_back_between_two_looks_is_not_seen) {
     for (duration const there : {-120s, 120s}) {
         pair_of_clocks c;
-        c.look(0s);
+        c.ask_time(0s);
         c.ahead = there;
         c.ahead = 0s;
-        BOOST_TEST((c.look(1s) == none));
+        BOOST_TEST((c.ask_time(1s) == none));
     }
 }
 
@@ -210,7 +211,7 @@ BOOST_AUTO_TEST_CASE(drift_within_the_bound_is_never_a_jump_however_long_it_adds
             pair_of_clocks c;
             c.server_ppm = ppm;
             c.client_ppm = -ppm;
-            for (auto n = 0; n < 2'000; ++n) BOOST_TEST((c.look(n * gap) == none));
+            for (auto n = 0; n < 2'000; ++n) BOOST_TEST((c.ask_time(n * gap) == none));
         }
     }
 }
@@ -219,7 +220,7 @@ BOOST_AUTO_TEST_CASE(a_clock_that_runs_two_hundredths_fast_jumps) {
     pair_of_clocks c;
     c.server_ppm = 20'000;
     duration seen = none;
-    for (auto n = 0; n < 60; ++n) seen += c.look(n * 1s);
+    for (auto n = 0; n < 60; ++n) seen += c.ask_time(n * 1s);
     BOOST_TEST((seen > none));
 }
 
@@ -229,19 +230,19 @@ BOOST_AUTO_TEST_CASE(after_a_long_absence_drift_is_allowed_for_the_longest_ttl_o
     auto const allowed = longest / 100 + 2ms;
     for (duration const gap : {longest, duration(1min), duration(24h), duration(365 * 24h)}) {
         pair_of_clocks c;
-        c.look(0s);
+        c.ask_time(0s);
         c.ahead = allowed;
-        BOOST_TEST((c.look(gap) == none));
+        BOOST_TEST((c.ask_time(gap) == none));
         pair_of_clocks d;
-        d.look(0s);
+        d.ask_time(0s);
         d.ahead = allowed + 1ns;
-        BOOST_TEST((d.look(gap) > none));
+        BOOST_TEST((d.ask_time(gap) > none));
     }
     pair_of_clocks slow;
     slow.server_ppm = 1'000;
-    slow.look(0s);
-    BOOST_TEST((slow.look(1h) > none)); // 3.6 s
-    BOOST_TEST((slow.look(1h + 1s) == none));
+    slow.ask_time(0s);
+    BOOST_TEST((slow.ask_time(1h) > none)); // 3.6 s
+    BOOST_TEST((slow.ask_time(1h + 1s) == none));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -199,23 +199,23 @@ BOOST_AUTO_TEST_CASE(a_new_error_is_success) {
 }
 
 BOOST_AUTO_TEST_CASE(an_error_is_its_code_and_its_report) {
-    auto const why = some_report();
-    holdfast::error const e(errc::no_quorum, why);
+    auto const report = some_report();
+    holdfast::error const e(errc::no_quorum, report);
     BOOST_TEST(static_cast<bool>(e));
     BOOST_TEST((e.code() == errc::no_quorum));
-    BOOST_TEST(e.report() == why.get());
+    BOOST_TEST(e.report() == report.get());
     error_code const code = e;
     BOOST_TEST((code == errc::no_quorum));
     auto const copy = e;
-    BOOST_TEST(copy.report() == why.get()); // shared, not copied
+    BOOST_TEST(copy.report() == report.get()); // shared, not copied
 }
 
 BOOST_AUTO_TEST_CASE(what_is_the_report_and_the_codes_message) {
-    auto const why = some_report();
-    BOOST_TEST(holdfast::error(errc::no_quorum, why).what() ==
-               why->to_string() + ": too few instances answered");
+    auto const report = some_report();
+    BOOST_TEST(holdfast::error(errc::no_quorum, report).what() ==
+               report->to_string() + ": too few instances answered");
     BOOST_TEST(holdfast::error(errc::contended).what() == "the lock is held");
-    BOOST_TEST(holdfast::error(errc::no_quorum, why).what().find('\n') == std::string::npos);
+    BOOST_TEST(holdfast::error(errc::no_quorum, report).what().find('\n') == std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_thrown_carries_the_code_and_reads_as_what) {
@@ -281,12 +281,12 @@ BOOST_AUTO_TEST_CASE(co_await_throws_it_and_gives_the_rest) {
 
 BOOST_AUTO_TEST_CASE(as_tuple_returns_it_with_its_report) {
     asio::io_context context;
-    auto const why = some_report();
+    auto const report = some_report();
     holdfast::error got;
     int value = 0;
     auto const body = [&]() -> asio::awaitable<void> {
         auto [e, v] =
-            co_await ends_with(context, holdfast::error(errc::no_quorum, why), asio::as_tuple);
+            co_await ends_with(context, holdfast::error(errc::no_quorum, report), asio::as_tuple);
         got = e;
         value = v;
     };
@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(as_tuple_returns_it_with_its_report) {
     context.run_for(std::chrono::seconds(10));
     BOOST_TEST((unexpected == nullptr));
     BOOST_TEST((got == errc::no_quorum));
-    BOOST_TEST(got.report() == why.get());
+    BOOST_TEST(got.report() == report.get());
     BOOST_TEST(value == 42);
 }
 

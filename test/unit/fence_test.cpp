@@ -530,7 +530,7 @@ BOOST_AUTO_TEST_CASE(in_every_order_of_grants_it_wins_with_a_number_that_a_quoru
                     auto m = asked(n);
                     std::array<std::uint64_t, 5> counters{};
                     std::array<instance_set, 8> sent{};
-                    auto const holding = [&] {
+                    auto const instances_with_number = [&] {
                         return std::count_if(counters.begin(), counters.begin() + n,
                                              [&](std::uint64_t c) { return c >= m.number(); });
                     };
@@ -553,7 +553,7 @@ BOOST_AUTO_TEST_CASE(in_every_order_of_grants_it_wins_with_a_number_that_a_quoru
                     for (std::uint32_t round = 1; round <= m.round_number(); ++round)
                         deliver(round);
                     BOOST_TEST((m.phase() == phase::held));
-                    BOOST_TEST(holding() >= static_cast<long>(n / 2 + 1));
+                    BOOST_TEST(instances_with_number() >= static_cast<long>(n / 2 + 1));
                 }
             } while (std::next_permutation(order.begin(), order.end()));
         }

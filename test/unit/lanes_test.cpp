@@ -65,12 +65,12 @@ BOOST_AUTO_TEST_CASE(extensions_leave_before_acquires_and_these_before_releases)
 }
 
 BOOST_AUTO_TEST_CASE(within_a_lane_the_first_to_come_is_the_first_to_leave) {
-    for (auto const where : {lane::keep, lane::take, lane::leave}) {
+    for (auto const shared_lane : {lane::keep, lane::take, lane::leave}) {
         waiting l;
         std::string in;
         for (std::size_t key = 0; key < 26; ++key) {
             in += static_cast<char>('a' + key);
-            l.push(where, key, std::string(1, in.back()));
+            l.push(shared_lane, key, std::string(1, in.back()));
         }
         BOOST_TEST(all_of(l) == in);
     }

@@ -30,10 +30,10 @@ struct fixture {
         BOOST_REQUIRE((usual[0].patience() == soon));
     }
 
-    tenure_action say(command c, std::string_view who, verdict v, duration now = 1ms,
+    tenure_action say(command c, std::string_view instances, verdict v, duration now = 1ms,
                       std::uint64_t number = 0) {
         tenure_action a;
-        for (char const digit : who) {
+        for (char const digit : instances) {
             a = m.answer(c, m.round_number(), static_cast<unsigned>(digit - '0'), v, at(now),
                          number);
         }
@@ -44,10 +44,10 @@ struct fixture {
         BOOST_TEST((say(command::acquire, yes, verdict::yes, now).effect == tenure_effect::none));
         BOOST_TEST((say(command::acquire, no, verdict::no, now).effect == tenure_effect::none));
     }
-    void holds(std::string_view where, std::string_view no) {
+    void holds(std::string_view yes, std::string_view no) {
         m.acquire(at(0ms), of("01234"));
         say(command::acquire, no, verdict::no);
-        say(command::acquire, where, verdict::yes);
+        say(command::acquire, yes, verdict::yes);
         BOOST_REQUIRE((m.phase() == tenure_phase::held));
     }
     /// It ends then, and not a moment before.

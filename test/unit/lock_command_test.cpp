@@ -459,13 +459,13 @@ BOOST_AUTO_TEST_CASE(a_key_and_its_counter_are_in_one_slot_but_for_a_stray_closi
         std::string all;
         for (auto rest = n; all.size() < 5; rest /= 3) all += letters[rest % 3];
         for (std::size_t size = 1; size <= all.size(); ++size) {
-            auto const one = all.substr(0, size);
-            auto const name = fence_key(one);
-            BOOST_TEST_CONTEXT(one << " and " << name) {
-                BOOST_TEST(name != one);
-                BOOST_TEST(name.find(one) != std::string::npos);
-                auto const tagged = hashed(one) != one;
-                if (tagged || one.find('}') == one.npos) BOOST_TEST(hashed(name) == hashed(one));
+            auto const key = all.substr(0, size);
+            auto const name = fence_key(key);
+            BOOST_TEST_CONTEXT(key << " and " << name) {
+                BOOST_TEST(name != key);
+                BOOST_TEST(name.find(key) != std::string::npos);
+                auto const tagged = hashed(key) != key;
+                if (tagged || key.find('}') == key.npos) BOOST_TEST(hashed(name) == hashed(key));
             }
         }
     }

@@ -208,71 +208,71 @@ BOOST_AUTO_TEST_CASE(info_says_whether_it_is_a_server_and_a_primary) {
 namespace {
 
 /// The sections that it asks for, and the result of that reply.
-struct looked {
+struct check_result {
     std::string asked;
     std::optional<server_info> info;
 };
 
-looked look(server_check& l, std::string const& reply) {
+check_result run_check(server_check& check, std::string const& reply) {
     pipeline wire;
-    l.ask(wire);
+    check.ask(wire);
     auto& b = wire.send({});
     b.written = b.bytes.size();
     struct {
-        server_check& l;
+        server_check& check;
         void on_part(pending_command& c, element const& e) {
             BOOST_TEST((c.type == command_type::server_check));
-            l.take_part(e);
+            check.take_part(e);
         }
         void on_reply(pending_command) {}
         void on_batch_answered() {}
         void on_push(element const&) {}
         bool ends() const { return false; }
-    } user{l};
+    } user{check};
     auto const asked = b.bytes;
     std::string_view bytes = reply;
     BOOST_TEST(wire.read(bytes, user), wire.problem());
-    return {asked, l.take_reply()};
+    return {asked, check.take_reply()};
 }
 
 } // namespace
 
 BOOST_AUTO_TEST_CASE(a_later_look_asks_for_what_may_have_changed) {
-    server_check l;
-    auto const found = look(l, resp::bulk(info_text + "aof_enabled:1\r\n"));
+    server_check check;
+    auto const found = run_check(check, resp::bulk(info_text + "aof_enabled:1\r\n"));
     BOOST_TEST(found.asked == resp::command({"INFO", "server", "replication", "memory",
                                              "persistence", "commandstats"}));
     BOOST_REQUIRE(found.info.has_value());
     BOOST_TEST(found.info->logs_writes);
     BOOST_TEST(!found.info->replica);
-    BOOST_TEST(!l.take_reply().has_value());
+    BOOST_TEST(!check.take_reply().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_server_that_takes_no_list_of_sections_is_asked_for_all) {
-    server_check l;
-    BOOST_TEST(!look(l, "-ERR syntax error\r\n").info.has_value());
+    server_check check;
+    BOOST_TEST(!run_check(check, "-ERR syntax error\r\n").info.has_value());
     for (auto n = 0; n < 2; ++n) {
-        auto const found = look(l, resp::bulk(info_text));
+        auto const found = run_check(check, resp::bulk(info_text));
         BOOST_TEST(found.asked == resp::command({"INFO", "all"}));
         BOOST_TEST(found.info.has_value());
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_server_that_is_busy_is_asked_for_the_same_again) {
-    server_check l;
+    server_check check;
     for (auto const* const busy : {"-BUSY Redis is busy\r\n", "-NOPERM no\r\n", "-LOADING\r\n"}) {
-        BOOST_TEST(!look(l, busy).info.has_value());
-        BOOST_TEST(look(l, resp::bulk(info_text)).asked != resp::command({"INFO", "all"}));
+        BOOST_TEST(!run_check(check, busy).info.has_value());
+        BOOST_TEST(run_check(check, resp::bulk(info_text)).asked != resp::command({"INFO", "all"}));
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_look_that_shows_nothing_is_ignored) {
-    server_check l;
+    server_check check;
     for (auto const* const nothing : {"_\r\n", ":1\r\n", "*1\r\n:1\r\n", "+OK\r\n", "%0\r\n"}) {
-        BOOST_TEST(!look(l, nothing).info.has_value(), nothing);
+        BOOST_TEST(!run_check(check, nothing).info.has_value(), nothing);
     }
-    BOOST_TEST(!look(l, resp::bulk("redis_version:7.0.15\r\n")).info.has_value());
-    BOOST_TEST(look(l, resp::bulk(info_text)).info.has_value());
+    BOOST_TEST(!run_check(check, resp::bulk("redis_version:7.0.15\r\n")).info.has_value());
+    BOOST_TEST(run_check(check, resp::bulk(info_text)).info.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_server_that_counts_no_commands_can_vote) {

@@ -446,11 +446,12 @@ BOOST_AUTO_TEST_CASE(a_reply_has_an_end) {
 BOOST_AUTO_TEST_CASE(the_bytes_that_a_reply_may_need_are_bounded) {
     constexpr auto bound = max_reply + max_line + 2;
     // As large as can be: the last element begins where a reply may just end.
-    auto const one = "+" + std::string(61, 'x') + "\r\n"; // 64 bytes
+    auto const simple_string = "+" + std::string(61, 'x') + "\r\n"; // 64 bytes
     auto const start = "*300000\r\n" + std::string("+12345678901234567890123456789012345678901234"
                                                    "56789012\r\n"); // as well
     BOOST_REQUIRE(start.size() == 64U);
-    auto const most = start + repeated(max_reply / 64 - 1, one) + '+' + std::string(max_line, 'x');
+    auto const most =
+        start + repeated(max_reply / 64 - 1, simple_string) + '+' + std::string(max_line, 'x');
     BOOST_REQUIRE(most.size() == bound - 1);
     check_incomplete(most, max_reply / 64 + 1);
     BOOST_TEST(read(most + 'x').problem == long_line);

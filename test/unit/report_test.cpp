@@ -21,19 +21,19 @@ constexpr std::array every_outcome{instance_outcome::unanswered,  instance_outco
                                    instance_outcome::timed_out,   instance_outcome::rejected,
                                    instance_outcome::quarantined, instance_outcome::not_needed};
 
-holdfast::acquire_report about(instance_report one) {
+holdfast::acquire_report about(instance_report instance) {
     holdfast::acquire_report r;
     r.key = "k";
     r.quorum = 1;
     r.attempts = 1;
     r.waited = 1ms;
-    r.instances.push_back(std::move(one));
+    r.instances.push_back(std::move(instance));
     return r;
 }
 
 /// What the line says of the only instance.
-std::string said_of(instance_report one) {
-    auto const line = about(std::move(one)).to_string();
+std::string said_of(instance_report instance) {
+    auto const line = about(std::move(instance)).to_string();
     auto const at = line.find("; ");
     BOOST_REQUIRE(at != line.npos);
     return line.substr(at + 2);
@@ -125,21 +125,21 @@ BOOST_AUTO_TEST_CASE(only_grants_are_counted_as_granted) {
 }
 
 BOOST_AUTO_TEST_CASE(a_time_to_live_is_told_where_it_is_known) {
-    instance_report one{
+    instance_report instance{
         .address = "a:1", .outcome = instance_outcome::held, .ttl_left = {}, .message = {}};
-    BOOST_TEST(said_of(one) == "a:1 held");
-    one.ttl_known = true;
-    BOOST_TEST(said_of(one) == "a:1 held, never expires");
-    one.ttl_left = 0ms;
-    BOOST_TEST(said_of(one) == "a:1 held, 0 ms left");
-    one.ttl_left = 12'345ms;
-    BOOST_TEST(said_of(one) == "a:1 held, 12345 ms left");
-    one.ttl_known = false;
-    BOOST_TEST(said_of(one) == "a:1 held");
+    BOOST_TEST(said_of(instance) == "a:1 held");
+    instance.ttl_known = true;
+    BOOST_TEST(said_of(instance) == "a:1 held, never expires");
+    instance.ttl_left = 0ms;
+    BOOST_TEST(said_of(instance) == "a:1 held, 0 ms left");
+    instance.ttl_left = 12'345ms;
+    BOOST_TEST(said_of(instance) == "a:1 held, 12345 ms left");
+    instance.ttl_known = false;
+    BOOST_TEST(said_of(instance) == "a:1 held");
     // It is the holder's, so it means nothing elsewhere.
-    one.ttl_known = true;
-    one.outcome = instance_outcome::timed_out;
-    BOOST_TEST(said_of(one) == "a:1 timed out");
+    instance.ttl_known = true;
+    instance.outcome = instance_outcome::timed_out;
+    BOOST_TEST(said_of(instance) == "a:1 timed out");
 }
 
 BOOST_AUTO_TEST_CASE(it_begins_with_how_many_are_up) {

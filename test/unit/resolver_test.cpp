@@ -161,10 +161,10 @@ BOOST_AUTO_TEST_CASE(a_dead_name_holds_up_no_other) {
     asio::io_context io;
     name_server dead, alive;
     alive.answer();
-    name_resolver one(io.get_executor(), "dead", 1, dead.function());
+    name_resolver hung(io.get_executor(), "dead", 1, dead.function());
     name_resolver other(io.get_executor(), "alive", 1, alive.function());
     result none, found;
-    one.resolve(none.handler());
+    hung.resolve(none.handler());
     dead.wait_asked();
     other.resolve(found.handler());
     while (!found.code) BOOST_REQUIRE(io.run_one() != 0);

@@ -164,11 +164,11 @@ struct world {
                   ec = n->not_found;
                   return n->found;
               })
-        , one(std::make_shared<holdfast::redis::session>(context.get_executor(), place,
-                                                         connect_timeout, turn_owner, user)) {}
+        , session(std::make_shared<holdfast::redis::session>(context.get_executor(), place,
+                                                             connect_timeout, turn_owner, user)) {}
     /// A read that is under way keeps the session, and this keeps the stream.
     ~world() {
-        one->close();
+        session->close();
         run();
     }
 
@@ -187,7 +187,7 @@ struct world {
     }
     /// Starts, and connects.
     line& connect() {
-        one->start();
+        session->start();
         if (!current) run_until([&] { return current != nullptr; });
         current->connected();
         run();
@@ -208,7 +208,7 @@ struct world {
     endpoints dialled;
     std::shared_ptr<line> current;
     location place;
-    std::shared_ptr<holdfast::redis::session> one;
+    std::shared_ptr<holdfast::redis::session> session;
 };
 
 batch of(std::string bytes) {
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_SUITE(session)
 
 BOOST_AUTO_TEST_CASE(a_numeric_address_needs_no_look_up) {
     world w(numeric);
-    w.one->start();
+    w.session->start();
     BOOST_TEST(w.place.name.empty());
     BOOST_REQUIRE(w.dialled.size() == 1U);
     BOOST_TEST((w.dialled[0] == asio::ip::tcp::endpoint(asio::ip::make_address("192.0.2.7"), 5)));
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(a_numeric_address_needs_no_look_up) {
 
 BOOST_AUTO_TEST_CASE(a_connection_that_is_refused_ends_it_once) {
     world w(numeric);
-    w.one->start();
+    w.session->start();
     w.current->connected(asio::error::connection_refused);
     w.run();
     BOOST_TEST(w.user.connected == 0);
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(a_name_is_looked_up_and_its_endpoints_are_kept) {
 BOOST_AUTO_TEST_CASE(a_name_that_is_not_found_is_said_to_be_the_reason) {
     world w(named);
     w.names->not_found = asio::error::host_not_found;
-    w.one->start();
+    w.session->start();
     w.run_until([&] { return w.user.ended > 0; });
     BOOST_TEST((w.user.cause == errc::unreachable));
     BOOST_TEST(w.user.message.starts_with("the name name.example was not found: "), w.user.message);
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(a_name_that_is_not_found_any_more_is_where_it_was) {
     world w(named);
     w.place.known = {second};
     w.names->not_found = asio::error::host_not_found;
-    w.one->start();
+    w.session->start();
     w.run_until([&] { return w.current != nullptr; });
     BOOST_TEST((w.dialled == endpoints{second}));
     w.current->connected(asio::error::connection_refused);
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(a_name_that_is_not_found_any_more_is_where_it_was) {
 
 BOOST_AUTO_TEST_CASE(a_connection_may_take_no_longer_than_its_limit) {
     world w(numeric, 1ms);
-    w.one->start();
+    w.session->start();
     w.run_until([&] { return w.user.ended > 0; });
     BOOST_TEST(w.user.message == "no connection in time");
     BOOST_TEST(w.current->closed);
@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(a_connection_may_take_no_longer_than_its_limit) {
 // The timer has expired, and then the connection is reported, before the timer is.
 BOOST_AUTO_TEST_CASE(a_limit_that_was_lifted_is_not_reported) {
     world w(numeric, 1ms);
-    w.one->start();
+    w.session->start();
     asio::post(w.context, [&] {
         auto const expired = std::chrono::steady_clock::now() + 2ms;
         while (std::chrono::steady_clock::now() < expired) {
@@ -312,7 +312,7 @@ BOOST_AUTO_TEST_CASE(bytes_that_fit_are_written_at_once) {
     world w(numeric);
     auto& l = w.connect();
     auto b = of("abc");
-    w.one->write(b);
+    w.session->write(b);
     BOOST_TEST(l.written == "abc");
     BOOST_TEST(b.written == 3U);
     BOOST_TEST(!l.waiting);
@@ -323,11 +323,11 @@ BOOST_AUTO_TEST_CASE(bytes_that_do_not_fit_are_written_when_there_is_room_in_ord
     auto& l = w.connect();
     l.room = 2;
     auto a = of("abcdef"), b = of("xyz"), c = of("123");
-    w.one->write(a);
+    w.session->write(a);
     BOOST_TEST(l.written == "ab");
     BOOST_TEST(a.written == 2U);
     BOOST_TEST(l.waiting);
-    w.one->write(b);
+    w.session->write(b);
     BOOST_TEST(l.written == "ab");
     l.room = 3;
     l.writable();
@@ -340,7 +340,7 @@ BOOST_AUTO_TEST_CASE(bytes_that_do_not_fit_are_written_when_there_is_room_in_ord
     w.run();
     BOOST_TEST(l.written == "abcdefxyz");
     BOOST_TEST(!l.waiting);
-    w.one->write(c);
+    w.session->write(c);
     BOOST_TEST(l.written == "abcdefxyz123");
     BOOST_TEST(w.user.ended == 0);
 }
@@ -350,7 +350,7 @@ BOOST_AUTO_TEST_CASE(a_write_that_fails_ends_it_for_that_reason) {
     auto& l = w.connect();
     l.write_error = asio::error::broken_pipe;
     auto b = of("abc");
-    w.one->write(b);
+    w.session->write(b);
     BOOST_TEST(w.user.ended == 0); // not from within
     w.run();
     BOOST_TEST(w.user.ended == 1);
@@ -366,7 +366,7 @@ BOOST_AUTO_TEST_CASE(a_wait_for_room_that_fails_ends_it) {
         l.room = 1;
         l.memory_fails = memory;
         auto b = of("abc");
-        w.one->write(b);
+        w.session->write(b);
         if (!memory) l.writable(asio::error::connection_reset);
         w.run();
         BOOST_TEST(w.user.ended == 1);
@@ -436,15 +436,15 @@ BOOST_AUTO_TEST_CASE(a_user_that_closes_hears_no_more) {
     auto& l = w.connect();
     l.room = 1;
     auto b = of("abc");
-    w.one->write(b);
-    w.one->close();
+    w.session->write(b);
+    w.session->close();
     BOOST_TEST(l.closed);
     w.run();
     BOOST_TEST(w.user.ended == 0);
     BOOST_TEST(l.written == "a");
     world early(named);
-    early.one->start();
-    early.one->close();
+    early.session->start();
+    early.session->close();
     early.run();
     BOOST_TEST(early.user.ended == 0);
     BOOST_TEST(!early.current);
@@ -452,12 +452,12 @@ BOOST_AUTO_TEST_CASE(a_user_that_closes_hears_no_more) {
 
 BOOST_AUTO_TEST_CASE(a_user_that_closes_from_within_reads_no_more) {
     world w(numeric);
-    w.user.closes = w.one.get();
+    w.user.closes = w.session.get();
     w.connect();
     BOOST_TEST(w.current->reads == 0);
     world later(numeric);
     auto& l = later.connect();
-    later.user.closes = later.one.get();
+    later.user.closes = later.session.get();
     l.receives("a");
     later.run();
     BOOST_TEST(l.reads == 1);
@@ -472,7 +472,7 @@ BOOST_AUTO_TEST_CASE(a_look_up_may_take_no_longer_than_its_limit) {
         world w(named, 1ms);
         w.names->answers = answered;
         if (known) w.place.known = {second};
-        w.one->start();
+        w.session->start();
         w.run_until([&] { return w.user.ended > 0; });
         BOOST_TEST(w.user.message ==
                    (known ? "no connection in time"

@@ -22,7 +22,7 @@ struct clocks {
         : ours(count, 60s)
         , guards(count, protocol::clock_guard(60s))
         , ahead(count) {
-        for (unsigned i = 0; i < count; ++i) look(i);
+        for (unsigned i = 0; i < count; ++i) ask_time(i);
         pass(1s);
     }
 
@@ -32,7 +32,7 @@ struct clocks {
         stood += d;
     }
     time_point now() const { return time_point(1'000s + truth - stood); }
-    void look(unsigned i) {
+    void ask_time(unsigned i) {
         auto const sent = now();
         pass(1ms);
         guards[i].told(sent, now(), truth + ahead[i]);
@@ -40,7 +40,7 @@ struct clocks {
     }
     protocol::standstill::equal_jumps judge() { return ours.judge(there); }
     protocol::standstill::equal_jumps judge_after(unsigned i) {
-        look(i);
+        ask_time(i);
         return judge();
     }
 
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(each_standstill_counts_once) {
     for (auto n = 0; n < 3; ++n) {
         c.pass(1s);
         c.stop(200ms);
-        c.look(2);
+        c.ask_time(2);
         c.judge();
         BOOST_TEST(c.judge_after(0).is_new);
         auto const all = c.judge_after(1);
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(one_that_did_not_jump_shows_that_it_was_the_servers) {
 BOOST_AUTO_TEST_CASE(one_that_cannot_be_asked_is_not_waited_for) {
     clocks c(3);
     c.stop(10s);
-    c.look(0);
+    c.ask_time(0);
     BOOST_TEST(!c.judge_after(1).is_ours);
     c.there.erase(2); // it goes down
     auto const f = c.judge();
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(one_that_cannot_be_asked_is_not_waited_for) {
     // And finds nothing new when it is back.
     c.guards[2].stood_still(f.from, f.to, f.least, f.most);
     c.pass(1s);
-    c.look(2);
+    c.ask_time(2);
     BOOST_TEST(!c.ours.has_unexplained_jumps());
 }
 
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(jumps_seen_after_a_long_time_may_have_been_of_any_size) {
         c.there.erase(2); // nor can it be asked now
         c.pass(outage);
         c.ahead = {3s, 3s + 500ms, 0s};
-        c.look(0);
+        c.ask_time(0);
         auto const f = c.judge_after(1);
         BOOST_TEST(f.is_new); // to be on the safe side
         BOOST_TEST(!f.is_ours);
@@ -139,11 +139,11 @@ BOOST_AUTO_TEST_CASE(jumps_seen_after_a_long_time_may_have_been_of_any_size) {
 BOOST_AUTO_TEST_CASE(who_was_not_asked_for_long_cannot_agree) {
     clocks c(3);
     c.pass(30s);
-    c.look(0);
-    c.look(1);
+    c.ask_time(0);
+    c.ask_time(1);
     c.pass(1s);
     c.ahead[0] = c.ahead[1] = 100ms; // as much as the third may have drifted
-    c.look(0);
+    c.ask_time(0);
     c.judge_after(1);
     BOOST_TEST(!c.judge_after(2).is_ours);
 }
@@ -186,11 +186,11 @@ BOOST_AUTO_TEST_CASE(a_standstill_moves_deadlines_when_a_majority_shows_it_howev
 BOOST_AUTO_TEST_CASE(a_jump_that_is_shown_in_two_parts_moves_deadlines_by_their_sum) {
     clocks c(3);
     c.stop(4s);
-    c.look(0);
+    c.ask_time(0);
     auto const first = c.judge_after(1);
     BOOST_TEST((first.is_new && first.by >= 4s && first.by < 5s));
     c.stop(6s);
-    c.look(2); // both at once
+    c.ask_time(2); // both at once
     auto const second = c.judge_after(0);
     BOOST_TEST((second.is_new && first.by + second.by >= 10s && first.by + second.by < 11s));
     auto const third = c.judge_after(1);
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(what_a_slow_answer_has_hidden_counts_from_before_it) {
     clocks c(3);
     c.pass(1s);
     c.stop(200ms);
-    c.look(0);
+    c.ask_time(0);
     for (unsigned i : {1U, 2U}) {
         auto const sent = c.now();
         auto const shown = c.truth;
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(an_answer_that_was_under_way_shows_a_part) {
     c.pass(1ms);
     c.guards[0].told(sent, c.now(), shown);
     c.ours.observed(0, c.guards[0].last());
-    c.look(1);
+    c.ask_time(1);
     auto const majority = c.judge_after(2);
     BOOST_TEST(majority.is_new);
     BOOST_TEST((majority.most >= 1s));
@@ -251,7 +251,7 @@ BOOST_AUTO_TEST_CASE(servers_whose_seconds_differ_agree_on_a_long_one) {
     clocks c(3);
     c.stop(100s);
     c.ahead = {450ms, -450ms, duration::zero()};
-    c.look(0);
+    c.ask_time(0);
     BOOST_TEST(c.judge_after(1).is_new);
     BOOST_TEST(c.judge_after(2).is_ours);
 }

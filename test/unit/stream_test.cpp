@@ -88,8 +88,8 @@ private:
 };
 
 /// A listening socket and the streams that lead to it.
-struct party {
-    explicit party(kind k, runner r = runner::strand)
+struct loopback {
+    explicit loopback(kind k, runner r = runner::strand)
         : kind_(k)
         , runner_(r)
         , at_port_(io_)
@@ -163,23 +163,23 @@ struct party {
 BOOST_AUTO_TEST_SUITE(stream)
 
 BOOST_DATA_TEST_CASE(carries_bytes_both_ways, data::make(kinds) * data::make(runners), k, r) {
-    party p(k, r);
-    auto const u = p.connected();
+    loopback lo(k, r);
+    auto const u = lo.connected();
     error_code ec;
     BOOST_TEST(u->write("question", ec) == 8u);
     std::array<char, 8> got{};
-    asio::read(p.peer_, asio::buffer(got));
+    asio::read(lo.peer_, asio::buffer(got));
     BOOST_TEST(std::string_view(got.data(), got.size()) == "question");
     u->read();
-    asio::write(p.peer_, asio::buffer("answer", 6));
-    p.run_until([&] { return u->read_done.has_value(); });
+    asio::write(lo.peer_, asio::buffer("answer", 6));
+    lo.run_until([&] { return u->read_done.has_value(); });
     BOOST_TEST(!*u->read_done);
     BOOST_TEST(u->bytes() == "answer");
 }
 
 BOOST_DATA_TEST_CASE(carries_much_in_order_while_a_read_waits, data::make(kinds), k) {
-    party p(k);
-    auto const u = p.connected();
+    loopback lo(k);
+    auto const u = lo.connected();
     auto const sent = pattern(12 * 1024 * 1024);
     std::size_t written = 0;
     int blocked = 0;
@@ -203,73 +203,73 @@ BOOST_DATA_TEST_CASE(carries_much_in_order_while_a_read_waits, data::make(kinds)
 
     std::string got(sent.size(), '\0');
     bool done = false;
-    asio::async_read(p.peer_, asio::buffer(got), [&](error_code ec, std::size_t) {
+    asio::async_read(lo.peer_, asio::buffer(got), [&](error_code ec, std::size_t) {
         BOOST_TEST(!ec);
         BOOST_TEST(!u->read_done);
         done = true;
     });
     write_on();
-    p.run_until([&] { return done; });
+    lo.run_until([&] { return done; });
     BOOST_TEST((got == sent));
     BOOST_TEST(blocked > 3);
-    asio::write(p.peer_, asio::buffer("!", 1));
-    p.run_until([&] { return u->read_done.has_value(); });
+    asio::write(lo.peer_, asio::buffer("!", 1));
+    lo.run_until([&] { return u->read_done.has_value(); });
     BOOST_TEST(u->bytes() == "!");
 }
 
 BOOST_AUTO_TEST_CASE(tries_the_endpoints_in_order) {
-    party p(kind::tcp);
-    tcp::acceptor closed(p.io_, any_port);
+    loopback lo(kind::tcp);
+    tcp::acceptor closed(lo.io_, any_port);
     auto const nobody = closed.local_endpoint();
     closed.close();
     auto const u = std::make_shared<user>(
-        make_tcp_stream(p.executor(), {nobody, p.at_port_.local_endpoint(), nobody}));
+        make_tcp_stream(lo.executor(), {nobody, lo.at_port_.local_endpoint(), nobody}));
     u->connect();
-    p.run_until([&] { return u->connected.has_value(); });
+    lo.run_until([&] { return u->connected.has_value(); });
     BOOST_TEST(!*u->connected);
-    p.accept();
+    lo.accept();
 }
 
 BOOST_AUTO_TEST_CASE(tells_why_no_endpoint_accepts) {
-    party p(kind::tcp);
-    auto const at = p.at_port_.local_endpoint();
-    p.at_port_.close();
+    loopback lo(kind::tcp);
+    auto const at = lo.at_port_.local_endpoint();
+    lo.at_port_.close();
     auto const result = [&](stream_ptr s) {
         auto const u = std::make_shared<user>(std::move(s));
         u->connect();
-        p.run_until([&] { return u->connected.has_value(); });
+        lo.run_until([&] { return u->connected.has_value(); });
         return *u->connected;
     };
-    BOOST_TEST(result(make_tcp_stream(p.executor(), {at, at})) == asio::error::connection_refused);
-    BOOST_TEST(result(make_tcp_stream(p.executor(), {})) == asio::error::host_not_found);
-    auto const nowhere = p.folder_ / "nowhere";
-    BOOST_TEST(result(make_unix_stream(p.executor(), nowhere)) ==
+    BOOST_TEST(result(make_tcp_stream(lo.executor(), {at, at})) == asio::error::connection_refused);
+    BOOST_TEST(result(make_tcp_stream(lo.executor(), {})) == asio::error::host_not_found);
+    auto const nowhere = lo.folder_ / "nowhere";
+    BOOST_TEST(result(make_unix_stream(lo.executor(), nowhere)) ==
                boost::system::errc::no_such_file_or_directory);
     std::string const long_path(500, 'x');
-    BOOST_TEST(result(make_unix_stream(p.executor(), long_path)) == asio::error::name_too_long);
+    BOOST_TEST(result(make_unix_stream(lo.executor(), long_path)) == asio::error::name_too_long);
 }
 
 // The kernel refuses such a connection with EAGAIN, which for TCP would mean "not yet".
 BOOST_AUTO_TEST_CASE(a_unix_socket_with_a_full_backlog_is_not_connected) {
-    party p(kind::unix_socket);
-    p.at_path_.listen(0);
-    auto const first = std::make_shared<user>(p.make());
+    loopback lo(kind::unix_socket);
+    lo.at_path_.listen(0);
+    auto const first = std::make_shared<user>(lo.make());
     first->connect();
-    p.run_until([&] { return first->connected.has_value(); });
+    lo.run_until([&] { return first->connected.has_value(); });
     BOOST_TEST(!*first->connected);
-    auto const second = std::make_shared<user>(p.make());
+    auto const second = std::make_shared<user>(lo.make());
     second->connect();
-    p.run_until([&] { return second->connected.has_value(); });
+    lo.run_until([&] { return second->connected.has_value(); });
     BOOST_TEST(!!*second->connected);
 }
 
 BOOST_DATA_TEST_CASE(the_end_of_the_peer_is_an_error, data::make(kinds), k) {
-    party p(k);
+    loopback lo(k);
     {
-        auto const u = p.connected();
+        auto const u = lo.connected();
         u->read();
-        p.peer_.close();
-        p.run_until([&] { return u->read_done.has_value(); });
+        lo.peer_.close();
+        lo.run_until([&] { return u->read_done.has_value(); });
         BOOST_TEST(*u->read_done == asio::error::eof);
         // The first write after the end of a TCP peer is answered by a reset.
         error_code ec;
@@ -279,56 +279,56 @@ BOOST_DATA_TEST_CASE(the_end_of_the_peer_is_an_error, data::make(kinds), k) {
     }
     {
         // A peer that closes with bytes unread resets the connection.
-        auto const u = p.connected();
+        auto const u = lo.connected();
         error_code ec;
         u->write("unread", ec);
         u->read();
-        p.peer_.wait(asio::socket_base::wait_read);
-        p.peer_.close();
-        p.run_until([&] { return u->read_done.has_value(); });
+        lo.peer_.wait(asio::socket_base::wait_read);
+        lo.peer_.close();
+        lo.run_until([&] { return u->read_done.has_value(); });
         BOOST_TEST(*u->read_done == asio::error::connection_reset);
     }
     {
-        auto const u = p.connected();
-        party::fill(*u);
+        auto const u = lo.connected();
+        loopback::fill(*u);
         u->wait_writable();
-        p.peer_.close();
-        p.run_until([&] { return u->writable.has_value(); });
+        lo.peer_.close();
+        lo.run_until([&] { return u->writable.has_value(); });
         error_code ec;
         BOOST_TEST(u->write("x", ec) == 0u);
         BOOST_TEST(!!ec);
     }
     {
         // The peer is gone before anything is asked for.
-        auto const u = p.connected();
-        p.peer_.close();
+        auto const u = lo.connected();
+        lo.peer_.close();
         u->read();
-        p.run_until([&] { return u->read_done.has_value(); });
+        lo.run_until([&] { return u->read_done.has_value(); });
         BOOST_TEST(*u->read_done == asio::error::eof);
     }
 }
 
 BOOST_DATA_TEST_CASE(close_aborts_what_is_under_way, data::make(kinds) * data::make(runners), k,
                      r) {
-    party p(k, r);
+    loopback lo(k, r);
     {
-        auto const u = std::make_shared<user>(p.make());
+        auto const u = std::make_shared<user>(lo.make());
         u->connect();
         u->close();
-        p.run_until([&] { return u->connected.has_value(); });
+        lo.run_until([&] { return u->connected.has_value(); });
         BOOST_TEST(is_aborted(u->connected));
         u->forget();
         u->connect();
-        p.run_until([&] { return u->connected.has_value(); });
+        lo.run_until([&] { return u->connected.has_value(); });
         BOOST_TEST(is_aborted(u->connected));
     }
-    p.accept().close();
-    auto const u = p.connected();
-    party::fill(*u);
+    lo.accept().close();
+    auto const u = lo.connected();
+    loopback::fill(*u);
     u->read();
     u->wait_writable();
     u->close();
-    p.run_until([&] { return u->read_done && u->writable; });
+    lo.run_until([&] { return u->read_done && u->writable; });
     BOOST_TEST(is_aborted(u->read_done));
     BOOST_TEST(is_aborted(u->writable));
     error_code ec;
@@ -338,44 +338,44 @@ BOOST_DATA_TEST_CASE(close_aborts_what_is_under_way, data::make(kinds) * data::m
     u->read();
     u->wait_writable();
     u->close();
-    p.run_until([&] { return u->read_done && u->writable; });
+    lo.run_until([&] { return u->read_done && u->writable; });
     BOOST_TEST(is_aborted(u->read_done));
 }
 
 // The result of a read is already under way to the user when the stream is closed.
 BOOST_DATA_TEST_CASE(close_aborts_what_is_not_yet_reported, data::make(kinds), k) {
-    party p(k);
-    auto const u = p.connected();
-    asio::write(p.peer_, asio::buffer("x", 1));
+    loopback lo(k);
+    auto const u = lo.connected();
+    asio::write(lo.peer_, asio::buffer("x", 1));
     u->read(); // it is there: the operation is over at once
     u->close();
-    p.run_until([&] { return u->read_done.has_value(); });
+    lo.run_until([&] { return u->read_done.has_value(); });
     BOOST_TEST(is_aborted(u->read_done));
     BOOST_TEST(u->bytes().empty());
 }
 
 BOOST_DATA_TEST_CASE(a_stream_may_be_destroyed_with_operations_under_way,
                      data::make(kinds) * data::make(runners), k, r) {
-    party p(k, r);
+    loopback lo(k, r);
     std::weak_ptr<user> seen;
     {
-        auto const u = std::make_shared<user>(p.make());
+        auto const u = std::make_shared<user>(lo.make());
         u->connect();
         u->destroy();
         seen = u;
-        p.run_until([&] { return u->connected.has_value(); });
+        lo.run_until([&] { return u->connected.has_value(); });
         BOOST_TEST(is_aborted(u->connected));
     }
     BOOST_TEST(seen.expired());
-    p.accept().close();
+    lo.accept().close();
     {
-        auto const u = p.connected();
-        party::fill(*u);
+        auto const u = lo.connected();
+        loopback::fill(*u);
         u->read();
         u->wait_writable();
         u->destroy();
         seen = u;
-        p.run_until([&] { return u->read_done && u->writable; });
+        lo.run_until([&] { return u->read_done && u->writable; });
         BOOST_TEST(is_aborted(u->read_done));
         BOOST_TEST(is_aborted(u->writable));
     }
@@ -384,34 +384,34 @@ BOOST_DATA_TEST_CASE(a_stream_may_be_destroyed_with_operations_under_way,
 
 BOOST_DATA_TEST_CASE(a_user_may_destroy_the_stream_when_it_is_called,
                      data::make(kinds) * data::make(runners), k, r) {
-    party p(k, r);
+    loopback lo(k, r);
     {
-        auto const u = std::make_shared<user>(p.make());
+        auto const u = std::make_shared<user>(lo.make());
         u->then = [&] { u->destroy(); };
         u->connect();
-        p.run_until([&] { return u->connected.has_value(); });
+        lo.run_until([&] { return u->connected.has_value(); });
         BOOST_TEST(!*u->connected);
-        p.accept();
+        lo.accept();
         u->then = nullptr;
     }
     {
-        auto const u = p.connected();
+        auto const u = lo.connected();
         u->then = [&] { u->destroy(); };
         u->read();
         u->wait_writable();
-        p.run_until([&] { return u->read_done && u->writable; });
+        lo.run_until([&] { return u->read_done && u->writable; });
         BOOST_TEST(!*u->writable);
         BOOST_TEST(is_aborted(u->read_done));
         u->then = nullptr;
     }
     {
-        auto const u = p.connected();
-        party::fill(*u);
+        auto const u = lo.connected();
+        loopback::fill(*u);
         u->then = [&] { u->destroy(); };
         u->read();
         u->wait_writable();
-        asio::write(p.peer_, asio::buffer("x", 1));
-        p.run_until([&] { return u->read_done && u->writable; });
+        asio::write(lo.peer_, asio::buffer("x", 1));
+        lo.run_until([&] { return u->read_done && u->writable; });
         BOOST_TEST(!*u->read_done);
         BOOST_TEST(is_aborted(u->writable));
         u->then = nullptr;
@@ -422,16 +422,16 @@ BOOST_DATA_TEST_CASE(a_context_may_be_destroyed_with_operations_under_way,
                      data::make(kinds) * data::make(runners), k, r) {
     std::weak_ptr<user> connecting, unread;
     {
-        party p(k, r);
-        auto u = p.connected();
-        party::fill(*u);
+        loopback lo(k, r);
+        auto u = lo.connected();
+        loopback::fill(*u);
         u->read();
         u->wait_writable();
         unread = u;
-        auto other = std::make_shared<user>(p.make());
+        auto other = std::make_shared<user>(lo.make());
         other->connect();
         connecting = other;
-        auto none = std::make_shared<user>(make_tcp_stream(p.executor(), {}));
+        auto none = std::make_shared<user>(make_tcp_stream(lo.executor(), {}));
         none->connect();
     }
     BOOST_TEST(connecting.expired());
@@ -440,14 +440,14 @@ BOOST_DATA_TEST_CASE(a_context_may_be_destroyed_with_operations_under_way,
 
 BOOST_DATA_TEST_CASE(a_round_trip_allocates_nothing,
                      data::make(kinds) * data::make({runner::context, runner::strand}), k, r) {
-    party p(k, r);
-    auto const u = p.connected();
+    loopback lo(k, r);
+    auto const u = lo.connected();
     std::thread peer([&] {
         std::array<char, 16> bytes{};
         error_code ec;
         while (!ec) {
-            auto const size = p.peer_.read_some(asio::buffer(bytes), ec);
-            if (!ec) asio::write(p.peer_, asio::buffer(bytes, size), ec);
+            auto const size = lo.peer_.read_some(asio::buffer(bytes), ec);
+            if (!ec) asio::write(lo.peer_, asio::buffer(bytes, size), ec);
         }
     });
     int trips = 0;
@@ -469,8 +469,8 @@ BOOST_DATA_TEST_CASE(a_round_trip_allocates_nothing,
         ask();
     };
     ask();
-    p.io_.restart();
-    p.io_.run();
+    lo.io_.restart();
+    lo.io_.run();
     peer.join();
     u->then = nullptr;
     BOOST_TEST(trips == 1'100);

@@ -78,12 +78,12 @@ BOOST_AUTO_TEST_CASE(an_extension_denied_by_a_majority_loses_the_lease_at_once) 
 }
 
 BOOST_AUTO_TEST_CASE(an_extension_that_failed_leaves_the_deadline_and_is_tried_again) {
-    for (auto const why : {unsent, unknown, refused}) {
+    for (auto const failure : {unsent, unknown, refused}) {
         auto m = held();
         m.extend(at(3s), of("012"));
         answer(m, command::extend, 0, yes, 4s);
-        answer(m, command::extend, 1, why, 4s);
-        BOOST_TEST(answer(m, command::extend, 2, why, 4s) == "extension_failed");
+        answer(m, command::extend, 1, failure, 4s);
+        BOOST_TEST(answer(m, command::extend, 2, failure, 4s) == "extension_failed");
         BOOST_TEST(m.phase() == phase::held);
         BOOST_TEST(!m.extending());
         BOOST_TEST((m.deadline() == at(valid)));

@@ -107,8 +107,8 @@ private:
 
     instance_set on_the_wire(command c) const {
         instance_set s;
-        for (auto const& one : wire_) {
-            if (one.c == c) s.insert(one.instance);
+        for (auto const& under_way : wire_) {
+            if (under_way.c == c) s.insert(under_way.instance);
         }
         return s;
     }
@@ -129,7 +129,7 @@ private:
                     return a.instance < b.instance;
                 });
         }
-        auto const one = *at_front;
+        auto const delivered = *at_front;
         wire_.erase(at_front);
         auto v = yes;
         for (auto const& f : faults_) {
@@ -137,8 +137,8 @@ private:
         }
         ++position_;
         now_ += 1ms;
-        auto const i = one.instance;
-        switch (one.c) {
+        auto const i = delivered.instance;
+        switch (delivered.c) {
         case command::acquire:
         case command::heal:
             if (v != yes && v != unknown) may_exist_.erase(i);
@@ -160,7 +160,7 @@ private:
         case command::watch:
             break;
         }
-        take(machine_.answer(one.c, one.extension, i, v, at(now_)));
+        take(machine_.answer(delivered.c, delivered.extension, i, v, at(now_)));
     }
 
     machine machine_;

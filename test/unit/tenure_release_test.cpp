@@ -25,11 +25,11 @@ BOOST_AUTO_TEST_CASE(a_quorum_that_deleted_the_key_is_a_release) {
 }
 
 BOOST_AUTO_TEST_CASE(a_release_that_too_few_answered_is_unconfirmed) {
-    for (auto const why : {unsent, unknown, refused}) {
+    for (auto const failure : {unsent, unknown, refused}) {
         auto m = held();
         m.release(at(1s), of("012"));
-        BOOST_TEST(answer(m, command::release, 0, why) == "nothing");
-        BOOST_TEST(answer(m, command::release, 1, why) == "release_unconfirmed");
+        BOOST_TEST(answer(m, command::release, 0, failure) == "nothing");
+        BOOST_TEST(answer(m, command::release, 1, failure) == "release_unconfirmed");
         BOOST_TEST(m.phase() == phase::over);
         BOOST_TEST(text(m.maybe_held()) == "012");
     }

@@ -46,10 +46,10 @@ std::shared_ptr<ssl::context> trusting(certificates const& c) {
 }
 
 /// A TLS server for one connection at a time, and the streams that lead to it.
-struct party {
+struct loopback {
     using peer_stream = ssl::stream<tcp::socket>;
 
-    party() {
+    loopback() {
         acceptor_.open(tcp::v4());
         // A small window, so that much does not fit.
         acceptor_.set_option(asio::socket_base::receive_buffer_size(8 * 1024));
@@ -97,7 +97,7 @@ struct party {
     std::size_t fill(user& u) {
         std::string const much(64 * 1024, 'x');
         std::size_t all = 0;
-        // The kernel may take a bit more at the second look.
+        // The kernel may take a bit more at the second try.
         for (int refused = 0; refused < 10;) {
             error_code ec;
             auto const size = u.write(much, ec);
@@ -136,24 +136,24 @@ bool is_refusal(error_code ec) {
 BOOST_AUTO_TEST_SUITE(tls_stream)
 
 BOOST_AUTO_TEST_CASE(carries_bytes_both_ways) {
-    party p;
-    auto const u = p.connected();
+    loopback lo;
+    auto const u = lo.connected();
     error_code ec;
     BOOST_TEST(u->write("question", ec) == 8u);
     std::string got(8, '\0');
-    asio::read(*p.peer_, asio::buffer(got));
+    asio::read(*lo.peer_, asio::buffer(got));
     BOOST_TEST(got == "question");
     u->read();
-    p.peer_sends("answer");
-    p.run_until([&] { return u->read_done.has_value(); });
+    lo.peer_sends("answer");
+    lo.run_until([&] { return u->read_done.has_value(); });
     BOOST_TEST(!*u->read_done);
     BOOST_TEST(u->bytes() == "answer");
 }
 
 // In the middle the peer changes its keys and asks for new ones.
 BOOST_AUTO_TEST_CASE(carries_much_in_order_while_a_read_waits) {
-    party p;
-    auto const u = p.connected();
+    loopback lo;
+    auto const u = lo.connected();
     auto const sent = pattern(12 * 1024 * 1024);
     std::size_t written = 0;
     int blocked = 0;
@@ -189,63 +189,63 @@ BOOST_AUTO_TEST_CASE(carries_much_in_order_while_a_read_waits) {
     std::string got(sent.size(), '\0');
     bool done = false;
     auto const half = got.size() / 2;
-    asio::async_read(*p.peer_, asio::buffer(got.data(), half), [&](error_code ec, std::size_t) {
+    asio::async_read(*lo.peer_, asio::buffer(got.data(), half), [&](error_code ec, std::size_t) {
         BOOST_REQUIRE(!ec);
-        BOOST_REQUIRE(SSL_key_update(p.peer_->native_handle(), SSL_KEY_UPDATE_REQUESTED) == 1);
-        p.peer_sends("new keys");
-        asio::async_read(*p.peer_, asio::buffer(got.data() + half, got.size() - half),
+        BOOST_REQUIRE(SSL_key_update(lo.peer_->native_handle(), SSL_KEY_UPDATE_REQUESTED) == 1);
+        lo.peer_sends("new keys");
+        asio::async_read(*lo.peer_, asio::buffer(got.data() + half, got.size() - half),
                          [&](error_code end, std::size_t) {
                              BOOST_TEST(!end, end.message());
                              done = true;
                          });
     });
     write_on();
-    p.run_until([&] { return done && heard == "new keys"; });
+    lo.run_until([&] { return done && heard == "new keys"; });
     BOOST_TEST((got == sent));
     BOOST_TEST(blocked > 3);
-    p.peer_sends("!");
-    p.run_until([&] { return heard == "new keys!"; });
+    lo.peer_sends("!");
+    lo.run_until([&] { return heard == "new keys!"; });
     u->then = [] {};
 }
 
 BOOST_AUTO_TEST_CASE(takes_no_more_than_fits_until_it_has_drained) {
-    party p;
-    auto const u = p.connected();
-    auto const filled = p.fill(*u);
+    loopback lo;
+    auto const u = lo.connected();
+    auto const filled = lo.fill(*u);
     error_code ec;
     BOOST_TEST(u->write("x", ec) == 0u);
     BOOST_TEST(!ec);
     u->wait_writable();
-    p.io_.restart();
-    p.io_.poll();
+    lo.io_.restart();
+    lo.io_.poll();
     BOOST_TEST(!u->writable);
     std::string got(filled, '\0');
     bool done = false;
-    asio::async_read(*p.peer_, asio::buffer(got), [&](error_code end, std::size_t) {
+    asio::async_read(*lo.peer_, asio::buffer(got), [&](error_code end, std::size_t) {
         BOOST_TEST(!end);
         done = true;
     });
-    p.run_until([&] { return done && u->writable; });
+    lo.run_until([&] { return done && u->writable; });
     BOOST_TEST(!*u->writable);
     BOOST_TEST(u->write("x", ec) == 1u);
 }
 
 // The rest of what write() has taken goes out, though no user waits for it.
 BOOST_AUTO_TEST_CASE(bytes_that_were_taken_are_sent) {
-    party p;
-    auto const u = p.connected();
-    std::string got(p.fill(*u), '\0');
+    loopback lo;
+    auto const u = lo.connected();
+    std::string got(lo.fill(*u), '\0');
     bool done = false;
-    asio::async_read(*p.peer_, asio::buffer(got), [&](error_code ec, std::size_t) {
+    asio::async_read(*lo.peer_, asio::buffer(got), [&](error_code ec, std::size_t) {
         BOOST_TEST(!ec);
         done = true;
     });
-    p.run_until([&] { return done; });
+    lo.run_until([&] { return done; });
 }
 
 BOOST_AUTO_TEST_CASE(trusts_a_server_of_the_right_name_only) {
-    party p;
-    auto const connected = [&](std::string name) { return p.connect(*p.make(std::move(name))); };
+    loopback lo;
+    auto const connected = [&](std::string name) { return lo.connect(*lo.make(std::move(name))); };
     BOOST_TEST(!connected("server.test"));
     BOOST_TEST(!connected("server.test."));
     BOOST_TEST(!connected("127.0.0.1"));
@@ -256,17 +256,17 @@ BOOST_AUTO_TEST_CASE(trusts_a_server_of_the_right_name_only) {
 }
 
 BOOST_AUTO_TEST_CASE(trusts_a_known_authority_only) {
-    party p;
-    auto const u = p.make(trusting(make_certificates("DNS:server.test")), "server.test");
-    BOOST_TEST(is_refusal(p.connect(*u)));
+    loopback lo;
+    auto const u = lo.make(trusting(make_certificates("DNS:server.test")), "server.test");
+    BOOST_TEST(is_refusal(lo.connect(*u)));
 }
 
 BOOST_AUTO_TEST_CASE(sends_a_name_but_no_address) {
-    party p;
+    loopback lo;
     auto const sent = [&](std::string name) {
-        BOOST_REQUIRE(!p.connect(*p.make(std::move(name))));
+        BOOST_REQUIRE(!lo.connect(*lo.make(std::move(name))));
         auto const* const seen =
-            SSL_get_servername(p.peer_->native_handle(), TLSEXT_NAMETYPE_host_name);
+            SSL_get_servername(lo.peer_->native_handle(), TLSEXT_NAMETYPE_host_name);
         return std::string(seen == nullptr ? "none" : seen);
     };
     BOOST_TEST(sent("server.test.") == "server.test");
@@ -275,25 +275,25 @@ BOOST_AUTO_TEST_CASE(sends_a_name_but_no_address) {
 }
 
 BOOST_AUTO_TEST_CASE(a_name_that_cannot_be_one_is_an_error) {
-    party p;
+    loopback lo;
     for (auto const& name : {std::string("a\0b", 3), std::string(300, 'x')}) {
-        auto const u = p.make(name);
+        auto const u = lo.make(name);
         u->connect();
-        p.run_until([&] { return u->connected.has_value(); });
+        lo.run_until([&] { return u->connected.has_value(); });
         BOOST_TEST(!!*u->connected);
     }
 }
 
 BOOST_AUTO_TEST_CASE(does_not_renegotiate) {
-    party p;
-    SSL_CTX_set_max_proto_version(p.context_.native_handle(), TLS1_2_VERSION);
-    auto const u = p.connected();
+    loopback lo;
+    SSL_CTX_set_max_proto_version(lo.context_.native_handle(), TLS1_2_VERSION);
+    auto const u = lo.connected();
     u->read();
-    auto* const peer = p.peer_->native_handle();
+    auto* const peer = lo.peer_->native_handle();
     BOOST_REQUIRE(SSL_renegotiate(peer) == 1);
     SSL_do_handshake(peer); // into the peer's buffer, and out with the next bytes
-    p.peer_sends("still here");
-    p.run_until([&] { return u->read_done.has_value(); });
+    lo.peer_sends("still here");
+    lo.run_until([&] { return u->read_done.has_value(); });
     BOOST_TEST(!*u->read_done);
     BOOST_TEST(u->bytes() == "still here");
     u->forget();
@@ -302,61 +302,61 @@ BOOST_AUTO_TEST_CASE(does_not_renegotiate) {
     std::string got(1, '\0');
     error_code ec, ignored;
     u->write("x", ignored);
-    asio::read(*p.peer_, asio::buffer(got), ec);
+    asio::read(*lo.peer_, asio::buffer(got), ec);
     BOOST_TEST(SSL_session_reused(peer) == 0);
     BOOST_TEST(SSL_renegotiate_pending(peer) == 1);
 }
 
 BOOST_AUTO_TEST_CASE(the_end_of_the_peer_is_an_error) {
-    party p;
+    loopback lo;
     auto const end_of_read = [&](auto end) {
-        auto const u = p.connected();
+        auto const u = lo.connected();
         u->read();
         end();
-        p.run_until([&] { return u->read_done.has_value(); });
+        lo.run_until([&] { return u->read_done.has_value(); });
         return *u->read_done;
     };
-    auto& peer = p.peer_;
+    auto& peer = lo.peer_;
     BOOST_TEST(end_of_read([&] { peer->next_layer().close(); }) == asio::error::eof);
     bool shut = false;
     BOOST_TEST(end_of_read([&] { peer->async_shutdown([&](error_code) { shut = true; }); }) ==
                asio::error::eof);
-    p.run_until([&] { return shut; });
+    lo.run_until([&] { return shut; });
     BOOST_TEST(end_of_read([&] {
                    peer->next_layer().set_option(asio::socket_base::linger(true, 0));
                    peer->next_layer().close();
                }) == asio::error::connection_reset);
     {
-        auto const u = p.connected();
-        p.fill(*u);
+        auto const u = lo.connected();
+        lo.fill(*u);
         u->wait_writable();
         peer->next_layer().close();
-        p.run_until([&] { return u->writable.has_value(); });
+        lo.run_until([&] { return u->writable.has_value(); });
         error_code ec;
         while (!ec) u->write("x", ec);
         BOOST_TEST(u->write("x", ec) == 0u);
         BOOST_TEST(!!ec);
     }
     {
-        auto const u = p.make();
+        auto const u = lo.make();
         u->connect();
-        p.accept();
+        lo.accept();
         peer->next_layer().close();
-        p.run_until([&] { return u->connected.has_value(); });
+        lo.run_until([&] { return u->connected.has_value(); });
         BOOST_TEST(!!*u->connected);
     }
-    p.acceptor_.close();
-    p.acceptor_.open(tcp::v4());
-    p.acceptor_.bind({asio::ip::address_v4::loopback(), 0});
-    auto const u = p.make();
+    lo.acceptor_.close();
+    lo.acceptor_.open(tcp::v4());
+    lo.acceptor_.bind({asio::ip::address_v4::loopback(), 0});
+    auto const u = lo.make();
     u->connect();
-    p.run_until([&] { return u->connected.has_value(); });
+    lo.run_until([&] { return u->connected.has_value(); });
     BOOST_TEST(*u->connected == asio::error::connection_refused);
 }
 
 BOOST_DATA_TEST_CASE(may_be_closed_or_destroyed_at_any_time,
                      boost::unit_test::data::make({false, true}), destroys) {
-    party p;
+    loopback lo;
     auto const end = [&](user& u) {
         if (destroys) {
             u.destroy();
@@ -366,52 +366,52 @@ BOOST_DATA_TEST_CASE(may_be_closed_or_destroyed_at_any_time,
     };
     std::weak_ptr<user> seen;
     {
-        auto const u = p.make();
+        auto const u = lo.make();
         u->connect();
         end(*u);
-        p.run_until([&] { return u->connected.has_value(); });
+        lo.run_until([&] { return u->connected.has_value(); });
         BOOST_TEST(is_aborted(u->connected));
-        p.accept();
+        lo.accept();
     }
     {
-        auto const u = p.make(); // in the handshake
+        auto const u = lo.make(); // in the handshake
         seen = u;
         u->connect();
-        p.accept();
-        p.io_.restart();
-        p.io_.poll();
+        lo.accept();
+        lo.io_.restart();
+        lo.io_.poll();
         end(*u);
-        p.run_until([&] { return u->connected.has_value(); });
+        lo.run_until([&] { return u->connected.has_value(); });
         BOOST_TEST(is_aborted(u->connected));
     }
     BOOST_TEST(seen.expired());
     {
-        auto const u = p.connected();
+        auto const u = lo.connected();
         seen = u;
-        p.fill(*u);
+        lo.fill(*u);
         u->read();
         u->wait_writable();
         end(*u);
-        p.run_until([&] { return u->read_done && u->writable; });
+        lo.run_until([&] { return u->read_done && u->writable; });
         BOOST_TEST(is_aborted(u->read_done));
         BOOST_TEST(is_aborted(u->writable));
     }
     BOOST_TEST(seen.expired());
     {
-        auto const u = p.connected();
+        auto const u = lo.connected();
         u->then = [&] { end(*u); };
-        p.fill(*u);
+        lo.fill(*u);
         u->read();
         u->wait_writable();
-        p.peer_sends("x");
-        p.run_until([&] { return u->read_done && u->writable; });
+        lo.peer_sends("x");
+        lo.run_until([&] { return u->read_done && u->writable; });
         BOOST_TEST(is_aborted(u->read_done) != is_aborted(u->writable)); // the first ends the other
         u->then = [] {};
     }
     {
-        auto const u = p.make();
+        auto const u = lo.make();
         u->then = [&] { end(*u); };
-        BOOST_TEST(!p.connect(*u));
+        BOOST_TEST(!lo.connect(*u));
         u->then = [] {};
     }
 }
@@ -419,16 +419,16 @@ BOOST_DATA_TEST_CASE(may_be_closed_or_destroyed_at_any_time,
 BOOST_AUTO_TEST_CASE(a_context_may_be_destroyed_with_operations_under_way) {
     std::vector<std::weak_ptr<user>> seen;
     {
-        party p;
-        auto const busy = p.connected();
-        p.fill(*busy);
+        loopback lo;
+        auto const busy = lo.connected();
+        lo.fill(*busy);
         busy->read();
         busy->wait_writable();
-        auto const shaking = p.make();
+        auto const shaking = lo.make();
         shaking->connect();
-        p.io_.restart();
-        p.io_.poll();
-        auto const connecting = p.make();
+        lo.io_.restart();
+        lo.io_.poll();
+        auto const connecting = lo.make();
         connecting->connect();
         seen = {busy, shaking, connecting};
     }

@@ -25,7 +25,7 @@ std::array<std::uint64_t, Count> bits_in_a_child(holdfast::runtime::token_source
     BOOST_REQUIRE(pid >= 0);
     std::array<std::uint64_t, Count> all{};
     if (pid == 0) {
-        for (auto& one : all) one = source.next_bits();
+        for (auto& bits : all) bits = source.next_bits();
         ::_exit(::write(ends[1], all.data(), sizeof all) == sizeof all ? 0 : 1);
     }
     ::close(ends[1]);

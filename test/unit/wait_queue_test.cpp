@@ -172,13 +172,13 @@ BOOST_AUTO_TEST_CASE(what_not_all_have_said_is_asked_again_after_the_next_round)
     BOOST_REQUIRE(next(round_trip) == queue_effect::try_arbiter);
     q.try_begun(at(round_trip), 1);
     q.refused(at(2 * round_trip), 5s, true, retry, 0);
-    auto const look = 2 * round_trip + waiting_rules::first_recheck;
-    BOOST_REQUIRE(next(look) == queue_effect::try_all);
-    q.try_begun(at(look));
-    q.contended(at(look), held_elsewhere, retry, 0);
-    BOOST_TEST((next(look) == queue_effect::inspect));
+    auto const recheck = 2 * round_trip + waiting_rules::first_recheck;
+    BOOST_REQUIRE(next(recheck) == queue_effect::try_all);
+    q.try_begun(at(recheck));
+    q.contended(at(recheck), held_elsewhere, retry, 0);
+    BOOST_TEST((next(recheck) == queue_effect::inspect));
     q.inspected(true);
-    BOOST_TEST((next(look) != queue_effect::inspect));
+    BOOST_TEST((next(recheck) != queue_effect::inspect));
 }
 
 BOOST_AUTO_TEST_CASE(who_leaves_before_the_question_leaves_nothing) {
@@ -482,10 +482,10 @@ BOOST_AUTO_TEST_CASE(who_yields_to_pollers_waits_after_a_push) {
     BOOST_TEST((next(1s + poll + waiting_rules::max_wake_delay) == queue_effect::try_arbiter));
 }
 
-// One after the other has the key, and each release leaves it alone for a while. `what` is done
-// with the answer to the question that is put to instance 2 meanwhile. How often it was left alone.
+// One after the other has the key, and each release leaves it alone for a while. `answer`
+// answers the question that is put to instance 2 meanwhile. How often it was left alone.
 template <class Answer>
-unsigned stand_backs(fixture& f, unsigned releases, Answer what) {
+unsigned stand_backs(fixture& f, unsigned releases, Answer answer) {
     unsigned count = 0;
     auto now = at(0ms);
     BOOST_REQUIRE(f.q.join(f.a));
@@ -501,7 +501,7 @@ unsigned stand_backs(fixture& f, unsigned releases, Answer what) {
         BOOST_TEST((f.next(now) == queue_effect::listen));
         f.q.listening(2);
         BOOST_TEST((f.next(now) == queue_effect::none));
-        what(now + round_trip);
+        answer(now + round_trip);
         now = end;
     }
     return count;

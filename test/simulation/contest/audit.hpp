@@ -83,7 +83,8 @@ protected:
             // Unless its owner will take it away, or makes use of it, or has promised not to before
             // its deadline.
             if (t.machine.phase() == tenure_phase::ending) return false;
-            if (t.dead || !clients_[t.process].links[i].available() || now() < at.frozen_until)
+            if (t.dead || !clients_[t.process].connections[i].available() ||
+                now() < at.frozen_until)
                 return false;
             if (now() < clients_[t.process].paused_until) return false;
         }
@@ -92,7 +93,8 @@ protected:
             if (now() < clients_[a.process].paused_until) return false;
             unsigned well = 0;
             for (unsigned i = 0; i < size(); ++i) {
-                if (clients_[a.process].links[i].available() && now() >= instances_[i].frozen_until)
+                if (clients_[a.process].connections[i].available() &&
+                    now() >= instances_[i].frozen_until)
                     ++well;
             }
             return well >= quorum();
@@ -115,7 +117,7 @@ protected:
             for (unsigned i = 0; i < size(); ++i) {
                 auto const& at = instances_[i];
                 auto const is_free = at.has.holder == nobody || at.has.is_expired(now());
-                if (is_free && me.links[i].available() && now() >= at.frozen_until) ++free;
+                if (is_free && me.connections[i].available() && now() >= at.frozen_until) ++free;
             }
             return free >= quorum();
         });

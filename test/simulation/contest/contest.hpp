@@ -3,9 +3,9 @@
 // push as Redis does.
 //
 // A schedule is calm or faulty. A calm one has no faults, and measures the cost of an acquisition
-// and the share of each process. In a faulty one links break, instances freeze and crash, processes
-// are killed while they hold the key, and strangers take it. No instance forgets a key before its
-// time, unless the schedule is `forgetful`. Then S1 is not checked.
+// and the share of each process. In a faulty one connections break, instances freeze and crash,
+// processes are killed while they hold the key, and strangers take it. No instance forgets a key
+// before its time, unless the schedule is `forgetful`. Then S1 is not checked.
 //
 // Properties: S1 no two valid leases, S3 nobody's key is deleted while its holder holds, S4 no key
 // left behind, L no wake-up is lost (a key that is free, and wanted, is had within a bound), L3
@@ -97,11 +97,11 @@ private:
             if (Driver::hears_pushes && hear_push(p, i)) ++seen_.pushes;
             return;
         }
-        auto& l = clients_[p].links[i];
+        auto& conn = clients_[p].connections[i];
         clients_[p].usual[i].heard(local() - m.sent);
-        l.heard = local();
+        conn.heard = local();
         look_for_late(p);
-        if (std::exchange(l.suspect, false)) {
+        if (std::exchange(conn.suspect, false)) {
             progress();
             send_kept(p, i, false);
             on_available(p);
@@ -121,9 +121,10 @@ private:
         if (!Driver::knows_who_is_late) return;
         auto& me = clients_[p];
         for (unsigned i = 0; i < size(); ++i) {
-            auto const& l = me.links[i];
-            if (l.available() && !l.in_flight.empty() &&
-                me.usual[i].becomes_late(local(), std::max(l.in_flight.front().sent, l.heard))) {
+            auto const& conn = me.connections[i];
+            if (conn.available() && !conn.in_flight.empty() &&
+                me.usual[i].becomes_late(local(),
+                                         std::max(conn.in_flight.front().sent, conn.heard))) {
                 me.newly_late.insert(i);
             }
             if (!me.usual[i].late()) me.newly_late.erase(i);
@@ -580,7 +581,7 @@ private:
                 return rest(a);
             }
         }
-        a.is = actor::state::holding;
+        a.is = actor::state::has_lease;
         a.tenure = static_cast<int>(t);
         tenures_[t].lease = &a;
         ++held_;
@@ -686,7 +687,7 @@ private:
     }
 
     void on_done(actor& a, std::uint64_t ticket) {
-        if (a.is != actor::state::holding || a.ticket != ticket) return;
+        if (a.is != actor::state::has_lease || a.ticket != ticket) return;
         auto const t = static_cast<unsigned>(a.tenure);
         auto& h = tenures_[t];
         auto const p = a.process;

@@ -1,4 +1,4 @@
-// The faults of a contest: links break, instances freeze and crash, processes die and stop,
+// The faults of a contest: connections break, instances freeze and crash, processes die and stop,
 // strangers take the key.
 #ifndef HOLDFAST_TEST_SIMULATION_CONTEST_FAULTS_HPP
 #define HOLDFAST_TEST_SIMULATION_CONTEST_FAULTS_HPP
@@ -110,7 +110,7 @@ protected:
     }
     void freeze(unsigned i, true_time span) {
         network::freeze(i, span);
-        // An idle link finds that out by its next ping.
+        // An idle connection finds that out by its next ping.
         for (unsigned p = 0; p < clients_.size(); ++p) ping_soon(p, i);
         if (!silent_) return;
         // The answers of the others give it the turns in which it looks.
@@ -148,7 +148,7 @@ protected:
         for (auto& a : actors_) {
             if (a.process != p) continue;
             if (a.is == actor::state::queued) --queued_;
-            if (a.is == actor::state::holding) --held_;
+            if (a.is == actor::state::has_lease) --held_;
             a.is = actor::state::gone;
             ++a.ticket;
         }
@@ -157,10 +157,10 @@ protected:
         }
         for (unsigned i = 0; i < size(); ++i) {
             sever(p, i);
-            link ended;
+            connection ended;
             ended.up = false;
-            ended.epoch = me.links[i].epoch;
-            me.links[i] = std::move(ended);
+            ended.epoch = me.connections[i].epoch;
+            me.connections[i] = std::move(ended);
         }
     }
 
@@ -189,7 +189,7 @@ protected:
     void take(unsigned instances) {
         for (unsigned i = 0; i < size(); ++i) {
             if ((instances >> i & 1U) == 0) continue;
-            look(i);
+            expire_key(i);
             if (instances_[i].has.holder != nobody) continue;
             ++seen_.foreign;
             instances_[i].has.holder = stranger;
@@ -216,7 +216,7 @@ protected:
         ++at.version;
         at.listeners.clear();
         for (unsigned p = 0; p < clients_.size(); ++p) {
-            if (clients_[p].links[i].up) push(p, i);
+            if (clients_[p].connections[i].up) push(p, i);
         }
     }
 };

@@ -41,13 +41,13 @@ struct message : test::message {
     bool no_script = false;
 };
 
-struct link : connection<message> {
+struct connection : test::connection<message> {
     verdict set = verdict::unknown; ///< by the first part of a contend
     time_point heard{};
 };
 
 /// A process. Its queue is in the contest, which knows the rules.
-struct client : test::client<link> {
+struct client : test::client<connection> {
     bool alive = true;
     int tenure = nobody; ///< of the queue: its try, or the one that it holds
     int watcher = nobody;
@@ -73,7 +73,7 @@ struct actor : protocol::waiter {
     enum class state : std::uint8_t {
         idle,
         queued,
-        holding,
+        has_lease,
         gone
     };
     unsigned process = 0;
@@ -151,7 +151,7 @@ protected:
         }
         key_ = any();
         for (unsigned p = 0; p < clients_.size(); ++p) {
-            clients_[p].links.resize(size());
+            clients_[p].connections.resize(size());
             auto const waiters =
                 shape ? shape->waiters
                       : static_cast<unsigned>((eager_ ? 2 : 1) + below(one_in(8) ? 7 : 3));

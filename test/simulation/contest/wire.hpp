@@ -25,12 +25,12 @@ protected:
 
     void submit(unsigned t, unsigned i, command op, std::uint32_t round) {
         auto const p = tenures_[t].process;
-        auto& l = clients_[p].links[i];
-        if (!l.available()) {
+        auto& conn = clients_[p].connections[i];
+        if (!conn.available()) {
             if (op != command::release) return;
             ++tenures_[t].pending;
             ++seen_.kept;
-            l.kept.push_back({t, now()});
+            conn.kept.push_back({t, now()});
             return;
         }
         ++tenures_[t].pending;
@@ -42,7 +42,7 @@ protected:
     }
 
     void send(unsigned p, unsigned i, message m) {
-        auto& l = clients_[p].links[i];
+        auto& conn = clients_[p].connections[i];
         m.sent = local();
         if (m.votes) {
             commands_ += m.op == command::contend   ? (instances_[i].tracks ? 3 : 2)
@@ -52,14 +52,14 @@ protected:
         }
         auto const& sent = put_in_flight(p, i, m);
         auto const serial = sent.serial;
-        next_arrival(l);
+        next_arrival(conn);
         if (m.votes && m.op == command::contend) {
             auto first = sent;
             first.first_part = true;
             carry(p, i, first);
             if (one_in(20)) { // cut in two on its way
                 ++seen_.late_ttls;
-                l.last_arrival += travel();
+                conn.last_arrival += travel();
             }
         }
         carry(p, i, sent);
@@ -69,20 +69,20 @@ protected:
 
     void ping(unsigned p, unsigned i) {
         auto const& me = clients_[p];
-        if (!me.alive || !me.links[i].available()) return;
+        if (!me.alive || !me.connections[i].available()) return;
         message m;
         m.votes = false;
         send(p, i, m);
     }
 
     void on_overdue(unsigned p, unsigned i, std::uint64_t serial) {
-        auto& l = clients_[p].links[i];
-        if (!l.available() || in_flight(p, i, serial) == nullptr) return;
+        auto& conn = clients_[p].connections[i];
+        if (!conn.available() || in_flight(p, i, serial) == nullptr) return;
         ++seen_.suspects;
         progress();
-        l.suspect = true;
-        at(3 * timeout_.count(), clients_[p], [this, p, i, epoch = l.epoch] {
-            auto const& still = clients_[p].links[i];
+        conn.suspect = true;
+        at(3 * timeout_.count(), clients_[p], [this, p, i, epoch = conn.epoch] {
+            auto const& still = clients_[p].connections[i];
             if (still.suspect && still.epoch == epoch) cut(p, i, travel());
         });
         on_unavailable(p, i);
@@ -90,23 +90,23 @@ protected:
     }
 
     void on_silence(unsigned p, unsigned i, message& m) override {
-        auto& l = clients_[p].links[i];
+        auto& conn = clients_[p].connections[i];
         if (!m.answered) tell(m, i);
-        if (l.up) return;
+        if (conn.up) return;
         if (m.op == command::release) {
             ++seen_.kept;
-            l.kept.push_back({m.tenure, now()});
+            conn.kept.push_back({m.tenure, now()});
         } else {
             finished(m.tenure);
         }
     }
 
     void send_kept(unsigned p, unsigned i, bool new_session) {
-        auto& l = clients_[p].links[i];
-        for (auto const& k : std::exchange(l.kept, {})) {
+        auto& conn = clients_[p].connections[i];
+        for (auto const& k : std::exchange(conn.kept, {})) {
             auto const ttl = tenures_[k.tenure].machine.ttl();
             auto const gone =
-                std::max(k.since, l.ended) + (ttl + protocol::redlock_rules::drift(ttl)).count();
+                std::max(k.since, conn.ended) + (ttl + protocol::redlock_rules::drift(ttl)).count();
             if (new_session && gone <= now()) {
                 finished(k.tenure);
                 continue;
@@ -124,12 +124,12 @@ protected:
         progress();
         auto& me = clients_[p];
         if (!me.alive) return;
-        auto& l = me.links[i];
+        auto& conn = me.connections[i];
         ++seen_.disconnects;
         sever(p, i);
         reconnect_after(p, i, span);
-        if (!l.up) return;
-        l.up = l.suspect = false;
+        if (!conn.up) return;
+        conn.up = conn.suspect = false;
         on_unavailable(p, i);
         lose(p, i);
     }
@@ -140,7 +140,7 @@ protected:
         auto const& at = instances_[i];
         if (now() < at.frozen_until) return reconnect_after(p, i, at.frozen_until - now());
         progress();
-        connected(me.links[i]);
+        connected(me.connections[i]);
         send_kept(p, i, true);
         on_available(p);
     }
@@ -156,7 +156,7 @@ protected:
     //
 
     // An access finds that the key has expired, and all listeners are told.
-    void look(unsigned i) {
+    void expire_key(unsigned i) {
         if (!instances_[i].expire(now())) return;
         ++seen_.expiries;
         written(i, nobody);
@@ -178,7 +178,7 @@ protected:
     void on_expiry(unsigned i, std::uint64_t version) {
         auto& at = instances_[i];
         if (at.version != version) return;
-        if (now() >= at.frozen_until) return look(i);
+        if (now() >= at.frozen_until) return expire_key(i);
         at_leisure(at.frozen_until - now(), [this, i, version] { on_expiry(i, version); });
     }
 
@@ -189,23 +189,23 @@ protected:
     }
 
     bool execute(unsigned p, unsigned i, message& m, bool /*ghost*/) override {
-        auto& l = clients_[p].links[i];
+        auto& conn = clients_[p].connections[i];
         if (!m.votes) return true;
         if (m.first_part) {
-            l.set = perform(p, i, m.tenure, command::acquire);
+            conn.set = perform(p, i, m.tenure, command::acquire);
             return false;
         }
         switch (m.op) {
         case command::contend:
             read(p, i, m);
-            m.said = l.set;
+            m.said = conn.set;
             break;
         case command::watch:
             read(p, i, m);
             m.said = verdict::yes;
             break;
         case command::inspect:
-            look(i);
+            expire_key(i);
             m.said = verdict::yes;
             break;
         case command::release:
@@ -219,7 +219,7 @@ protected:
     }
 
     void read(unsigned p, unsigned i, message& m) {
-        look(i);
+        expire_key(i);
         auto& at = instances_[i];
         if (at.tracks) at.listeners.insert(p);
         m.told = at.tracks;
@@ -229,7 +229,7 @@ protected:
     }
 
     verdict perform(unsigned p, unsigned i, unsigned t, command op) {
-        look(i);
+        expire_key(i);
         auto& at = instances_[i];
         auto const done = carry_out(at.has, op, t, now() + real(tenures_[t].machine.ttl(), at.ppm));
         if (op == command::release) {

@@ -26,7 +26,7 @@ struct message : test::message {
     std::uint64_t number = 0;    ///< a hint, or the number that is answered
 };
 
-using link = connection<message>;
+using connection = test::connection<message>;
 
 enum class wall : std::uint8_t {
     right,
@@ -44,7 +44,7 @@ enum class steady : std::uint8_t {
     jumping,
 };
 
-struct client : test::client<link> {
+struct client : test::client<connection> {
     wall wall_clock = wall::right;
     steady lease_clock = steady::right;
     ticks off = 0; ///< its wall clock
@@ -114,7 +114,7 @@ protected:
         set_up_clocks();
         set_up_counters();
         for (unsigned c = 0; c < clients_.size(); ++c) {
-            clients_[c].links.resize(instances_.size());
+            clients_[c].connections.resize(instances_.size());
             clients_[c].attempts_left = static_cast<unsigned>(3 + below(10));
             at(some(delay_ * 4), clients_[c], [this, c] { start(c); });
         }

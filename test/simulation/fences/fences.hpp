@@ -151,7 +151,7 @@ private:
                 freeze(i, some(a_while()));
             });
         case fault::cut:
-            return at(after, [this, c, i] { break_link(c, i, some(delay_ * 10), true); });
+            return at(after, [this, c, i] { break_connection(c, i, some(delay_ * 10), true); });
         case fault::crash:
             return at(after, [this, i] { crash(i); });
         case fault::jump:
@@ -181,18 +181,18 @@ private:
 
     // Messages under way are lost, or some arrive after all, and their answers are not heard. The
     // client hears of it when it runs.
-    void break_link(unsigned c, unsigned i, ticks span, bool ghosts) {
-        auto& l = clients_[c].links[i];
+    void break_connection(unsigned c, unsigned i, ticks span, bool ghosts) {
+        auto& conn = clients_[c].connections[i];
         ++seen_.breaks;
         std::deque<message> late;
-        if (ghosts && l.session == l.epoch && !l.in_flight.empty() && one_in(2)) {
-            auto const last = l.in_flight[below(l.in_flight.size())].serial;
-            l.ghosts_at = now() + some(delay_ * 40);
-            std::copy_if(l.to_server.begin(), l.to_server.end(), std::back_inserter(late),
+        if (ghosts && conn.session == conn.epoch && !conn.in_flight.empty() && one_in(2)) {
+            auto const last = conn.in_flight[below(conn.in_flight.size())].serial;
+            conn.ghosts_at = now() + some(delay_ * 40);
+            std::copy_if(conn.to_server.begin(), conn.to_server.end(), std::back_inserter(late),
                          [&](message const& m) { return m.serial <= last; });
         }
         sever(c, i);
-        l.ghosts = std::move(late);
+        conn.ghosts = std::move(late);
         at(0, clients_[c], [this, c, i] { on_broken(c, i); });
         reconnect_after(c, i, 1 + span);
     }
@@ -209,7 +209,8 @@ private:
         }
         at.down_until = now() + away;
         at.frozen_until = 0;
-        for (unsigned c = 0; c < clients_.size(); ++c) break_link(c, i, away + travel(), false);
+        for (unsigned c = 0; c < clients_.size(); ++c)
+            break_connection(c, i, away + travel(), false);
     }
 
     /// And for how long it is away.
@@ -240,7 +241,7 @@ private:
 
     void submit(unsigned t, unsigned i, command op, std::uint32_t round) {
         auto const c = tenures_[t].client;
-        auto& l = clients_[c].links[i];
+        auto& conn = clients_[c].connections[i];
         message m;
         m.tenure = t;
         m.op = op;
@@ -249,11 +250,11 @@ private:
         auto const awaited =
             op == command::acquire || op == command::contend || op == command::raise;
         if (awaited) ++tenures_[t].awaited;
-        if (l.available()) {
+        if (conn.available()) {
             transmit(c, i, m);
             return;
         }
-        if (op == command::release) l.kept.push_back({t, now()});
+        if (op == command::release) conn.kept.push_back({t, now()});
         // The instances that an acquire goes to are up. A raise may find that one has gone since.
         if (op != command::raise) return;
         ++seen_.raises_unsent;
@@ -275,7 +276,7 @@ private:
     }
 
     void on_reply(unsigned c, unsigned i, message& m) override {
-        if (std::exchange(clients_[c].links[i].suspect, false)) send_kept(c, i);
+        if (std::exchange(clients_[c].connections[i].suspect, false)) send_kept(c, i);
         if (m.unknown_script && !m.whole_script) {
             auto const& its = tenures_[m.tenure].is;
             if (its.phase() == phase::acquiring || its.phase() == phase::held) {
@@ -292,21 +293,21 @@ private:
     }
 
     void on_broken(unsigned c, unsigned i) {
-        auto const& l = clients_[c].links[i];
-        if (l.up || !l.in_flight.empty()) lose(c, i);
+        auto const& conn = clients_[c].connections[i];
+        if (conn.up || !conn.in_flight.empty()) lose(c, i);
     }
 
     void on_reconnected(unsigned c, unsigned i) override {
         auto const& at = instances_[i];
         if (now() < at.down_until) return reconnect_after(c, i, at.down_until - now());
-        connected(clients_[c].links[i]);
+        connected(clients_[c].connections[i]);
         send_kept(c, i);
     }
 
     /// The instance is too slow for the client. Answers that still come are not heard.
     void on_timeout(unsigned c, unsigned i) {
-        auto const& l = clients_[c].links[i];
-        if (!l.available() || l.in_flight.empty()) return;
+        auto const& conn = clients_[c].connections[i];
+        if (!conn.available() || conn.in_flight.empty()) return;
         ++seen_.timeouts;
         give_up_answers(c, i);
     }
@@ -318,7 +319,7 @@ private:
     }
 
     void send_kept(unsigned c, unsigned i) {
-        for (auto const& k : std::exchange(clients_[c].links[i].kept, {})) {
+        for (auto const& k : std::exchange(clients_[c].connections[i].kept, {})) {
             message m;
             m.tenure = k.tenure;
             m.op = command::release;
@@ -335,7 +336,7 @@ private:
         if (ghost) ++seen_.ghosts;
         if (is_too_old(m)) {
             ++seen_.too_old;
-            if (!ghost) break_link(c, i, travel(), false);
+            if (!ghost) break_connection(c, i, travel(), false);
             return false;
         }
         auto& at = instances_[i];

@@ -69,22 +69,22 @@ private:
     //
 
     void on_broken(unsigned c, unsigned i, unsigned epoch) override {
-        auto& l = clients_[c].links[i];
-        if (l.session >= epoch) return; // connected anew since
-        l.up = false;
-        l.probed = false;
-        l.asking = false;
+        auto& conn = clients_[c].connections[i];
+        if (conn.session >= epoch) return; // connected anew since
+        conn.up = false;
+        conn.probed = false;
+        conn.asking = false;
         judge_clock(c);
         lose(c, i);
-        for (auto& m : std::exchange(l.waiting, {})) {
+        for (auto& m : std::exchange(conn.waiting, {})) {
             if (!m.answered) tell(m, i, verdict::unsent);
         }
     }
 
     void on_silence(unsigned c, unsigned i, message& m) override {
-        auto& l = clients_[c].links[i];
+        auto& conn = clients_[c].connections[i];
         if (!m.answered) tell(m, i, verdict::unknown);
-        if (!l.up && m.op == command::release) l.kept.push_back({m.tenure, now()});
+        if (!conn.up && m.op == command::release) conn.kept.push_back({m.tenure, now()});
     }
 
     //
@@ -100,12 +100,12 @@ private:
     void on_reconnected(unsigned c, unsigned i) override { connect(c, i); }
 
     void connect(unsigned c, unsigned i) {
-        auto& l = clients_[c].links[i];
+        auto& conn = clients_[c].connections[i];
         if (now() < instances_[i].down_until)
             return reconnect_after(c, i, instances_[i].down_until - now() + travel());
-        on_broken(c, i, l.epoch); // if that has not been heard yet
-        l.session = l.epoch;
-        l.last_arrival = l.last_reply = now();
+        on_broken(c, i, conn.epoch); // if that has not been heard yet
+        conn.session = conn.epoch;
+        conn.last_arrival = conn.last_reply = now();
         send(c, i, question(c, ask::probe));
     }
 
@@ -126,21 +126,22 @@ private:
 
     void submit(unsigned t, unsigned i, command op, std::uint32_t round) {
         auto const c = tenures_[t].client;
-        auto& l = clients_[c].links[i];
-        if (!l.available()) {
-            if (op == command::release) l.kept.push_back({t, now()});
+        auto& conn = clients_[c].connections[i];
+        if (!conn.available()) {
+            if (op == command::release) conn.kept.push_back({t, now()});
             return;
         }
         auto m = vote(t, op, round);
-        if (l.probed) return send(c, i, m);
+        if (conn.probed) return send(c, i, m);
         m.serial = ++waited_;
-        l.waiting.push_back(m);
+        conn.waiting.push_back(m);
         at(real(timeout_, clients_[c].ppm), clients_[c], [this, c, i, m] {
-            auto& at = clients_[c].links[i];
+            auto& at = clients_[c].connections[i];
             if (std::erase_if(at.waiting, [&](auto const& w) { return w.serial == m.serial; }) == 0)
                 return;
             tell(m, i, verdict::unsent);
-            if (m.op == command::release) clients_[c].links[i].kept.push_back({m.tenure, now()});
+            if (m.op == command::release)
+                clients_[c].connections[i].kept.push_back({m.tenure, now()});
         });
     }
 
@@ -148,12 +149,12 @@ private:
         auto const serial = transmit(c, i, m);
         if (m.answered || m.question == ask::probe) return;
         at(real(timeout_, clients_[c].ppm), clients_[c], [this, c, i, serial] {
-            if (is_awaited(c, i, serial) && clients_[c].links[i].probed) become_suspect(c, i);
+            if (is_awaited(c, i, serial) && clients_[c].connections[i].probed) become_suspect(c, i);
         });
     }
 
     void send_kept(unsigned c, unsigned i) {
-        for (auto const& k : std::exchange(clients_[c].links[i].kept, {})) {
+        for (auto const& k : std::exchange(clients_[c].connections[i].kept, {})) {
             auto m = vote(k.tenure, command::release);
             m.answered = true;
             send(c, i, m);
@@ -161,24 +162,24 @@ private:
     }
 
     void become_suspect(unsigned c, unsigned i) {
-        clients_[c].links[i].suspect = true;
+        clients_[c].connections[i].suspect = true;
         judge_clock(c);
         give_up_answers(c, i);
     }
 
     void on_reply(unsigned c, unsigned i, message& m) override {
-        auto& l = clients_[c].links[i];
+        auto& conn = clients_[c].connections[i];
         if (m.pushed) {
-            if (Guards::hears() && l.restarts.emptied()) doubt(c, i, max_ttl_);
+            if (Guards::hears() && conn.restarts.emptied()) doubt(c, i, max_ttl_);
             return;
         }
         if (m.question == ask::probe) return on_probed(c, i, m);
-        if (std::exchange(l.suspect, false)) send_kept(c, i);
-        if (m.question == ask::look) {
-            l.asking = false;
+        if (std::exchange(conn.suspect, false)) send_kept(c, i);
+        if (m.question == ask::check) {
+            conn.asking = false;
             on_time_told(c, i, m);
             if (m.replica) return leave_replica(c, i);
-            if (Guards::doubts_later(l.restarts, m.origin)) doubt(c, i, max_ttl_);
+            if (Guards::doubts_later(conn.restarts, m.origin)) doubt(c, i, max_ttl_);
             return;
         }
         if (!m.answered) tell(m, i, m.said);
@@ -189,8 +190,8 @@ private:
 
     /// It is a replica: the client tries again later.
     void leave_replica(unsigned c, unsigned i) {
-        clients_[c].links[i].restarts.is_replica();
-        break_link(c, i, travel());
+        clients_[c].connections[i].restarts.is_replica();
+        break_connection(c, i, travel());
     }
 
     //
@@ -200,74 +201,74 @@ private:
     void doubt(unsigned c, unsigned i, duration for_how_long) {
         ++seen_.doubted;
         if (doubted(c, i)) ++seen_.prolonged;
-        clients_[c].links[i].doubted.begin(local(c), for_how_long);
+        clients_[c].connections[i].doubted.begin(local(c), for_how_long);
     }
 
     void on_probed(unsigned c, unsigned i, message const& m) {
-        auto& l = clients_[c].links[i];
+        auto& conn = clients_[c].connections[i];
         on_time_told(c, i, m);
         if (m.replica) return leave_replica(c, i);
-        if (Guards::doubts(l.restarts, m.origin))
+        if (Guards::doubts(conn.restarts, m.origin))
             doubt(c, i, Guards::doubted_for(max_ttl_, m.uptime));
-        l.run_seen = m.origin.run;
-        l.probed = true;
-        l.up = true;
-        l.suspect = false;
+        conn.run_seen = m.origin.run;
+        conn.probed = true;
+        conn.up = true;
+        conn.suspect = false;
         send_kept(c, i);
-        for (auto const& w : std::exchange(l.waiting, {})) send(c, i, w);
-        look_later(c, i, l.session);
+        for (auto const& w : std::exchange(conn.waiting, {})) send(c, i, w);
+        check_later(c, i, conn.session);
     }
 
-    void look_later(unsigned c, unsigned i, unsigned session) {
-        at(real(look_period, clients_[c].ppm), [this, c, i, session] {
-            if (clients_[c].links[i].session != session || done_) return;
+    void check_later(unsigned c, unsigned i, unsigned session) {
+        at(real(check_period, clients_[c].ppm), [this, c, i, session] {
+            if (clients_[c].connections[i].session != session || done_) return;
             on_client(c, [this, c, i, session] {
-                auto& l = clients_[c].links[i];
-                if (l.session != session || !l.probed) return;
-                if (l.available() && !std::exchange(l.asking, true)) {
-                    send(c, i, question(c, ask::look));
+                auto& conn = clients_[c].connections[i];
+                if (conn.session != session || !conn.probed) return;
+                if (conn.available() && !std::exchange(conn.asking, true)) {
+                    send(c, i, question(c, ask::check));
                 }
-                look_later(c, i, session);
+                check_later(c, i, session);
             });
         });
     }
 
     void on_time_told(unsigned c, unsigned i, message const& m) {
-        auto& l = clients_[c].links[i];
+        auto& conn = clients_[c].connections[i];
         auto const received = local(c);
         // For longer than the guard allows drift to go on.
-        if (l.looked && received - l.looked_from > max_ttl_) l.absent = true;
-        auto const jumped = l.clock.told(m.sent, received, m.shown);
-        if (Guards::heeds_jumps()) l.clock_doubt.observed(received, jumped > duration::zero());
-        if (received - m.sent > std::chrono::seconds(5)) ++seen_.slow_looks;
+        if (conn.was_told && received - conn.last_asked > max_ttl_) conn.absent = true;
+        auto const jumped = conn.clock.told(m.sent, received, m.shown);
+        if (Guards::heeds_jumps()) conn.clock_doubt.observed(received, jumped > duration::zero());
+        if (received - m.sent > std::chrono::seconds(5)) ++seen_.slow_checks;
         auto const offset_then = m.shown - duration(stretched(m.executed, instances_[i].ppm));
         if (jumped > duration::zero()) {
             ++seen_.alarms;
-            if (setup_.slow && !l.absent)
+            if (setup_.slow && !conn.absent)
                 fail("alarm", "a clock that never jumped is said to have");
-            l.known_until = m.executed;
-            l.absent = false;
+            conn.known_until = m.executed;
+            conn.absent = false;
             if (Guards::heeds_jumps()) {
                 ++seen_.doubted;
-                l.in_doubt_until =
-                    std::max(l.in_doubt_until,
-                             received + Guards::in_doubt_for(max_ttl_, l.clock.last().most));
+                conn.in_doubt_until =
+                    std::max(conn.in_doubt_until,
+                             received + Guards::in_doubt_for(max_ttl_, conn.clock.last().most));
             }
-        } else if (l.looked && clients_[c].stops.empty() && !misread_) {
-            // What the two looks leave open, and what drift may have added or taken meanwhile.
-            auto const between_looks = received - l.looked_from;
+        } else if (conn.was_told && clients_[c].stops.empty() && !misread_) {
+            // The delays of the two checks leave this open, and drift may have added or taken some.
+            auto const between_checks = received - conn.last_asked;
             auto const open =
-                (l.looked_to - l.looked_from) + (received - m.sent) +
-                protocol::redlock_rules::drift(std::min<duration>(between_looks, max_ttl_)) +
-                between_looks / 100;
-            if (offset_then - l.offset_seen > open)
-                fail("notice", "a jump was looked at and not seen");
+                (conn.last_told - conn.last_asked) + (received - m.sent) +
+                protocol::redlock_rules::drift(std::min<duration>(between_checks, max_ttl_)) +
+                between_checks / 100;
+            if (offset_then - conn.offset_seen > open)
+                fail("notice", "a check was answered after a jump and did not show it");
         }
-        l.looked = true;
-        l.looked_from = m.sent;
-        l.looked_to = received;
-        l.offset_seen = offset_then;
-        clients_[c].standstill.observed(i, l.clock.last());
+        conn.was_told = true;
+        conn.last_asked = m.sent;
+        conn.last_told = received;
+        conn.offset_seen = offset_then;
+        clients_[c].standstill.observed(i, conn.clock.last());
         judge_clock(c);
     }
 
@@ -277,11 +278,11 @@ private:
         if (!me.standstill.has_unexplained_jumps() || !Guards::heeds_jumps()) return;
         instance_set there;
         for (unsigned i = 0; i < instances_.size(); ++i) {
-            if (me.links[i].probed && me.links[i].available()) there.insert(i);
+            if (me.connections[i].probed && me.connections[i].available()) there.insert(i);
         }
         me.standstill.to_ask(there).for_each([&](unsigned i) {
-            if (std::exchange(me.links[i].asking, true)) return;
-            send(c, i, question(c, ask::look));
+            if (std::exchange(me.connections[i].asking, true)) return;
+            send(c, i, question(c, ask::check));
         });
         auto const found = me.standstill.judge(there);
         auto const stood = me.unnoticed > duration::zero();
@@ -302,12 +303,12 @@ private:
         if (setup_.single || setup_.all_but_one || setup_.away)
             fail("theirs", "a server's jump was taken for a standstill");
         for (unsigned i = 0; i < instances_.size(); ++i) {
-            auto& l = me.links[i];
+            auto& conn = me.connections[i];
             if (found.instances.contains(i)) {
                 ++seen_.excused;
-                l.clock_doubt.excuse();
+                conn.clock_doubt.excuse();
             } else {
-                l.clock.stood_still(found.from, found.to, found.least, found.most);
+                conn.clock.stood_still(found.from, found.to, found.least, found.most);
             }
         }
     }
@@ -525,8 +526,8 @@ private:
 
     /// By then the last event was noticed, and what was begun then is over.
     true_time until_trusted() const {
-        return (max_ttl_ + max_ttl_ / 50).count() + 2 * look_period.count() + 100 * delay_.count() +
-               2 * timeout_.count();
+        return (max_ttl_ + max_ttl_ / 50).count() + 2 * check_period.count() +
+               100 * delay_.count() + 2 * timeout_.count();
     }
 
     void await_quiet() override {

@@ -120,7 +120,7 @@ private:
     }
     void plan_break(true_time when, unsigned c, unsigned i, true_time span) {
         lasts_until(when + span);
-        at(when, [this, c, i, span] { break_link(c, i, span); });
+        at(when, [this, c, i, span] { break_connection(c, i, span); });
     }
 
     /// A network that loses every packet for a while: what was sent arrives after all, late.
@@ -130,8 +130,8 @@ private:
     void plan_stall(true_time when, unsigned c, unsigned i, true_time span) {
         lasts_until(when + span);
         at(when, [this, c, i, span] {
-            auto& l = clients_[c].links[i];
-            l.stalled_until = std::max(l.stalled_until, now() + span);
+            auto& conn = clients_[c].connections[i];
+            conn.stalled_until = std::max(conn.stalled_until, now() + span);
         });
     }
 
@@ -159,7 +159,7 @@ private:
 
     /// A span that is not too small to be told from drift and delays.
     duration noticeable(duration most) {
-        return 4 * look_period / 100 + duration(64 * delay_.count()) + duration(some(most));
+        return 4 * check_period / 100 + duration(64 * delay_.count()) + duration(some(most));
     }
 
     void plan_standstill(true_time when, duration span) {
@@ -173,8 +173,8 @@ private:
             pause(me, span);
             me.unnoticed += duration(stretched(span, me.ppm));
             auto const trip = 32 * delay_.count() + 4;
-            if (!setup_.lone_standstill || trip >= look_period.count()) return;
-            at(span + look_period.count() + look_period.count() / 100 + trip, [this, c] {
+            if (!setup_.lone_standstill || trip >= check_period.count()) return;
+            at(span + check_period.count() + check_period.count() / 100 + trip, [this, c] {
                 if (clients_[c].unnoticed > duration::zero())
                     fail("ours", "a standstill was not noticed");
                 for (unsigned i = 0; i < instances_.size(); ++i) {
@@ -216,7 +216,7 @@ private:
             lasts_until(t);
             at(t, [this, i, size, back] { jump(i, back ? -size : size); });
             if (!one_in(4)) continue;
-            auto const later = t + some(one_in(2) ? look_period : max_ttl_);
+            auto const later = t + some(one_in(2) ? check_period : max_ttl_);
             lasts_until(later);
             at(later, [this, i, size, back] { jump(i, back ? size : -size); });
         }

@@ -36,8 +36,8 @@ namespace guarded {
 
 enum class ask : std::uint8_t {
     vote,
-    look, ///< TIME, run id, settings and where its data comes from
-    probe ///< the same
+    check, ///< TIME, run id, settings and where its data comes from
+    probe  ///< the same
 };
 
 struct message : test::message {
@@ -51,8 +51,8 @@ struct message : test::message {
 };
 
 /// Until it has been probed for the first time commands wait.
-struct link : connection<message> {
-    link(bool observed, bool strict, duration longest)
+struct connection : test::connection<message> {
+    connection(bool observed, bool strict, duration longest)
         : restarts(observed, strict)
         , clock(longest)
         , clock_doubt(longest) {}
@@ -69,12 +69,12 @@ struct link : connection<message> {
 
     // Known to the world, not to the client:
     true_time known_until = std::numeric_limits<true_time>::min(); ///< all jumps before
-    bool looked = false, absent = false;
-    time_point looked_from{}, looked_to{};
+    bool was_told = false, absent = false;
+    time_point last_asked{}, last_told{};
     duration offset_seen{};
 };
 
-struct client : lessee<link> {
+struct client : lessee<connection> {
     duration ttl{};
     bool alive = false;
     protocol::standstill standstill{1, duration::zero()};
@@ -135,7 +135,7 @@ protected:
     using persistence = guarded::persistence;
     using tenure_state = guarded::tenure_state;
 
-    static constexpr duration look_period = std::chrono::seconds(1);
+    static constexpr duration check_period = std::chrono::seconds(1);
 
     guarded_servers(std::uint64_t seed, guards_tally& seen, guards_setup const& setup,
                     std::ostream* story)
@@ -159,7 +159,7 @@ protected:
             c.watched = !one_in(3);
             c.standstill = protocol::standstill(static_cast<unsigned>(instances_.size()), max_ttl_);
             for (unsigned i = 0; i < instances_.size(); ++i) {
-                c.links.emplace_back(setup_.observed, setup_.strict, max_ttl_);
+                c.connections.emplace_back(setup_.observed, setup_.strict, max_ttl_);
             }
         }
         delay_ = duration(shortest_.count() / std::array{10'000, 1'000, 400}[below(3)]);
@@ -231,10 +231,11 @@ protected:
         it.jumps.push_back(now());
         last_jump_ = now();
         auto const trip = 16 * delay_.count() + 4;
-        if (!must_be_noticed || trip >= look_period.count()) return;
-        at(look_period.count() + look_period.count() / 100 + trip, [this, i, when = now()] {
+        if (!must_be_noticed || trip >= check_period.count()) return;
+        at(check_period.count() + check_period.count() / 100 + trip, [this, i, when = now()] {
             for (auto const& c : clients_) {
-                if (c.links[i].known_until < when) fail("notice", "a jump was not noticed in time");
+                if (c.connections[i].known_until < when)
+                    fail("notice", "a jump was not noticed in time");
             }
         });
     }
@@ -288,8 +289,9 @@ protected:
         ++seen_.restarts;
         // A second restart while it is down or not yet met: the former run was seen by nobody.
         auto const seen_by_all =
-            std::all_of(clients_.begin(), clients_.end(),
-                        [&](client const& c) { return !c.alive || c.links[i].run_seen == it.run; });
+            std::all_of(clients_.begin(), clients_.end(), [&](client const& c) {
+                return !c.alive || c.connections[i].run_seen == it.run;
+            });
         auto const before = it.keeps;
         auto const may_change = setup_.settings_change == guards_setup::when_seen && seen_by_all;
         if (as) {
@@ -326,14 +328,14 @@ protected:
         // As when a machine boots with a wrong time and is told the right one.
         it.set_after_start = one_in(3) ? duration(some(max_ttl_ * 2)) : duration::zero();
         it.down_until = std::max(it.down_until, now() + down);
-        for (unsigned c = 0; c < clients_.size(); ++c) break_link(c, i, down + travel());
+        for (unsigned c = 0; c < clients_.size(); ++c) break_connection(c, i, down + travel());
     }
 
     // What has not arrived never will. The client hears of it a little later, or when it runs.
-    void break_link(unsigned c, unsigned i, true_time span) {
+    void break_connection(unsigned c, unsigned i, true_time span) {
         if (!clients_[c].alive) return;
         sever(c, i);
-        auto const epoch = clients_[c].links[i].epoch;
+        auto const epoch = clients_[c].connections[i].epoch;
         at(std::min(travel(), span), clients_[c], [this, c, i, epoch] { on_broken(c, i, epoch); });
         reconnect_after(c, i, span);
     }
@@ -385,15 +387,15 @@ protected:
     //
 
     bool doubted(unsigned c, unsigned i) const {
-        auto const& l = clients_[c].links[i];
-        return l.doubted.active(local(c)) ||
-               (l.clock_doubt.active(local(c)) && local(c) < l.in_doubt_until);
+        auto const& conn = clients_[c].connections[i];
+        return conn.doubted.active(local(c)) ||
+               (conn.clock_doubt.active(local(c)) && local(c) < conn.in_doubt_until);
     }
 
     /// Whether it has jumped, unknown to the client, when keys existed that may have been there at
     /// `when`.
     bool jumped_unknown(unsigned c, unsigned i, true_time when) const {
-        auto const known = clients_[c].links[i].known_until;
+        auto const known = clients_[c].connections[i].known_until;
         auto const& jumps = instances_[i].jumps;
         return std::any_of(jumps.begin(), jumps.end(), [&](true_time j) {
             return j > known && j <= when && j > when - (max_ttl_ + max_ttl_ / 100).count();

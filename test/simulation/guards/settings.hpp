@@ -19,7 +19,7 @@ struct guards_tally {
                   kept_all = 0, setting_changes = 0, doubted = 0, prolonged = 0, late_starters = 0,
                   uncounted = 0, left_out = 0, won_beside = 0, kept_by_doubted = 0,
                   kept_by_healed = 0, jumps = 0, small_jumps = 0, jumps_back = 0, alarms = 0,
-                  slow_looks = 0, known_all = 0, blind_overlaps = 0, standstills = 0, moved = 0,
+                  slow_checks = 0, known_all = 0, blind_overlaps = 0, standstills = 0, moved = 0,
                   excused = 0, misread = 0, final_wins = 0, final_refusals = 0, flushes = 0,
                   replacements = 0, announced = 0, missed = 0, refused_by_replica = 0;
 };

@@ -64,16 +64,16 @@ struct connection {
     bool available() const { return up && !suspect; }
 };
 
-template <class Link>
+template <class Connection>
 struct client : process {
-    using link = Link;
+    using connection = Connection;
 
-    std::vector<Link> links; ///< one for each instance
+    std::vector<Connection> connections; ///< one for each instance
 };
 
 /// A client with one tenure at a time, and one timer for its machine.
-template <class Link>
-struct lessee : client<Link> {
+template <class Connection>
+struct lessee : client<Connection> {
     std::int64_t ppm = 0; ///< of its clock
     bool watched = true;
     int current = nobody; ///< tenure
@@ -92,8 +92,8 @@ bool is_valid(Machine const& machine, protocol::time_point now) {
 template <class Client, class Instance>
 class network : protected timeline {
 protected:
-    using link = typename Client::link;
-    using message = typename link::message;
+    using connection = typename Client::connection;
+    using message = typename connection::message;
 
     using timeline::timeline;
     ~network() = default;
@@ -121,7 +121,7 @@ protected:
     protocol::instance_set reachable(unsigned c) const {
         protocol::instance_set set;
         for (unsigned i = 0; i < size(); ++i) {
-            if (clients_[c].links[i].available()) set.insert(i);
+            if (clients_[c].connections[i].available()) set.insert(i);
         }
         return set;
     }
@@ -147,9 +147,9 @@ protected:
     /// Gives it a serial number. It is lost if the connection has ended, unknown to the client.
     std::uint64_t transmit(unsigned c, unsigned i, message m) {
         auto const& sent = put_in_flight(c, i, std::move(m));
-        auto& l = clients_[c].links[i];
-        if (l.session == l.epoch) {
-            next_arrival(l);
+        auto& conn = clients_[c].connections[i];
+        if (conn.session == conn.epoch) {
+            next_arrival(conn);
             carry(c, i, sent);
         }
         return sent.serial;
@@ -157,21 +157,21 @@ protected:
     message const& put_in_flight(unsigned c, unsigned i, message m) {
         m.serial = ++serial_;
         tell_story("client ", c, " asks ", i, ": ", text(m));
-        return clients_[c].links[i].in_flight.emplace_back(std::move(m));
+        return clients_[c].connections[i].in_flight.emplace_back(std::move(m));
     }
-    void next_arrival(link& l) {
-        l.last_arrival = std::max({l.last_arrival, now() + travel(), l.stalled_until});
+    void next_arrival(connection& conn) {
+        conn.last_arrival = std::max({conn.last_arrival, now() + travel(), conn.stalled_until});
     }
     /// It arrives with the last one.
     void carry(unsigned c, unsigned i, message m) {
-        auto& l = clients_[c].links[i];
-        l.to_server.push_back(std::move(m));
-        at(l.last_arrival - now(), [this, c, i, epoch = l.epoch] { arrive(c, i, epoch); });
+        auto& conn = clients_[c].connections[i];
+        conn.to_server.push_back(std::move(m));
+        at(conn.last_arrival - now(), [this, c, i, epoch = conn.epoch] { arrive(c, i, epoch); });
     }
 
     /// The message, if the server has not answered it.
     message const* in_flight(unsigned c, unsigned i, std::uint64_t serial) const {
-        auto const& all = clients_[c].links[i].in_flight;
+        auto const& all = clients_[c].connections[i].in_flight;
         auto const found =
             std::lower_bound(all.begin(), all.end(), serial,
                              [](message const& m, std::uint64_t s) { return m.serial < s; });
@@ -185,10 +185,10 @@ protected:
     /// The client waits for none of its answers any more; they may still come.
     void give_up_answers(unsigned c, unsigned i) {
         tell_story("client ", c, " suspects ", i);
-        auto& l = clients_[c].links[i];
-        l.suspect = true;
-        for (std::size_t n = 0; n < l.in_flight.size(); ++n) {
-            auto& m = l.in_flight[n];
+        auto& conn = clients_[c].connections[i];
+        conn.suspect = true;
+        for (std::size_t n = 0; n < conn.in_flight.size(); ++n) {
+            auto& m = conn.in_flight[n];
             if (!m.votes || std::exchange(m.answered, true)) continue;
             auto silent = m;
             silent.answered = false;
@@ -197,18 +197,18 @@ protected:
     }
     /// The client hears that the connection has ended.
     void lose(unsigned c, unsigned i) {
-        auto& l = clients_[c].links[i];
-        l.up = l.suspect = false;
-        l.ended = now();
-        for (auto& m : std::exchange(l.in_flight, {})) {
+        auto& conn = clients_[c].connections[i];
+        conn.up = conn.suspect = false;
+        conn.ended = now();
+        for (auto& m : std::exchange(conn.in_flight, {})) {
             if (m.votes) on_silence(c, i, m);
         }
     }
-    void connected(link& l) {
-        l.up = true;
-        l.suspect = false;
-        l.session = l.epoch;
-        l.last_arrival = l.last_reply = now();
+    void connected(connection& conn) {
+        conn.up = true;
+        conn.suspect = false;
+        conn.session = conn.epoch;
+        conn.last_arrival = conn.last_reply = now();
     }
 
     /// In the order in which an action lists them. `submit` takes an instance, a command and its
@@ -233,11 +233,11 @@ protected:
     //
 
     void answer(unsigned c, unsigned i, message m) {
-        auto& l = clients_[c].links[i];
-        l.to_client.push_back(std::move(m));
-        l.last_reply = std::max({l.last_reply, now() + travel(), l.stalled_until});
-        at(l.last_reply - now(), clients_[c],
-           [this, c, i, epoch = l.epoch] { deliver(c, i, epoch); });
+        auto& conn = clients_[c].connections[i];
+        conn.to_client.push_back(std::move(m));
+        conn.last_reply = std::max({conn.last_reply, now() + travel(), conn.stalled_until});
+        at(conn.last_reply - now(), clients_[c],
+           [this, c, i, epoch = conn.epoch] { deliver(c, i, epoch); });
     }
 
     void freeze(unsigned i, true_time span) {
@@ -252,16 +252,16 @@ protected:
     /// Messages that are under way are lost. The simulator decides when the client hears of it.
     void sever(unsigned c, unsigned i) {
         tell_story("connection of ", c, " to ", i, " breaks");
-        auto& l = clients_[c].links[i];
-        ++l.epoch;
-        l.to_server.clear();
-        l.to_client.clear();
-        l.ghosts.clear();
+        auto& conn = clients_[c].connections[i];
+        ++conn.epoch;
+        conn.to_server.clear();
+        conn.to_client.clear();
+        conn.ghosts.clear();
         instances_[i].listeners.erase(c);
     }
     void reconnect_after(unsigned c, unsigned i, true_time span) {
-        at(span, clients_[c], [this, c, i, epoch = clients_[c].links[i].epoch] {
-            if (clients_[c].links[i].epoch == epoch) on_reconnected(c, i);
+        at(span, clients_[c], [this, c, i, epoch = clients_[c].connections[i].epoch] {
+            if (clients_[c].connections[i].epoch == epoch) on_reconnected(c, i);
         });
     }
 
@@ -277,12 +277,12 @@ private:
 
     // One call for each message. The first in the queue was sent first, whatever has held it up.
     void arrive(unsigned c, unsigned i, unsigned epoch) {
-        auto& l = clients_[c].links[i];
-        auto const ghost = l.epoch != epoch;
-        if (ghost && (epoch + 1 != l.epoch || l.ghosts.empty())) return;
-        auto const from = std::max(instances_[i].frozen_until, ghost ? l.ghosts_at : 0);
+        auto& conn = clients_[c].connections[i];
+        auto const ghost = conn.epoch != epoch;
+        if (ghost && (epoch + 1 != conn.epoch || conn.ghosts.empty())) return;
+        auto const from = std::max(instances_[i].frozen_until, ghost ? conn.ghosts_at : 0);
         if (now() < from) return at(from - now(), [this, c, i, epoch] { arrive(c, i, epoch); });
-        auto m = take_first(ghost ? l.ghosts : l.to_server);
+        auto m = take_first(ghost ? conn.ghosts : conn.to_server);
         if (!execute(c, i, m, ghost)) return;
         tell_story("instance ", i, " answers ", c, ": ", text(m), m.votes ? ": " : "",
                    m.votes ? name(m.said) : "");
@@ -290,10 +290,10 @@ private:
     }
 
     void deliver(unsigned c, unsigned i, unsigned epoch) {
-        auto& l = clients_[c].links[i];
-        if (l.epoch != epoch) return;
-        auto m = take_first(l.to_client);
-        if (!m.pushed) m.answered = take_first(l.in_flight).answered;
+        auto& conn = clients_[c].connections[i];
+        if (conn.epoch != epoch) return;
+        auto m = take_first(conn.to_client);
+        if (!m.pushed) m.answered = take_first(conn.in_flight).answered;
         on_reply(c, i, m);
     }
 
