@@ -26,7 +26,7 @@ void instance_connection::on_part(pending_command& c, element const& e) {
     switch (c.type) {
     case command_type::lock:
         if (!c.owner) return;
-        reply_.take({.kind = *c.kind,
+        reply_.take({.kind = c.owner->kind(),
                      .command = c.command,
                      .tracked = c.tracked,
                      .fenced = c.fenced,

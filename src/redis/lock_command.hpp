@@ -18,25 +18,21 @@
 
 namespace holdfast::redis {
 
-/// Appends a command.
-inline void encode(codec::request& request, protocol::command c, wording w, command_args const& a) {
-    a.kind->encode(request, c, w, a);
-}
-
 /// One command, encoded once for each wording, to be appended to the batches of many instances. Its
 /// buffers are kept from one command to the next.
 class encoder {
 public:
-    void start(protocol::command c, command_args const& args) {
+    void start(protocol::command c, reply_handler const& owner) {
         command_ = c;
-        args_ = args;
+        args_ = owner.arguments(c);
+        kind_ = &owner.kind();
         ready_ = {};
     }
     std::string_view bytes(wording w) {
         auto const i = static_cast<std::size_t>(w.dialect) + (w.tracked ? dialects : 0);
         if (!ready_[i]) {
             encoded_[i].clear();
-            encode(encoded_[i], command_, w, args_);
+            kind_->encode(encoded_[i], command_, w, args_);
             ready_[i] = true;
         }
         return encoded_[i].payload();
@@ -47,6 +43,7 @@ public:
 private:
     protocol::command command_{};
     command_args args_;
+    lock_kind const* kind_ = nullptr;
     std::array<bool, 2 * dialects> ready_{};
     std::array<codec::request, 2 * dialects> encoded_;
 };

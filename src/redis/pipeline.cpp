@@ -9,10 +9,9 @@ namespace {
 /// The members that follow from the lock's kind and from the wording. Gives the wording for this
 /// command.
 wording describe(pending_command& c, command_args const& args, wording w) {
-    c.kind = args.kind;
     c.fenced = args.fenced();
     c.tracked = w.tracked && may_be_tracked(c.command);
-    c.replies = args.kind->replies(c.command, c.tracked);
+    c.replies = c.owner->kind().replies(c.command, c.tracked);
     return {.dialect = w.dialect, .tracked = c.tracked, .whole_script = c.whole_script};
 }
 
@@ -49,7 +48,7 @@ void pipeline::add(pending_command c, wording w) {
         return wait_in_lane(std::move(c), args.key);
     }
     scratch_.clear();
-    encode(scratch_, c.command, own, args);
+    c.owner->kind().encode(scratch_, c.command, own, args);
     append(*open_, std::move(c), scratch_.payload());
 }
 
@@ -87,7 +86,8 @@ void pipeline::refill(wording w) {
         w.tracked = stranded_.tracked;
         w.whole_script = stranded_.whole_script;
         scratch_.clear();
-        encode(scratch_, stranded_.command, w, stranded_.owner->arguments(stranded_.command));
+        auto const& owner = *stranded_.owner;
+        owner.kind().encode(scratch_, stranded_.command, w, owner.arguments(stranded_.command));
         append(*open_, stranded_, scratch_.payload());
         stranded_ = {};
     }

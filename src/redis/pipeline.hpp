@@ -44,7 +44,6 @@ struct pending_command {
     bool whole_script : 1 = false;
     bool fenced : 1 = false; ///< a grant comes with a number
     bool tracked : 1 = false;
-    lock_kind const* kind = nullptr; ///< of a lock's command
 };
 
 struct batch {

@@ -27,8 +27,6 @@ struct command_args {
     /// without fences.
     std::chrono::milliseconds fence_ttl{0};
     std::uint64_t number = 0; ///< the number to count to, or the hint
-    /// Words the commands, and reads the replies.
-    lock_kind const* kind = &exclusive_key;
 
     bool fenced() const { return fence_ttl.count() != 0; }
 };
@@ -53,6 +51,8 @@ public:
     reply_handler(reply_handler const&) = delete;
     reply_handler& operator=(reply_handler const&) = delete;
 
+    /// Words all commands of the operation, and reads the replies.
+    virtual lock_kind const& kind() const noexcept { return exclusive_key; }
     virtual command_args arguments(protocol::command) const noexcept = 0;
     /// Whether a command that sets the key is still wanted. Asked when a server did not know its
     /// script, and the command is to be sent again.

@@ -25,7 +25,7 @@ using waiting_hook =
     boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
 /// The derived class acts at the time that it waits for.
-class active_queue : public timed, public waiting_hook {
+class active_queue : public waiting_hook, public timed {
 public:
     std::string_view key() const { return lock->key; }
     operation& front() { return static_cast<operation&>(machine.front()); }
@@ -36,6 +36,8 @@ public:
         tenure.reset();
     }
 
+    // In an order that leaves no gaps: there is one of these for each key in use.
+    bool asks_all = false; ///< the try is a round to all instances, and not one to the arbiter
     protocol::wait_queue machine;
     detail::lock_state_ptr lock; ///< one of the locks on the key
     std::size_t hash = 0;
@@ -43,7 +45,6 @@ public:
     active_tenure_ptr watch;         ///< asks for the key without wanting it
     lease_clock::time_point asked{}; ///< when the round began
     round_record round;
-    bool asks_all = false; ///< the try is a round to all instances, and not one to the arbiter
 
 protected:
     active_queue()

@@ -28,20 +28,21 @@ using owed_hook = boost::intrusive::list_base_hook<>;
 /// Lives from the first command of a try to the answer to the last release. Another use is for the
 /// questions of a key's watch. The derived class leads answers and timers to the acquirer while it
 /// is a try, and then to the keeper.
-class active_tenure : public redis::reply_handler, public timed, public owed_hook {
+class active_tenure : public redis::reply_handler, public owed_hook, public timed {
 public:
     virtual ~active_tenure() = default;
 
     bool still_wants(protocol::command) const noexcept final;
 
-    protocol::tenure machine{1, {}, false};
+    // In an order that leaves no gaps: there is one of these for each lease.
+    bool gives_back = false; ///< it is released because the holder did, and not in a shutdown
     redis::token token;
+    protocol::tenure machine{1, {}, false};
     detail::lock_state_ptr lock;
     active_queue* queue = nullptr;     ///< of the try, or of the tenure
     lease_record* lease = nullptr;     ///< the one that is held
     operation* releaser = nullptr;     ///< completes when it has been released
     lease_clock::time_point counted{}; ///< when the counters of its fence were last written
-    bool gives_back = false; ///< it is released because the holder did, and not in a shutdown
 
     /// Answers that no instance will give, as it was not asked: they come in the next turn.
     struct {

@@ -34,7 +34,7 @@ void tenure_driver::send_all(active_tenure& t, protocol::tenure_action const& a)
 
 void tenure_driver::send(active_tenure& t, command c, protocol::instance_set to,
                          std::uint32_t round) {
-    encoder_.start(c, t.arguments(c));
+    encoder_.start(c, t);
     redis::reply_handler_ptr const asking(&t);
     to.for_each([&](unsigned i) {
         if (turn_.attempt([&] { instances_[i].submit(encoder_, asking, round); })) return;

@@ -346,7 +346,7 @@ private:
                 auto const round = static_cast<std::uint32_t>(submissions_.size());
                 submissions_.push_back({.sent = c, .kept = kept});
                 submitting_ = true;
-                encoder_.start(c, static_cast<reply_handler&>(q).arguments(c));
+                encoder_.start(c, static_cast<reply_handler&>(q));
                 connection_->submit(encoder_, owner, round);
                 submitting_ = false;
             }

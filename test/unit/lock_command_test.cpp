@@ -50,7 +50,7 @@ std::string sha1(std::string_view text) {
 
 std::string encoded(command c, dialect d, command_args const& s, bool whole_script = false) {
     codec::request r;
-    encode(r, c, {.dialect = d, .whole_script = whole_script}, s);
+    exclusive_key.encode(r, c, {.dialect = d, .whole_script = whole_script}, s);
     return std::string(r.payload());
 }
 
@@ -81,12 +81,16 @@ using holdfast::protocol::verdict;
 
 class lock final : public reply_handler {
 public:
-    command_args arguments(command) const noexcept override { return seat; }
+    explicit lock(command_args const& a = seat)
+        : args_(a) {}
+    command_args arguments(command) const noexcept override { return args_; }
     bool still_wants(command) const noexcept override { return true; }
     void on_answer(unsigned, command, std::uint32_t, answer const&) override {}
 
 private:
     void recycle() noexcept override {}
+
+    command_args args_;
 };
 
 element simple(std::string_view text) {
@@ -216,7 +220,7 @@ BOOST_AUTO_TEST_CASE(inspect_asks_for_the_time_to_live_the_type_and_no_more_than
 BOOST_AUTO_TEST_CASE(a_contender_tries_and_then_reads_what_is_left) {
     for (auto const tracked : {false, true}) {
         codec::request r;
-        encode(r, command::contend, {.tracked = tracked}, seat);
+        exclusive_key.encode(r, command::contend, {.tracked = tracked}, seat);
         // CACHING is about the next command alone, which must be the one that reads.
         BOOST_TEST(r.payload() ==
                    resp::command({"SET", key, own_token, "NX", "PX", "10000"}) +
@@ -228,7 +232,7 @@ BOOST_AUTO_TEST_CASE(a_contender_tries_and_then_reads_what_is_left) {
 BOOST_AUTO_TEST_CASE(a_watch_reads_what_is_left_and_changes_nothing) {
     for (auto const tracked : {false, true}) {
         codec::request r;
-        encode(r, command::watch, {.tracked = tracked}, seat);
+        exclusive_key.encode(r, command::watch, {.tracked = tracked}, seat);
         BOOST_TEST(r.payload() ==
                    (tracked ? resp::command({"CLIENT", "CACHING", "YES"}) : std::string()) +
                        resp::command({"PTTL", key}));
@@ -272,8 +276,8 @@ BOOST_AUTO_TEST_CASE(the_ttl_is_in_milliseconds) {
 
 BOOST_AUTO_TEST_CASE(commands_are_appended_to_what_is_there) {
     codec::request r;
-    encode(r, command::acquire, {}, seat);
-    encode(r, command::release, {.dialect = dialect::delifeq}, seat);
+    exclusive_key.encode(r, command::acquire, {}, seat);
+    exclusive_key.encode(r, command::release, {.dialect = dialect::delifeq}, seat);
     BOOST_TEST(r.payload() == resp::command({"SET", key, own_token, "NX", "PX", "10000"}) +
                                   resp::command({"DELIFEQ", key, own_token}));
 }
@@ -282,7 +286,7 @@ BOOST_AUTO_TEST_CASE(each_command_brings_as_many_replies_as_are_waited_for) {
     for (auto const c : every_command) {
         for (auto const d : every_dialect) {
             codec::request r;
-            encode(r, c, {.dialect = d}, seat);
+            exclusive_key.encode(r, c, {.dialect = d}, seat);
             BOOST_TEST(r.get_expected_responses() == exclusive_key.replies(c, false));
         }
     }
@@ -291,7 +295,7 @@ BOOST_AUTO_TEST_CASE(each_command_brings_as_many_replies_as_are_waited_for) {
 BOOST_AUTO_TEST_CASE(a_command_is_encoded_once_for_each_dialect) {
     holdfast::redis::encoder e;
     for (auto const c : every_command) {
-        e.start(c, seat);
+        e.start(c, lock(seat));
         BOOST_TEST((e.command() == c));
         for (auto const d : every_dialect) {
             auto const* const bytes = e.bytes({.dialect = d}).data();
@@ -307,18 +311,18 @@ BOOST_AUTO_TEST_CASE(an_encoder_forgets_the_command_before) {
     holdfast::redis::encoder e;
     command_args const other{.key = "another", .token = "t", .ttl = 20ms};
     for (auto const d : every_dialect) {
-        e.start(command::release, seat);
+        e.start(command::release, lock(seat));
         BOOST_TEST(e.bytes({.dialect = d}) == encoded(command::release, d, seat));
-        e.start(command::release, other);
+        e.start(command::release, lock(other));
         BOOST_TEST(e.bytes({.dialect = d}) == encoded(command::release, d, other));
-        e.start(command::acquire, other);
+        e.start(command::acquire, lock(other));
         BOOST_TEST(e.bytes({.dialect = d}) == encoded(command::acquire, d, other));
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_contender_that_is_tracked_and_one_that_is_not_are_encoded_apart) {
     holdfast::redis::encoder e;
-    e.start(command::contend, seat);
+    e.start(command::contend, lock(seat));
     auto const plain = std::string(e.bytes({}));
     auto const tracked = std::string(e.bytes({.tracked = true}));
     BOOST_TEST(plain != tracked);
@@ -348,7 +352,8 @@ BOOST_AUTO_TEST_CASE(a_fenced_contender_runs_the_script_and_then_reads_what_is_l
     for (auto const whole : {false, true}) {
         for (auto const tracked : {false, true}) {
             codec::request r;
-            encode(r, command::contend, {.tracked = tracked, .whole_script = whole}, numbered);
+            exclusive_key.encode(r, command::contend, {.tracked = tracked, .whole_script = whole},
+                                 numbered);
             // CACHING is about the next command alone, and a script's reads count as well.
             BOOST_TEST(r.payload() ==
                        encoded(command::acquire, dialect::scripts, numbered, whole) +
@@ -387,9 +392,9 @@ BOOST_AUTO_TEST_CASE(an_acquire_is_fenced_only_where_it_is_asked_for) {
     BOOST_TEST(encoded(command::acquire, dialect::scripts, s) ==
                encoded(command::acquire, dialect::scripts, seat));
     holdfast::redis::encoder e;
-    e.start(command::acquire, numbered);
+    e.start(command::acquire, lock(numbered));
     BOOST_TEST(e.arguments().fenced());
-    e.start(command::acquire, s);
+    e.start(command::acquire, lock(s));
     BOOST_TEST(!e.arguments().fenced());
 }
 

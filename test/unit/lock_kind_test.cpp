@@ -102,8 +102,7 @@ constexpr lock_kind slot{
     .scripts = slot_scripts, .replies = slot_replies, .encode = encode_slot, .read = read_slot};
 
 constexpr std::string_view own_token = "0123456789abcdef0123456789abcdef";
-constexpr command_args worker{
-    .key = "workers", .token = own_token, .ttl = 10s, .number = 10, .kind = &slot};
+constexpr command_args worker{.key = "workers", .token = own_token, .ttl = 10s, .number = 10};
 
 //
 // The library's part
@@ -121,21 +120,23 @@ struct kept_answer {
 
 class asker final : public reply_handler {
 public:
-    explicit asker(command_args const& a)
-        : args(a) {}
+    explicit asker(holdfast::redis::lock_kind const& k)
+        : kind_(k) {}
 
-    command_args arguments(command) const noexcept override { return args; }
+    holdfast::redis::lock_kind const& kind() const noexcept override { return kind_; }
+    command_args arguments(command) const noexcept override { return worker; }
     bool still_wants(command) const noexcept override { return true; }
     void on_answer(unsigned, command c, std::uint32_t, answer const& a) override {
         answers.push_back({c, a.verdict, a.cause, a.number, a.push_follows,
                            a.ttl_left.value_or(-1ms), std::string(a.message)});
     }
 
-    command_args args;
     std::vector<kept_answer> answers;
 
 private:
     void recycle() noexcept override {}
+
+    holdfast::redis::lock_kind const& kind_;
 };
 
 std::string resp(std::vector<std::string> const& words) {
@@ -152,9 +153,9 @@ std::string whole(std::string_view text, std::vector<std::string> const& argumen
 }
 std::string const freed = "workers:freed";
 
-std::string encoded(command c, command_args const& a, wording w = {}) {
+std::string encoded(command c, holdfast::redis::lock_kind const& kind, wording w = {}) {
     codec::request r;
-    encode(r, c, w, a);
+    kind.encode(r, c, w, worker);
     return std::string(r.payload());
 }
 
@@ -164,7 +165,7 @@ struct reader {
     std::vector<std::pair<verdict, std::uint64_t>> results;
 
     void on_part(pending_command& c, element const& e) {
-        reply.take({.kind = *c.kind,
+        reply.take({.kind = c.owner->kind(),
                     .command = c.command,
                     .tracked = c.tracked,
                     .fenced = c.fenced,
@@ -262,7 +263,7 @@ public:
     std::string send(std::vector<std::pair<command, asker*>> const& all) {
         holdfast::redis::in_turn(*this, [&] {
             for (auto const& [c, a] : all) {
-                encoder_.start(c, a->args);
+                encoder_.start(c, *a);
                 connection_->submit(encoder_, a, 0);
             }
         });
@@ -305,46 +306,41 @@ void check(kept_answer const& a, command asked, verdict said, std::uint64_t numb
 
 BOOST_AUTO_TEST_SUITE(lock_kind)
 
-BOOST_AUTO_TEST_CASE(the_arguments_choose_the_wording) {
+BOOST_AUTO_TEST_CASE(a_kind_words_its_commands) {
     wording const w{.whole_script = true};
-    BOOST_TEST(encoded(command::acquire, worker, w) == whole(take_script, {"10000", "10"}));
-    BOOST_TEST(encoded(command::extend, worker, w) == whole(keep_script, {"10000"}));
-    BOOST_TEST(encoded(command::release, worker, w) ==
+    BOOST_TEST(encoded(command::acquire, slot, w) == whole(take_script, {"10000", "10"}));
+    BOOST_TEST(encoded(command::extend, slot, w) == whole(keep_script, {"10000"}));
+    BOOST_TEST(encoded(command::release, slot, w) ==
                whole(free_script, {}) + resp({"SET", freed, std::string(own_token)}));
-    auto exclusive = worker;
-    exclusive.kind = command_args().kind;
-    BOOST_TEST(encoded(command::acquire, exclusive) ==
+    BOOST_TEST(encoded(command::acquire, exclusive_key) ==
                resp({"SET", "workers", std::string(own_token), "NX", "PX", "10000"}));
 }
 
 BOOST_AUTO_TEST_CASE(an_encoder_serves_kinds_in_turn) {
     encoder e;
     for (auto const* const kind : {&slot, &exclusive_key, &slot}) {
-        auto args = worker;
-        args.kind = kind;
-        e.start(command::contend, args);
+        e.start(command::contend, asker(*kind));
         BOOST_TEST(e.bytes({.tracked = true}) ==
-                   encoded(command::contend, args, {.tracked = true}));
+                   encoded(command::contend, *kind, {.tracked = true}));
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_pipeline_expects_the_replies_of_each_kind) {
-    auto exclusive = worker;
-    exclusive.kind = &exclusive_key;
-    asker s(worker), x(exclusive);
+    asker s(slot), x(exclusive_key);
     holdfast::redis::pipeline p;
     encoder e;
     for (auto* const a : {&s, &x}) {
-        e.start(command::release, a->args);
+        e.start(command::release, *a);
         p.add(e, {.owner = a, .command = command::release}, {.tracked = true});
     }
     p.add({.owner = &s, .command = command::contend}, {.tracked = true});
     // A kept release waits in a lane, and is encoded when it leaves.
     p.add_late({.owner = &s, .command = command::release});
     auto& b = p.send({});
-    BOOST_TEST(b.bytes == encoded(command::release, worker) + encoded(command::release, exclusive) +
-                              encoded(command::contend, worker, {.tracked = true}) +
-                              encoded(command::release, worker));
+    BOOST_TEST(b.bytes == encoded(command::release, slot) +
+                              encoded(command::release, exclusive_key) +
+                              encoded(command::contend, slot, {.tracked = true}) +
+                              encoded(command::release, slot));
     b.written = b.bytes.size();
     reader user;
     std::string_view bytes = ":1\r\n+OK\r\n"
@@ -359,13 +355,11 @@ BOOST_AUTO_TEST_CASE(a_pipeline_expects_the_replies_of_each_kind) {
 }
 
 BOOST_AUTO_TEST_CASE(an_instance_connection_answers_for_each_kind) {
-    auto exclusive = worker;
-    exclusive.kind = &exclusive_key;
-    asker s(worker), x(exclusive);
+    asker s(slot), x(exclusive_key);
     client c;
     BOOST_TEST(c.send({{command::acquire, &s}, {command::acquire, &x}, {command::contend, &s}}) ==
-               encoded(command::acquire, worker) + encoded(command::acquire, exclusive) +
-                   encoded(command::contend, worker, {.tracked = true}));
+               encoded(command::acquire, slot) + encoded(command::acquire, exclusive_key) +
+                   encoded(command::contend, slot, {.tracked = true}));
     BOOST_TEST(c.receive("*2\r\n:3\r\n:0\r\n"
                          "+OK\r\n"
                          "*2\r\n:-1\r\n:2500\r\n+OK\r\n_\r\n")
@@ -380,11 +374,11 @@ BOOST_AUTO_TEST_CASE(an_instance_connection_answers_for_each_kind) {
 }
 
 BOOST_AUTO_TEST_CASE(a_forgotten_script_of_any_kind_is_sent_whole) {
-    asker s(worker);
+    asker s(slot);
     client c;
     c.send({{command::contend, &s}});
     auto const again = c.receive("-NOSCRIPT No matching script.\r\n+OK\r\n_\r\n");
-    BOOST_TEST(again == encoded(command::contend, worker, {.tracked = true, .whole_script = true}));
+    BOOST_TEST(again == encoded(command::contend, slot, {.tracked = true, .whole_script = true}));
     BOOST_TEST(s.answers.empty());
     c.receive("*2\r\n:9\r\n:0\r\n+OK\r\n_\r\n");
     BOOST_REQUIRE(s.answers.size() == 1U);
@@ -392,7 +386,7 @@ BOOST_AUTO_TEST_CASE(a_forgotten_script_of_any_kind_is_sent_whole) {
 }
 
 BOOST_AUTO_TEST_CASE(an_error_and_nonsense_end_as_with_any_kind) {
-    asker s(worker);
+    asker s(slot);
     client c;
     c.send({{command::extend, &s}, {command::acquire, &s}});
     c.receive("-OOM no memory for " + std::string(own_token) + "\r\n+OK\r\n");

@@ -56,7 +56,7 @@ private:
 
 std::string encoded(command c, lock const& l, wording w = {}) {
     codec::request r;
-    encode(r, c, w, l.arguments(c));
+    l.kind().encode(r, c, w, l.arguments(c));
     return std::string(r.payload());
 }
 
@@ -66,7 +66,7 @@ pending_command pending(command c, lock& l) {
 
 void add(wire& p, command c, lock& l, bool tracked = false) {
     encoder e;
-    e.start(c, l.arguments(c));
+    e.start(c, l);
     p.add(e, pending(c, l), {.tracked = tracked});
 }
 
