@@ -4,7 +4,7 @@
 
 #include <holdfast/lock.hpp>
 
-#include "integration/party.hpp"
+#include "integration/test_client.hpp"
 #include "support/redis_cli.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -35,8 +35,8 @@ class attempt {
 
 public:
     attempt() = default;
-    attempt(party& p, std::string_view key, lock_options const& options) {
-        start(p.locks.make_lock(key, options));
+    attempt(test_client& client, std::string_view key, lock_options const& options) {
+        start(client.locks.make_lock(key, options));
     }
     attempt(attempt const&) = delete;
     attempt& operator=(attempt const&) = delete;
@@ -58,32 +58,32 @@ public:
 };
 
 /// Waits until the attempt has the lock, and returns the lease.
-inline lease wait_for_lease(party& p, attempt& a) {
-    BOOST_REQUIRE(p.until([&] { return a.done; }));
+inline lease wait_for_lease(test_client& client, attempt& a) {
+    BOOST_REQUIRE(client.until([&] { return a.done; }));
     BOOST_REQUIRE_MESSAGE(!a.how, a.how.what());
     BOOST_TEST(a.held.held());
     return std::move(a.held);
 }
 
 /// Waits until the attempt has the lock, and releases it.
-inline void check_gets(party& p, attempt& a) {
-    BOOST_REQUIRE(p.until([&] { return a.done; }));
+inline void check_gets(test_client& client, attempt& a) {
+    BOOST_REQUIRE(client.until([&] { return a.done; }));
     BOOST_TEST(!a.how, a.how.what());
     BOOST_TEST(a.held.held());
-    if (a.held) BOOST_TEST(p.releases(a.held));
+    if (a.held) BOOST_TEST(client.releases(a.held));
 }
 
 /// So many acquires of the client wait for their lock.
-[[nodiscard]] inline bool waits(party& p, std::uint64_t count = 1) {
-    return p.until([&] { return p.locks.stats().waiters == count; });
+[[nodiscard]] inline bool waits(test_client& client, std::uint64_t count = 1) {
+    return client.until([&] { return client.locks.stats().waiters == count; });
 }
 
 /// The instances that have been asked to report changes of a key.
 inline std::vector<std::size_t> tracking_instances(fleet const& servers) {
     std::vector<std::size_t> all;
     std::size_t i = 0;
-    for (server& one : servers) {
-        if (redis_cli(one).info("tracking_total_keys") != "0") all.push_back(i);
+    for (server& instance : servers) {
+        if (redis_cli(instance).info("tracking_total_keys") != "0") all.push_back(i);
         ++i;
     }
     return all;
@@ -93,15 +93,16 @@ inline std::vector<std::size_t> tracking_instances(fleet const& servers) {
 /// connections count until their key changes.
 inline std::size_t tracked_keys(fleet const& servers) {
     std::size_t all = 0;
-    for (server& one : servers) {
-        if (one.running()) all += std::stoul(redis_cli(one).info("tracking_total_items"));
+    for (server& instance : servers) {
+        if (instance.running()) all += std::stoul(redis_cli(instance).info("tracking_total_items"));
     }
     return all;
 }
 
 /// An acquire of the client waits, and the servers report changes for more pairs than `already`.
-[[nodiscard]] inline bool waits_for_push(party& p, fleet const& servers, std::size_t already = 0) {
-    return waits(p) && p.until([&] { return tracked_keys(servers) > already; });
+[[nodiscard]] inline bool waits_for_push(test_client& client, fleet const& servers,
+                                         std::size_t already = 0) {
+    return waits(client) && client.until([&] { return tracked_keys(servers) > already; });
 }
 
 } // namespace holdfast::test

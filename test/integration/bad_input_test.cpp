@@ -2,8 +2,8 @@
 // vote of another instance.
 #include <holdfast/client.hpp>
 
-#include "integration/party.hpp"
-#include "integration/wires.hpp"
+#include "integration/proxy_group.hpp"
+#include "integration/test_client.hpp"
 #include "support/fake_server.hpp"
 #include "support/fleet.hpp"
 #include "support/proxy.hpp"
@@ -30,37 +30,37 @@ namespace {
 constexpr std::string_view secret = "s3cr3t-Passw0rd-XYZZY";
 
 // `bad` is one instance of three, then two of three, then the only one.
-void check_bad_instances(std::vector<address> const& bad, errc why, std::string_view in_message,
+void check_bad_instances(std::vector<address> const& bad, errc reason, std::string_view in_message,
                          client_options const& options = patient()) {
     fleet good(2);
     redis_cli cli(good[0]);
     {
-        party p({bad[0], good[0].address(), good[1].address()}, options);
-        auto [e, l] = p.acquire("k");
+        test_client client({bad[0], good[0].address(), good[1].address()}, options);
+        auto [e, l] = client.acquire("k");
         BOOST_TEST(!e, e.what());
         BOOST_TEST(l.held());
         BOOST_TEST(cli.exists("k"));
-        BOOST_TEST(p.goes_down(0, why), p.status(0).message);
-        BOOST_TEST(p.status(0).address == bad[0].to_string());
-        BOOST_TEST(contains(p.status(0).message, in_message), p.status(0).message);
-        BOOST_TEST(p.becomes(1, instance_state::up));
-        BOOST_TEST(p.becomes(2, instance_state::up));
-        BOOST_TEST(!p.status(1).reason.failed());
-        BOOST_TEST(p.status(1).message == "");
+        BOOST_TEST(client.goes_down(0, reason), client.status(0).message);
+        BOOST_TEST(client.status(0).address == bad[0].to_string());
+        BOOST_TEST(contains(client.status(0).message, in_message), client.status(0).message);
+        BOOST_TEST(client.becomes(1, instance_state::up));
+        BOOST_TEST(client.becomes(2, instance_state::up));
+        BOOST_TEST(!client.status(1).reason.failed());
+        BOOST_TEST(client.status(1).message == "");
         // An instance that is known to be bad delays no acquire.
-        BOOST_TEST(!p.release(l).code().failed());
-        BOOST_TEST(p.sees_no_locks(good[0]));
-        auto [again, second] = p.acquire("k");
+        BOOST_TEST(!client.release(l).code().failed());
+        BOOST_TEST(client.sees_no_locks(good[0]));
+        auto [again, second] = client.acquire("k");
         BOOST_TEST(!again, again.what());
-        BOOST_TEST(!p.release(second).code().failed());
+        BOOST_TEST(!client.release(second).code().failed());
     }
     check_nothing_left(good, 5s);
     {
-        party p({bad[0], bad[1], good[0].address()}, options);
+        test_client client({bad[0], bad[1], good[0].address()}, options);
         for (int known = 0; known < 2; ++known) {
             BOOST_TEST_CONTEXT((known != 0 ? "known to be bad" : "new")) {
-                auto const [e, l] = p.acquire("k");
-                BOOST_TEST((e == why), e.what());
+                auto const [e, l] = client.acquire("k");
+                BOOST_TEST((e == reason), e.what());
                 BOOST_TEST((e == error_condition::unavailable));
                 BOOST_TEST(!l);
                 BOOST_REQUIRE(e.report() != nullptr);
@@ -69,25 +69,25 @@ void check_bad_instances(std::vector<address> const& bad, errc why, std::string_
                     auto const& told = e.report()->instances.at(i);
                     BOOST_TEST(told.address == bad[i].to_string());
                     BOOST_TEST((told.outcome == instance_outcome::unreachable) ==
-                                   (why == errc::unreachable),
+                                   (reason == errc::unreachable),
                                e.what());
                     BOOST_TEST((told.outcome == instance_outcome::timed_out) ==
-                                   (why == errc::instance_timeout),
+                                   (reason == errc::instance_timeout),
                                e.what());
                     BOOST_TEST(!told.message.empty());
                     BOOST_TEST(contains(e.what(), bad[i].to_string()), e.what());
                 }
-                BOOST_TEST(p.sees_no_locks(good[0]));
+                BOOST_TEST(client.sees_no_locks(good[0]));
             }
-            BOOST_TEST(p.goes_down(0, why));
-            BOOST_TEST(p.goes_down(1, why));
-            BOOST_TEST(p.becomes(2, instance_state::up));
+            BOOST_TEST(client.goes_down(0, reason));
+            BOOST_TEST(client.goes_down(1, reason));
+            BOOST_TEST(client.becomes(2, instance_state::up));
         }
     }
     {
-        party p({bad[0]}, options);
-        auto const [e, l] = p.acquire("k");
-        BOOST_TEST((e == why), e.what());
+        test_client client({bad[0]}, options);
+        auto const [e, l] = client.acquire("k");
+        BOOST_TEST((e == reason), e.what());
         BOOST_TEST(contains(e.what(), bad[0].to_string()), e.what());
         BOOST_TEST(contains(e.what(), in_message), e.what());
     }
@@ -132,16 +132,16 @@ BOOST_AUTO_TEST_CASE(a_key_must_be_neither_empty_nor_too_long) {
     std::string const prefix = "app:";
     auto options = patient();
     options.key_prefix = prefix;
-    party p({redis.address()}, options);
-    check_throws(errc::invalid_key, {"empty"}, [&] { (void)p.locks.make_lock(""); });
+    test_client client({redis.address()}, options);
+    check_throws(errc::invalid_key, {"empty"}, [&] { (void)client.locks.make_lock(""); });
     check_throws(errc::invalid_key, {"\"zzz", "1025", "1024"}, [&] {
-        (void)p.locks.make_lock(std::string(max_key_size - prefix.size() + 1, 'z'));
+        (void)client.locks.make_lock(std::string(max_key_size - prefix.size() + 1, 'z'));
     });
     check_throws(errc::invalid_key, {"1000004"},
-                 [&] { (void)p.locks.make_lock(std::string(1'000'000, 'z')); });
+                 [&] { (void)client.locks.make_lock(std::string(1'000'000, 'z')); });
 
     std::string const longest(max_key_size - prefix.size(), 'z');
-    auto [e, l] = p.acquire(longest);
+    auto [e, l] = client.acquire(longest);
     BOOST_TEST(!e, e.what());
     BOOST_TEST(cli.exists(prefix + longest));
 }
@@ -150,43 +150,46 @@ BOOST_AUTO_TEST_CASE(a_ttl_must_be_in_its_range) {
     server redis;
     auto options = patient();
     options.max_ttl = 5s;
-    party p({redis.address()}, options);
+    test_client client({redis.address()}, options);
     for (auto const ttl : {0ms, -1ms, -10'000ms, 9ms, 5'001ms, std::chrono::milliseconds::max(),
                            std::chrono::milliseconds::min()}) {
         check_throws(errc::invalid_options, {"ttl", std::to_string(ttl.count()) + " ms", "5000"},
-                     [&] { (void)p.locks.make_lock("k", {.ttl = ttl}); });
+                     [&] { (void)client.locks.make_lock("k", {.ttl = ttl}); });
     }
     // The default is beyond this client's largest.
-    check_throws(errc::invalid_options, {"ttl", "10000 ms"}, [&] { (void)p.locks.make_lock("k"); });
-    BOOST_CHECK_NO_THROW((void)p.locks.make_lock("k", {.ttl = 10ms}));
-    BOOST_CHECK_NO_THROW((void)p.locks.make_lock("k", {.ttl = 5s}));
+    check_throws(errc::invalid_options, {"ttl", "10000 ms"},
+                 [&] { (void)client.locks.make_lock("k"); });
+    BOOST_CHECK_NO_THROW((void)client.locks.make_lock("k", {.ttl = 10ms}));
+    BOOST_CHECK_NO_THROW((void)client.locks.make_lock("k", {.ttl = 5s}));
     for (auto const delay : {0ms, -1ms, 60'001ms}) {
-        check_throws(errc::invalid_options,
-                     {"max_retry_delay", std::to_string(delay.count()) + " ms"},
-                     [&] { (void)p.locks.make_lock("k", {.ttl = 1s, .max_retry_delay = delay}); });
+        check_throws(
+            errc::invalid_options, {"max_retry_delay", std::to_string(delay.count()) + " ms"},
+            [&] { (void)client.locks.make_lock("k", {.ttl = 1s, .max_retry_delay = delay}); });
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_handoff_must_be_in_its_range) {
     server redis;
-    party p({redis.address()});
+    test_client client({redis.address()});
     for (auto const limit : {0U, 65'536U, ~0U}) {
         check_throws(errc::invalid_options, {"handoff_limit", std::to_string(limit), "100"},
-                     [&] { (void)p.locks.make_lock("k", {.handoff_limit = limit}); });
+                     [&] { (void)client.locks.make_lock("k", {.handoff_limit = limit}); });
     }
     for (auto const time : {-1ms, 60'001ms, std::chrono::milliseconds::max()}) {
         check_throws(errc::invalid_options,
                      {"handoff_time", std::to_string(time.count()) + " ms", "60000"},
-                     [&] { (void)p.locks.make_lock("k", {.handoff_time = time}); });
+                     [&] { (void)client.locks.make_lock("k", {.handoff_time = time}); });
     }
     for (auto const time : {-1ms, 60'001ms, std::chrono::milliseconds::max()}) {
         check_throws(errc::invalid_options,
                      {"yield_to_pollers", std::to_string(time.count()) + " ms", "60000"},
-                     [&] { (void)p.locks.make_lock("k", {.yield_to_pollers = time}); });
+                     [&] { (void)client.locks.make_lock("k", {.yield_to_pollers = time}); });
     }
-    BOOST_CHECK_NO_THROW((void)p.locks.make_lock("k", {.yield_to_pollers = 60s}));
-    BOOST_CHECK_NO_THROW((void)p.locks.make_lock("k", {.handoff_limit = 1, .handoff_time = 0ms}));
-    BOOST_CHECK_NO_THROW((void)p.locks.make_lock("k", {.handoff_limit = 100, .handoff_time = 60s}));
+    BOOST_CHECK_NO_THROW((void)client.locks.make_lock("k", {.yield_to_pollers = 60s}));
+    BOOST_CHECK_NO_THROW(
+        (void)client.locks.make_lock("k", {.handoff_limit = 1, .handoff_time = 0ms}));
+    BOOST_CHECK_NO_THROW(
+        (void)client.locks.make_lock("k", {.handoff_limit = 100, .handoff_time = 60s}));
 }
 
 BOOST_AUTO_TEST_CASE(each_client_option_must_be_in_its_range) {
@@ -264,7 +267,7 @@ BOOST_AUTO_TEST_CASE(there_must_be_1_to_32_instances) {
 BOOST_AUTO_TEST_CASE(an_instance_must_not_be_given_twice) {
     asio::io_context context;
     struct twins {
-        char const *one, *other, *name;
+        char const *first, *second, *name;
     };
     for (auto const& t :
          {twins{"10.0.0.1:7001", "10.0.0.1:7001", "10.0.0.1:7001"},
@@ -273,8 +276,8 @@ BOOST_AUTO_TEST_CASE(an_instance_must_not_be_given_twice) {
           twins{"redis://app:pw-one@h:1/0", "redis://:pw-two@h:1/3", "h:1"},
           twins{"unix:/run/redis.sock", "unix:///run/redis.sock", "unix:/run/redis.sock"},
           twins{"[::1]:7001", "redis://[::1]:7001", "[::1]:7001"}}) {
-        BOOST_TEST_CONTEXT(t.one << " and " << t.other) {
-            std::vector<address> const all{t.one, "10.0.0.9:1", t.other};
+        BOOST_TEST_CONTEXT(t.first << " and " << t.second) {
+            std::vector<address> const all{t.first, "10.0.0.9:1", t.second};
             check_throws(errc::invalid_address, {t.name, "twice"},
                          [&] { client(context.get_executor(), all); });
             try {
@@ -358,11 +361,11 @@ BOOST_AUTO_TEST_CASE(a_wrong_password_is_access_denied) {
 
     redis_cli cli(locked[0], "right");
     for (auto const& all : {with(":right"), with("default:right")}) {
-        party p(all);
-        auto [e, l] = p.acquire("k");
+        test_client client(all);
+        auto [e, l] = client.acquire("k");
         BOOST_TEST(!e, e.what());
         BOOST_TEST(cli.exists("k"));
-        BOOST_TEST(!p.release(l).code().failed());
+        BOOST_TEST(!client.release(l).code().failed());
     }
 }
 
@@ -370,19 +373,19 @@ BOOST_AUTO_TEST_CASE(a_password_may_hold_special_characters) {
     server_options options;
     options.arguments = {"--requirepass", "a b/c:d@e%f"};
     server redis(options);
-    party p({address("redis://:a%20b%2Fc%3Ad%40e%25f@" + redis.address())});
-    auto [e, l] = p.acquire("k");
+    test_client client({address("redis://:a%20b%2Fc%3Ad%40e%25f@" + redis.address())});
+    auto [e, l] = client.acquire("k");
     BOOST_TEST(!e, e.what());
 }
 
 BOOST_AUTO_TEST_CASE(a_user_without_any_permission_is_access_denied) {
     fleet servers(2);
     std::vector<address> all;
-    for (server& one : servers) {
-        BOOST_TEST(redis_cli(one)
+    for (server& instance : servers) {
+        BOOST_TEST(redis_cli(instance)
                        .command({"ACL", "SETUSER", "guest", "on", ">pw", "~*", "-@all"})
                        .is_ok());
-        all.emplace_back("redis://guest:pw@" + one.address());
+        all.emplace_back("redis://guest:pw@" + instance.address());
     }
     check_bad_instances(all, errc::access_denied, "NOPERM");
 }
@@ -390,8 +393,8 @@ BOOST_AUTO_TEST_CASE(a_user_without_any_permission_is_access_denied) {
 BOOST_AUTO_TEST_CASE(a_user_who_may_not_lock_is_access_denied) {
     fleet servers(3);
     std::vector<address> all;
-    for (server& one : servers) {
-        redis_cli cli(one);
+    for (server& instance : servers) {
+        redis_cli cli(instance);
         BOOST_TEST(
             cli.command({"ACL", "SETUSER", "reader", "on", ">pw", "~*", "+@all", "-set"}).is_ok());
         BOOST_TEST(
@@ -403,23 +406,23 @@ BOOST_AUTO_TEST_CASE(a_user_who_may_not_lock_is_access_denied) {
                 return address("redis://" + user + ":pw@" + servers[i].address());
             };
             {
-                party p({as(0), servers[1].address(), servers[2].address()});
-                BOOST_TEST(p.becomes(0, instance_state::up));
-                auto [e, l] = p.acquire("k");
+                test_client client({as(0), servers[1].address(), servers[2].address()});
+                BOOST_TEST(client.becomes(0, instance_state::up));
+                auto [e, l] = client.acquire("k");
                 BOOST_TEST(!e, e.what());
-                BOOST_TEST(!p.release(l).code().failed());
+                BOOST_TEST(!client.release(l).code().failed());
             }
-            party p({as(0), as(1), servers[2].address()});
-            auto [e, l] = p.acquire("k");
+            test_client client({as(0), as(1), servers[2].address()});
+            auto [e, l] = client.acquire("k");
             BOOST_TEST((e == errc::access_denied), e.what());
             BOOST_REQUIRE(e.report() != nullptr);
             BOOST_TEST((e.report()->instances.at(0).outcome == instance_outcome::rejected));
             BOOST_TEST(contains(e.report()->instances.at(0).message, "NOPERM"), e.what());
-            BOOST_TEST(p.sees_no_locks(servers[2]));
+            BOOST_TEST(client.sees_no_locks(servers[2]));
             if (user == "other") {
-                auto [none, allowed] = p.acquire("other:k");
+                auto [none, allowed] = client.acquire("other:k");
                 BOOST_TEST(!none, none.what());
-                BOOST_TEST(!p.release(allowed).code().failed());
+                BOOST_TEST(!client.release(allowed).code().failed());
             }
         }
     }
@@ -428,9 +431,9 @@ BOOST_AUTO_TEST_CASE(a_user_who_may_not_lock_is_access_denied) {
 BOOST_AUTO_TEST_CASE(what_is_no_redis_says_so) {
     for (auto const how : {behaviour::garbage, behaviour::http, behaviour::huge_bulk}) {
         BOOST_TEST_CONTEXT(how) {
-            fake_server one(how);
-            fake_server two(how);
-            check_bad_instances({one.address(), two.address()}, errc::not_redis, "");
+            fake_server first(how);
+            fake_server second(how);
+            check_bad_instances({first.address(), second.address()}, errc::not_redis, "");
         }
     }
 }
@@ -438,9 +441,9 @@ BOOST_AUTO_TEST_CASE(what_is_no_redis_says_so) {
 BOOST_AUTO_TEST_CASE(what_closes_or_refuses_is_unreachable) {
     for (auto const how : {behaviour::closes, behaviour::closes_mid_reply, behaviour::refused}) {
         BOOST_TEST_CONTEXT(how) {
-            fake_server one(how);
-            fake_server two(how);
-            check_bad_instances({one.address(), two.address()}, errc::unreachable,
+            fake_server first(how);
+            fake_server second(how);
+            check_bad_instances({first.address(), second.address()}, errc::unreachable,
                                 how == behaviour::refused ? "refused" : "");
         }
     }
@@ -454,9 +457,9 @@ BOOST_AUTO_TEST_CASE(a_name_or_a_socket_that_does_not_exist_is_unreachable) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_silent_has_timed_out) {
-    fake_server one(behaviour::silent);
-    fake_server two(behaviour::silent);
-    check_bad_instances({one.address(), two.address()}, errc::instance_timeout, "", hasty());
+    fake_server first(behaviour::silent);
+    fake_server second(behaviour::silent);
+    check_bad_instances({first.address(), second.address()}, errc::instance_timeout, "", hasty());
 }
 
 BOOST_AUTO_TEST_CASE(a_server_from_before_resp3_is_not_redis_as_we_need_it) {
@@ -464,9 +467,10 @@ BOOST_AUTO_TEST_CASE(a_server_from_before_resp3_is_not_redis_as_we_need_it) {
         return resp::error("ERR unknown command `" + words.front() +
                            "`, with args beginning with: `3`, ");
     };
-    fake_server one(old);
-    fake_server two(old);
-    check_bad_instances({one.address(), two.address()}, errc::not_redis, "unknown command `HELLO`");
+    fake_server first(old);
+    fake_server second(old);
+    check_bad_instances({first.address(), second.address()}, errc::not_redis,
+                        "unknown command `HELLO`");
 }
 
 BOOST_AUTO_TEST_CASE(a_replica_is_read_only) {
@@ -481,17 +485,17 @@ BOOST_AUTO_TEST_CASE(a_primary_that_becomes_a_replica_is_read_only_until_it_is_o
     server primary;
     server redis;
     redis_cli cli(redis);
-    party p({redis.address()}, trusting(patient()));
-    auto [before, first] = p.acquire("a");
+    test_client client({redis.address()}, trusting(patient()));
+    auto [before, first] = client.acquire("a");
     BOOST_TEST(!before, before.what());
     cli.command({"REPLICAOF", "127.0.0.1", std::to_string(primary.port())});
-    auto [e, l] = p.acquire("b");
+    auto [e, l] = client.acquire("b");
     BOOST_TEST((e == errc::read_only), e.what());
     BOOST_TEST(contains(e.what(), redis.address()), e.what());
-    BOOST_TEST(p.goes_down(0, errc::read_only));
+    BOOST_TEST(client.goes_down(0, errc::read_only));
     cli.command({"REPLICAOF", "NO", "ONE"});
-    BOOST_TEST(p.becomes(0, instance_state::up));
-    auto [after, second] = p.acquire("b");
+    BOOST_TEST(client.becomes(0, instance_state::up));
+    auto [after, second] = client.acquire("b");
     BOOST_TEST(!after, after.what());
 }
 
@@ -509,24 +513,24 @@ BOOST_AUTO_TEST_CASE(rubbish_instead_of_a_vote_is_not_redis) {
             }));
             fleet good(2);
             {
-                party p({fake.address(), good[0].address(), good[1].address()});
-                BOOST_TEST(p.becomes(0, instance_state::up));
-                auto [e, l] = p.acquire("k");
+                test_client client({fake.address(), good[0].address(), good[1].address()});
+                BOOST_TEST(client.becomes(0, instance_state::up));
+                auto [e, l] = client.acquire("k");
                 BOOST_TEST(!e, e.what());
                 // It is thrown out; it may be back already, as its probe is in order.
-                BOOST_TEST(p.until([&] {
-                    auto const s = p.status(0);
+                BOOST_TEST(client.until([&] {
+                    auto const s = client.status(0);
                     return s.connections > 1 ||
                            (s.reason == make_error_code(errc::not_redis) && s.message != "");
                 }));
-                BOOST_TEST(!p.release(l).code().failed());
-                BOOST_TEST(p.becomes(1, instance_state::up));
-                BOOST_TEST(p.becomes(2, instance_state::up));
-                BOOST_TEST(p.status(1).connections == 1U);
+                BOOST_TEST(!client.release(l).code().failed());
+                BOOST_TEST(client.becomes(1, instance_state::up));
+                BOOST_TEST(client.becomes(2, instance_state::up));
+                BOOST_TEST(client.status(1).connections == 1U);
             }
-            party p({fake.address()});
-            BOOST_TEST(p.becomes(0, instance_state::up));
-            auto [e, l] = p.acquire("k");
+            test_client client({fake.address()});
+            BOOST_TEST(client.becomes(0, instance_state::up));
+            auto [e, l] = client.acquire("k");
             BOOST_TEST((e == errc::not_redis), e.what());
             BOOST_TEST(contains(e.what(), fake.address()), e.what());
             BOOST_REQUIRE(e.report() != nullptr);
@@ -559,16 +563,16 @@ BOOST_AUTO_TEST_CASE(an_error_instead_of_a_vote_is_quoted) {
             }));
             fleet good(2);
             {
-                party p({fake.address(), good[0].address(), good[1].address()});
-                BOOST_TEST(p.becomes(0, instance_state::up));
-                auto [e, l] = p.acquire("k");
+                test_client client({fake.address(), good[0].address(), good[1].address()});
+                BOOST_TEST(client.becomes(0, instance_state::up));
+                auto [e, l] = client.acquire("k");
                 BOOST_TEST(!e, e.what());
-                BOOST_TEST(run_until(p.context, [&] { return fake.count("SET") > 0; }));
-                BOOST_TEST(!p.release(l).code().failed());
+                BOOST_TEST(run_until(client.context, [&] { return fake.count("SET") > 0; }));
+                BOOST_TEST(!client.release(l).code().failed());
             }
-            party p({fake.address()});
-            BOOST_TEST(p.becomes(0, instance_state::up));
-            auto [e, l] = p.acquire("k");
+            test_client client({fake.address()});
+            BOOST_TEST(client.becomes(0, instance_state::up));
+            auto [e, l] = client.acquire("k");
             BOOST_TEST((e == t.code), e.what());
             BOOST_TEST(contains(e.what(), t.quoted), e.what());
             BOOST_TEST(contains(e.what(), fake.address()), e.what());
@@ -581,51 +585,53 @@ BOOST_AUTO_TEST_CASE(an_error_instead_of_a_vote_is_quoted) {
 
 BOOST_AUTO_TEST_CASE(a_key_that_is_no_lock_is_left_alone) {
     fleet servers(3);
-    for (server& one : servers) redis_cli(one).command({"HSET", "hash", "field", "value"});
+    for (server& instance : servers)
+        redis_cli(instance).command({"HSET", "hash", "field", "value"});
     redis_cli(servers[0]).command({"HSET", "on one", "field", "value"});
-    party p(addresses_of(servers));
-    auto const [e, none] = p.acquire("hash");
+    test_client client(addresses_of(servers));
+    auto const [e, none] = client.acquire("hash");
     BOOST_TEST((e == errc::wrong_type), e.what());
     BOOST_TEST(contains(e.what(), "hash"), e.what());
     for (auto const& address : servers.addresses())
         BOOST_TEST(contains(e.what(), address), e.what());
-    auto const [once, nothing] = p.try_acquire("hash");
+    auto const [once, nothing] = client.try_acquire("hash");
     BOOST_TEST((once == errc::wrong_type), once.what());
-    for (server& one : servers)
-        BOOST_TEST(redis_cli(one).command({"HGET", "hash", "field"}).string() == "value");
+    for (server& instance : servers)
+        BOOST_TEST(redis_cli(instance).command({"HGET", "hash", "field"}).string() == "value");
 
-    auto [good, l] = p.acquire("on one");
+    auto [good, l] = client.acquire("on one");
     BOOST_TEST(!good, good.what());
-    BOOST_TEST(!p.release(l).code().failed());
+    BOOST_TEST(!client.release(l).code().failed());
     BOOST_TEST(redis_cli(servers[0]).command({"HGET", "on one", "field"}).string() == "value");
     for (std::size_t i : {1U, 2U}) {
         redis_cli cli(servers[i]);
-        BOOST_TEST(run_until(p.context, [&] { return !cli.exists("on one"); }));
+        BOOST_TEST(run_until(client.context, [&] { return !cli.exists("on one"); }));
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_is_no_lock_is_known_as_such_though_answers_are_late) {
     fleet servers(3);
-    for (server& one : servers) redis_cli(one).command({"HSET", "hash", "field", "value"});
-    wires ways(servers);
-    party p(ways.addresses());
-    BOOST_REQUIRE(p.all_up());
+    for (server& instance : servers)
+        redis_cli(instance).command({"HSET", "hash", "field", "value"});
+    proxy_group proxies(servers);
+    test_client client(proxies.addresses());
+    BOOST_REQUIRE(client.all_up());
     for (int i = 0; i < 20; ++i) { // it learns how long answers usually take
-        auto l = p.hold("k");
-        BOOST_TEST(p.releases(l));
+        auto l = client.hold("k");
+        BOOST_TEST(client.releases(l));
     }
-    for (auto& one : ways.all) one.delay_replies(60ms);
-    auto const before = p.locks.stats().rounds;
-    auto const [late, none] = p.acquire("hash");
+    for (auto& proxy : proxies.all) proxy.delay_replies(60ms);
+    auto const before = client.locks.stats().rounds;
+    auto const [late, none] = client.acquire("hash");
     BOOST_TEST((late == errc::wrong_type), late.what());
-    BOOST_TEST(p.locks.stats().rounds == before + 1);
+    BOOST_TEST(client.locks.stats().rounds == before + 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_never_expires_is_told_of) {
     fleet servers(3);
-    for (server& one : servers) redis_cli(one).set("k", "left over");
-    party p(addresses_of(servers));
-    auto const [e, l] = p.try_acquire("k");
+    for (server& instance : servers) redis_cli(instance).set("k", "left over");
+    test_client client(addresses_of(servers));
+    auto const [e, l] = client.try_acquire("k");
     BOOST_TEST((e == errc::contended), e.what());
     BOOST_TEST(contains(e.what(), "never expires"), e.what());
     BOOST_REQUIRE(e.report() != nullptr);
@@ -636,11 +642,11 @@ BOOST_AUTO_TEST_CASE(a_key_that_never_expires_is_told_of) {
         BOOST_TEST(!i.ttl_left.has_value());
     }
     BOOST_TEST(told >= 2);
-    for (server& one : servers) {
-        BOOST_TEST(redis_cli(one).get("k").value() == "left over");
-        redis_cli(one).set("k", "left over", 60s);
+    for (server& instance : servers) {
+        BOOST_TEST(redis_cli(instance).get("k").value() == "left over");
+        redis_cli(instance).set("k", "left over", 60s);
     }
-    auto const [expires, nothing] = p.try_acquire("k");
+    auto const [expires, nothing] = client.try_acquire("k");
     BOOST_TEST((expires == errc::contended));
     BOOST_TEST(!contains(expires.what(), "never expires"), expires.what());
     BOOST_TEST(contains(expires.what(), " ms left"), expires.what());
@@ -649,8 +655,8 @@ BOOST_AUTO_TEST_CASE(a_key_that_never_expires_is_told_of) {
 BOOST_AUTO_TEST_CASE(any_bytes_make_a_key) {
     fleet servers(3);
     redis_cli cli(servers[0]);
-    party one(addresses_of(servers));
-    party two(addresses_of(servers));
+    test_client client(addresses_of(servers));
+    test_client other(addresses_of(servers));
     std::vector<std::string> keys{std::string("a\0b", 3),
                                   std::string("\0", 1),
                                   "line\r\nfeed",
@@ -666,17 +672,17 @@ BOOST_AUTO_TEST_CASE(any_bytes_make_a_key) {
     keys.push_back(every);
     for (auto const& key : keys) {
         BOOST_TEST_CONTEXT("key " << key.size() << ' ' << key) {
-            auto [e, l] = one.acquire(key);
+            auto [e, l] = client.acquire(key);
             BOOST_TEST(!e, e.what());
             BOOST_TEST(l.key() == key);
-            BOOST_TEST(run_until(one.context, [&] { return cli.exists(key); }));
+            BOOST_TEST(run_until(client.context, [&] { return cli.exists(key); }));
             BOOST_TEST(cli.dbsize() == 1);
-            auto const [other, none] = two.try_acquire(key);
-            BOOST_TEST((other == errc::contended), other.what());
-            BOOST_TEST(!contains(other.what(), "\n"));
-            BOOST_TEST(!contains(other.what(), std::string_view("\0", 1)));
-            BOOST_TEST(!one.release(l).code().failed());
-            BOOST_TEST(one.sees_no_locks(servers[0]));
+            auto const [refused, none] = other.try_acquire(key);
+            BOOST_TEST((refused == errc::contended), refused.what());
+            BOOST_TEST(!contains(refused.what(), "\n"));
+            BOOST_TEST(!contains(refused.what(), std::string_view("\0", 1)));
+            BOOST_TEST(!client.release(l).code().failed());
+            BOOST_TEST(client.sees_no_locks(servers[0]));
         }
     }
 }
@@ -685,31 +691,31 @@ BOOST_AUTO_TEST_CASE(one_server_by_two_names_votes_once) {
     fleet servers(2);
     address const by_number(servers[0].address());
     address const by_name("unix:" + servers[0].unix_socket());
-    auto const duplicates = [](party const& p) {
+    auto const duplicates = [](test_client const& client) {
         auto count = 0;
-        for (auto const& s : p.locks.instances())
+        for (auto const& s : client.locks.instances())
             if (s.reason == make_error_code(errc::duplicate_instance)) ++count;
         return count;
     };
     {
-        party p({by_number, by_name, servers[1].address()});
-        auto [e, l] = p.acquire("k");
+        test_client client({by_number, by_name, servers[1].address()});
+        auto [e, l] = client.acquire("k");
         BOOST_TEST(!e, e.what());
-        BOOST_TEST(run_until(p.context, [&] { return duplicates(p) == 1; }));
-        auto const all = p.locks.instances();
+        BOOST_TEST(run_until(client.context, [&] { return duplicates(client) == 1; }));
+        auto const all = client.locks.instances();
         auto const& twin = all[all[0].state == instance_state::up ? 1 : 0];
         BOOST_TEST((twin.state == instance_state::down));
         BOOST_TEST(contains(twin.message, "same server"), twin.message);
         BOOST_TEST((all[0].state == instance_state::up) != (all[1].state == instance_state::up));
         BOOST_TEST((all[2].state == instance_state::up));
-        BOOST_TEST(!p.release(l).code().failed());
-        BOOST_TEST(p.sees_no_locks(servers[0]));
+        BOOST_TEST(!client.release(l).code().failed());
+        BOOST_TEST(client.sees_no_locks(servers[0]));
     }
-    party p({by_number, by_name});
-    auto const [e, l] = p.acquire("k");
+    test_client client({by_number, by_name});
+    auto const [e, l] = client.acquire("k");
     BOOST_TEST((e == errc::duplicate_instance), e.what());
-    BOOST_TEST(duplicates(p) == 1);
-    BOOST_TEST(p.sees_no_locks(servers[0]));
+    BOOST_TEST(duplicates(client) == 1);
+    BOOST_TEST(client.sees_no_locks(servers[0]));
 }
 
 BOOST_AUTO_TEST_CASE(one_server_by_two_names_votes_once_also_after_a_silence) {
@@ -719,34 +725,36 @@ BOOST_AUTO_TEST_CASE(one_server_by_two_names_votes_once_also_after_a_silence) {
     second.down();
     auto options = patient();
     options.instance_timeout = 250ms; // times 4 before a silent connection is given up
-    party p({first.address(), second.address()}, options);
+    test_client client({first.address(), second.address()}, options);
     auto const up = [&] {
         auto count = 0;
-        for (auto const& s : p.locks.instances())
+        for (auto const& s : client.locks.instances())
             if (s.state == instance_state::up) ++count;
         return count;
     };
-    BOOST_REQUIRE(p.becomes(0, instance_state::up));
+    BOOST_REQUIRE(client.becomes(0, instance_state::up));
     second.up();
-    BOOST_REQUIRE(p.goes_down(1, errc::duplicate_instance));
+    BOOST_REQUIRE(client.goes_down(1, errc::duplicate_instance));
     first.hold_replies();
     // It does not answer the next PING in time.
-    BOOST_REQUIRE(
-        run_until(p.context, [&] { return p.status(0).state == instance_state::suspect; }));
+    BOOST_REQUIRE(run_until(client.context,
+                            [&] { return client.status(0).state == instance_state::suspect; }));
     // The second tries again and again. It may be let in now, but then the first must be kept out.
     auto const tries = second.accepted();
-    BOOST_REQUIRE(run_until(p.context, [&] {
-        return second.accepted() > tries + 1 || p.status(1).state == instance_state::up;
+    BOOST_REQUIRE(run_until(client.context, [&] {
+        return second.accepted() > tries + 1 || client.status(1).state == instance_state::up;
     }));
     first.resume();
-    auto two = false;
-    auto const look = [&] { return two = two || up() == 2; };
-    BOOST_TEST(run_until(p.context,
-                         [&] { return look() || p.status(0).state != instance_state::suspect; }));
+    auto both_counted = false;
+    auto const saw_both = [&] { return both_counted = both_counted || up() == 2; };
+    BOOST_TEST(run_until(client.context, [&] {
+        return saw_both() || client.status(0).state != instance_state::suspect;
+    }));
     auto const later = second.accepted() + first.accepted();
     (void)run_until(
-        p.context, [&] { return look() || second.accepted() + first.accepted() > later; }, 2s);
-    BOOST_TEST(!two, "one server is counted as two instances");
+        client.context, [&] { return saw_both() || second.accepted() + first.accepted() > later; },
+        2s);
+    BOOST_TEST(!both_counted, "one server is counted as two instances");
 }
 
 // Passwords and tokens
@@ -782,7 +790,7 @@ BOOST_AUTO_TEST_CASE(passwords_are_never_shown) {
     for (auto const& h : all) {
         BOOST_TEST_CONTEXT(h.name) {
             fake_server fake(h.answers);
-            party p({address("redis://app:" + password + "@" + fake.address())});
+            test_client client({address("redis://app:" + password + "@" + fake.address())});
             std::vector<std::string> tokens;
             auto const check = [&](std::string const& text) {
                 BOOST_TEST(!contains(text, secret), text);
@@ -792,18 +800,18 @@ BOOST_AUTO_TEST_CASE(passwords_are_never_shown) {
                 std::set<std::string> seen; // also states that last a moment only
                 auto done = false;
                 error e;
-                p.locks.make_lock("k").acquire([&](error got, lease) {
+                client.locks.make_lock("k").acquire([&](error got, lease) {
                     e = std::move(got);
                     done = true;
                 });
-                BOOST_REQUIRE(run_until(p.context, [&] {
-                    seen.insert(p.status(0).message);
+                BOOST_REQUIRE(run_until(client.context, [&] {
+                    seen.insert(client.status(0).message);
                     return done;
                 }));
                 BOOST_TEST(static_cast<bool>(e));
                 auto const until = std::chrono::steady_clock::now() + 100ms;
-                (void)run_until(p.context, [&] {
-                    seen.insert(p.status(0).message);
+                (void)run_until(client.context, [&] {
+                    seen.insert(client.status(0).message);
                     return std::chrono::steady_clock::now() > until;
                 });
                 for (auto const& words : fake.commands())
@@ -816,7 +824,7 @@ BOOST_AUTO_TEST_CASE(passwords_are_never_shown) {
                     check(told.address);
                 }
                 for (auto const& s : seen) check(s);
-                check(p.status(0).address);
+                check(client.status(0).address);
                 try {
                     throw_error(e);
                 } catch (system_error const& thrown) {
@@ -842,8 +850,8 @@ BOOST_AUTO_TEST_CASE(a_hostile_answer_to_an_inspection_shows_nothing_secret) {
         }
         return resp::integer(0);
     }));
-    party p({address("redis://:" + std::string(secret) + "@" + fake.address())});
-    auto const [e, l] = p.acquire("k");
+    test_client client({address("redis://:" + std::string(secret) + "@" + fake.address())});
+    auto const [e, l] = client.acquire("k");
     BOOST_TEST((e == errc::wrong_type), e.what());
     BOOST_TEST(asked == 1);
     BOOST_TEST(!token.empty());

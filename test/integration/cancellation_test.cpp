@@ -1,7 +1,7 @@
 // Cancelling each asynchronous function: the result for the caller, and the keys on the servers.
 #include "integration/attempt.hpp"
-#include "integration/party.hpp"
-#include "integration/proxied_party.hpp"
+#include "integration/proxied_client.hpp"
+#include "integration/test_client.hpp"
 #include "support/fake_server.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -26,264 +26,269 @@ BOOST_AUTO_TEST_SUITE(cancellation)
 
 BOOST_AUTO_TEST_CASE(cancelled_before_it_was_sent_it_leaves_nothing) {
     for (auto const type : every_type) {
-        proxied_party g;
-        auto const sent = g.ways[0].commands_forwarded();
+        proxied_client setup;
+        auto const sent = setup.proxies[0].commands_forwarded();
         attempt c;
-        c.start(g.p.locks.make_lock("k", long_lived));
+        c.start(setup.client.locks.make_lock("k", long_lived));
         c.signal.emit(type);
-        BOOST_REQUIRE(g.p.until([&] { return c.done; }));
+        BOOST_REQUIRE(setup.client.until([&] { return c.done; }));
         BOOST_TEST((c.how == errc::cancelled), c.how.what());
         BOOST_TEST(!c.held);
-        BOOST_TEST(g.p.locks.stats().rounds == 0U);
-        BOOST_TEST(g.ways[0].commands_forwarded() == sent);
+        BOOST_TEST(setup.client.locks.stats().rounds == 0U);
+        BOOST_TEST(setup.proxies[0].commands_forwarded() == sent);
     }
 }
 
 BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_the_total_way_it_waits_and_delivers_a_win) {
-    proxied_party g;
-    g.ways.hold_replies();
+    proxied_client setup;
+    setup.proxies.hold_replies();
     attempt c;
-    c.start(g.p.locks.make_lock("k", long_lived));
-    BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_held() > 0; }));
+    c.start(setup.client.locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(setup.client.until([&] { return setup.proxies[0].replies_held() > 0; }));
     c.signal.emit(asio::cancellation_type::total);
     BOOST_TEST(!run_until(
-        g.p.context, [&] { return c.done; }, 0s));
-    g.ways.resume();
-    BOOST_REQUIRE(g.p.until([&] { return c.done; }));
+        setup.client.context, [&] { return c.done; }, 0s));
+    setup.proxies.resume();
+    BOOST_REQUIRE(setup.client.until([&] { return c.done; }));
     BOOST_TEST(!c.how, c.how.what());
     BOOST_TEST(c.held.held());
-    BOOST_TEST(g.p.releases(c.held));
+    BOOST_TEST(setup.client.releases(c.held));
 }
 
 BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_the_total_way_it_ends_with_a_refusal) {
-    proxied_party g;
-    for (server& one : g.servers) redis_cli(one).set("k", "foreign", 60s);
-    g.ways.hold_replies();
+    proxied_client setup;
+    for (server& instance : setup.servers) redis_cli(instance).set("k", "foreign", 60s);
+    setup.proxies.hold_replies();
     attempt c;
-    c.start(g.p.locks.make_lock("k", long_lived));
-    BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_held() > 0; }));
+    c.start(setup.client.locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(setup.client.until([&] { return setup.proxies[0].replies_held() > 0; }));
     c.signal.emit(asio::cancellation_type::total);
-    g.ways.resume();
-    BOOST_REQUIRE(g.p.until([&] { return c.done; }));
+    setup.proxies.resume();
+    BOOST_REQUIRE(setup.client.until([&] { return c.done; }));
     BOOST_TEST((c.how == errc::cancelled), c.how.what());
-    BOOST_TEST(g.p.locks.stats().rounds == 1U);
-    for (server& one : g.servers) BOOST_TEST(redis_cli(one).get("k").value_or("gone") == "foreign");
+    BOOST_TEST(setup.client.locks.stats().rounds == 1U);
+    for (server& instance : setup.servers)
+        BOOST_TEST(redis_cli(instance).get("k").value_or("gone") == "foreign");
 }
 
 BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_it_ends_at_once_and_gives_back) {
     for (auto const type : {asio::cancellation_type::partial, asio::cancellation_type::terminal}) {
         for (auto const executed : {false, true}) {
-            proxied_party g;
-            executed ? g.ways.hold_replies() : g.ways.hold_requests();
+            proxied_client setup;
+            executed ? setup.proxies.hold_replies() : setup.proxies.hold_requests();
             attempt c;
-            c.start(g.p.locks.make_lock("k", long_lived));
-            BOOST_REQUIRE(g.p.until([&] {
-                return executed ? g.ways[0].replies_held() > 0 : g.ways[0].commands_held() > 0;
+            c.start(setup.client.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(setup.client.until([&] {
+                return executed ? setup.proxies[0].replies_held() > 0
+                                : setup.proxies[0].commands_held() > 0;
             }));
             c.signal.emit(type);
             // While the servers are still silent.
-            BOOST_REQUIRE(g.p.until([&] { return c.done; }));
+            BOOST_REQUIRE(setup.client.until([&] { return c.done; }));
             BOOST_TEST((c.how == errc::cancelled), c.how.what());
             BOOST_TEST(!c.held);
-            g.ways.resume();
-            check_nothing_left(g.p, g.servers);
+            setup.proxies.resume();
+            check_nothing_left(setup.client, setup.servers);
             // There was a key to be deleted.
-            BOOST_TEST(g.p.until([&] { return g.p.locks.stats().commands >= 6; }));
+            BOOST_TEST(
+                setup.client.until([&] { return setup.client.locks.stats().commands >= 6; }));
         }
     }
 }
 
 BOOST_AUTO_TEST_CASE(cancelled_the_total_way_before_the_servers_heard_of_it_it_still_waits) {
-    proxied_party g;
-    g.ways.hold_requests();
+    proxied_client setup;
+    setup.proxies.hold_requests();
     attempt c;
-    c.start(g.p.locks.make_lock("k", long_lived));
-    BOOST_REQUIRE(g.p.until([&] { return g.ways[0].commands_held() > 0; }));
+    c.start(setup.client.locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(setup.client.until([&] { return setup.proxies[0].commands_held() > 0; }));
     c.signal.emit(asio::cancellation_type::total);
-    g.ways.resume();
-    BOOST_REQUIRE(g.p.until([&] { return c.done; }));
+    setup.proxies.resume();
+    BOOST_REQUIRE(setup.client.until([&] { return c.done; }));
     BOOST_TEST(!c.how, c.how.what());
     BOOST_TEST(c.held.held());
-    BOOST_TEST(g.p.releases(c.held));
-    check_nothing_left(g.p, g.servers);
+    BOOST_TEST(setup.client.releases(c.held));
+    check_nothing_left(setup.client, setup.servers);
 }
 
 BOOST_AUTO_TEST_CASE(cancelled_with_one_vote_it_gives_that_back_too) {
     for (auto const type : {asio::cancellation_type::partial, asio::cancellation_type::terminal}) {
-        proxied_party g;
-        g.ways[1].hold_requests();
-        g.ways[2].hold_requests();
-        auto const answered = g.ways[0].replies_forwarded();
+        proxied_client setup;
+        setup.proxies[1].hold_requests();
+        setup.proxies[2].hold_requests();
+        auto const answered = setup.proxies[0].replies_forwarded();
         attempt c;
-        c.start(g.p.locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_forwarded() > answered; }));
-        BOOST_TEST(redis_cli(g.servers[0]).exists("k"));
+        c.start(setup.client.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(
+            setup.client.until([&] { return setup.proxies[0].replies_forwarded() > answered; }));
+        BOOST_TEST(redis_cli(setup.servers[0]).exists("k"));
         c.signal.emit(type);
-        BOOST_REQUIRE(g.p.until([&] { return c.done; }));
+        BOOST_REQUIRE(setup.client.until([&] { return c.done; }));
         BOOST_TEST((c.how == errc::cancelled), c.how.what());
         // It does not wait for instances that are silent.
-        BOOST_TEST(g.p.sees_no_locks(g.servers[0]));
-        g.ways.resume();
+        BOOST_TEST(setup.client.sees_no_locks(setup.servers[0]));
+        setup.proxies.resume();
         // The held bytes arrive: the key, and its release behind it.
-        auto const sent = g.p.locks.stats().commands;
+        auto const sent = setup.client.locks.stats().commands;
         BOOST_TEST(sent >= 6U);
-        check_nothing_left(g.p, g.servers);
-        auto again = g.p.hold("k"); // all earlier commands have been carried out
-        BOOST_TEST(g.p.sees(g.servers, "k", true));
-        BOOST_TEST(g.p.releases(again));
+        check_nothing_left(setup.client, setup.servers);
+        auto again = setup.client.hold("k"); // all earlier commands have been carried out
+        BOOST_TEST(setup.client.sees(setup.servers, "k", true));
+        BOOST_TEST(setup.client.releases(again));
     }
 }
 
 BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_it_gives_back_over_a_new_connection) {
     for (auto const type : {asio::cancellation_type::partial, asio::cancellation_type::terminal}) {
-        proxied_party g;
-        g.ways.hold_replies();
+        proxied_client setup;
+        setup.proxies.hold_replies();
         attempt c;
-        c.start(g.p.locks.make_lock("k", long_lived));
-        for (auto& one : g.ways.all) {
-            BOOST_REQUIRE(g.p.until([&] { return one.replies_held() > 0; }));
+        c.start(setup.client.locks.make_lock("k", long_lived));
+        for (auto& proxy : setup.proxies.all) {
+            BOOST_REQUIRE(setup.client.until([&] { return proxy.replies_held() > 0; }));
         }
-        for (server& one : g.servers) BOOST_TEST(redis_cli(one).exists("k"));
+        for (server& instance : setup.servers) BOOST_TEST(redis_cli(instance).exists("k"));
         c.signal.emit(type);
-        BOOST_REQUIRE(g.p.until([&] { return c.done; }));
+        BOOST_REQUIRE(setup.client.until([&] { return c.done; }));
         BOOST_TEST((c.how == errc::cancelled), c.how.what());
-        for (auto& one : g.ways.all) one.cut();
-        g.ways.resume();
-        check_nothing_left(g.p, g.servers);
+        for (auto& proxy : setup.proxies.all) proxy.cut();
+        setup.proxies.resume();
+        check_nothing_left(setup.client, setup.servers);
     }
 }
 
 BOOST_AUTO_TEST_CASE(cancelled_while_it_asks_for_the_holder_it_ends_at_once) {
     for (auto const type : every_type) {
-        proxied_party g;
-        for (server& one : g.servers) redis_cli(one).set("k", "foreign", 60s);
-        for (auto& one : g.ways.all) {
-            one.intercept([wire = &one](command_line const& words) -> std::optional<std::string> {
-                if (is_command(words, "PTTL")) wire->hold_replies();
-                return std::nullopt;
-            });
+        proxied_client setup;
+        for (server& instance : setup.servers) redis_cli(instance).set("k", "foreign", 60s);
+        for (auto& proxy : setup.proxies.all) {
+            proxy.intercept(
+                [wire = &proxy](command_line const& words) -> std::optional<std::string> {
+                    if (is_command(words, "PTTL")) wire->hold_replies();
+                    return std::nullopt;
+                });
         }
         attempt c;
-        c.start(g.p.locks.make_lock("k", long_lived));
+        c.start(setup.client.locks.make_lock("k", long_lived));
         auto const asked = [&] {
             std::size_t held = 0;
-            for (auto& one : g.ways.all) held += one.replies_held();
+            for (auto& proxy : setup.proxies.all) held += proxy.replies_held();
             return held >= 2;
         };
-        BOOST_REQUIRE(g.p.until(asked));
+        BOOST_REQUIRE(setup.client.until(asked));
         c.signal.emit(type);
-        BOOST_REQUIRE(g.p.until([&] { return c.done; }));
+        BOOST_REQUIRE(setup.client.until([&] { return c.done; }));
         BOOST_TEST((c.how == errc::cancelled), c.how.what());
-        BOOST_TEST(g.p.locks.stats().rounds == 1U);
-        g.ways.resume();
-        for (server& one : g.servers)
-            BOOST_TEST(redis_cli(one).get("k").value_or("gone") == "foreign");
+        BOOST_TEST(setup.client.locks.stats().rounds == 1U);
+        setup.proxies.resume();
+        for (server& instance : setup.servers)
+            BOOST_TEST(redis_cli(instance).get("k").value_or("gone") == "foreign");
     }
 }
 
 BOOST_AUTO_TEST_CASE(cancelled_between_tries_it_ends_at_once) {
     for (auto const type : every_type) {
         fleet servers(3);
-        party p(servers);
-        party other(servers);
+        test_client client(servers);
+        test_client other(servers);
         auto held = other.hold("k");
         attempt c;
-        c.start(p.locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
+        c.start(client.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1; }));
         c.signal.emit(type);
-        BOOST_REQUIRE(p.until([&] { return c.done; }));
+        BOOST_REQUIRE(client.until([&] { return c.done; }));
         BOOST_TEST((c.how == errc::cancelled), c.how.what());
         BOOST_TEST(held.held());
         BOOST_TEST(other.releases(held));
         // The last try may have been on its way, and won; then the client releases the lease.
-        p.runs_with(other);
-        check_nothing_left(p, servers);
+        client.runs_with(other);
+        check_nothing_left(client, servers);
     }
 }
 
 BOOST_AUTO_TEST_CASE(cancelled_behind_a_holder_of_the_same_client_it_ends_at_once) {
     for (auto const type : every_type) {
         fleet servers(3);
-        party p(servers);
-        auto held = p.hold("k");
+        test_client client(servers);
+        auto held = client.hold("k");
         attempt c;
-        c.start(p.locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
+        c.start(client.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1; }));
         c.signal.emit(type);
-        BOOST_REQUIRE(p.until([&] { return c.done; }));
+        BOOST_REQUIRE(client.until([&] { return c.done; }));
         BOOST_TEST((c.how == errc::cancelled), c.how.what());
-        BOOST_TEST(p.locks.stats().waiters == 0U);
-        BOOST_TEST(p.releases(held));
-        check_nothing_left(p, servers);
+        BOOST_TEST(client.locks.stats().waiters == 0U);
+        BOOST_TEST(client.releases(held));
+        check_nothing_left(client, servers);
     }
 }
 
 BOOST_AUTO_TEST_CASE(cancelled_after_the_quorum_it_is_too_late) {
     for (auto const type : every_type) {
         fleet servers(3);
-        party p(servers);
-        BOOST_REQUIRE(p.all_up());
+        test_client client(servers);
+        BOOST_REQUIRE(client.all_up());
         attempt c;
-        c.start(p.locks.make_lock("k", long_lived));
+        c.start(client.locks.make_lock("k", long_lived));
         // Won, though the handler has not run yet.
-        BOOST_REQUIRE(p.until([&] { return p.locks.stats().held == 1 || c.done; }));
+        BOOST_REQUIRE(client.until([&] { return client.locks.stats().held == 1 || c.done; }));
         c.signal.emit(type);
-        BOOST_REQUIRE(p.until([&] { return c.done; }));
+        BOOST_REQUIRE(client.until([&] { return c.done; }));
         BOOST_TEST(!c.how, c.how.what());
         BOOST_TEST(c.held.held());
-        BOOST_TEST(p.releases(c.held));
+        BOOST_TEST(client.releases(c.held));
     }
 }
 
 BOOST_AUTO_TEST_CASE(cancelled_after_the_quorum_it_is_too_late_also_with_a_vote_outstanding) {
     for (auto const type : every_type) {
-        proxied_party g;
-        g.ways[2].hold_requests();
+        proxied_client setup;
+        setup.proxies[2].hold_requests();
         attempt c;
-        c.start(g.p.locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(g.p.until([&] { return g.p.locks.stats().held == 1; }));
+        c.start(setup.client.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(setup.client.until([&] { return setup.client.locks.stats().held == 1; }));
         BOOST_TEST(!c.done); // so the signal is still connected
         c.signal.emit(type);
-        BOOST_REQUIRE(g.p.until([&] { return c.done; }));
+        BOOST_REQUIRE(setup.client.until([&] { return c.done; }));
         BOOST_TEST(!c.how, c.how.what());
         BOOST_TEST(c.held.held());
-        BOOST_TEST(g.p.releases(c.held));
-        g.ways[2].resume();
-        check_nothing_left(g.p, g.servers);
+        BOOST_TEST(setup.client.releases(c.held));
+        setup.proxies[2].resume();
+        check_nothing_left(setup.client, setup.servers);
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_late_signal_does_not_hit_the_next_call) {
     for (auto const type : every_type) {
         fleet servers(3);
-        party p(servers);
-        BOOST_REQUIRE(p.all_up());
+        test_client client(servers);
+        BOOST_REQUIRE(client.all_up());
         attempt first;
-        first.start(p.locks.make_lock("first", long_lived));
-        BOOST_REQUIRE(p.until([&] { return p.locks.stats().held == 1; }));
+        first.start(client.locks.make_lock("first", long_lived));
+        BOOST_REQUIRE(client.until([&] { return client.locks.stats().held == 1; }));
         BOOST_TEST(!first.done);
         // Both in one turn: the next call may get the memory of the one that has won.
         first.signal.emit(type);
         attempt next;
-        next.start(p.locks.make_lock("next", long_lived));
-        BOOST_REQUIRE(p.until([&] { return first.done && next.done; }));
+        next.start(client.locks.make_lock("next", long_lived));
+        BOOST_REQUIRE(client.until([&] { return first.done && next.done; }));
         BOOST_TEST(!first.how, first.how.what());
         BOOST_TEST(!next.how, next.how.what());
         BOOST_TEST(next.held.held());
-        BOOST_TEST(p.locks.stats().acquire_failed ==
+        BOOST_TEST(client.locks.stats().acquire_failed ==
                    0U);          // the acquire that has won is not counted as failed
         first.signal.emit(type); // no operation is left for it
-        BOOST_TEST(p.releases(first.held));
-        BOOST_TEST(p.releases(next.held));
+        BOOST_TEST(client.releases(first.held));
+        BOOST_TEST(client.releases(next.held));
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_cancelled_extension_leaves_the_lease_as_it_was) {
     for (auto const type : every_type) {
-        proxied_party g;
-        auto held = g.hold("k");
+        proxied_client setup;
+        auto held = setup.hold("k");
         auto const deadline = held.deadline();
-        g.ways.hold_replies();
+        setup.proxies.hold_replies();
         asio::cancellation_signal signal;
         error how;
         auto done = false;
@@ -291,35 +296,35 @@ BOOST_AUTO_TEST_CASE(a_cancelled_extension_leaves_the_lease_as_it_was) {
             how = std::move(e);
             done = true;
         }));
-        BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_held() > 0; }));
+        BOOST_REQUIRE(setup.client.until([&] { return setup.proxies[0].replies_held() > 0; }));
         signal.emit(type);
-        BOOST_REQUIRE(g.p.until([&] { return done; }));
+        BOOST_REQUIRE(setup.client.until([&] { return done; }));
         BOOST_TEST((how == errc::cancelled), how.what());
         BOOST_TEST(held.held());
-        g.ways.resume();
+        setup.proxies.resume();
         // It was sent, so it may win all the same.
-        BOOST_TEST(g.p.until([&] { return held.deadline() > deadline; }));
-        BOOST_TEST(g.p.releases(held));
+        BOOST_TEST(setup.client.until([&] { return held.deadline() > deadline; }));
+        BOOST_TEST(setup.client.releases(held));
     }
 }
 
 BOOST_AUTO_TEST_CASE(an_extension_cancelled_before_it_was_sent_is_never_sent) {
     for (auto const type : every_type) {
         fleet servers(1);
-        party p(servers);
-        auto held = p.hold("k");
+        test_client client(servers);
+        auto held = client.hold("k");
         auto const deadline = held.deadline();
-        auto const sent = p.locks.stats().commands;
+        auto const sent = client.locks.stats().commands;
         asio::cancellation_signal signal;
         std::optional<error> how;
         held.extend(
             asio::bind_cancellation_slot(signal.slot(), [&](error e) { how = std::move(e); }));
         signal.emit(type);
-        BOOST_REQUIRE(p.until([&] { return how.has_value(); }));
+        BOOST_REQUIRE(client.until([&] { return how.has_value(); }));
         BOOST_TEST((*how == errc::cancelled), how->what());
-        BOOST_TEST(p.locks.stats().commands == sent);
+        BOOST_TEST(client.locks.stats().commands == sent);
         BOOST_TEST((held.deadline() == deadline));
-        BOOST_TEST(p.releases(held));
+        BOOST_TEST(client.releases(held));
     }
 }
 
@@ -327,21 +332,21 @@ BOOST_AUTO_TEST_CASE(a_cancelled_wait_for_the_loss_leaves_the_lease_and_the_othe
     for (auto const type : every_type) {
         for (auto const at_once : {false, true}) {
             fleet servers(1);
-            party p(servers);
-            auto held = p.hold("k");
+            test_client client(servers);
+            auto held = client.hold("k");
             asio::cancellation_signal signal;
             std::optional<error> how, other;
             held.wait_lost([&](error e) { other = std::move(e); });
             held.wait_lost(
                 asio::bind_cancellation_slot(signal.slot(), [&](error e) { how = std::move(e); }));
-            if (!at_once) BOOST_TEST(!p.extend(held)); // so the wait has begun
+            if (!at_once) BOOST_TEST(!client.extend(held)); // so the wait has begun
             signal.emit(type);
-            BOOST_REQUIRE(p.until([&] { return how.has_value(); }));
+            BOOST_REQUIRE(client.until([&] { return how.has_value(); }));
             BOOST_TEST((*how == errc::cancelled), how->what());
             BOOST_TEST(!other.has_value());
             BOOST_TEST(held.held());
-            BOOST_TEST(p.releases(held));
-            BOOST_REQUIRE(p.until([&] { return other.has_value(); }));
+            BOOST_TEST(client.releases(held));
+            BOOST_REQUIRE(client.until([&] { return other.has_value(); }));
             BOOST_TEST((*other == errc::lease_released), other->what());
         }
     }
@@ -349,21 +354,21 @@ BOOST_AUTO_TEST_CASE(a_cancelled_wait_for_the_loss_leaves_the_lease_and_the_othe
 
 BOOST_AUTO_TEST_CASE(a_release_cannot_be_cancelled) {
     for (auto const type : every_type) {
-        proxied_party g;
-        auto held = g.hold("k");
-        g.ways.hold_replies();
+        proxied_client setup;
+        auto held = setup.hold("k");
+        setup.proxies.hold_replies();
         asio::cancellation_signal signal;
         std::optional<release_result> how;
         held.release(
             asio::bind_cancellation_slot(signal.slot(), [&](release_result r) { how = r; }));
-        BOOST_REQUIRE(g.p.until([&] { return g.ways[0].replies_held() > 0; }));
+        BOOST_REQUIRE(setup.client.until([&] { return setup.proxies[0].replies_held() > 0; }));
         signal.emit(type);
         BOOST_TEST(!run_until(
-            g.p.context, [&] { return how.has_value(); }, 0s));
-        g.ways.resume();
-        BOOST_REQUIRE(g.p.until([&] { return how.has_value(); }));
+            setup.client.context, [&] { return how.has_value(); }, 0s));
+        setup.proxies.resume();
+        BOOST_REQUIRE(setup.client.until([&] { return how.has_value(); }));
         BOOST_TEST(static_cast<bool>(*how));
-        check_nothing_left(g.p, g.servers);
+        check_nothing_left(setup.client, setup.servers);
     }
 }
 
@@ -373,8 +378,8 @@ BOOST_AUTO_TEST_CASE(a_release_cannot_be_cancelled) {
 
 BOOST_AUTO_TEST_CASE(a_limit_is_kept_and_told_as_a_timeout) {
     fleet servers(3);
-    party p(servers);
-    party other(servers);
+    test_client client(servers);
+    test_client other(servers);
     // Each on a key of its own: after a refusal the next try need not ask.
     auto number = 0;
     for (auto const limit :
@@ -382,10 +387,10 @@ BOOST_AUTO_TEST_CASE(a_limit_is_kept_and_told_as_a_timeout) {
           std::chrono::nanoseconds(-1s), std::chrono::nanoseconds::min()}) {
         auto const name = "k" + std::to_string(++number);
         auto const held = other.hold(name);
-        auto const rounds = p.locks.stats().rounds;
+        auto const rounds = client.locks.stats().rounds;
         attempt c;
-        c.start_for(p.locks.make_lock(name, long_lived), limit);
-        BOOST_REQUIRE(p.until([&] { return c.done; }));
+        c.start_for(client.locks.make_lock(name, long_lived), limit);
+        BOOST_REQUIRE(client.until([&] { return c.done; }));
         if (limit == 1ns) {
             // Over before the answers come, or just after. Then the holder is known.
             BOOST_TEST((c.how == errc::wait_timeout || c.how == errc::no_quorum), c.how.what());
@@ -394,34 +399,34 @@ BOOST_AUTO_TEST_CASE(a_limit_is_kept_and_told_as_a_timeout) {
             BOOST_TEST((c.how == (limit > 0s ? errc::wait_timeout : errc::contended)),
                        c.how.what());
         }
-        BOOST_TEST(p.locks.stats().rounds > rounds);
+        BOOST_TEST(client.locks.stats().rounds > rounds);
         BOOST_REQUIRE(c.how.report() != nullptr);
         BOOST_TEST(c.how.report()->attempts >= 1U);
     }
     auto held = other.hold("k");
-    auto const key = p.locks.make_lock("k", long_lived);
+    auto const key = client.locks.make_lock("k", long_lived);
     // The longest of all limits is none.
     attempt c;
     c.start_for(key, std::chrono::nanoseconds::max());
-    BOOST_REQUIRE(p.until([&] { return p.locks.stats().pending == 1; }));
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().pending == 1; }));
     BOOST_TEST(other.releases(held));
-    BOOST_REQUIRE(p.until([&] { return c.done; }));
+    BOOST_REQUIRE(client.until([&] { return c.done; }));
     BOOST_TEST(!c.how, c.how.what());
-    BOOST_TEST(p.releases(c.held));
+    BOOST_TEST(client.releases(c.held));
 }
 
 // The client does not ask the servers for a key that it holds itself.
 BOOST_AUTO_TEST_CASE(behind_a_holder_of_the_same_client_no_instance_is_asked) {
     fleet servers(3);
-    party p(servers);
-    auto held = p.hold("k");
-    auto const key = p.locks.make_lock("k", long_lived);
-    auto const rounds = p.locks.stats().rounds;
+    test_client client(servers);
+    auto held = client.hold("k");
+    auto const key = client.locks.make_lock("k", long_lived);
+    auto const rounds = client.locks.stats().rounds;
     for (auto const limit : {std::chrono::nanoseconds(30ms), std::chrono::nanoseconds(1),
                              std::chrono::nanoseconds(0), std::chrono::nanoseconds(-1s)}) {
         attempt c;
         c.start_for(key, limit);
-        BOOST_REQUIRE(p.until([&] { return c.done; }));
+        BOOST_REQUIRE(client.until([&] { return c.done; }));
         BOOST_TEST((c.how == (limit > 0s ? errc::wait_timeout : errc::contended)), c.how.what());
         BOOST_REQUIRE(c.how.report() != nullptr);
         BOOST_TEST(c.how.report()->holder == "this client");
@@ -431,51 +436,51 @@ BOOST_AUTO_TEST_CASE(behind_a_holder_of_the_same_client_no_instance_is_asked) {
             BOOST_TEST(i.ttl_known);
         }
     }
-    BOOST_TEST(p.locks.stats().rounds == rounds);
-    BOOST_TEST(p.releases(held));
+    BOOST_TEST(client.locks.stats().rounds == rounds);
+    BOOST_TEST(client.releases(held));
 }
 
 BOOST_AUTO_TEST_CASE(a_limit_that_ends_before_anybody_answers_is_no_timeout_and_gives_back) {
-    proxied_party g;
-    g.ways.hold_replies();
+    proxied_client setup;
+    setup.proxies.hold_replies();
     attempt c;
-    c.start_for(g.p.locks.make_lock("k", long_lived), 30ms);
-    BOOST_REQUIRE(g.p.until([&] { return c.done; }));
+    c.start_for(setup.client.locks.make_lock("k", long_lived), 30ms);
+    BOOST_REQUIRE(setup.client.until([&] { return c.done; }));
     BOOST_TEST((c.how == errc::no_quorum), c.how.what());
-    g.ways.resume();
-    check_nothing_left(g.p, g.servers);
+    setup.proxies.resume();
+    check_nothing_left(setup.client, setup.servers);
 }
 
 BOOST_AUTO_TEST_CASE(each_end_has_its_own_code) {
     fleet servers(3);
-    party p(servers, hasty());
-    BOOST_REQUIRE(p.all_up());
-    auto held = p.hold("k");
-    BOOST_TEST((p.try_acquire("k").first == errc::contended));
+    test_client client(servers, hasty());
+    BOOST_REQUIRE(client.all_up());
+    auto held = client.hold("k");
+    BOOST_TEST((client.try_acquire("k").first == errc::contended));
     {
         attempt c;
-        c.start_for(p.locks.make_lock("k"), 10ms);
-        BOOST_REQUIRE(p.until([&] { return c.done; }));
+        c.start_for(client.locks.make_lock("k"), 10ms);
+        BOOST_REQUIRE(client.until([&] { return c.done; }));
         BOOST_TEST((c.how == errc::wait_timeout));
         BOOST_TEST(!(c.how == error_condition::unavailable));
     }
-    BOOST_TEST(p.releases(held));
-    BOOST_TEST((p.release(held) == errc::lease_released));
-    BOOST_TEST((p.extend(held) == errc::lease_released));
-    auto doomed = p.hold("doomed", unwatched(1500ms));
-    BOOST_REQUIRE(p.until([&] { return !doomed.held(); }));
-    BOOST_TEST((p.extend(doomed) == errc::lease_lost));
-    BOOST_TEST((p.release(doomed) == errc::lease_lost));
+    BOOST_TEST(client.releases(held));
+    BOOST_TEST((client.release(held) == errc::lease_released));
+    BOOST_TEST((client.extend(held) == errc::lease_released));
+    auto doomed = client.hold("doomed", unwatched(1500ms));
+    BOOST_REQUIRE(client.until([&] { return !doomed.held(); }));
+    BOOST_TEST((client.extend(doomed) == errc::lease_lost));
+    BOOST_TEST((client.release(doomed) == errc::lease_lost));
     servers[0].kill();
     servers[1].freeze();
-    auto const down = p.acquire("k").first;
+    auto const down = client.acquire("k").first;
     BOOST_TEST((down == errc::no_quorum), down.what());
     BOOST_TEST((down == error_condition::unavailable));
     servers[1].thaw();
     auto done = false;
-    p.locks.shutdown([&](error) { done = true; });
-    BOOST_REQUIRE(p.until([&] { return done; }));
-    BOOST_TEST((p.acquire("k").first == errc::shut_down));
+    client.locks.shutdown([&](error) { done = true; });
+    BOOST_REQUIRE(client.until([&] { return done; }));
+    BOOST_TEST((client.acquire("k").first == errc::shut_down));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -33,7 +33,7 @@ public:
         BOOST_REQUIRE_MESSAGE(path != nullptr, variable << " is not set; ctest sets it");
         arguments.insert(arguments.begin(), path);
         std::vector<char*> argv;
-        for (auto& one : arguments) argv.push_back(one.data());
+        for (auto& argument : arguments) argv.push_back(argument.data());
         argv.push_back(nullptr);
         int ends[2];
         BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
@@ -62,8 +62,8 @@ public:
     child(child const&) = delete;
     child& operator=(child const&) = delete;
 
-    void say(std::string const& what) {
-        auto const line = what + '\n';
+    void say(std::string const& text) {
+        auto const line = text + '\n';
         BOOST_REQUIRE(::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) ==
                       static_cast<ssize_t>(line.size()));
     }
@@ -73,9 +73,9 @@ public:
         auto const until = clock::now() + limit;
         for (;;) {
             if (auto const end = said_.find('\n'); end != said_.npos) {
-                auto const one = said_.substr(0, end);
+                auto const result = said_.substr(0, end);
                 said_.erase(0, end + 1);
-                return one;
+                return result;
             }
             auto const left =
                 std::chrono::duration_cast<std::chrono::milliseconds>(until - clock::now()).count();

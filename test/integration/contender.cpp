@@ -53,7 +53,7 @@ struct settings {
     bool fencing = false;
 };
 
-struct findings {
+struct results {
     std::uint64_t sections = 0;
     std::uint64_t timely = 0; ///< those of them that began before the time was up
     std::uint64_t failed = 0;
@@ -81,8 +81,8 @@ public:
             if (e) std::rethrow_exception(e);
         });
         context_.run();
-        return found_.failed == 0 && found_.lost == 0 && found_.violations == 0 &&
-               found_.disordered == 0;
+        return results_.failed == 0 && results_.lost == 0 && results_.violations == 0 &&
+               results_.disordered == 0;
     }
 
 private:
@@ -136,12 +136,12 @@ private:
         auto const quietly = asio::as_tuple(asio::deferred);
         while (working_ > 0) co_await changed_.async_wait(quietly);
         auto const s = locks_.stats();
-        std::cout << "sections=" << found_.sections << " timely=" << found_.timely
-                  << " failed=" << found_.failed << " lost=" << found_.lost
-                  << " violations=" << found_.violations << " disordered=" << found_.disordered
+        std::cout << "sections=" << results_.sections << " timely=" << results_.timely
+                  << " failed=" << results_.failed << " lost=" << results_.lost
+                  << " violations=" << results_.violations << " disordered=" << results_.disordered
                   << " acquired=" << s.acquired << " handoffs=" << s.handoffs
                   << " commands=" << s.commands << " waiters=" << s.waiters
-                  << " why: " << found_.first_failure << std::endl;
+                  << " why: " << results_.first_failure << std::endl;
     }
 
     asio::awaitable<void> worker() {
@@ -162,28 +162,28 @@ private:
     // Not atomic on purpose: a second holder between the reading and the writing makes the counter
     // fall short.
     asio::awaitable<void> section(holdfast::lease& lease) {
-        if (inside_++ != 0) ++found_.violations;
-        if (settings_.sections > 0 || clock_type::now() < end_) ++found_.timely;
+        if (inside_++ != 0) ++results_.violations;
+        if (settings_.sections > 0 || clock_type::now() < end_) ++results_.timely;
         auto const before = std::stoll(witness_->get("counter").value_or("0"));
         co_await asio::post(asio::deferred);
         if (lease.held()) {
             if (settings_.fencing) check_fence(lease.fence());
             witness_->set("counter", std::to_string(before + 1));
-            ++found_.sections;
+            ++results_.sections;
         } else {
-            ++found_.lost;
+            ++results_.lost;
         }
         --inside_;
     }
 
     // The witness has the fence of the latest section, of any process.
     void check_fence(std::uint64_t fence) {
-        if (fence <= std::stoull(witness_->get("fence").value_or("0"))) ++found_.disordered;
+        if (fence <= std::stoull(witness_->get("fence").value_or("0"))) ++results_.disordered;
         witness_->set("fence", std::to_string(fence));
     }
 
-    void failed(std::string why) {
-        if (found_.failed++ == 0) found_.first_failure = std::move(why);
+    void failed(std::string reason) {
+        if (results_.failed++ == 0) results_.first_failure = std::move(reason);
     }
 
     settings settings_;
@@ -194,7 +194,7 @@ private:
     asio::steady_timer changed_;
     std::optional<holdfast::test::redis_cli> witness_;
     clock_type::time_point end_;
-    findings found_;
+    results results_;
     unsigned working_ = 0;
     unsigned inside_ = 0;
 };
@@ -215,7 +215,8 @@ settings parse(int argc, char** argv) {
         std::string const value = argv[i + 1];
         if (option == "--instances") {
             std::istringstream list(value);
-            for (std::string one; std::getline(list, one, ',');) s.instances.emplace_back(one);
+            for (std::string address; std::getline(list, address, ',');)
+                s.instances.emplace_back(address);
         } else if (option == "--witness") {
             s.witness = holdfast::address(value).port();
         } else if (option == "--key") {

@@ -1,6 +1,6 @@
 // Many coroutines and processes that want one key: each gets it, one at a time.
 #include "integration/child.hpp"
-#include "integration/company.hpp"
+#include "integration/client_group.hpp"
 #include "integration/crowd.hpp"
 #include "support/heap.hpp"
 #include "support/wait.hpp"
@@ -62,15 +62,15 @@ std::vector<outcome_line> compete(fleet const& servers, std::vector<std::string>
         arguments.insert(arguments.end(), how.begin(), how.end());
         all.push_back(std::make_unique<child>("HOLDFAST_CONTENDER", std::move(arguments)));
     }
-    for (auto const& one : all) BOOST_REQUIRE(one->line() == "ready");
-    for (auto const& one : all) one->say("go");
+    for (auto const& process : all) BOOST_REQUIRE(process->line() == "ready");
+    for (auto const& process : all) process->say("go");
     std::vector<outcome_line> results;
     std::int64_t sections = 0;
-    for (auto const& one : all) {
-        results.emplace_back(one->line(60s));
+    for (auto const& process : all) {
+        results.emplace_back(process->line(60s));
         auto const& r = results.back();
         BOOST_TEST_CONTEXT(r.line) {
-            BOOST_TEST(one->status() == 0);
+            BOOST_TEST(process->status() == 0);
             BOOST_TEST(r["failed"] == 0);
             BOOST_TEST(r["lost"] == 0);
             BOOST_TEST(r["violations"] == 0);
@@ -93,24 +93,24 @@ void check_without_each(void (*drop_out)(server&), void (*come_back)(server&)) {
     auto soon = trusting(hasty());
     soon.instance_timeout = soon.connect_timeout =
         1s; // the others must be in time on a busy machine too
-    company c(servers, clients, soon);
+    client_group group(servers, clients, soon);
     for (std::size_t i = 0; i < servers.size(); ++i) {
         BOOST_TEST_CONTEXT("instance " << i) {
             crowd all;
             for (std::size_t n = 0; n < clients * coroutines; ++n) {
-                join(c.context, *c.clients[n % clients], n, sections, options, all);
+                join(group.context, *group.clients[n % clients], n, sections, options, all);
             }
-            BOOST_REQUIRE(
-                c.until([&] { return all.sections >= clients * coroutines * sections / 4; }, 30s));
+            BOOST_REQUIRE(group.until(
+                [&] { return all.sections >= clients * coroutines * sections / 4; }, 30s));
             BOOST_TEST(all.done < clients * coroutines);
             drop_out(servers[i]);
-            BOOST_TEST(c.until([&] { return all.done == clients * coroutines; }, 30s));
+            BOOST_TEST(group.until([&] { return all.done == clients * coroutines; }, 30s));
             BOOST_TEST(all.sections == clients * coroutines * sections);
             BOOST_TEST(all.failed == 0U, all.first_failure);
             BOOST_TEST(all.violations == 0U);
             come_back(servers[i]);
-            BOOST_REQUIRE(c.all_up());
-            check_nothing_left(c, servers);
+            BOOST_REQUIRE(group.all_up());
+            check_nothing_left(group, servers);
         }
     }
 }
@@ -122,7 +122,7 @@ public:
         : cli_(on)
         , pause_(pause) {}
 
-    void look() {
+    void poll() {
         auto const now = lease_clock::now();
         if (now < next_) return;
         if (cli_.set_if_absent("k", "polled", 10s)) {
@@ -157,15 +157,15 @@ struct mixed_fleet {
 mixed_fleet mix(lock_options const& options, std::chrono::milliseconds pause, std::size_t turns,
                 std::chrono::seconds limit) {
     fleet servers(1);
-    company c(servers, 2, patient());
+    client_group group(servers, 2, patient());
     mixed_fleet seen;
     auto end = false;
     for (std::size_t n = 0; n < 40; ++n)
-        c.start(use_until(c.key_of(n % 2, "k", options), end, seen.ours));
+        group.start(use_until(group.key_of(n % 2, "k", options), end, seen.ours));
     poller other(servers[0], pause);
-    auto const polled = c.until(
+    auto const polled = group.until(
         [&] {
-            other.look();
+            other.poll();
             return other.turns >= turns;
         },
         limit);
@@ -174,7 +174,7 @@ mixed_fleet mix(lock_options const& options, std::chrono::milliseconds pause, st
                        << " turns beside " << seen.ours);
     seen.polled = other.turns;
     end = true;
-    BOOST_TEST(c.until([&] { return c.working == 0; }, 30s));
+    BOOST_TEST(group.until([&] { return group.working == 0; }, 30s));
     return seen;
 }
 
@@ -198,23 +198,24 @@ BOOST_AUTO_TEST_SUITE(contention)
 BOOST_AUTO_TEST_CASE(five_thousand_get_one_key_in_the_order_in_which_they_asked) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
         constexpr std::size_t everybody = 5'000;
-        party p(servers);
-        BOOST_REQUIRE(p.all_up());
+        test_client client(servers);
+        BOOST_REQUIRE(client.all_up());
         crowd c;
-        for (std::size_t i = 0; i < everybody; ++i) join(p.context, p.locks, i, 1, long_lived, c);
+        for (std::size_t i = 0; i < everybody; ++i)
+            join(client.context, client.locks, i, 1, long_lived, c);
         BOOST_TEST(run_until(
-            p.context, [&] { return c.done == everybody; }, 60s));
+            client.context, [&] { return c.done == everybody; }, 60s));
         BOOST_TEST(c.failed == 0U, c.first_failure);
         BOOST_TEST(c.violations == 0U);
         BOOST_TEST(c.granted.size() == everybody);
         BOOST_TEST((c.asked == c.granted));
-        auto const s = p.locks.stats();
+        auto const s = client.locks.stats();
         BOOST_TEST(s.acquired == everybody);
         BOOST_TEST(s.released == everybody);
         BOOST_TEST(s.lost == 0U);
         BOOST_TEST(s.handoffs > 0U);
         BOOST_TEST(s.commands_per_acquisition() <= 1.);
-        check_nothing_left(p, servers);
+        check_nothing_left(client, servers);
     });
 }
 
@@ -236,11 +237,13 @@ BOOST_AUTO_TEST_CASE(four_processes_get_their_share) {
 }
 
 BOOST_AUTO_TEST_CASE(an_instance_that_freezes_in_mid_contention_fails_no_acquire) {
-    check_without_each([](server& one) { one.freeze(); }, [](server& one) { one.thaw(); });
+    check_without_each([](server& instance) { instance.freeze(); },
+                       [](server& instance) { instance.thaw(); });
 }
 
 BOOST_AUTO_TEST_CASE(an_instance_that_is_killed_in_mid_contention_fails_no_acquire) {
-    check_without_each([](server& one) { one.kill(); }, [](server& one) { one.restart(); });
+    check_without_each([](server& instance) { instance.kill(); },
+                       [](server& instance) { instance.restart(); });
 }
 
 BOOST_AUTO_TEST_CASE(without_handoff_every_waiter_gets_the_key_from_the_servers) {
@@ -251,21 +254,22 @@ BOOST_AUTO_TEST_CASE(without_handoff_every_waiter_gets_the_key_from_the_servers)
     for (auto const& options : off) {
         BOOST_TEST_CONTEXT("handoff_limit " << options.handoff_limit << ", handoff_time "
                                             << options.handoff_time.count()) {
-            party p(servers);
-            BOOST_REQUIRE(p.all_up());
+            test_client client(servers);
+            BOOST_REQUIRE(client.all_up());
             crowd c;
-            for (std::size_t i = 0; i < everybody; ++i) join(p.context, p.locks, i, 1, options, c);
+            for (std::size_t i = 0; i < everybody; ++i)
+                join(client.context, client.locks, i, 1, options, c);
             BOOST_TEST(run_until(
-                p.context, [&] { return c.done == everybody; }, 60s));
+                client.context, [&] { return c.done == everybody; }, 60s));
             BOOST_TEST(c.failed == 0U, c.first_failure);
             BOOST_TEST(c.violations == 0U);
             BOOST_TEST((c.asked == c.granted));
-            auto const s = p.locks.stats();
+            auto const s = client.locks.stats();
             BOOST_TEST(s.handoffs == 0U);
             BOOST_TEST(s.acquired == everybody);
             // SET and release, on a quorum at least.
             BOOST_TEST(s.commands >= everybody * 2 * servers.quorum());
-            check_nothing_left(p, servers);
+            check_nothing_left(client, servers);
         }
     }
 }
@@ -289,8 +293,8 @@ BOOST_AUTO_TEST_CASE(keys_that_were_used_once_leave_no_memory_behind) {
 #endif
     constexpr std::size_t batch = 1'000, first_batches = 10;
     fleet servers(1);
-    party p(servers);
-    BOOST_REQUIRE(p.all_up());
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
     std::size_t failed = 0;
     [[maybe_unused]] std::size_t after_first = 0;
     for (std::size_t b = 0; b < batches; ++b) {
@@ -299,13 +303,14 @@ BOOST_AUTO_TEST_CASE(keys_that_were_used_once_leave_no_memory_behind) {
             // Every fourth key has a second coroutine that waits for it.
             for (std::size_t n = i % 4 == 0 ? 2 : 1; n > 0; --n) {
                 ++started;
-                asio::co_spawn(p.context, use_once(p.locks, b * batch + i, done, failed),
+                asio::co_spawn(client.context, use_once(client.locks, b * batch + i, done, failed),
                                [](std::exception_ptr thrown) {
                                    if (thrown) std::rethrow_exception(thrown);
                                });
             }
         }
-        BOOST_REQUIRE(p.until([&] { return done == started && p.locks.stats().held == 0; }));
+        BOOST_REQUIRE(
+            client.until([&] { return done == started && client.locks.stats().held == 0; }));
         if (b + 1 == first_batches) after_first = heap_in_use();
     }
     BOOST_TEST(failed == 0U);
@@ -313,7 +318,7 @@ BOOST_AUTO_TEST_CASE(keys_that_were_used_once_leave_no_memory_behind) {
     // Buffers and pools go up and down by less than that; one byte a key is more.
     BOOST_TEST(heap_in_use() <= after_first + 768 * 1024);
 #endif
-    check_nothing_left(p, servers);
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -28,8 +28,8 @@ struct crowd {
     std::map<std::string, int> inside; ///< by key
     std::string first_failure;
 
-    void fail(std::string why) {
-        if (failed++ == 0) first_failure = std::move(why);
+    void fail(std::string reason) {
+        if (failed++ == 0) first_failure = std::move(reason);
     }
 };
 

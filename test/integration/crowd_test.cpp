@@ -1,7 +1,7 @@
 // Thousands of coroutines at once: each gets its turn, no two overlap, and nothing is left on the
 // servers.
 #include "integration/crowd.hpp"
-#include "integration/party.hpp"
+#include "integration/test_client.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -16,15 +16,15 @@ namespace {
 
 constexpr std::size_t everybody = 5'000;
 
-void check_crowd(party& p, std::size_t keys) {
+void check_crowd(test_client& client, std::size_t keys) {
     crowd r;
     for (std::size_t i = 0; i < everybody; ++i)
-        join(p.context, p.locks, i, 1, long_lived, r, "key:" + std::to_string(i % keys));
+        join(client.context, client.locks, i, 1, long_lived, r, "key:" + std::to_string(i % keys));
     BOOST_TEST(run_until(
-        p.context, [&] { return r.done == everybody; }, 60s));
+        client.context, [&] { return r.done == everybody; }, 60s));
     BOOST_TEST(r.failed == 0U, r.first_failure);
     BOOST_TEST(r.violations == 0U);
-    auto const stats = p.locks.stats();
+    auto const stats = client.locks.stats();
     BOOST_TEST(stats.acquired == everybody);
     BOOST_TEST(stats.released == everybody);
     BOOST_TEST(stats.held == 0U);
@@ -38,29 +38,29 @@ BOOST_AUTO_TEST_SUITE(crowd)
 
 BOOST_AUTO_TEST_CASE(five_thousand_share_five_hundred_keys) {
     fleet servers(3);
-    party p(servers);
-    check_crowd(p, 500);
-    check_nothing_left(p, servers);
+    test_client client(servers);
+    check_crowd(client, 500);
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(five_thousand_have_a_key_each) {
     fleet servers(5);
-    party p(servers);
-    check_crowd(p, everybody);
+    test_client client(servers);
+    check_crowd(client, everybody);
     // No coroutine was in the way of another.
-    BOOST_TEST(p.locks.stats().rounds == everybody);
-    check_nothing_left(p, servers);
+    BOOST_TEST(client.locks.stats().rounds == everybody);
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_frozen_minority_fails_nobody) {
     fleet servers(5);
-    party p(servers, unhurried());
-    BOOST_REQUIRE(p.all_up());
+    test_client client(servers, unhurried());
+    BOOST_REQUIRE(client.all_up());
     servers.freeze(2);
-    check_crowd(p, everybody);
+    check_crowd(client, everybody);
     servers.thaw_all();
-    BOOST_REQUIRE(p.all_up());
-    check_nothing_left(p, servers);
+    BOOST_REQUIRE(client.all_up());
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

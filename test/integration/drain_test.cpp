@@ -1,5 +1,5 @@
 // A drain: no new leases, holders finish, and holders at the limit are told of the loss.
-#include "integration/party.hpp"
+#include "integration/test_client.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -54,53 +54,53 @@ BOOST_AUTO_TEST_SUITE(drain)
 
 BOOST_AUTO_TEST_CASE(without_holders_it_is_a_shutdown) {
     fleet servers(3);
-    party p(servers);
-    BOOST_REQUIRE(p.all_up());
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
     ending drained;
-    p.locks.drain(1h, drained.take());
-    BOOST_REQUIRE(p.until([&] { return drained.done(); }));
+    client.locks.drain(1h, drained.take());
+    BOOST_REQUIRE(client.until([&] { return drained.done(); }));
     BOOST_TEST(drained.clean(), drained.how->what());
-    BOOST_TEST(is_down(p.locks));
-    BOOST_TEST((p.acquire("k").first == errc::shut_down));
-    p.context.restart();
-    p.context.run_for(10s);
-    BOOST_TEST(p.context.stopped());
+    BOOST_TEST(is_down(client.locks));
+    BOOST_TEST((client.acquire("k").first == errc::shut_down));
+    client.context.restart();
+    client.context.run_for(10s);
+    BOOST_TEST(client.context.stopped());
 }
 
 BOOST_AUTO_TEST_CASE(waiters_are_told_at_once_and_holders_go_on) {
     fleet servers(3);
-    party p(servers);
-    party other(servers);
+    test_client client(servers);
+    test_client other(servers);
     auto const theirs = other.hold("theirs");
-    auto held = p.hold("k", {.ttl = renewed_ttl});
+    auto held = client.hold("k", {.ttl = renewed_ttl});
     waiter behind, elsewhere;
-    behind.start(p.locks.make_lock("k", {.ttl = renewed_ttl}));
-    elsewhere.start(p.locks.make_lock("theirs", long_lived));
-    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 2; }));
+    behind.start(client.locks.make_lock("k", {.ttl = renewed_ttl}));
+    elsewhere.start(client.locks.make_lock("theirs", long_lived));
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 2; }));
     ending drained;
-    p.locks.drain(1h, drained.take());
-    BOOST_REQUIRE(p.until([&] { return behind.how && elsewhere.how; }));
+    client.locks.drain(1h, drained.take());
+    BOOST_REQUIRE(client.until([&] { return behind.how && elsewhere.how; }));
     BOOST_TEST((*behind.how == errc::shut_down), behind.how->what());
     BOOST_TEST((*elsewhere.how == errc::shut_down), elsewhere.how->what());
-    BOOST_TEST((p.acquire("new").first == errc::shut_down));
+    BOOST_TEST((client.acquire("new").first == errc::shut_down));
     // The watchdog goes on, well beyond the ttl.
-    BOOST_TEST(p.renews(4));
+    BOOST_TEST(client.renews(4));
     BOOST_TEST(held.held());
-    BOOST_TEST(!p.extend(held));
+    BOOST_TEST(!client.extend(held));
     BOOST_TEST(!drained.done());
-    BOOST_TEST(p.locks.stats().lost == 0U);
-    BOOST_TEST(p.releases(held));
-    BOOST_REQUIRE(p.until([&] { return drained.done(); }));
+    BOOST_TEST(client.locks.stats().lost == 0U);
+    BOOST_TEST(client.releases(held));
+    BOOST_REQUIRE(client.until([&] { return drained.done(); }));
     BOOST_TEST(drained.clean(), drained.how->what());
-    BOOST_TEST(p.locks.stats().lost == 0U);
+    BOOST_TEST(client.locks.stats().lost == 0U);
     BOOST_TEST(copies(servers, "k") == 0U);
-    BOOST_TEST(is_down(p.locks));
+    BOOST_TEST(is_down(client.locks));
 }
 
 BOOST_AUTO_TEST_CASE(a_section_in_progress_ends_as_it_would) {
     fleet servers(3);
-    party p(servers);
-    asio::steady_timer work(p.context, 1h);
+    test_client client(servers);
+    asio::steady_timer work(client.context, 1h);
     auto inside = false;
     auto const body = [&](lease& held) -> asio::awaitable<int> {
         inside = true;
@@ -112,22 +112,22 @@ BOOST_AUTO_TEST_CASE(a_section_in_progress_ends_as_it_would) {
     };
     std::exception_ptr thrown;
     std::optional<int> value;
-    with_lock(p.locks.make_lock("k", long_lived), body, [&](std::exception_ptr e, int v) {
+    with_lock(client.locks.make_lock("k", long_lived), body, [&](std::exception_ptr e, int v) {
         thrown = e;
         value = v;
     });
     std::exception_ptr refused;
-    with_lock(p.locks.make_lock("k", long_lived), body,
+    with_lock(client.locks.make_lock("k", long_lived), body,
               [&](std::exception_ptr e, int) { refused = e; });
-    BOOST_REQUIRE(p.until([&] { return inside && p.locks.stats().waiters == 1; }));
+    BOOST_REQUIRE(client.until([&] { return inside && client.locks.stats().waiters == 1; }));
     ending drained;
-    p.locks.drain(1h, drained.take());
-    BOOST_REQUIRE(p.until([&] { return refused != nullptr; }));
+    client.locks.drain(1h, drained.take());
+    BOOST_REQUIRE(client.until([&] { return refused != nullptr; }));
     BOOST_CHECK_EXCEPTION(std::rethrow_exception(refused), system_error,
                           [](system_error const& e) { return e.code() == errc::shut_down; });
     BOOST_TEST(!drained.done());
     work.cancel();
-    BOOST_REQUIRE(p.until([&] { return value && drained.done(); }));
+    BOOST_REQUIRE(client.until([&] { return value && drained.done(); }));
     BOOST_TEST((thrown == nullptr));
     BOOST_TEST(*value == 7);
     BOOST_TEST(drained.clean(), drained.how->what());
@@ -136,42 +136,43 @@ BOOST_AUTO_TEST_CASE(a_section_in_progress_ends_as_it_would) {
 
 BOOST_AUTO_TEST_CASE(a_lease_that_is_dropped_or_shared_counts_until_its_last_holder) {
     fleet servers(1);
-    party p(servers);
-    auto held = p.hold("k");
+    test_client client(servers);
+    auto held = client.hold("k");
     auto shared = held.share();
     ending drained;
-    p.locks.drain(1h, drained.take());
-    BOOST_TEST(p.releases(held));
-    BOOST_TEST(!p.extend(shared));
+    client.locks.drain(1h, drained.take());
+    BOOST_TEST(client.releases(held));
+    BOOST_TEST(!client.extend(shared));
     BOOST_TEST(!drained.done());
     shared = {};
-    BOOST_REQUIRE(p.until([&] { return drained.done(); }));
+    BOOST_REQUIRE(client.until([&] { return drained.done(); }));
     BOOST_TEST(drained.clean(), drained.how->what());
     check_nothing_left(servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_holder_beyond_the_limit_is_told_of_the_loss) {
     fleet servers(3);
-    party p(servers);
-    auto held = p.hold("k");
+    test_client client(servers);
+    auto held = client.hold("k");
     ending drained, lost;
     held.wait_lost(lost.take());
-    p.locks.drain(50ms, drained.take());
-    BOOST_REQUIRE(p.until([&] { return drained.done() && lost.done(); }));
+    client.locks.drain(50ms, drained.take());
+    BOOST_REQUIRE(client.until([&] { return drained.done() && lost.done(); }));
     BOOST_TEST((*drained.how == errc::wait_timeout), drained.how->what());
     BOOST_TEST(lost.clean(), lost.how->what());
     BOOST_TEST(!held.held());
-    BOOST_TEST(p.locks.stats().lost == 1U);
+    BOOST_TEST(client.locks.stats().lost == 1U);
     BOOST_TEST(copies(servers, "k") == 0U);
-    BOOST_TEST(is_down(p.locks));
+    BOOST_TEST(is_down(client.locks));
 }
 
 // The holder hears of it ahead of the deadline, and has the key until then.
 BOOST_AUTO_TEST_CASE(a_lease_that_is_lost_meanwhile_is_told_of_after_its_deadline) {
     for (auto const by_limit : {false, true}) {
         fleet servers(3);
-        party p(servers);
-        auto held = by_limit ? p.hold("k", {.ttl = 60s, .max_hold = 1s}) : p.hold("k", {.ttl = 1s});
+        test_client client(servers);
+        auto held = by_limit ? client.hold("k", {.ttl = 60s, .max_hold = 1s})
+                             : client.hold("k", {.ttl = 1s});
         if (!by_limit) held.renew_while([] { return false; });
         ending drained, lost;
         std::optional<lease_clock::time_point> over_at;
@@ -182,17 +183,17 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_lost_meanwhile_is_told_of_after_its_deadlin
             if (lease_clock::now() < at_deadline) BOOST_TEST(seen == 3U);
             BOOST_TEST(!drained.done());
         });
-        p.locks.drain(1h, [&](error e) {
+        client.locks.drain(1h, [&](error e) {
             over_at = lease_clock::now();
             drained.how = std::move(e);
         });
-        BOOST_REQUIRE(p.until([&] { return drained.done() && lost.done(); }));
+        BOOST_REQUIRE(client.until([&] { return drained.done() && lost.done(); }));
         BOOST_TEST(lost.clean(), lost.how->what());
         BOOST_TEST((*drained.how == errc::lease_lost), drained.how->what());
         BOOST_TEST((*over_at >= at_deadline));
-        BOOST_TEST(p.locks.stats().lost == 1U);
+        BOOST_TEST(client.locks.stats().lost == 1U);
         BOOST_TEST(copies(servers, "k") == 0U);
-        BOOST_TEST(is_down(p.locks));
+        BOOST_TEST(is_down(client.locks));
     }
 }
 
@@ -200,11 +201,11 @@ BOOST_AUTO_TEST_CASE(without_time_it_is_a_shutdown_at_once) {
     for (auto const limit : {std::chrono::nanoseconds(0), std::chrono::nanoseconds(-1),
                              std::chrono::nanoseconds::min()}) {
         fleet servers(1);
-        party p(servers);
-        auto held = p.hold("k");
+        test_client client(servers);
+        auto held = client.hold("k");
         ending drained;
-        p.locks.drain(limit, drained.take());
-        BOOST_REQUIRE(p.until([&] { return drained.done(); }));
+        client.locks.drain(limit, drained.take());
+        BOOST_REQUIRE(client.until([&] { return drained.done(); }));
         BOOST_TEST((*drained.how == errc::wait_timeout), drained.how->what());
         BOOST_TEST(!held.held());
     }
@@ -213,41 +214,41 @@ BOOST_AUTO_TEST_CASE(without_time_it_is_a_shutdown_at_once) {
 BOOST_AUTO_TEST_CASE(of_several_limits_the_earliest_counts) {
     for (auto const short_first : {false, true}) {
         fleet servers(1);
-        party p(servers);
-        auto held = p.hold("k");
+        test_client client(servers);
+        auto held = client.hold("k");
         ending first, second;
-        p.locks.drain(short_first ? 50ms : std::chrono::nanoseconds::max(), first.take());
-        p.locks.drain(short_first ? std::chrono::nanoseconds::max() : 50ms, second.take());
-        BOOST_REQUIRE(p.until([&] { return first.done() && second.done(); }));
+        client.locks.drain(short_first ? 50ms : std::chrono::nanoseconds::max(), first.take());
+        client.locks.drain(short_first ? std::chrono::nanoseconds::max() : 50ms, second.take());
+        BOOST_REQUIRE(client.until([&] { return first.done() && second.done(); }));
         BOOST_TEST((*first.how == errc::wait_timeout), first.how->what());
         BOOST_TEST((*second.how == errc::wait_timeout), second.how->what());
         // A drain that has ended stays ended.
         ending again;
-        p.locks.drain(1h, again.take());
-        BOOST_REQUIRE(p.until([&] { return again.done(); }));
+        client.locks.drain(1h, again.take());
+        BOOST_REQUIRE(client.until([&] { return again.done(); }));
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_shutdown_ends_it_at_once) {
     for (auto const by_close : {false, true}) {
         fleet servers(1);
-        party p(servers);
-        auto held = p.hold("k");
+        test_client client(servers);
+        auto held = client.hold("k");
         ending drained, shut;
-        p.locks.drain(1h, drained.take());
+        client.locks.drain(1h, drained.take());
         if (by_close) {
-            p.locks.close();
+            client.locks.close();
         } else {
-            p.locks.shutdown(shut.take());
+            client.locks.shutdown(shut.take());
         }
-        BOOST_REQUIRE(p.until([&] { return drained.done() && (by_close || shut.done()); }));
+        BOOST_REQUIRE(client.until([&] { return drained.done() && (by_close || shut.done()); }));
         BOOST_TEST((*drained.how == errc::shut_down), drained.how->what());
         BOOST_TEST((by_close || shut.clean()));
         BOOST_TEST(!held.held());
         check_nothing_left(servers);
         ending late;
-        p.locks.drain(1h, late.take());
-        BOOST_REQUIRE(p.until([&] { return late.done(); }));
+        client.locks.drain(1h, late.take());
+        BOOST_REQUIRE(client.until([&] { return late.done(); }));
         BOOST_TEST((*late.how == errc::shut_down), late.how->what());
     }
 }
@@ -255,61 +256,61 @@ BOOST_AUTO_TEST_CASE(a_shutdown_ends_it_at_once) {
 BOOST_AUTO_TEST_CASE(cancelling_it_ends_the_wait_and_not_the_drain) {
     for (auto const type : every_type) {
         fleet servers(1);
-        party p(servers);
-        auto held = p.hold("k");
+        test_client client(servers);
+        auto held = client.hold("k");
         asio::cancellation_signal signal;
         ending drained;
-        p.locks.drain(1h, asio::bind_cancellation_slot(signal.slot(), drained.take()));
-        BOOST_TEST((p.acquire("new").first == errc::shut_down)); // it has begun
+        client.locks.drain(1h, asio::bind_cancellation_slot(signal.slot(), drained.take()));
+        BOOST_TEST((client.acquire("new").first == errc::shut_down)); // it has begun
         signal.emit(type);
-        BOOST_REQUIRE(p.until([&] { return drained.done(); }));
+        BOOST_REQUIRE(client.until([&] { return drained.done(); }));
         BOOST_TEST((*drained.how == errc::cancelled), drained.how->what());
-        BOOST_TEST(!p.extend(held));
-        BOOST_TEST((p.acquire("new").first == errc::shut_down));
-        BOOST_TEST(p.releases(held));
-        BOOST_TEST(p.until([&] { return is_down(p.locks); }));
-        p.context.restart();
-        p.context.run_for(10s);
-        BOOST_TEST(p.context.stopped());
+        BOOST_TEST(!client.extend(held));
+        BOOST_TEST((client.acquire("new").first == errc::shut_down));
+        BOOST_TEST(client.releases(held));
+        BOOST_TEST(client.until([&] { return is_down(client.locks); }));
+        client.context.restart();
+        client.context.run_for(10s);
+        BOOST_TEST(client.context.stopped());
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_limit_holds_also_where_nobody_waits_for_it_any_more) {
     fleet servers(1);
-    party p(servers);
-    auto held = p.hold("k");
+    test_client client(servers);
+    auto held = client.hold("k");
     asio::cancellation_signal signal;
     ending drained;
-    p.locks.drain(100ms, asio::bind_cancellation_slot(signal.slot(), drained.take()));
-    BOOST_TEST((p.acquire("new").first == errc::shut_down));
+    client.locks.drain(100ms, asio::bind_cancellation_slot(signal.slot(), drained.take()));
+    BOOST_TEST((client.acquire("new").first == errc::shut_down));
     signal.emit(asio::cancellation_type::terminal);
-    BOOST_REQUIRE(p.until([&] { return drained.done(); }));
-    BOOST_TEST(p.until([&] { return !held.held() && is_down(p.locks); }));
+    BOOST_REQUIRE(client.until([&] { return drained.done(); }));
+    BOOST_TEST(client.until([&] { return !held.held() && is_down(client.locks); }));
 }
 
 BOOST_AUTO_TEST_CASE(a_drain_that_was_cancelled_before_it_began_does_not_begin) {
     fleet servers(1);
-    party p(servers);
+    test_client client(servers);
     asio::cancellation_signal signal;
     ending drained;
-    p.locks.drain(1h, asio::bind_cancellation_slot(signal.slot(), drained.take()));
+    client.locks.drain(1h, asio::bind_cancellation_slot(signal.slot(), drained.take()));
     signal.emit(asio::cancellation_type::terminal);
-    BOOST_REQUIRE(p.until([&] { return drained.done(); }));
+    BOOST_REQUIRE(client.until([&] { return drained.done(); }));
     BOOST_TEST((*drained.how == errc::cancelled), drained.how->what());
-    auto held = p.hold("k");
-    BOOST_TEST(p.releases(held));
+    auto held = client.hold("k");
+    BOOST_TEST(client.releases(held));
 }
 
 BOOST_AUTO_TEST_CASE(servers_that_hang_do_not_hold_it_up) {
     fleet servers(3);
-    party p(servers, hasty());
-    auto held = p.hold("k");
+    test_client client(servers, hasty());
+    auto held = client.hold("k");
     servers.freeze(3);
     ending drained;
-    p.locks.drain(1h, drained.take());
+    client.locks.drain(1h, drained.take());
     std::optional<release_result> released;
     held.release([&](release_result r) { released = r; });
-    BOOST_REQUIRE(p.until([&] { return drained.done() && released.has_value(); }));
+    BOOST_REQUIRE(client.until([&] { return drained.done() && released.has_value(); }));
     BOOST_TEST(drained.clean(), drained.how->what());
     servers.thaw_all();
 }

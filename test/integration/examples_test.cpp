@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(stress_ends_0_when_all_held) {
 BOOST_AUTO_TEST_CASE(stress_sees_violations) {
     stage s;
     std::string ports;
-    for (server& one : s.instances) ports += ' ' + std::to_string(one.port());
+    for (server& instance : s.instances) ports += ' ' + std::to_string(instance.port());
     auto const o =
         run(s.command("") + " & " +
             s.command(
@@ -109,12 +109,12 @@ BOOST_AUTO_TEST_CASE(stress_names_the_option_that_is_wrong) {
 }
 
 BOOST_AUTO_TEST_CASE(the_first_program_of_the_readme_gets_its_lock_and_releases_it) {
-    server one;
+    server instance;
     auto const o =
-        run("HOLDFAST_README_INSTANCE=" + one.address() + ' ' + program("HOLDFAST_README"));
+        run("HOLDFAST_README_INSTANCE=" + instance.address() + ' ' + program("HOLDFAST_README"));
     BOOST_TEST(o.status == 0, o.said);
     BOOST_TEST(o.said == "seat 12 is ours\n");
-    check_nothing_left(one);
+    check_nothing_left(instance);
 }
 
 BOOST_AUTO_TEST_CASE(the_first_program_of_the_readme_ends_without_a_server) {
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(the_first_program_of_the_readme_ends_without_a_server) {
 BOOST_AUTO_TEST_CASE(a_value_with_a_fence_turns_a_late_holder_away) {
     stage s;
     std::string instances;
-    for (auto const& one : s.instances.addresses()) instances += ' ' + one;
+    for (auto const& address : s.instances.addresses()) instances += ' ' + address;
     auto const o = run(program("HOLDFAST_FENCED") + ' ' + s.witness.address() + instances);
     BOOST_TEST(o.status == 0, o.said);
     BOOST_TEST(contains(o.said, ": 11 turned away"), o.said);

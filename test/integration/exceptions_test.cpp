@@ -3,8 +3,8 @@
 // operator new.
 #include "redis/vote_guard.hpp"
 
-#include "integration/party.hpp"
-#include "integration/wires.hpp"
+#include "integration/proxy_group.hpp"
+#include "integration/test_client.hpp"
 #include "support/failing_new.hpp"
 
 #include <boost/asio/as_tuple.hpp>
@@ -67,9 +67,9 @@ enum class layer {
 layer layer_of(void* const* frames, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
         auto const name = name_of(frames[i]);
-        auto const in = [&](std::string_view where) {
-            return name.starts_with("_ZN" + std::string(where)) ||
-                   name.starts_with("_ZNK" + std::string(where));
+        auto const in = [&](std::string_view scope) {
+            return name.starts_with("_ZN" + std::string(scope)) ||
+                   name.starts_with("_ZNK" + std::string(scope));
         };
         if (in("8holdfast7runtime") || in("8holdfast6detail")) return layer::engine;
         // Also Asio's functions for their handlers.
@@ -99,8 +99,8 @@ std::string trace() {
 // The work meanwhile
 //
 
-void expect(bool as_expected, char const* what) {
-    if (!as_expected) throw std::runtime_error(what);
+void expect(bool as_expected, char const* description) {
+    if (!as_expected) throw std::runtime_error(description);
 }
 
 using flow = asio::awaitable<void> (*)(lock);
@@ -220,7 +220,7 @@ constexpr std::size_t finds_anothers = 4;
 struct witness {
     struct counts {
         std::size_t started = 0, called = 0, destroyed = 0, failed = 0;
-        std::string why;
+        std::string reason;
         bool all_over() const { return called + destroyed == started; }
     };
 
@@ -240,7 +240,7 @@ struct witness {
             try {
                 std::rethrow_exception(e);
             } catch (std::exception const& thrown) {
-                of->why = thrown.what();
+                of->reason = thrown.what();
             }
         }
         of = nullptr;
@@ -265,7 +265,9 @@ struct throwing_allocator {
         if ((*left)-- <= 0) throw std::bad_alloc();
         return std::allocator<T>().allocate(n);
     }
-    void deallocate(T* p, std::size_t n) noexcept { std::allocator<T>().deallocate(p, n); }
+    void deallocate(T* memory, std::size_t n) noexcept {
+        std::allocator<T>().deallocate(memory, n);
+    }
 
     template <class U>
     bool operator==(throwing_allocator<U> const& other) const noexcept {
@@ -331,16 +333,16 @@ constexpr std::size_t many = 5'000;
 constexpr std::size_t many = 100'000;
 #endif
 
-std::vector<lease> hold_many(party& p, std::size_t count) {
+std::vector<lease> hold_many(test_client& client, std::size_t count) {
     std::vector<lease> held;
     held.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
-        p.locks.make_lock("key:" + std::to_string(i), long_lived).acquire([&](error, lease l) {
+        client.locks.make_lock("key:" + std::to_string(i), long_lived).acquire([&](error, lease l) {
             held.push_back(std::move(l));
         });
     }
-    BOOST_REQUIRE(p.until([&] { return held.size() == count; }));
-    BOOST_REQUIRE(p.locks.stats().acquire_failed == 0U);
+    BOOST_REQUIRE(client.until([&] { return held.size() == count; }));
+    BOOST_REQUIRE(client.locks.stats().acquire_failed == 0U);
     return held;
 }
 
@@ -370,7 +372,7 @@ public:
                        witness(of_check));
         until([&] { return of_check.all_over(); }, "usable");
         if (of_check.failed + of_check.destroyed > 0)
-            problems.push_back("not usable: " + of_check.why);
+            problems.push_back("not usable: " + of_check.reason);
 
         // One lease is held, and one acquire waits.
         auto const lasting = locks_->make_lock("lasting", long_lived);
@@ -410,13 +412,13 @@ private:
     }
 
     template <class Happened>
-    void until(Happened happened, char const* what) {
+    void until(Happened happened, char const* stage) {
         auto const limit = std::chrono::steady_clock::now() + 5s;
         context_.restart();
         while (!happened() && std::chrono::steady_clock::now() < limit) {
             attempt([&] { context_.run_one_for(10ms); });
         }
-        if (!happened()) problems.push_back(std::string("hangs: ") + what);
+        if (!happened()) problems.push_back(std::string("hangs: ") + stage);
     }
 
     asio::io_context context_;
@@ -426,14 +428,14 @@ private:
 /// Lets every allocation of a life fail, in a life for each.
 void sweep(std::size_t size, bool thread_safe, may_fail when) {
     fleet servers(size);
-    for (server& one : servers)
-        redis_cli(one).set("key:" + std::to_string(finds_anothers), "another's");
+    for (server& instance : servers)
+        redis_cli(instance).set("key:" + std::to_string(finds_anothers), "another's");
     auto options = patient();
     options.thread_safe = thread_safe;
     options.detect_clock_jumps = false;
     options.on_restart = restart_policy::off; // no questions in between
     std::uint64_t failed = 0, spared = 0, beyond = 0;
-    std::map<std::string, std::size_t> findings;
+    std::map<std::string, std::size_t> problem_counts;
     // How many there are differs from life to life.
     for (std::uint64_t n = 0; beyond < 5; ++n) {
         witness::counts of_flows;
@@ -444,30 +446,32 @@ void sweep(std::size_t size, bool thread_safe, may_fail when) {
             auto const& injected = last_failed_allocation();
             if (!injected.reached) ++beyond;
             ++(injected.failed ? failed : spared);
-            auto& p = l.problems;
+            auto& problems = l.problems;
             auto const hurt = l.of_flows.failed + (flows.size() - l.of_flows.called);
             if (hurt > 1)
-                p.push_back("failed flows: " + std::to_string(hurt) + " " + l.of_flows.why);
-            if (hurt > 0 && !injected.failed) p.push_back("failed for nothing " + l.of_flows.why);
-            for (server& one : servers) {
-                auto const keys = redis_cli(one).dbsize();
-                if (keys != 1) p.push_back("keys left: " + std::to_string(keys - 1));
+                problems.push_back("failed flows: " + std::to_string(hurt) + " " +
+                                   l.of_flows.reason);
+            if (hurt > 0 && !injected.failed)
+                problems.push_back("failed for nothing " + l.of_flows.reason);
+            for (server& instance : servers) {
+                auto const keys = redis_cli(instance).dbsize();
+                if (keys != 1) problems.push_back("keys left: " + std::to_string(keys - 1));
             }
-            for (auto const& problem : p) {
+            for (auto const& problem : problems) {
                 BOOST_TEST_MESSAGE(n << ": " << problem << trace());
-                findings[problem + trace()] += 1;
+                problem_counts[problem + trace()] += 1;
             }
         }
-        if (!findings.empty()) {
-            for (server& one : servers) {
-                redis_cli cli(one);
+        if (!problem_counts.empty()) {
+            for (server& instance : servers) {
+                redis_cli cli(instance);
                 for (auto const& key : cli.keys()) {
                     if (key != "key:" + std::to_string(finds_anothers)) cli.del(key);
                 }
             }
         }
     }
-    for (auto const& [what, times] : findings) BOOST_ERROR(times << " times: " << what);
+    for (auto const& [problem, times] : problem_counts) BOOST_ERROR(times << " times: " << problem);
     BOOST_TEST_MESSAGE(failed << " failed, " << spared << " spared");
     BOOST_TEST(failed > 20U);
 }
@@ -498,14 +502,14 @@ BOOST_AUTO_TEST_CASE(a_handlers_allocator_that_throws_loses_that_handler_alone) 
         fleet servers(1);
         auto options = patient();
         options.thread_safe = thread_safe;
-        party p(servers, options);
-        BOOST_REQUIRE(p.all_up());
+        test_client client(servers, options);
+        BOOST_REQUIRE(client.all_up());
         constexpr std::size_t each = 12;
         witness::counts bad, good;
         std::vector<lease> held;
         auto left = each;
         for (std::size_t i = 0; i < 2 * each; ++i) {
-            auto const key = p.locks.make_lock("key:" + std::to_string(i), long_lived);
+            auto const key = client.locks.make_lock("key:" + std::to_string(i), long_lived);
             if (i % 2 == 0) {
                 // The first is for the call, the second for its end.
                 key.acquire(asio::bind_allocator(
@@ -520,7 +524,7 @@ BOOST_AUTO_TEST_CASE(a_handlers_allocator_that_throws_loses_that_handler_alone) 
             }
         }
         std::size_t thrown = 0;
-        BOOST_REQUIRE(until_in_spite_of_exceptions(p.context, thrown,
+        BOOST_REQUIRE(until_in_spite_of_exceptions(client.context, thrown,
                                                    [&] { return left == 0 && bad.all_over(); }));
         BOOST_TEST(good.called == each);
         BOOST_TEST(bad.destroyed == each);
@@ -529,49 +533,50 @@ BOOST_AUTO_TEST_CASE(a_handlers_allocator_that_throws_loses_that_handler_alone) 
         BOOST_TEST(thrown <= each);
         // Leases for the handlers that threw are released.
         redis_cli cli(servers[0]);
-        BOOST_TEST(p.until([&] { return cli.dbsize() == static_cast<std::int64_t>(each); }));
+        BOOST_TEST(client.until([&] { return cli.dbsize() == static_cast<std::int64_t>(each); }));
         held.clear();
-        check_nothing_left(p, servers);
-        BOOST_TEST(p.locks.stats().held == 0U);
+        check_nothing_left(client, servers);
+        BOOST_TEST(client.locks.stats().held == 0U);
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_handler_that_throws_where_it_is_called_hurts_no_other) {
     fleet servers(1);
-    party p(servers);
-    BOOST_REQUIRE(p.all_up());
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
     witness::counts others;
     std::size_t thrown = 0;
     auto own = [] { throw std::runtime_error("mine"); };
     for (auto i = 0; i < 10; ++i) {
-        auto const key = p.locks.make_lock("key:" + std::to_string(i), long_lived);
+        auto const key = client.locks.make_lock("key:" + std::to_string(i), long_lived);
         if (i % 3 == 0) {
-            key.acquire(
-                asio::bind_executor(calling_executor{&p.context}, [own](error, lease) { own(); }));
+            key.acquire(asio::bind_executor(calling_executor{&client.context},
+                                            [own](error, lease) { own(); }));
         } else {
             key.acquire(asio::bind_executor(
-                calling_executor{&p.context},
+                calling_executor{&client.context},
                 [w = witness(others)](error e, lease) mutable { w(std::move(e)); }));
         }
     }
     redis_cli cli(servers[0]);
-    BOOST_REQUIRE(until_in_spite_of_exceptions(
-        p.context, thrown, [&] { return others.all_over() && thrown > 0 && cli.dbsize() == 0; }));
+    BOOST_REQUIRE(until_in_spite_of_exceptions(client.context, thrown, [&] {
+        return others.all_over() && thrown > 0 && cli.dbsize() == 0;
+    }));
     BOOST_TEST(others.called == 6U);
-    BOOST_TEST(p.locks.stats().held == 0U);
+    BOOST_TEST(client.locks.stats().held == 0U);
     // Later calls succeed, too.
-    BOOST_TEST(p.hold("another").held());
+    BOOST_TEST(client.hold("another").held());
 }
 
 // An initiating function that throws has done nothing.
 BOOST_AUTO_TEST_CASE(a_call_that_throws_was_not_made) {
     fleet servers(1);
-    party p(servers);
-    BOOST_REQUIRE(p.all_up());
-    auto const key = p.locks.make_lock("k", long_lived);
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
+    auto const key = client.locks.make_lock("k", long_lived);
     auto const ignore = asio::bind_allocator(throwing_allocator<void>(0), [](auto&&...) {});
     BOOST_CHECK_THROW(key.acquire(ignore), std::bad_alloc);
-    auto held = p.hold("k");
+    auto held = client.hold("k");
     BOOST_CHECK_THROW(held.extend(ignore), std::bad_alloc);
     BOOST_CHECK_THROW(held.wait_lost(ignore), std::bad_alloc);
     BOOST_CHECK_THROW(held.release(ignore), std::bad_alloc);
@@ -584,22 +589,22 @@ BOOST_AUTO_TEST_CASE(a_call_that_throws_was_not_made) {
             asio::bind_allocator(throwing_allocator<void>(1), [](auto&&...) {});
         BOOST_CHECK_THROW(other.release(ignore_later), std::bad_alloc);
         BOOST_TEST(other.held());
-        BOOST_TEST(p.releases(other));
+        BOOST_TEST(client.releases(other));
     }
-    BOOST_TEST(p.locks.stats().held == 1U);
+    BOOST_TEST(client.locks.stats().held == 1U);
     BOOST_CHECK_THROW(held.release(ignore), std::bad_alloc); // the last of two
-    BOOST_TEST(p.releases(held));
-    check_nothing_left(p, servers);
-    BOOST_CHECK_THROW(p.locks.shutdown(ignore), std::bad_alloc);
-    held = p.hold("k");
-    BOOST_TEST(p.locks.stats().pending == 0U);
+    BOOST_TEST(client.releases(held));
+    check_nothing_left(client, servers);
+    BOOST_CHECK_THROW(client.locks.shutdown(ignore), std::bad_alloc);
+    held = client.hold("k");
+    BOOST_TEST(client.locks.stats().pending == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(a_call_that_throws_does_not_listen_for_its_cancellation) {
     fleet servers(1);
-    party p(servers);
-    BOOST_REQUIRE(p.all_up());
-    auto const key = p.locks.make_lock("k", long_lived);
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
+    auto const key = client.locks.make_lock("k", long_lived);
     std::size_t failures = 0;
     for (std::uint64_t n = 0;; ++n) {
         asio::cancellation_signal signal;
@@ -615,7 +620,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_throws_does_not_listen_for_its_cancellation) {
         }
         allocate_as_ever();
         if (!thrown) {
-            BOOST_TEST(p.until([&] { return counts.called == 1; }));
+            BOOST_TEST(client.until([&] { return counts.called == 1; }));
             break;
         }
         ++failures;
@@ -624,8 +629,8 @@ BOOST_AUTO_TEST_CASE(a_call_that_throws_does_not_listen_for_its_cancellation) {
         BOOST_TEST(counts.called == 0U);
     }
     BOOST_TEST(failures > 0U);
-    BOOST_TEST(p.locks.stats().acquired == 1U);
-    check_nothing_left(p, servers);
+    BOOST_TEST(client.locks.stats().acquired == 1U);
+    check_nothing_left(client, servers);
 }
 
 //
@@ -638,30 +643,30 @@ BOOST_AUTO_TEST_CASE(calls_that_cannot_fail_allocate_nothing) {
             fleet servers(1);
             auto options = patient();
             options.thread_safe = thread_safe;
-            party p(servers, options);
-            auto held = p.hold("k");
-            auto shared = p.hold("shared");
+            test_client client(servers, options);
+            auto held = client.hold("k");
+            auto shared = client.hold("shared");
             auto other = shared.share();
             asio::cancellation_signal signal;
             auto cancelled = false;
-            p.locks.make_lock("k", long_lived)
+            client.locks.make_lock("k", long_lived)
                 .acquire(asio::bind_cancellation_slot(signal.slot(), [&](error const& e, lease) {
                     cancelled = e == errc::cancelled;
                 }));
-            BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
+            BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1; }));
             count_allocations();
             signal.emit(asio::cancellation_type::terminal);
             signal.emit(asio::cancellation_type::total);
             held = {};
             shared = {};
             other = {};
-            auto ended = std::move(p.locks);
+            auto ended = std::move(client.locks);
             { auto const gone = std::move(ended); }
             allocate_as_ever();
             BOOST_TEST(allocations_counted() == 0U);
-            p.context.restart();
-            p.context.run_for(10s);
-            BOOST_TEST(p.context.stopped());
+            client.context.restart();
+            client.context.run_for(10s);
+            BOOST_TEST(client.context.stopped());
             BOOST_TEST(cancelled);
             check_nothing_left(servers);
         }
@@ -673,23 +678,23 @@ BOOST_AUTO_TEST_CASE(a_cancellation_that_is_asked_for_twice_is_the_sum_of_both) 
     for (auto const& order :
          {std::pair(type::total, type::terminal), std::pair(type::partial, type::total)}) {
         fleet servers(1);
-        wires ways(servers);
-        party p(ways.addresses(), without_questions());
-        BOOST_REQUIRE(p.all_up());
-        ways.hold_replies();
+        proxy_group proxies(servers);
+        test_client client(proxies.addresses(), without_questions());
+        BOOST_REQUIRE(client.all_up());
+        proxies.hold_replies();
         asio::cancellation_signal signal;
         error result;
-        p.locks.make_lock("k", long_lived)
+        client.locks.make_lock("k", long_lived)
             .acquire(asio::bind_cancellation_slot(signal.slot(),
                                                   [&](error e, lease) { result = std::move(e); }));
-        BOOST_REQUIRE(p.until([&] { return copies(servers, "k") == 1; }));
+        BOOST_REQUIRE(client.until([&] { return copies(servers, "k") == 1; }));
         // The total alone would wait for the answer, which does not come.
         signal.emit(order.first);
         signal.emit(order.second);
-        BOOST_TEST(p.until([&] { return static_cast<bool>(result); }));
+        BOOST_TEST(client.until([&] { return static_cast<bool>(result); }));
         BOOST_TEST((result == errc::cancelled));
-        ways.resume();
-        check_nothing_left(p, servers);
+        proxies.resume();
+        check_nothing_left(client, servers);
     }
 }
 
@@ -759,21 +764,22 @@ BOOST_AUTO_TEST_CASE(silence_is_noticed_whichever_allocation_fails) {
     auto reached = true;
     for (std::uint64_t n = 0; reached && n < 200; ++n) {
         BOOST_TEST_CONTEXT(n) {
-            party p(servers, options);
-            BOOST_REQUIRE(p.all_up());
+            test_client client(servers, options);
+            BOOST_REQUIRE(client.all_up());
             servers[0].freeze();
             auto told = false;
-            p.locks.make_lock("k").try_acquire([&](error, lease) { told = true; });
+            client.locks.make_lock("k").try_acquire([&](error, lease) { told = true; });
             fail_allocation(n, everywhere);
             // Suspect, then given up, then down.
-            auto const noticed =
-                until(p.context, [&] { return told && p.status(0).state == instance_state::down; });
+            auto const noticed = until(client.context, [&] {
+                return told && client.status(0).state == instance_state::down;
+            });
             allocate_as_ever();
             reached = last_failed_allocation().reached;
             servers[0].thaw();
             BOOST_TEST(noticed);
-            BOOST_TEST(p.all_up());
-            check_nothing_left(p, servers);
+            BOOST_TEST(client.all_up());
+            check_nothing_left(client, servers);
         }
     }
 }
@@ -784,98 +790,98 @@ BOOST_AUTO_TEST_CASE(silence_is_noticed_whichever_allocation_fails) {
 
 BOOST_AUTO_TEST_CASE(a_burst_of_drops_holds_up_nobody) {
     fleet servers(1);
-    party p(servers, without_questions());
-    auto leases = hold_many(p, many);
-    auto const before = p.locks.stats().commands;
-    auto const all_sent = [&] { return p.locks.stats().commands - before >= many; };
+    test_client client(servers, without_questions());
+    auto leases = hold_many(client, many);
+    auto const before = client.locks.stats().commands;
+    auto const all_sent = [&] { return client.locks.stats().commands - before >= many; };
     leases.clear();
-    BOOST_TEST(p.locks.stats().held == 0U); // no handle has them
+    BOOST_TEST(client.locks.stats().held == 0U); // no handle has them
     // Each runs while most of the leases wait for their turn.
     auto posted = false, expired = false, acquired = false;
-    asio::post(p.context, [&] {
+    asio::post(client.context, [&] {
         BOOST_TEST(!all_sent());
         posted = true;
     });
-    asio::steady_timer timer(p.context, 0s);
+    asio::steady_timer timer(client.context, 0s);
     timer.async_wait([&](boost::system::error_code) {
         BOOST_TEST(!all_sent());
         expired = true;
     });
-    p.locks.make_lock("other", long_lived).acquire([&](error e, lease) {
+    client.locks.make_lock("other", long_lived).acquire([&](error e, lease) {
         BOOST_TEST(!e, e.what());
         BOOST_TEST(!all_sent());
         acquired = true;
     });
-    BOOST_TEST(p.until([&] { return posted && expired && acquired; }));
-    check_nothing_left(p, servers);
-    BOOST_TEST(p.locks.stats().lost == 0U);
-    BOOST_TEST(p.until([&] { return p.locks.stats().released == many + 1; }));
+    BOOST_TEST(client.until([&] { return posted && expired && acquired; }));
+    check_nothing_left(client, servers);
+    BOOST_TEST(client.locks.stats().lost == 0U);
+    BOOST_TEST(client.until([&] { return client.locks.stats().released == many + 1; }));
 }
 
 BOOST_AUTO_TEST_CASE(a_burst_of_calls_holds_up_nobody) {
     fleet servers(1);
-    party p(servers, without_questions());
-    BOOST_REQUIRE(p.all_up());
-    auto const before = p.locks.stats().commands;
-    auto const all_sent = [&] { return p.locks.stats().commands - before >= 1'000; };
+    test_client client(servers, without_questions());
+    BOOST_REQUIRE(client.all_up());
+    auto const before = client.locks.stats().commands;
+    auto const all_sent = [&] { return client.locks.stats().commands - before >= 1'000; };
     auto posted = false;
     std::vector<lease> held;
     for (auto i = 0; i < 1'000; ++i) {
-        p.locks.make_lock("key:" + std::to_string(i), long_lived).acquire([&](error, lease l) {
+        client.locks.make_lock("key:" + std::to_string(i), long_lived).acquire([&](error, lease l) {
             held.push_back(std::move(l));
         });
     }
-    asio::post(p.context, [&] {
+    asio::post(client.context, [&] {
         BOOST_TEST(!all_sent());
         posted = true;
     });
-    BOOST_TEST(p.until([&] { return posted && held.size() == 1'000; }));
+    BOOST_TEST(client.until([&] { return posted && held.size() == 1'000; }));
     // A burst of cancellations holds up nothing, either.
     std::vector<asio::cancellation_signal> signals(1'000);
     std::size_t cancelled = 0;
     for (auto& s : signals) {
-        p.locks.make_lock("key:0", long_lived)
+        client.locks.make_lock("key:0", long_lived)
             .acquire(asio::bind_cancellation_slot(s.slot(), [&](error e, lease) {
                 if (e == errc::cancelled) ++cancelled;
             }));
     }
-    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1'000; }));
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1'000; }));
     for (auto& s : signals) s.emit(asio::cancellation_type::terminal);
-    asio::post(p.context, [&] { BOOST_TEST(p.locks.stats().waiters > 0U); });
-    BOOST_TEST(p.until([&] { return cancelled == 1'000; }));
+    asio::post(client.context, [&] { BOOST_TEST(client.locks.stats().waiters > 0U); });
+    BOOST_TEST(client.until([&] { return cancelled == 1'000; }));
 }
 
 // However many drops wait for their turn before it.
 BOOST_AUTO_TEST_CASE(a_client_that_drops_a_lease_finds_its_key_free) {
     fleet servers(3);
-    party p(servers);
-    auto leases = hold_many(p, 500);
+    test_client client(servers);
+    auto leases = hold_many(client, 500);
     leases.clear();
-    auto [e, again] = p.try_acquire("key:499");
+    auto [e, again] = client.try_acquire("key:499");
     BOOST_TEST(!e, e.what());
     BOOST_TEST(again.held());
     // Also the last of a shared one, while something else still refers to it.
-    auto shared = p.hold("shared");
+    auto shared = client.hold("shared");
     auto other = shared.share();
-    leases = hold_many(p, 400);
+    leases = hold_many(client, 400);
     leases.clear();
     shared = {};
     other = {};
-    auto [e2, after] = p.try_acquire("shared");
+    auto [e2, after] = client.try_acquire("shared");
     BOOST_TEST(!e2, e2.what());
-    BOOST_TEST(p.until([&] { return p.locks.stats().held == 2; }));
+    BOOST_TEST(client.until([&] { return client.locks.stats().held == 2; }));
 }
 
 BOOST_AUTO_TEST_CASE(leases_dropped_before_a_shutdown_are_released_and_not_lost) {
     fleet servers(1);
-    party p(servers);
-    auto leases = hold_many(p, 500);
+    test_client client(servers);
+    auto leases = hold_many(client, 500);
     leases.clear();
     auto shut = false;
-    p.locks.shutdown([&](error) { shut = true; });
-    BOOST_TEST(p.until([&] { return shut; }));
-    BOOST_TEST(p.locks.stats().released == 500U);
-    BOOST_TEST(p.locks.stats().lost == 0U);
+    client.locks.shutdown([&](error) { shut = true; });
+    BOOST_TEST(client.until([&] { return shut; }));
+    BOOST_TEST(client.locks.stats().released == 500U);
+    BOOST_TEST(client.locks.stats().lost == 0U);
     check_nothing_left(servers);
 }
 

@@ -1,8 +1,8 @@
 // Instances die, hang and come back, and connections break. No lock is lost before its time, no key
 // is left behind, and no call waits for ever.
 #include "integration/loss_watch.hpp"
-#include "integration/party.hpp"
-#include "integration/wires.hpp"
+#include "integration/proxy_group.hpp"
+#include "integration/test_client.hpp"
 #include "support/heap.hpp"
 #include "support/proxy.hpp"
 #include "support/wait.hpp"
@@ -31,10 +31,10 @@ using namespace std::chrono_literals;
 namespace {
 
 // No instance was suspected or given up.
-void check_trusted(party& p) {
-    for (auto const& one : p.locks.instances()) {
-        BOOST_TEST((one.state == instance_state::up), one.message);
-        BOOST_TEST(one.connections == 1U);
+void check_trusted(test_client& client) {
+    for (auto const& instance : client.locks.instances()) {
+        BOOST_TEST((instance.state == instance_state::up), instance.message);
+        BOOST_TEST(instance.connections == 1U);
     }
 }
 
@@ -50,32 +50,32 @@ BOOST_AUTO_TEST_CASE(a_minority_may_be_down_from_the_start) {
     with_fleets_of({3, 5}, [](fleet& servers) {
         auto const n = servers.size();
         servers.kill(n / 2);
-        party p(servers);
-        auto l = p.hold("k", {.ttl = renewed_ttl});
-        BOOST_TEST(!p.extend(l));
-        BOOST_TEST(p.renews(3));
+        test_client client(servers);
+        auto l = client.hold("k", {.ttl = renewed_ttl});
+        BOOST_TEST(!client.extend(l));
+        BOOST_TEST(client.renews(3));
         BOOST_TEST(l.held());
-        BOOST_TEST(p.releases(l));
-        check_nothing_left(p, servers);
+        BOOST_TEST(client.releases(l));
+        check_nothing_left(client, servers);
     });
 }
 
 BOOST_AUTO_TEST_CASE(a_minority_may_be_killed_in_mid_hold) {
     with_fleets_of({3, 5}, [](fleet& servers) {
         auto const n = servers.size();
-        party p(servers);
-        BOOST_TEST(p.all_up());
-        auto l = p.hold("k", {.ttl = renewed_ttl});
+        test_client client(servers);
+        BOOST_TEST(client.all_up());
+        auto l = client.hold("k", {.ttl = renewed_ttl});
         servers.kill(n / 2);
-        BOOST_TEST(!p.extend(l));
-        BOOST_TEST(p.renews(3));
+        BOOST_TEST(!client.extend(l));
+        BOOST_TEST(client.renews(3));
         BOOST_TEST(l.held());
-        auto const [e, none] = p.try_acquire("k");
+        auto const [e, none] = client.try_acquire("k");
         BOOST_TEST((e == errc::contended), e.what());
-        auto other = p.hold("other");
-        BOOST_TEST(p.releases(l));
-        BOOST_TEST(p.releases(other));
-        check_nothing_left(p, servers);
+        auto other = client.hold("other");
+        BOOST_TEST(client.releases(l));
+        BOOST_TEST(client.releases(other));
+        check_nothing_left(client, servers);
     });
 }
 
@@ -86,21 +86,21 @@ BOOST_AUTO_TEST_CASE(a_minority_may_be_frozen) {
                                  << (from_start ? "from the start" : "in mid-hold")) {
                 fleet servers(n);
                 if (from_start) servers.freeze(n / 2);
-                party p(servers, brisk());
-                BOOST_TEST((from_start || p.all_up()));
-                auto l = p.hold("k", {.ttl = renewed_ttl});
-                auto other = p.hold("long");
+                test_client client(servers, brisk());
+                BOOST_TEST((from_start || client.all_up()));
+                auto l = client.hold("k", {.ttl = renewed_ttl});
+                auto other = client.hold("long");
                 servers.freeze(n / 2);
-                BOOST_TEST(!p.extend(l));
-                BOOST_TEST(p.renews(3));
+                BOOST_TEST(!client.extend(l));
+                BOOST_TEST(client.renews(3));
                 BOOST_TEST(l.held());
-                auto third = p.hold("third");
-                BOOST_TEST(p.releases(l));
-                BOOST_TEST(p.releases(other));
-                BOOST_TEST(p.releases(third));
+                auto third = client.hold("third");
+                BOOST_TEST(client.releases(l));
+                BOOST_TEST(client.releases(other));
+                BOOST_TEST(client.releases(third));
                 servers.thaw_all();
-                check_nothing_left(p, servers);
-                BOOST_TEST(p.all_up());
+                check_nothing_left(client, servers);
+                BOOST_TEST(client.all_up());
             }
         }
     }
@@ -109,16 +109,16 @@ BOOST_AUTO_TEST_CASE(a_minority_may_be_frozen) {
 BOOST_AUTO_TEST_CASE(a_frozen_minority_delays_nobody) {
     fleet servers(3);
     auto options = patient(); // no timeout helps: the others are enough
-    party p(servers, options);
-    BOOST_TEST(p.all_up());
+    test_client client(servers, options);
+    BOOST_TEST(client.all_up());
     servers.freeze(1);
     for (int i = 0; i < 20; ++i) {
-        auto l = p.hold("k");
-        BOOST_TEST(!p.extend(l));
-        BOOST_TEST(p.releases(l));
+        auto l = client.hold("k");
+        BOOST_TEST(!client.extend(l));
+        BOOST_TEST(client.releases(l));
     }
     servers.thaw_all();
-    check_nothing_left(p, servers);
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(memory_is_bounded_while_an_instance_hangs) {
@@ -127,53 +127,54 @@ BOOST_AUTO_TEST_CASE(memory_is_bounded_while_an_instance_hangs) {
     fleet servers(3);
     auto options = unhurried();
     options.max_pending_releases = 1'000;
-    party p(servers, options);
-    BOOST_TEST(p.all_up());
+    test_client client(servers, options);
+    BOOST_TEST(client.all_up());
     servers.freeze(1);
     auto ended = 0;
     auto pairs = 0;
     auto most_kept = std::uint64_t{0};
-    std::string what;
+    std::string failure;
     auto const worker = [&](int number) -> asio::awaitable<void> {
-        auto const lock = p.locks.make_lock("k" + std::to_string(number), long_lived);
+        auto const lock = client.locks.make_lock("k" + std::to_string(number), long_lived);
         for (int i = 0; i < pairs_each; ++i) {
             auto l = co_await lock.acquire();
             auto const result = co_await l.release();
             if (!result) throw system_error(result.code());
             ++pairs;
-            most_kept = std::max(most_kept, p.locks.instances()[0].pending_releases);
+            most_kept = std::max(most_kept, client.locks.instances()[0].pending_releases);
         }
     };
     auto const work = [&] {
         ended = 0;
         for (int n = 0; n < workers; ++n) {
-            asio::co_spawn(p.context, worker(n), [&](std::exception_ptr thrown) {
+            asio::co_spawn(client.context, worker(n), [&](std::exception_ptr thrown) {
                 ++ended;
                 try {
                     if (thrown) std::rethrow_exception(thrown);
                 } catch (std::exception const& e) {
-                    what = e.what();
+                    failure = e.what();
                 }
             });
         }
         BOOST_REQUIRE(run_until(
-            p.context, [&] { return ended == workers; }, 60s));
+            client.context, [&] { return ended == workers; }, 60s));
     };
     work(); // while the client does not know
-    BOOST_TEST(p.until([&] { return p.locks.instances()[0].state != instance_state::up; }));
+    BOOST_TEST(
+        client.until([&] { return client.locks.instances()[0].state != instance_state::up; }));
     work(); // and when it knows
     auto const before = heap_in_use();
     for (int again = 0; again < 5; ++again) work();
     // A lock that is kept somewhere takes hundreds of bytes; five times 20,000 of them would be
     // tens of MB.
     BOOST_TEST(heap_in_use() < before + 1'000'000);
-    BOOST_TEST(what == "");
+    BOOST_TEST(failure == "");
     BOOST_TEST(pairs == 7 * workers * pairs_each);
-    BOOST_TEST(p.until([&] { return p.locks.stats().releases_dropped > 0; }));
-    BOOST_TEST(p.locks.instances()[0].pending_releases > 0U);
-    BOOST_TEST(p.locks.instances()[0].pending_releases <= 1'000U);
+    BOOST_TEST(client.until([&] { return client.locks.stats().releases_dropped > 0; }));
+    BOOST_TEST(client.locks.instances()[0].pending_releases > 0U);
+    BOOST_TEST(client.locks.instances()[0].pending_releases <= 1'000U);
     BOOST_TEST(most_kept <= 1'000U);
-    for (std::size_t const i : {1U, 2U}) BOOST_TEST(p.sees_no_locks(servers[i]));
+    for (std::size_t const i : {1U, 2U}) BOOST_TEST(client.sees_no_locks(servers[i]));
 }
 
 //
@@ -186,19 +187,19 @@ BOOST_AUTO_TEST_CASE(a_majority_that_is_down_fails_an_acquire_at_once) {
             BOOST_TEST_CONTEXT(n << " instances, " << (from_start ? "from the start" : "later")) {
                 fleet servers(n);
                 if (from_start) servers.kill(servers.quorum());
-                party p(servers);
+                test_client client(servers);
                 if (!from_start) {
-                    BOOST_TEST(p.all_up());
+                    BOOST_TEST(client.all_up());
                     servers.kill(servers.quorum());
                 }
                 for (int i = 0; i < 3; ++i) {
-                    auto const [e, l] = p.acquire("k");
+                    auto const [e, l] = client.acquire("k");
                     BOOST_TEST((e == error_condition::unavailable), e.what());
                     BOOST_TEST((e == errc::no_quorum || e == errc::unreachable), e.what());
                     BOOST_REQUIRE(e.report() != nullptr);
                     BOOST_TEST(e.report()->instances.size() == n);
                     for (auto k = servers.quorum(); k < n; ++k)
-                        BOOST_TEST(p.sees_no_locks(servers[k]));
+                        BOOST_TEST(client.sees_no_locks(servers[k]));
                 }
             }
         }
@@ -207,140 +208,140 @@ BOOST_AUTO_TEST_CASE(a_majority_that_is_down_fails_an_acquire_at_once) {
 
 BOOST_AUTO_TEST_CASE(a_frozen_majority_fails_an_acquire_within_the_timeout) {
     fleet servers(3);
-    party p(servers, hasty());
-    BOOST_TEST(p.all_up());
+    test_client client(servers, hasty());
+    BOOST_TEST(client.all_up());
     servers.freeze(2);
     for (int i = 0; i < 3; ++i) {
-        auto const [e, l] = p.acquire("k");
+        auto const [e, l] = client.acquire("k");
         BOOST_TEST((e == error_condition::unavailable), e.what());
         BOOST_TEST((e == errc::no_quorum || e == errc::instance_timeout), e.what());
-        BOOST_TEST(p.sees_no_locks(servers[2]));
+        BOOST_TEST(client.sees_no_locks(servers[2]));
     }
     servers.thaw_all();
     // They carry out the SET when they wake, and then the release behind it.
-    check_nothing_left(p, servers);
-    auto l = p.hold("k");
-    BOOST_TEST(p.releases(l));
+    check_nothing_left(client, servers);
+    auto l = client.hold("k");
+    BOOST_TEST(client.releases(l));
 }
 
 BOOST_AUTO_TEST_CASE(a_client_that_was_kept_busy_reads_replies_before_it_calls_them_overdue) {
     fleet servers(3);
-    wires ways(servers);
-    party p(ways.addresses(), brisk());
-    BOOST_REQUIRE(p.all_up());
-    auto held = p.hold("k");
-    BOOST_REQUIRE(p.sees(servers, "k", true));
-    ways.hold_replies();
+    proxy_group proxies(servers);
+    test_client client(proxies.addresses(), brisk());
+    BOOST_REQUIRE(client.all_up());
+    auto held = client.hold("k");
+    BOOST_REQUIRE(client.sees(servers, "k", true));
+    proxies.hold_replies();
     auto done = false, all_there = false;
     release_result how;
     held.release([&](release_result r) {
         how = r;
         done = true;
     });
-    BOOST_REQUIRE(p.sees(servers, "k", false));
-    asio::post(p.context, [&] {
-        ways.resume();
-        all_there = wait_until([&] { return ways.are_quiet(); });
+    BOOST_REQUIRE(client.sees(servers, "k", false));
+    asio::post(client.context, [&] {
+        proxies.resume();
+        all_there = wait_until([&] { return proxies.are_quiet(); });
         auto const overdue = lease_clock::now() + brisk().instance_timeout;
         while (lease_clock::now() < overdue) continue;
     });
-    BOOST_REQUIRE(p.until([&] { return done; }));
+    BOOST_REQUIRE(client.until([&] { return done; }));
     BOOST_TEST(all_there);
     BOOST_TEST(static_cast<bool>(how), how.code().message());
-    check_trusted(p);
+    check_trusted(client);
 }
 
 BOOST_AUTO_TEST_CASE(a_client_that_was_kept_busy_before_it_sent_waits_for_the_reply) {
     fleet servers(3);
-    wires ways(servers);
-    party p(ways.addresses(), brisk());
-    BOOST_REQUIRE(p.all_up());
-    BOOST_REQUIRE(p.until([&] { return ways.are_quiet(); }));
-    for (auto& one : ways.all) one.delay_replies(20ms);
-    auto const sent = p.locks.stats().batches;
+    proxy_group proxies(servers);
+    test_client client(proxies.addresses(), brisk());
+    BOOST_REQUIRE(client.all_up());
+    BOOST_REQUIRE(client.until([&] { return proxies.are_quiet(); }));
+    for (auto& proxy : proxies.all) proxy.delay_replies(20ms);
+    auto const sent = client.locks.stats().batches;
     auto done = false;
     error how;
     lease held;
-    p.locks.make_lock("k", long_lived).acquire([&](error e, lease l) {
+    client.locks.make_lock("k", long_lived).acquire([&](error e, lease l) {
         how = std::move(e);
         held = std::move(l);
         done = true;
     });
     // The acquire has started and is not yet written; then nothing runs for a while.
-    for (auto const& one : ways.all)
-        BOOST_TEST(one.replies_forwarded() == one.commands_forwarded());
-    BOOST_TEST(p.locks.stats().batches == sent);
+    for (auto const& proxy : proxies.all)
+        BOOST_TEST(proxy.replies_forwarded() == proxy.commands_forwarded());
+    BOOST_TEST(client.locks.stats().batches == sent);
     auto const overdue = lease_clock::now() + brisk().instance_timeout + 100ms;
     while (lease_clock::now() < overdue) continue;
-    BOOST_TEST(p.locks.stats().batches == sent);
+    BOOST_TEST(client.locks.stats().batches == sent);
     // Later commands do not shorten the wait.
-    p.pass(lease_clock::now() + 5ms);
-    auto other = p.hold("other");
-    BOOST_REQUIRE(p.until([&] { return done; }));
+    client.pass(lease_clock::now() + 5ms);
+    auto other = client.hold("other");
+    BOOST_REQUIRE(client.until([&] { return done; }));
     BOOST_TEST(!how, how.what());
-    check_trusted(p);
-    BOOST_TEST(p.releases(held));
-    BOOST_TEST(p.releases(other));
+    check_trusted(client);
+    BOOST_TEST(client.releases(held));
+    BOOST_TEST(client.releases(other));
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_whose_majority_dies_is_lost_by_its_deadline) {
     fleet servers(3);
-    party p(servers);
-    BOOST_TEST(p.all_up());
-    auto l = p.hold("k", {.ttl = renewed_ttl});
+    test_client client(servers);
+    BOOST_TEST(client.all_up());
+    auto l = client.hold("k", {.ttl = renewed_ttl});
     servers.kill(2);
     loss_watch lost(l);
-    auto const e = p.extend(l);
+    auto const e = client.extend(l);
     BOOST_TEST((e == errc::no_quorum || e == errc::lease_lost), e.what());
-    BOOST_TEST(p.until([&] { return lost.done; }));
+    BOOST_TEST(client.until([&] { return lost.done; }));
     BOOST_TEST(!lost.how, lost.how.what());
     BOOST_TEST(!l.held());
-    BOOST_TEST((p.release(l) == errc::lease_lost));
-    BOOST_TEST(p.locks.stats().renewals_failed > 0U);
-    BOOST_TEST(p.sees_no_locks(servers[2]));
+    BOOST_TEST((client.release(l) == errc::lease_lost));
+    BOOST_TEST(client.locks.stats().renewals_failed > 0U);
+    BOOST_TEST(client.sees_no_locks(servers[2]));
 }
 
 BOOST_AUTO_TEST_CASE(a_release_without_a_majority_says_so) {
     fleet servers(3);
-    party p(servers);
-    BOOST_TEST(p.all_up());
-    auto l = p.hold("k");
+    test_client client(servers);
+    BOOST_TEST(client.all_up());
+    auto l = client.hold("k");
     servers.kill(2);
-    BOOST_TEST((p.release(l) == errc::no_quorum));
+    BOOST_TEST((client.release(l) == errc::no_quorum));
     BOOST_TEST(!l.held());
-    BOOST_TEST(p.sees_no_locks(servers[2]));
+    BOOST_TEST(client.sees_no_locks(servers[2]));
 }
 
 BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_when_all_instances_hang) {
     for (auto const watchdog : {true, false}) {
         BOOST_TEST_CONTEXT((watchdog ? "watched" : "unwatched")) {
             fleet servers(3);
-            party p(servers, hasty());
-            BOOST_TEST(p.all_up());
+            test_client client(servers, hasty());
+            BOOST_TEST(client.all_up());
             auto in_time = false;
             // A machine that stalls this process at the deadline proves nothing.
             for (int i = 0; i < 3 && !in_time; ++i) {
-                auto l = p.hold("k", {.ttl = renewed_ttl, .watchdog = watchdog});
+                auto l = client.hold("k", {.ttl = renewed_ttl, .watchdog = watchdog});
                 servers.freeze(3);
                 auto const deadline = l.deadline();
                 BOOST_TEST((deadline > lease_clock::now()));
                 loss_watch lost(l);
-                BOOST_TEST(p.until([&] { return lost.done; }));
+                BOOST_TEST(client.until([&] { return lost.done; }));
                 BOOST_TEST(!lost.how, lost.how.what());
                 BOOST_TEST((l.deadline() == deadline));
                 in_time = lost.when <= deadline;
                 BOOST_TEST(!l.held());
                 BOOST_TEST((l.remaining() == lease_clock::duration::zero()));
-                BOOST_TEST((p.release(l) == errc::lease_lost));
-                auto const e = p.extend(l);
+                BOOST_TEST((client.release(l) == errc::lease_lost));
+                auto const e = client.extend(l);
                 BOOST_TEST((e == errc::lease_lost), e.what());
                 BOOST_TEST((e == error_condition::not_held));
                 servers.thaw_all();
-                check_nothing_left(p, servers);
-                BOOST_TEST(p.all_up());
+                check_nothing_left(client, servers);
+                BOOST_TEST(client.all_up());
             }
             BOOST_TEST(in_time, "the loss was told after the deadline");
-            BOOST_TEST(p.locks.stats().held == 0U);
+            BOOST_TEST(client.locks.stats().held == 0U);
         }
     }
 }
@@ -351,76 +352,77 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_when_all_instances_hang) 
 
 BOOST_AUTO_TEST_CASE(each_server_may_restart_in_turn_while_locks_are_taken) {
     fleet servers(3);
-    party p(servers, trusting(patient()));
-    BOOST_TEST(p.all_up());
+    test_client client(servers, trusting(patient()));
+    BOOST_TEST(client.all_up());
     auto const work = [&](auto enough) {
         for (auto i = 0; i < 10 || !enough(); ++i) {
             BOOST_REQUIRE(i < 20'000);
-            auto l = p.hold("k" + std::to_string(i % 3));
-            BOOST_TEST(p.releases(l));
+            auto l = client.hold("k" + std::to_string(i % 3));
+            BOOST_TEST(client.releases(l));
         }
     };
     for (std::size_t i = 0; i < servers.size(); ++i) {
-        auto const connections = p.locks.instances().at(i).connections;
+        auto const connections = client.locks.instances().at(i).connections;
         servers[i].kill();
-        work([&] { return p.locks.instances().at(i).state == instance_state::down; });
+        work([&] { return client.locks.instances().at(i).state == instance_state::down; });
         servers[i].restart();
-        work([&] { return p.locks.instances().at(i).state == instance_state::up; });
-        BOOST_TEST(p.locks.instances().at(i).connections == connections + 1);
+        work([&] { return client.locks.instances().at(i).state == instance_state::up; });
+        BOOST_TEST(client.locks.instances().at(i).connections == connections + 1);
     }
-    BOOST_TEST(p.all_up());
-    auto l = p.hold("k");
-    for (server& one : servers) {
-        redis_cli cli(one);
-        BOOST_TEST(p.until([&] { return cli.exists("k"); }));
+    BOOST_TEST(client.all_up());
+    auto l = client.hold("k");
+    for (server& instance : servers) {
+        redis_cli cli(instance);
+        BOOST_TEST(client.until([&] { return cli.exists("k"); }));
     }
-    BOOST_TEST(p.releases(l));
-    check_nothing_left(p, servers);
+    BOOST_TEST(client.releases(l));
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(all_servers_may_restart_at_once) {
     fleet servers(3);
-    party p(servers, trusting(patient()));
-    BOOST_TEST(p.all_up());
+    test_client client(servers, trusting(patient()));
+    BOOST_TEST(client.all_up());
     servers.kill(3);
-    auto const [e, none] = p.acquire("k");
+    auto const [e, none] = client.acquire("k");
     BOOST_TEST((e == error_condition::unavailable), e.what());
-    for (std::size_t i = 0; i < servers.size(); ++i) BOOST_TEST(p.becomes(i, instance_state::down));
-    for (server& one : servers) one.restart();
-    BOOST_TEST(p.all_up());
-    auto l = p.hold("k", {.ttl = renewed_ttl});
-    BOOST_TEST(p.renews(2));
-    BOOST_TEST(p.releases(l));
-    check_nothing_left(p, servers);
+    for (std::size_t i = 0; i < servers.size(); ++i)
+        BOOST_TEST(client.becomes(i, instance_state::down));
+    for (server& instance : servers) instance.restart();
+    BOOST_TEST(client.all_up());
+    auto l = client.hold("k", {.ttl = renewed_ttl});
+    BOOST_TEST(client.renews(2));
+    BOOST_TEST(client.releases(l));
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(scripts_that_a_server_forgot_are_sent_again) {
     fleet servers(3);
-    party p(servers, trusting(patient()));
-    BOOST_TEST(p.all_up());
-    auto l = p.hold("k");
+    test_client client(servers, trusting(patient()));
+    BOOST_TEST(client.all_up());
+    auto l = client.hold("k");
     forget_scripts(servers);
-    BOOST_TEST(!p.extend(l));
+    BOOST_TEST(!client.extend(l));
     forget_scripts(servers);
-    BOOST_TEST(p.releases(l));
-    check_nothing_left(p, servers);
+    BOOST_TEST(client.releases(l));
+    check_nothing_left(client, servers);
     // Many at once, some of them before the first answer.
     std::vector<lease> many;
-    for (int i = 0; i < 100; ++i) many.push_back(p.hold("k" + std::to_string(i)));
+    for (int i = 0; i < 100; ++i) many.push_back(client.hold("k" + std::to_string(i)));
     forget_scripts(servers);
     auto released = 0;
-    for (auto& one : many) one.release([&](release_result r) { released += r ? 1 : 0; });
-    BOOST_TEST(p.until([&] { return released == 100; }), released);
-    check_nothing_left(p, servers);
+    for (auto& held : many) held.release([&](release_result r) { released += r ? 1 : 0; });
+    BOOST_TEST(client.until([&] { return released == 100; }), released);
+    check_nothing_left(client, servers);
 
     servers[0].kill();
-    BOOST_TEST(p.becomes(0, instance_state::down));
+    BOOST_TEST(client.becomes(0, instance_state::down));
     servers[0].restart();
-    BOOST_TEST(p.all_up());
-    auto after = p.hold("after");
-    BOOST_TEST(!p.extend(after));
-    BOOST_TEST(p.releases(after));
-    check_nothing_left(p, servers);
+    BOOST_TEST(client.all_up());
+    auto after = client.hold("after");
+    BOOST_TEST(!client.extend(after));
+    BOOST_TEST(client.releases(after));
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_reply_leaks_no_key) {
@@ -428,25 +430,25 @@ BOOST_AUTO_TEST_CASE(a_lost_reply_leaks_no_key) {
         server redis;
         redis_cli cli(redis);
         proxy wire(redis);
-        party p({wire.address()});
-        BOOST_TEST(p.all_up());
+        test_client client({wire.address()});
+        BOOST_TEST(client.all_up());
         wire.hold_replies();
         auto done = false;
         error e;
-        p.locks.make_lock("k", long_lived).acquire([&](error got, lease) {
+        client.locks.make_lock("k", long_lived).acquire([&](error got, lease) {
             e = std::move(got);
             done = true;
         });
-        BOOST_REQUIRE(p.until([&] { return cli.exists("k") && wire.replies_held() > 0; }));
+        BOOST_REQUIRE(client.until([&] { return cli.exists("k") && wire.replies_held() > 0; }));
         BOOST_TEST(!done);
         wire.cut(kind);
         wire.resume();
-        BOOST_REQUIRE(p.until([&] { return done; }));
+        BOOST_REQUIRE(client.until([&] { return done; }));
         BOOST_TEST((e == error_condition::unavailable), e.what());
-        BOOST_TEST(p.sees_no_locks(redis));
-        BOOST_TEST(p.locks.instances().at(0).connections == 2U);
-        auto l = p.hold("k");
-        BOOST_TEST(p.releases(l));
+        BOOST_TEST(client.sees_no_locks(redis));
+        BOOST_TEST(client.locks.instances().at(0).connections == 2U);
+        auto l = client.hold("k");
+        BOOST_TEST(client.releases(l));
     }
 }
 
@@ -454,56 +456,56 @@ BOOST_AUTO_TEST_CASE(a_lost_reply_of_one_instance_leaks_no_key_there) {
     fleet servers(3);
     redis_cli cli(servers[0]);
     proxy wire(servers[0]);
-    party p({wire.address(), servers[1].address(), servers[2].address()});
-    BOOST_TEST(p.all_up());
+    test_client client({wire.address(), servers[1].address(), servers[2].address()});
+    BOOST_TEST(client.all_up());
     wire.hold_replies();
-    auto l = p.hold("k");
-    BOOST_REQUIRE(p.until([&] { return cli.exists("k") && wire.replies_held() > 0; }));
+    auto l = client.hold("k");
+    BOOST_REQUIRE(client.until([&] { return cli.exists("k") && wire.replies_held() > 0; }));
     wire.cut();
     wire.resume();
-    BOOST_TEST(p.becomes(0, instance_state::down));
-    BOOST_TEST(p.releases(l));
-    BOOST_TEST(p.sees_no_locks(servers[0]));
+    BOOST_TEST(client.becomes(0, instance_state::down));
+    BOOST_TEST(client.releases(l));
+    BOOST_TEST(client.sees_no_locks(servers[0]));
 }
 
 BOOST_AUTO_TEST_CASE(an_answer_after_the_acquire_has_failed_leaks_no_key) {
     fleet servers(3);
-    proxy one(servers[0]);
-    proxy two(servers[1]);
-    party p({one.address(), two.address(), servers[2].address()}, hasty());
-    BOOST_TEST(p.all_up());
-    one.hold_requests();
-    two.hold_requests();
-    auto const [e, l] = p.acquire("k");
+    proxy first(servers[0]);
+    proxy second(servers[1]);
+    test_client client({first.address(), second.address(), servers[2].address()}, hasty());
+    BOOST_TEST(client.all_up());
+    first.hold_requests();
+    second.hold_requests();
+    auto const [e, l] = client.acquire("k");
     BOOST_TEST((e == error_condition::unavailable), e.what());
-    one.resume();
-    two.resume();
+    first.resume();
+    second.resume();
     // Each has carried out the SET, and only then is asked whether the key is gone.
     for (server& each : servers) {
         redis_cli cli(each);
-        BOOST_TEST(p.until([&] { return cli.info("cmdstat_set") != ""; }));
-        BOOST_TEST(p.sees_no_locks(each));
+        BOOST_TEST(client.until([&] { return cli.info("cmdstat_set") != ""; }));
+        BOOST_TEST(client.sees_no_locks(each));
     }
-    BOOST_TEST(p.all_up());
+    BOOST_TEST(client.all_up());
 }
 
 BOOST_AUTO_TEST_CASE(a_release_is_kept_for_an_instance_that_is_down) {
     fleet servers(3);
     redis_cli cli(servers[0]);
     proxy wire(servers[0]);
-    party p({wire.address(), servers[1].address(), servers[2].address()});
-    BOOST_TEST(p.all_up());
-    auto l = p.hold("k");
-    BOOST_REQUIRE(p.until([&] { return cli.exists("k"); }));
+    test_client client({wire.address(), servers[1].address(), servers[2].address()});
+    BOOST_TEST(client.all_up());
+    auto l = client.hold("k");
+    BOOST_REQUIRE(client.until([&] { return cli.exists("k"); }));
     wire.down();
-    BOOST_TEST(p.becomes(0, instance_state::down));
-    BOOST_TEST(p.releases(l));
+    BOOST_TEST(client.becomes(0, instance_state::down));
+    BOOST_TEST(client.releases(l));
     BOOST_TEST(cli.exists("k"));
-    BOOST_TEST(p.locks.instances().at(0).pending_releases == 1U);
+    BOOST_TEST(client.locks.instances().at(0).pending_releases == 1U);
     wire.up();
-    BOOST_TEST(p.sees_no_locks(servers[0]));
-    BOOST_TEST(p.locks.instances().at(0).pending_releases == 0U);
-    BOOST_TEST(p.locks.stats().releases_dropped == 0U);
+    BOOST_TEST(client.sees_no_locks(servers[0]));
+    BOOST_TEST(client.locks.instances().at(0).pending_releases == 0U);
+    BOOST_TEST(client.locks.stats().releases_dropped == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(a_kept_release_is_not_sent_once_its_key_has_expired) {
@@ -519,25 +521,25 @@ BOOST_AUTO_TEST_CASE(a_kept_release_is_not_sent_once_its_key_has_expired) {
         }
         return std::nullopt;
     });
-    party p({wire.address(), servers[1].address(), servers[2].address()});
-    BOOST_TEST(p.all_up());
-    auto soon = p.hold("short", unwatched(2s));
-    auto later = p.hold("long");
-    BOOST_REQUIRE(p.until([&] { return cli.dbsize() == 2; }));
+    test_client client({wire.address(), servers[1].address(), servers[2].address()});
+    BOOST_TEST(client.all_up());
+    auto soon = client.hold("short", unwatched(2s));
+    auto later = client.hold("long");
+    BOOST_REQUIRE(client.until([&] { return cli.dbsize() == 2; }));
     auto const expired = soon.deadline() + 300ms; // the drift allowance, and some more
     wire.down();
-    BOOST_TEST(p.becomes(0, instance_state::down));
-    BOOST_TEST(p.releases(soon));
-    BOOST_TEST(p.releases(later));
-    p.pass(expired);
+    BOOST_TEST(client.becomes(0, instance_state::down));
+    BOOST_TEST(client.releases(soon));
+    BOOST_TEST(client.releases(later));
+    client.pass(expired);
     wire.up();
-    BOOST_TEST(p.sees_no_locks(servers[0]));
-    BOOST_TEST(p.all_up());
+    BOOST_TEST(client.sees_no_locks(servers[0]));
+    BOOST_TEST(client.all_up());
     // A later command on the same connection has been answered, so an earlier one would have been
     // seen.
-    auto probe = p.hold("behind");
-    BOOST_TEST(p.releases(probe));
-    BOOST_REQUIRE(p.until([&] {
+    auto probe = client.hold("behind");
+    BOOST_TEST(client.releases(probe));
+    BOOST_REQUIRE(client.until([&] {
         std::lock_guard const guard(mutex);
         return released.count("behind") == 1;
     }));

@@ -3,9 +3,9 @@
 #include <holdfast/fence_gate.hpp>
 
 #include "integration/child.hpp"
-#include "integration/company.hpp"
+#include "integration/client_group.hpp"
 #include "integration/fences.hpp"
-#include "integration/wires.hpp"
+#include "integration/proxy_group.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -145,14 +145,14 @@ asio::awaitable<void> hold_until_lost(client& locks, bool& held, bool& lost) {
 
 void trouble_instances_in_turn(fleet& servers, client_options const& options,
                                unsigned handoff_limit, trouble& t) {
-    company c(servers, 3, options);
+    client_group group(servers, 3, options);
     for (unsigned i = 0; i < 18; ++i) {
-        c.start(worker(c.context, *c.clients[i % 3], i % 2 == 0 ? "even" : "odd", i + 1,
-                       handoff_limit, t));
+        group.start(worker(group.context, *group.clients[i % 3], i % 2 == 0 ? "even" : "odd", i + 1,
+                           handoff_limit, t));
     }
     auto const go_on = [&] {
         auto const before = t.r.grants;
-        BOOST_REQUIRE(c.until([&] { return t.r.grants >= before + 30; }));
+        BOOST_REQUIRE(group.until([&] { return t.r.grants >= before + 30; }));
     };
     auto const minority = servers.size() - servers.quorum();
     auto const each = [&](std::size_t from, auto f) {
@@ -161,28 +161,28 @@ void trouble_instances_in_turn(fleet& servers, client_options const& options,
     go_on();
     for (std::size_t i = 0; i < servers.size(); ++i) {
         BOOST_TEST_CONTEXT("from instance " << i) {
-            each(i, [](server& one) { one.freeze(); });
+            each(i, [](server& instance) { instance.freeze(); });
             go_on();
             servers.thaw_all();
             go_on();
-            BOOST_REQUIRE(c.all_up());
-            each(i, [](server& one) { one.kill(); });
+            BOOST_REQUIRE(group.all_up());
+            each(i, [](server& instance) { instance.kill(); });
             go_on();
-            each(i, [](server& one) { one.restart(); });
+            each(i, [](server& instance) { instance.restart(); });
             go_on();
-            BOOST_REQUIRE(c.all_up());
+            BOOST_REQUIRE(group.all_up());
         }
     }
     // No lease lasts when a majority is silent.
     auto held = false, lost = false;
-    c.start(hold_until_lost(*c.clients[0], held, lost));
-    BOOST_REQUIRE(c.until([&] { return held; }));
+    group.start(hold_until_lost(*group.clients[0], held, lost));
+    BOOST_REQUIRE(group.until([&] { return held; }));
     servers.freeze(servers.quorum());
-    BOOST_TEST(c.until([&] { return lost; }));
+    BOOST_TEST(group.until([&] { return lost; }));
     servers.thaw_all();
     go_on();
     t.over = true;
-    BOOST_TEST(c.until([&] { return c.working == 0; }));
+    BOOST_TEST(group.until([&] { return group.working == 0; }));
     BOOST_TEST_MESSAGE(t.r.grants << " grants, " << t.failed << " failed, " << t.lost << " lost, "
                                   << t.r.writes << " writes, " << t.r.rejected
                                   << " late ones rejected, " << t.rejected_while_held
@@ -203,24 +203,24 @@ BOOST_AUTO_TEST_SUITE(fence_order)
 BOOST_AUTO_TEST_CASE(
     plain_and_fenced_waiters_behind_one_holder_get_the_leases_that_they_asked_for) {
     fleet servers(3);
-    party p(servers);
-    BOOST_REQUIRE(p.all_up());
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
     constexpr lock_options plain{.ttl = 60s, .handoff_time = 60s};
     constexpr lock_options with_fence{.ttl = 60s, .fencing = true, .handoff_time = 60s};
     std::uint64_t last = 0;
     for (unsigned const which : {0U, 1U, 2U, 3U, 4U, 5U, 6U, 7U}) {
         BOOST_TEST_CONTEXT("turns " << which) {
-            auto const before = p.locks.stats();
+            auto const before = client.locks.stats();
             std::uint64_t rounds = 0;
             auto tenure_is_fenced = false;
-            auto l = p.hold("k", (which & 1) != 0 ? with_fence : plain);
+            auto l = client.hold("k", (which & 1) != 0 ? with_fence : plain);
             std::array<attempt, 2> waiters;
-            waiters[0].start(p.locks.make_lock("k", (which & 2) != 0 ? with_fence : plain));
-            waiters[1].start(p.locks.make_lock("k", (which & 4) != 0 ? with_fence : plain));
-            BOOST_REQUIRE(waits(p, 2));
+            waiters[0].start(client.locks.make_lock("k", (which & 2) != 0 ? with_fence : plain));
+            waiters[1].start(client.locks.make_lock("k", (which & 4) != 0 ? with_fence : plain));
+            BOOST_REQUIRE(waits(client, 2));
             for (unsigned i = 0; i < 3; ++i) {
                 auto const wants = (which >> i & 1) != 0;
-                if (i > 0) l = wait_for_lease(p, waiters[i - 1]);
+                if (i > 0) l = wait_for_lease(client, waiters[i - 1]);
                 BOOST_TEST((l.fence() > 0U) == wants);
                 if (wants) {
                     BOOST_TEST(l.fence() > last);
@@ -231,11 +231,11 @@ BOOST_AUTO_TEST_CASE(
                     tenure_is_fenced = wants;
                     ++rounds;
                 }
-                BOOST_TEST(p.releases(l));
+                BOOST_TEST(client.releases(l));
             }
-            BOOST_TEST(p.locks.stats().rounds - before.rounds == rounds);
-            BOOST_TEST(p.locks.stats().handoffs - before.handoffs == 3 - rounds);
-            BOOST_TEST(p.sees(servers, "k", false));
+            BOOST_TEST(client.locks.stats().rounds - before.rounds == rounds);
+            BOOST_TEST(client.locks.stats().handoffs - before.handoffs == 3 - rounds);
+            BOOST_TEST(client.sees(servers, "k", false));
         }
     }
 }
@@ -243,89 +243,89 @@ BOOST_AUTO_TEST_CASE(
 BOOST_AUTO_TEST_CASE(
     plain_and_fenced_waiters_behind_another_client_get_the_leases_that_they_asked_for) {
     fleet servers(3);
-    party other(servers), p(servers);
-    other.runs_with(p);
+    test_client other(servers), client(servers);
+    other.runs_with(client);
     BOOST_REQUIRE(other.all_up());
-    BOOST_REQUIRE(p.all_up());
+    BOOST_REQUIRE(client.all_up());
     std::uint64_t last = 0;
     for (auto const holder : {false, true}) {
         for (auto const first : {false, true}) {
             auto l = other.hold("k", holder ? fenced : long_lived);
             last = std::max(last, l.fence());
             std::array<attempt, 2> waiters;
-            waiters[0].start(p.locks.make_lock("k", first ? fenced : long_lived));
-            waiters[1].start(p.locks.make_lock("k", first ? long_lived : fenced));
-            BOOST_REQUIRE(waits(p, 2));
+            waiters[0].start(client.locks.make_lock("k", first ? fenced : long_lived));
+            waiters[1].start(client.locks.make_lock("k", first ? long_lived : fenced));
+            BOOST_REQUIRE(waits(client, 2));
             BOOST_TEST(other.releases(l));
             for (auto& w : waiters) {
-                auto next = wait_for_lease(p, w);
+                auto next = wait_for_lease(client, w);
                 BOOST_TEST((next.fence() > 0U) == (first == (&w == &waiters[0])));
                 if (next.fence() > 0) {
                     BOOST_TEST(next.fence() > last);
                     last = next.fence();
                 }
-                BOOST_TEST(p.releases(next));
+                BOOST_TEST(client.releases(next));
             }
-            BOOST_TEST(p.sees(servers, "k", false));
+            BOOST_TEST(client.sees(servers, "k", false));
         }
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_waiter_that_inherits_a_try_gets_the_lease_that_it_asked_for) {
     fleet servers(3);
-    wires ways(servers);
-    party p(ways.addresses());
-    BOOST_REQUIRE(p.all_up());
+    proxy_group proxies(servers);
+    test_client client(proxies.addresses());
+    BOOST_REQUIRE(client.all_up());
     for (auto const first : {false, true}) {
         BOOST_TEST_CONTEXT((first ? "a fenced try" : "a plain try")) {
-            auto const before = p.locks.stats();
-            ways.hold_replies();
+            auto const before = client.locks.stats();
+            proxies.hold_replies();
             std::array<attempt, 2> waiters;
-            waiters[0].start(p.locks.make_lock("k", first ? fenced : long_lived));
-            waiters[1].start(p.locks.make_lock("k", first ? long_lived : fenced));
+            waiters[0].start(client.locks.make_lock("k", first ? fenced : long_lived));
+            waiters[1].start(client.locks.make_lock("k", first ? long_lived : fenced));
             // All have granted, and the client does not know yet.
-            BOOST_REQUIRE(p.sees(servers, "k", true));
+            BOOST_REQUIRE(client.sees(servers, "k", true));
             waiters[0].signal.emit(asio::cancellation_type::terminal);
-            BOOST_REQUIRE(p.until([&] { return waiters[0].done; }));
+            BOOST_REQUIRE(client.until([&] { return waiters[0].done; }));
             BOOST_TEST((waiters[0].how == errc::cancelled), waiters[0].how.what());
-            ways.resume();
-            auto l = wait_for_lease(p, waiters[1]);
+            proxies.resume();
+            auto l = wait_for_lease(client, waiters[1]);
             BOOST_TEST((l.fence() > 0U) != first);
-            BOOST_TEST(p.locks.stats().rounds - before.rounds == (first ? 1U : 2U));
-            BOOST_TEST(p.releases(l));
-            BOOST_TEST(p.sees(servers, "k", false));
+            BOOST_TEST(client.locks.stats().rounds - before.rounds == (first ? 1U : 2U));
+            BOOST_TEST(client.releases(l));
+            BOOST_TEST(client.sees(servers, "k", false));
         }
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_waiter_that_cannot_have_a_fence_does_not_keep_others_from_the_lock) {
-    for (std::string const why :
+    for (std::string const obstacle :
          {"bad counters", "one is bad and one is down", "no right to the counter"}) {
-        BOOST_TEST_CONTEXT(why) {
+        BOOST_TEST_CONTEXT(obstacle) {
             fleet servers(3);
-            auto const denied = why.starts_with("no right");
-            party p(denied ? as_user(servers, {"~k"}) : addresses_of(servers));
-            BOOST_REQUIRE(p.all_up());
+            auto const denied = obstacle.starts_with("no right");
+            test_client client(denied ? as_user(servers, {"~k"}) : addresses_of(servers));
+            BOOST_REQUIRE(client.all_up());
             if (!denied) {
-                auto const all = why.starts_with("bad");
+                auto const all = obstacle.starts_with("bad");
                 for (std::size_t i = 0; i < (all ? 3U : 1U); ++i)
                     redis_cli(servers[i]).set(counter, "garbage");
                 if (!all) {
                     servers[2].kill();
-                    BOOST_REQUIRE(p.goes_down(2, errc::unreachable));
+                    BOOST_REQUIRE(client.goes_down(2, errc::unreachable));
                 }
             }
             // Both are in the queue when the first try begins, and it is for the first of them.
             attempt first, second, third;
-            first.start(p.locks.make_lock("k", fenced));
-            second.start(p.locks.make_lock("k", long_lived));
-            third.start(p.locks.make_lock("k", fenced));
-            BOOST_REQUIRE(p.until([&] { return first.done && second.done; }));
+            first.start(client.locks.make_lock("k", fenced));
+            second.start(client.locks.make_lock("k", long_lived));
+            third.start(client.locks.make_lock("k", fenced));
+            BOOST_REQUIRE(client.until([&] { return first.done && second.done; }));
             BOOST_TEST((first.how == error_condition::unavailable), first.how.what());
             BOOST_TEST(!second.how, second.how.what());
             BOOST_TEST(second.held.fence() == 0U);
-            if (second.held) BOOST_TEST(p.releases(second.held));
-            BOOST_REQUIRE(p.until([&] { return third.done; }));
+            if (second.held) BOOST_TEST(client.releases(second.held));
+            BOOST_REQUIRE(client.until([&] { return third.done; }));
             BOOST_TEST((third.how == error_condition::unavailable), third.how.what());
         }
     }
@@ -339,22 +339,23 @@ BOOST_AUTO_TEST_CASE(two_hundred_waiters_of_two_clients_get_growing_fences) {
     for (auto const handoff_limit : {1U, 8U, 64U}) {
         BOOST_TEST_CONTEXT("at most " << handoff_limit << " leases in a tenure") {
             fleet servers(3);
-            company c(servers, 2, patient());
+            client_group group(servers, 2, patient());
             resource r;
             auto inside = 0;
             for (std::size_t i = 0; i < 200; ++i) {
                 lock_options const options{
                     .ttl = 60s, .fencing = true, .handoff_limit = handoff_limit};
-                c.start(one_turn(*c.clients[i % 2], options, r, inside));
+                group.start(one_turn(*group.clients[i % 2], options, r, inside));
             }
-            BOOST_TEST(c.until([&] { return c.working == 0; }, 60s));
+            BOOST_TEST(group.until([&] { return group.working == 0; }, 60s));
             BOOST_TEST(r.grants == 200U);
             BOOST_TEST(r.rejected == 0U);
             check(r);
             if (handoff_limit == 1) {
-                BOOST_TEST(c.clients[0]->stats().handoffs + c.clients[1]->stats().handoffs == 0U);
+                BOOST_TEST(
+                    group.clients[0]->stats().handoffs + group.clients[1]->stats().handoffs == 0U);
             } else {
-                BOOST_TEST(c.clients[0]->stats().handoffs > 0U);
+                BOOST_TEST(group.clients[0]->stats().handoffs > 0U);
             }
         }
     }
@@ -362,7 +363,7 @@ BOOST_AUTO_TEST_CASE(two_hundred_waiters_of_two_clients_get_growing_fences) {
 
 BOOST_AUTO_TEST_CASE(a_late_holder_is_rejected) {
     fleet servers(3);
-    party slow(servers), next(servers);
+    test_client slow(servers), next(servers);
     BOOST_REQUIRE(slow.all_up());
     BOOST_REQUIRE(next.all_up());
     fence_gate gate(10);
@@ -385,11 +386,11 @@ BOOST_AUTO_TEST_CASE(processes_get_growing_fences) {
         witness.address(), "--coroutines", "50",          "--sections",           "4"};
     std::deque<child> all;
     for (int i = 0; i < 4; ++i) all.emplace_back("HOLDFAST_CONTENDER", arguments);
-    for (auto& one : all) BOOST_REQUIRE(one.line() == "ready");
-    for (auto& one : all) one.say("go");
-    for (auto& one : all) {
-        auto const said = one.line(60s);
-        BOOST_TEST(one.status() == 0, said);
+    for (auto& process : all) BOOST_REQUIRE(process.line() == "ready");
+    for (auto& process : all) process.say("go");
+    for (auto& process : all) {
+        auto const said = process.line(60s);
+        BOOST_TEST(process.status() == 0, said);
         BOOST_TEST(said.find(" disordered=0 ") != std::string::npos, said);
         BOOST_TEST(said.find(" violations=0 ") != std::string::npos, said);
         BOOST_TEST(said.find("sections=200 ") == 0U, said);

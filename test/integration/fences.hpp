@@ -5,8 +5,8 @@
 #include <holdfast/lease.hpp>
 
 #include "integration/attempt.hpp"
-#include "integration/foreigner.hpp"
-#include "integration/party.hpp"
+#include "integration/foreign_client.hpp"
+#include "integration/test_client.hpp"
 #include "support/wait.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -46,7 +46,7 @@ inline void wait_for_next_number() {
 }
 
 inline void set_counters(fleet const& servers, std::string const& value) {
-    for (server& one : servers) redis_cli(one).set(counter, value);
+    for (server& instance : servers) redis_cli(instance).set(counter, value);
 }
 
 /// The counter of an instance; 0 if it has none.
@@ -57,28 +57,29 @@ inline std::uint64_t count_at(server const& on) {
 
 inline std::size_t how_many_count_to(fleet const& servers, std::uint64_t number) {
     std::size_t n = 0;
-    for (server& one : servers) {
-        if (one.running() && !one.frozen() && count_at(one) >= number) ++n;
+    for (server& instance : servers) {
+        if (instance.running() && !instance.frozen() && count_at(instance) >= number) ++n;
     }
     return n;
 }
 
 /// All instances have counted so far: no client is about to change a counter that is set after
 /// this.
-inline bool all_count_to(party& p, fleet const& servers, std::uint64_t number) {
-    return p.until([&] { return how_many_count_to(servers, number) == servers.size(); });
+inline bool all_count_to(test_client& client, fleet const& servers, std::uint64_t number) {
+    return client.until([&] { return how_many_count_to(servers, number) == servers.size(); });
 }
 
 /// Acquires, releases, and waits until the key is gone everywhere. Returns the fence.
-inline std::uint64_t take_turn(party& p, fleet const& servers,
+inline std::uint64_t take_turn(test_client& client, fleet const& servers,
                                lock_options const& options = fenced) {
-    auto l = p.hold("k", options);
+    auto l = client.hold("k", options);
     auto const fence = l.fence();
     BOOST_TEST(how_many_count_to(servers, tenure_of(l)) >= servers.quorum());
-    BOOST_TEST(p.releases(l));
-    BOOST_TEST(p.until([&] {
-        for (server& one : servers) {
-            if (one.running() && !one.frozen() && redis_cli(one).exists("k")) return false;
+    BOOST_TEST(client.releases(l));
+    BOOST_TEST(client.until([&] {
+        for (server& instance : servers) {
+            if (instance.running() && !instance.frozen() && redis_cli(instance).exists("k"))
+                return false;
         }
         return true;
     }));

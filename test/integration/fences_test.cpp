@@ -1,7 +1,7 @@
 // Each lease on a key gets a greater fence than the leases before it, on every kind of server, and
 // in one round trip when nothing is wrong.
 #include "integration/fences.hpp"
-#include "integration/wires.hpp"
+#include "integration/proxy_group.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -26,23 +26,23 @@ using namespace std::chrono_literals;
 namespace {
 
 void check_denied(fleet const& servers, std::vector<std::string> const& rules) {
-    party p(as_user(servers, rules));
-    BOOST_REQUIRE(p.all_up());
-    auto const [e, none] = p.acquire("k", fenced);
+    test_client client(as_user(servers, rules));
+    BOOST_REQUIRE(client.all_up());
+    auto const [e, none] = client.acquire("k", fenced);
     BOOST_TEST((e == errc::access_denied), e.what());
     BOOST_REQUIRE(e.report() != nullptr);
     std::size_t denied = 0;
-    for (auto const& one : e.report()->instances) {
-        if (one.outcome != instance_outcome::rejected) continue;
+    for (auto const& instance : e.report()->instances) {
+        if (instance.outcome != instance_outcome::rejected) continue;
         ++denied;
-        BOOST_TEST(one.message.find("NOPERM") != std::string::npos, one.message);
+        BOOST_TEST(instance.message.find("NOPERM") != std::string::npos, instance.message);
     }
     BOOST_TEST(denied > servers.size() - servers.quorum());
-    BOOST_TEST(p.sees(servers, "k", false));
-    BOOST_TEST(p.sees(servers, counter, false));
-    auto plain = p.hold("k");
+    BOOST_TEST(client.sees(servers, "k", false));
+    BOOST_TEST(client.sees(servers, counter, false));
+    auto plain = client.hold("k");
     plain = {};
-    BOOST_TEST(p.until([&] { return p.locks.stats().held == 0; }));
+    BOOST_TEST(client.until([&] { return client.locks.stats().held == 0; }));
 }
 
 } // namespace
@@ -55,13 +55,13 @@ BOOST_AUTO_TEST_SUITE(fences)
 
 BOOST_AUTO_TEST_CASE(fences_grow_with_every_lease_across_clients) {
     on_every_kind([](fleet& servers) {
-        party one(servers), two(servers);
-        one.runs_with(two);
-        BOOST_REQUIRE(one.all_up());
-        BOOST_REQUIRE(two.all_up());
+        test_client client(servers), other(servers);
+        client.runs_with(other);
+        BOOST_REQUIRE(client.all_up());
+        BOOST_REQUIRE(other.all_up());
         std::uint64_t last = 0;
         for (int i = 0; i < 20; ++i) {
-            auto const fence = take_turn(i % 2 == 0 ? one : two, servers);
+            auto const fence = take_turn(i % 2 == 0 ? client : other, servers);
             BOOST_TEST(fence > last);
             last = fence;
         }
@@ -71,40 +71,40 @@ BOOST_AUTO_TEST_CASE(fences_grow_with_every_lease_across_clients) {
 
 BOOST_AUTO_TEST_CASE(a_number_is_the_time_of_its_tenure) {
     on_every_kind([](fleet& servers) {
-        party p(servers);
-        BOOST_REQUIRE(p.all_up());
+        test_client client(servers);
+        BOOST_REQUIRE(client.all_up());
         for (int i = 0; i < 3; ++i) {
             auto const before = number_now();
-            auto l = p.hold("k", fenced);
+            auto l = client.hold("k", fenced);
             BOOST_TEST(tenure_of(l) + minute > before);
             BOOST_TEST(tenure_of(l) < number_now() + minute);
             BOOST_TEST(handoffs_of(l) == 0U);
-            BOOST_TEST(p.releases(l));
+            BOOST_TEST(client.releases(l));
         }
     });
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_without_fencing_has_none_and_leaves_no_counter) {
     on_every_kind([](fleet& servers) {
-        party p(servers);
-        BOOST_REQUIRE(p.all_up());
-        auto l = p.hold("k");
+        test_client client(servers);
+        BOOST_REQUIRE(client.all_up());
+        auto l = client.hold("k");
         BOOST_TEST(l.fence() == 0U);
-        BOOST_TEST(p.sees(servers, "k", true));
-        BOOST_TEST(p.sees(servers, counter, false));
-        BOOST_TEST(p.releases(l));
+        BOOST_TEST(client.sees(servers, "k", true));
+        BOOST_TEST(client.sees(servers, counter, false));
+        BOOST_TEST(client.releases(l));
         BOOST_TEST(lease().fence() == 0U);
     });
 }
 
 BOOST_AUTO_TEST_CASE(a_fence_stays_the_same_for_as_long_as_the_lease) {
     on_every_kind([](fleet& servers) {
-        party p(servers);
-        BOOST_REQUIRE(p.all_up());
-        auto l = p.hold("k", {.ttl = renewed_ttl, .fencing = true});
+        test_client client(servers);
+        BOOST_REQUIRE(client.all_up());
+        auto l = client.hold("k", {.ttl = renewed_ttl, .fencing = true});
         auto const fence = l.fence();
-        BOOST_TEST(p.renews(2));
-        BOOST_TEST(!p.extend(l));
+        BOOST_TEST(client.renews(2));
+        BOOST_TEST(!client.extend(l));
         BOOST_TEST(l.fence() == fence);
         auto const moved = std::move(l);
         BOOST_TEST(moved.fence() == fence);
@@ -113,8 +113,8 @@ BOOST_AUTO_TEST_CASE(a_fence_stays_the_same_for_as_long_as_the_lease) {
 
 BOOST_AUTO_TEST_CASE(the_counter_stands_beside_the_key_in_its_slot) {
     on_every_kind([](fleet& servers) {
-        party p(servers);
-        BOOST_REQUIRE(p.all_up());
+        test_client client(servers);
+        BOOST_REQUIRE(client.all_up());
         std::vector<std::pair<std::string, std::string>> const names{
             {"k", "{k}:fence"},
             {"seat:{12}:a", "seat:{12}:a:fence"},
@@ -127,24 +127,24 @@ BOOST_AUTO_TEST_CASE(the_counter_stands_beside_the_key_in_its_slot) {
         std::set<std::string> expected;
         for (auto const& [key, name] : names) {
             BOOST_TEST_CONTEXT(key) {
-                auto l = p.hold(key, fenced);
+                auto l = client.hold(key, fenced);
                 BOOST_TEST(l.fence() > 0U);
-                BOOST_TEST(p.sees(servers, key, true));
-                BOOST_TEST(p.sees(servers, name, true));
-                for (server& one : servers) {
-                    redis_cli cli(one);
+                BOOST_TEST(client.sees(servers, key, true));
+                BOOST_TEST(client.sees(servers, name, true));
+                for (server& instance : servers) {
+                    redis_cli cli(instance);
                     BOOST_TEST(cli.get(name).value_or("none") == std::to_string(tenure_of(l)));
                     BOOST_TEST((cli.pttl(name) > 24h - 1min));
                     BOOST_TEST((cli.pttl(name) <= 24h));
                 }
-                BOOST_TEST(p.releases(l));
-                BOOST_TEST(p.sees(servers, key, false));
+                BOOST_TEST(client.releases(l));
+                BOOST_TEST(client.sees(servers, key, false));
             }
             expected.insert(name);
         }
         // Nothing else.
-        for (server& one : servers) {
-            auto const all = redis_cli(one).keys();
+        for (server& instance : servers) {
+            auto const all = redis_cli(instance).keys();
             BOOST_TEST(std::set<std::string>(all.begin(), all.end()) == expected,
                        boost::test_tools::per_element());
         }
@@ -153,18 +153,19 @@ BOOST_AUTO_TEST_CASE(the_counter_stands_beside_the_key_in_its_slot) {
 
 BOOST_AUTO_TEST_CASE(counters_that_differ_are_raised) {
     on_every_kind([](fleet& servers) {
-        party p(servers);
-        BOOST_REQUIRE(p.all_up());
-        auto fence = take_turn(p, servers);
-        BOOST_REQUIRE(all_count_to(p, servers, fence / 100));
+        test_client client(servers);
+        BOOST_REQUIRE(client.all_up());
+        auto fence = take_turn(client, servers);
+        BOOST_REQUIRE(all_count_to(client, servers, fence / 100));
         for (int i = 0; i < 5; ++i) {
             // All different, and ahead of the clock, so that no quorum agrees.
             auto ahead = std::max(number_now() + minute / 2, fence / 100);
-            for (server& one : servers) redis_cli(one).set(counter, std::to_string(ahead += 100));
-            auto const before = p.locks.stats().raises;
-            auto const next = take_turn(p, servers);
+            for (server& instance : servers)
+                redis_cli(instance).set(counter, std::to_string(ahead += 100));
+            auto const before = client.locks.stats().raises;
+            auto const next = take_turn(client, servers);
             BOOST_TEST(next > fence);
-            BOOST_TEST(p.locks.stats().raises > before);
+            BOOST_TEST(client.locks.stats().raises > before);
             fence = next;
         }
     });
@@ -172,105 +173,108 @@ BOOST_AUTO_TEST_CASE(counters_that_differ_are_raised) {
 
 BOOST_AUTO_TEST_CASE(forgotten_scripts_are_sent_again) {
     on_every_kind([](fleet& servers) {
-        party p(servers);
-        BOOST_REQUIRE(p.all_up());
+        test_client client(servers);
+        BOOST_REQUIRE(client.all_up());
         std::uint64_t last = 0;
         auto const check = [&](lease& l) {
             BOOST_TEST(l.fence() > last);
             BOOST_TEST(how_many_count_to(servers, tenure_of(l)) >= servers.quorum());
             last = l.fence();
-            BOOST_TEST(p.releases(l));
-            BOOST_TEST(p.sees(servers, "k", false));
+            BOOST_TEST(client.releases(l));
+            BOOST_TEST(client.sees(servers, "k", false));
         };
         // Acquire.
         forget_scripts(servers);
-        auto first = p.hold("k", fenced);
+        auto first = client.hold("k", fenced);
         check(first);
 
         // Acquire where the counters differ.
         auto ahead = number_now() + minute / 2;
-        for (server& one : servers) redis_cli(one).set(counter, std::to_string(ahead += 100));
+        for (server& instance : servers)
+            redis_cli(instance).set(counter, std::to_string(ahead += 100));
         forget_scripts(servers);
-        auto raised = p.hold("k", fenced);
+        auto raised = client.hold("k", fenced);
         check(raised);
 
         // While a client waits at the arbiter.
-        foreigner holder(servers);
+        foreign_client holder(servers);
         holder.hold("k");
         attempt w;
-        w.start(p.locks.make_lock("k", fenced));
-        BOOST_REQUIRE(waits_for_push(p, servers));
+        w.start(client.locks.make_lock("k", fenced));
+        BOOST_REQUIRE(waits_for_push(client, servers));
         forget_scripts(servers);
         holder.del_by_script("k");
-        auto waited = wait_for_lease(p, w);
+        auto waited = wait_for_lease(client, w);
         check(waited);
         // No new connection has brought them back.
-        for (auto const& one : p.locks.instances()) BOOST_TEST(one.connections == 1U);
+        for (auto const& instance : client.locks.instances())
+            BOOST_TEST(instance.connections == 1U);
 
         // Heal an instance that has granted. A client that connects brings the scripts.
-        party another(servers);
+        test_client another(servers);
         BOOST_REQUIRE(another.all_up());
-        auto l = p.hold("k", fenced);
-        BOOST_TEST(p.sees(servers, "k", true));
+        auto l = client.hold("k", fenced);
+        BOOST_TEST(client.sees(servers, "k", true));
         redis_cli cli(servers[0]);
         auto const token = cli.get("k").value();
         cli.del("k");
         cli.del(counter);
         forget_scripts(servers);
-        BOOST_TEST(!p.extend(l));
-        BOOST_TEST(p.until([&] { return cli.exists("k"); }));
+        BOOST_TEST(!client.extend(l));
+        BOOST_TEST(client.until([&] { return cli.exists("k"); }));
         BOOST_TEST(cli.get("k").value_or("gone") == token);
-        BOOST_TEST(p.until([&] { return count_at(servers[0]) >= tenure_of(l); }));
+        BOOST_TEST(client.until([&] { return count_at(servers[0]) >= tenure_of(l); }));
         check(l);
     });
 }
 
 BOOST_AUTO_TEST_CASE(a_counter_that_holds_no_number_is_an_error) {
     on_every_kind([](fleet& servers) {
-        party p(servers);
-        BOOST_REQUIRE(p.all_up());
+        test_client client(servers);
+        BOOST_REQUIRE(client.all_up());
         auto const check_refused = [&] {
-            auto const [e, none] = p.acquire("k", fenced);
+            auto const [e, none] = client.acquire("k", fenced);
             BOOST_TEST((e == errc::invalid_fence), e.what());
             BOOST_TEST(!none.held());
             BOOST_REQUIRE(e.report() != nullptr);
             // The round ends when too many have refused. The rest may be unheard of.
             std::size_t refused = 0;
-            for (auto const& one : e.report()->instances) {
-                if (one.outcome != instance_outcome::rejected) continue;
+            for (auto const& instance : e.report()->instances) {
+                if (instance.outcome != instance_outcome::rejected) continue;
                 ++refused;
-                BOOST_TEST(one.message.find("FENCE") == 0U, one.message);
-                BOOST_TEST(one.message.find(counter) != std::string::npos, one.message);
-                BOOST_TEST(e.what().find(one.address + " rejected") != std::string::npos, e.what());
-                BOOST_TEST(e.what().find(one.message) != std::string::npos, e.what());
+                BOOST_TEST(instance.message.find("FENCE") == 0U, instance.message);
+                BOOST_TEST(instance.message.find(counter) != std::string::npos, instance.message);
+                BOOST_TEST(e.what().find(instance.address + " rejected") != std::string::npos,
+                           e.what());
+                BOOST_TEST(e.what().find(instance.message) != std::string::npos, e.what());
             }
             BOOST_TEST(refused > servers.size() - servers.quorum());
-            BOOST_TEST(p.sees(servers, "k", false));
+            BOOST_TEST(client.sees(servers, "k", false));
             // A plain lock can be had.
-            auto plain = p.hold("k");
+            auto plain = client.hold("k");
             BOOST_TEST(plain.fence() == 0U);
-            BOOST_TEST(p.sees(servers, "k", true));
-            BOOST_TEST(p.releases(plain));
-            BOOST_TEST(p.sees(servers, "k", false));
+            BOOST_TEST(client.sees(servers, "k", true));
+            BOOST_TEST(client.releases(plain));
+            BOOST_TEST(client.sees(servers, "k", false));
         };
         for (std::string const value : {"garbage", "", "-5", "-1e3", "1.5", "90071992547408",
                                         "9007199254740992", "1e400", "nan"}) {
             BOOST_TEST_CONTEXT("\"" << value << '"') {
                 set_counters(servers, value);
                 check_refused();
-                for (server& one : servers)
-                    BOOST_TEST(redis_cli(one).get(counter).value_or("gone") == value);
+                for (server& instance : servers)
+                    BOOST_TEST(redis_cli(instance).get(counter).value_or("gone") == value);
             }
         }
         BOOST_TEST_CONTEXT("a list") {
-            for (server& one : servers) {
-                redis_cli cli(one);
+            for (server& instance : servers) {
+                redis_cli cli(instance);
                 cli.del(counter);
                 cli.command({"RPUSH", counter, "1"});
             }
             check_refused();
-            for (server& one : servers) {
-                redis_cli cli(one);
+            for (server& instance : servers) {
+                redis_cli cli(instance);
                 BOOST_TEST(cli.command({"LLEN", counter}).integer() == 1);
                 cli.del(counter);
             }
@@ -285,8 +289,8 @@ BOOST_AUTO_TEST_CASE(a_counter_that_holds_no_number_is_an_error) {
 
 BOOST_AUTO_TEST_CASE(a_minority_with_a_bad_counter_costs_nothing) {
     on_every_kind([](fleet& servers) {
-        party p(servers);
-        BOOST_REQUIRE(p.all_up());
+        test_client client(servers);
+        BOOST_REQUIRE(client.all_up());
         redis_cli bad(servers[0]);
         std::uint64_t last = 0;
         for (auto const list : {false, true}) {
@@ -297,13 +301,13 @@ BOOST_AUTO_TEST_CASE(a_minority_with_a_bad_counter_costs_nothing) {
                 } else {
                     bad.set(counter, "garbage");
                 }
-                auto l = p.hold("k", fenced);
+                auto l = client.hold("k", fenced);
                 BOOST_TEST(l.fence() > last);
                 last = l.fence();
-                BOOST_TEST(!p.extend(l));
+                BOOST_TEST(!client.extend(l));
                 BOOST_TEST(!bad.exists("k"));
-                BOOST_TEST(p.releases(l));
-                BOOST_TEST(p.sees(servers, "k", false));
+                BOOST_TEST(client.releases(l));
+                BOOST_TEST(client.sees(servers, "k", false));
             }
         }
     });
@@ -311,25 +315,25 @@ BOOST_AUTO_TEST_CASE(a_minority_with_a_bad_counter_costs_nothing) {
 
 BOOST_AUTO_TEST_CASE(fenced_and_plain_locks_on_a_key_exclude_each_other) {
     on_every_kind([](fleet& servers) {
-        party one(servers), two(servers);
-        one.runs_with(two);
-        BOOST_REQUIRE(one.all_up());
-        BOOST_REQUIRE(two.all_up());
+        test_client client(servers), other(servers);
+        client.runs_with(other);
+        BOOST_REQUIRE(client.all_up());
+        BOOST_REQUIRE(other.all_up());
         for (auto const first : {true, false}) {
-            auto l = one.hold("k", first ? fenced : long_lived);
+            auto l = client.hold("k", first ? fenced : long_lived);
             BOOST_TEST((l.fence() > 0U) == first);
-            auto const [e, none] = two.try_acquire("k", first ? long_lived : fenced);
+            auto const [e, none] = other.try_acquire("k", first ? long_lived : fenced);
             BOOST_TEST((e == errc::contended), e.what());
-            auto const [same, nothing] = two.try_acquire("k", first ? fenced : long_lived);
+            auto const [same, nothing] = other.try_acquire("k", first ? fenced : long_lived);
             BOOST_TEST((same == errc::contended), same.what());
             attempt w;
-            w.start(two.locks.make_lock("k", first ? long_lived : fenced));
-            BOOST_REQUIRE(waits(two));
-            BOOST_TEST(one.releases(l));
-            auto next = wait_for_lease(two, w);
+            w.start(other.locks.make_lock("k", first ? long_lived : fenced));
+            BOOST_REQUIRE(waits(other));
+            BOOST_TEST(client.releases(l));
+            auto next = wait_for_lease(other, w);
             BOOST_TEST((next.fence() > 0U) != first);
-            BOOST_TEST(two.releases(next));
-            BOOST_TEST(two.sees(servers, "k", false));
+            BOOST_TEST(other.releases(next));
+            BOOST_TEST(other.sees(servers, "k", false));
         }
     });
 }
@@ -340,33 +344,33 @@ BOOST_AUTO_TEST_CASE(fenced_and_plain_locks_on_a_key_exclude_each_other) {
 
 BOOST_AUTO_TEST_CASE(fences_grow_after_expiry_and_after_a_loss) {
     fleet servers(3);
-    party one(servers), two(servers);
-    BOOST_REQUIRE(one.all_up());
-    BOOST_REQUIRE(two.all_up());
-    auto expired = one.hold("k", {.ttl = 500ms, .watchdog = false, .fencing = true});
-    auto waited = two.hold("k", fenced); // until it has expired
+    test_client client(servers), other(servers);
+    BOOST_REQUIRE(client.all_up());
+    BOOST_REQUIRE(other.all_up());
+    auto expired = client.hold("k", {.ttl = 500ms, .watchdog = false, .fencing = true});
+    auto waited = other.hold("k", fenced); // until it has expired
     BOOST_TEST(waited.fence() > expired.fence());
-    one.runs_with(two);
-    BOOST_TEST(one.until([&] { return !expired.held(); }));
+    client.runs_with(other);
+    BOOST_TEST(client.until([&] { return !expired.held(); }));
     // It keeps its number, for the resource to reject.
     BOOST_TEST(expired.fence() > 0U);
 
     for (server& each : servers) redis_cli(each).del("k");
-    auto third = one.hold("k", fenced);
+    auto third = client.hold("k", fenced);
     BOOST_TEST(third.fence() > waited.fence());
-    BOOST_TEST((two.extend(waited) == errc::lease_lost));
-    BOOST_TEST(one.releases(third));
-    BOOST_TEST(two.sees(servers, "k", false));
-    BOOST_TEST(take_turn(two, servers) > third.fence());
+    BOOST_TEST((other.extend(waited) == errc::lease_lost));
+    BOOST_TEST(client.releases(third));
+    BOOST_TEST(other.sees(servers, "k", false));
+    BOOST_TEST(take_turn(other, servers) > third.fence());
 }
 
 BOOST_AUTO_TEST_CASE(a_destroyed_lease_makes_room_for_a_greater_fence) {
     fleet servers(3);
-    party p(servers);
-    BOOST_REQUIRE(p.all_up());
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
     std::uint64_t last = 0;
     for (int i = 0; i < 10; ++i) {
-        auto const l = p.hold("k", fenced);
+        auto const l = client.hold("k", fenced);
         BOOST_TEST(l.fence() > last);
         last = l.fence();
     }
@@ -376,31 +380,31 @@ BOOST_AUTO_TEST_CASE(fences_grow_across_clients_that_come_and_go) {
     fleet servers(3);
     std::uint64_t last = 0;
     for (int i = 0; i < 5; ++i) {
-        party p(servers);
-        BOOST_REQUIRE(p.all_up());
-        auto const fence = take_turn(p, servers);
+        test_client client(servers);
+        BOOST_REQUIRE(client.all_up());
+        auto const fence = take_turn(client, servers);
         BOOST_TEST(fence > last);
         last = fence;
         // It leaves nothing behind: the last instance may have been asked for the key only now.
-        BOOST_REQUIRE(all_count_to(p, servers, fence / 100));
-        BOOST_REQUIRE(p.sees(servers, "k", false));
+        BOOST_REQUIRE(all_count_to(client, servers, fence / 100));
+        BOOST_REQUIRE(client.sees(servers, "k", false));
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_tenure_numbers_its_leases) {
     fleet servers(3);
-    party p(servers);
-    BOOST_REQUIRE(p.all_up());
-    auto const lock = p.locks.make_lock(
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
+    auto const lock = client.locks.make_lock(
         "k", {.ttl = 60s, .fencing = true, .handoff_limit = 5, .handoff_time = 60s});
     constexpr std::size_t everybody = 12;
     std::vector<attempt> all(everybody);
     std::vector<std::uint64_t> fences;
-    for (auto& one : all) one.start(lock);
-    for (auto& one : all) {
-        auto l = wait_for_lease(p, one);
+    for (auto& waiter : all) waiter.start(lock);
+    for (auto& waiter : all) {
+        auto l = wait_for_lease(client, waiter);
         fences.push_back(l.fence());
-        BOOST_TEST(p.releases(l));
+        BOOST_TEST(client.releases(l));
     }
     BOOST_TEST(std::is_sorted(fences.begin(), fences.end(), std::less_equal<>()));
     for (std::size_t i = 0; i < everybody; ++i) {
@@ -408,15 +412,15 @@ BOOST_AUTO_TEST_CASE(a_tenure_numbers_its_leases) {
         BOOST_TEST((fences[i] / 100) == (fences[i - i % 5] / 100));
         if (i >= 5 && i % 5 == 0) BOOST_TEST((fences[i] / 100) > (fences[i - 1] / 100));
     }
-    BOOST_TEST(p.locks.stats().handoffs == 9U);
-    BOOST_TEST(p.locks.stats().rounds == 3U);
+    BOOST_TEST(client.locks.stats().handoffs == 9U);
+    BOOST_TEST(client.locks.stats().rounds == 3U);
 }
 
 BOOST_AUTO_TEST_CASE(the_longest_tenure_ends_before_its_leases_run_out_of_numbers) {
     fleet servers(1);
-    party p(servers);
-    BOOST_REQUIRE(p.all_up());
-    auto const lock = p.locks.make_lock(
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
+    auto const lock = client.locks.make_lock(
         "k",
         {.ttl = 60s, .fencing = true, .handoff_limit = max_handoff_limit, .handoff_time = 60s});
     constexpr std::size_t leases = max_handoff_limit + 10U;
@@ -431,7 +435,7 @@ BOOST_AUTO_TEST_CASE(the_longest_tenure_ends_before_its_leases_run_out_of_number
     lock.acquire(next);
     lock.acquire(next);
     BOOST_REQUIRE(run_until(
-        p.context, [&] { return fences.size() >= leases; }, 60s));
+        client.context, [&] { return fences.size() >= leases; }, 60s));
     std::size_t wrong = 0;
     for (std::size_t i = 1; i < leases; ++i) wrong += fences[i] <= fences[i - 1];
     for (std::size_t i = 0; i < max_handoff_limit; ++i) {
@@ -440,7 +444,7 @@ BOOST_AUTO_TEST_CASE(the_longest_tenure_ends_before_its_leases_run_out_of_number
     BOOST_TEST(wrong == 0U);
     BOOST_TEST((fences[max_handoff_limit] / 100) > (fences[0] / 100));
     BOOST_TEST((fences[max_handoff_limit] % 100) == 0U);
-    BOOST_TEST(p.locks.stats().rounds == 2U);
+    BOOST_TEST(client.locks.stats().rounds == 2U);
 }
 
 //
@@ -454,9 +458,9 @@ BOOST_AUTO_TEST_CASE(an_uncontended_fenced_acquire_takes_one_round_trip) {
             std::vector<std::string> commands;
         };
         std::deque<tap> taps;
-        wires ways(servers);
-        for (auto& one : ways.all) {
-            one.intercept([&to = taps.emplace_back()](command_line const& words) {
+        proxy_group proxies(servers);
+        for (auto& proxy : proxies.all) {
+            proxy.intercept([&to = taps.emplace_back()](command_line const& words) {
                 // Questions of the client that come once a second.
                 if (words[0] != "TIME" && words[0] != "PING" && words[0] != "INFO") {
                     std::lock_guard const lock(to.mutex);
@@ -465,41 +469,41 @@ BOOST_AUTO_TEST_CASE(an_uncontended_fenced_acquire_takes_one_round_trip) {
                 return std::optional<std::string>();
             });
         }
-        party p(ways.addresses());
-        BOOST_REQUIRE(p.all_up());
+        test_client client(proxies.addresses());
+        BOOST_REQUIRE(client.all_up());
         // The commands to each server since the last check.
         auto const check_sent = [&](std::vector<std::string> const& expected) {
-            for (auto& one : taps) {
-                BOOST_TEST(p.until([&] {
-                    std::lock_guard const lock(one.mutex);
-                    return one.commands.size() >= expected.size();
+            for (auto& tap : taps) {
+                BOOST_TEST(client.until([&] {
+                    std::lock_guard const lock(tap.mutex);
+                    return tap.commands.size() >= expected.size();
                 }));
-                std::lock_guard const lock(one.mutex);
-                BOOST_TEST(one.commands == expected, boost::test_tools::per_element());
-                one.commands.clear();
+                std::lock_guard const lock(tap.mutex);
+                BOOST_TEST(tap.commands == expected, boost::test_tools::per_element());
+                tap.commands.clear();
             }
         };
-        for (auto& one : taps) {
-            std::lock_guard const lock(one.mutex);
-            one.commands.clear();
+        for (auto& tap : taps) {
+            std::lock_guard const lock(tap.mutex);
+            tap.commands.clear();
         }
         for (int i = 0; i < 10; ++i) {
             for (std::string const key : {"k", "a{b}", "other"}) {
-                auto l = p.hold(key, fenced);
+                auto l = client.hold(key, fenced);
                 BOOST_TEST(l.fence() > 0U);
-                BOOST_TEST(p.sees(servers, key, true));
+                BOOST_TEST(client.sees(servers, key, true));
                 check_sent({"EVALSHA"});
-                BOOST_TEST(p.releases(l));
-                BOOST_TEST(p.sees(servers, key, false));
-                for (auto& one : taps) {
-                    std::lock_guard const lock(one.mutex);
-                    BOOST_TEST(one.commands.size() == 1U);
-                    one.commands.clear();
+                BOOST_TEST(client.releases(l));
+                BOOST_TEST(client.sees(servers, key, false));
+                for (auto& tap : taps) {
+                    std::lock_guard const lock(tap.mutex);
+                    BOOST_TEST(tap.commands.size() == 1U);
+                    tap.commands.clear();
                 }
             }
         }
-        BOOST_TEST(p.locks.stats().raises == 0U);
-        BOOST_TEST(p.locks.stats().rounds == 30U);
+        BOOST_TEST(client.locks.stats().raises == 0U);
+        BOOST_TEST(client.locks.stats().rounds == 30U);
     });
 }
 
@@ -518,17 +522,17 @@ BOOST_AUTO_TEST_CASE(a_user_who_may_not_run_scripts_is_access_denied) {
 
 BOOST_AUTO_TEST_CASE(a_user_who_may_not_ask_for_the_time_leaves_no_key_behind) {
     on_every_kind([](fleet& servers) {
-        party p(as_user(servers, {"~*", "-time"}));
-        BOOST_REQUIRE(p.all_up());
-        auto [e, l] = p.try_acquire("k", fenced);
+        test_client client(as_user(servers, {"~*", "-time"}));
+        BOOST_REQUIRE(client.all_up());
+        auto [e, l] = client.try_acquire("k", fenced);
         BOOST_TEST_MESSAGE(e.what());
         if (!e) {
             BOOST_TEST(l.fence() > 0U);
-            BOOST_TEST(p.releases(l));
+            BOOST_TEST(client.releases(l));
         } else {
             BOOST_TEST((e == errc::access_denied), e.what());
         }
-        BOOST_TEST(p.sees(servers, "k", false));
+        BOOST_TEST(client.sees(servers, "k", false));
     });
 }
 

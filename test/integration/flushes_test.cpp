@@ -1,6 +1,6 @@
 // Instances that are flushed, that evict keys, or that stop writing to disk.
 #include "integration/guards.hpp"
-#include "integration/wires.hpp"
+#include "integration/proxy_group.hpp"
 #include "support/wait.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -17,8 +17,8 @@ using namespace std::chrono_literals;
 namespace {
 
 /// Makes the server evict that key.
-void evict(server& one, std::string const& key, std::string const& policy) {
-    redis_cli cli(one);
+void evict(server& instance, std::string const& key, std::string const& policy) {
+    redis_cli cli(instance);
     cli.config("maxmemory-policy", policy);
     cli.config("maxmemory", "1");
     BOOST_REQUIRE(wait_until([&] {
@@ -38,17 +38,17 @@ BOOST_AUTO_TEST_SUITE(flushes)
 
 // The client asks again while it is connected.
 BOOST_AUTO_TEST_CASE(a_server_that_stops_writing_to_disk_is_not_trusted_after_a_restart) {
-    server one({.arguments = fsync_always});
-    redis_cli cli(one);
-    party p({one.address()}, guarded(restart_policy::observed, 60s, brisk()));
-    BOOST_REQUIRE(p.all_up());
-    crash(one, p);
-    BOOST_TEST(were_always_trusted(p.locks));
+    server instance({.arguments = fsync_always});
+    redis_cli cli(instance);
+    test_client client({instance.address()}, guarded(restart_policy::observed, 60s, brisk()));
+    BOOST_REQUIRE(client.all_up());
+    crash(instance, client);
+    BOOST_TEST(were_always_trusted(client.locks));
     cli.config("appendonly", "no");
-    BOOST_TEST(asks_the_time(p, 2));
-    BOOST_TEST(were_always_trusted(p.locks));
-    crash(one, p); // it starts with appendonly on
-    check_quarantined(p, 0, restarted);
+    BOOST_TEST(asks_the_time(client, 2));
+    BOOST_TEST(were_always_trusted(client.locks));
+    crash(instance, client); // it starts with appendonly on
+    check_quarantined(client, 0, restarted);
 }
 
 //
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_stops_writing_to_disk_is_not_trusted_after_a_
 BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_is_flushed_makes_a_second_holder) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
         auto const options = guarded(restart_policy::off, 60s);
-        party a(servers, options), b(servers, options);
+        test_client a(servers, options), b(servers, options);
         BOOST_REQUIRE(b.all_up());
         auto first = a.hold("k", unwatched(60s));
         BOOST_REQUIRE(a.sees(servers, "k", true));
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_is_flushed_makes_no_second_holder) {
     for (auto const& flush : all) {
         with_fleets_of({1, 3, 5}, [&](fleet& servers) {
             auto const options = guarded(restart_policy::observed, longest);
-            party a(servers, options), b(servers, options);
+            test_client a(servers, options), b(servers, options);
             BOOST_REQUIRE(b.all_up());
             auto first = a.hold("k", unwatched(longest));
             BOOST_REQUIRE(a.sees(servers, "k", true));
@@ -107,44 +107,44 @@ BOOST_AUTO_TEST_CASE(a_majority_that_is_flushed_makes_no_second_holder) {
 
 // The server does not say which database it was.
 BOOST_AUTO_TEST_CASE(a_flush_of_another_database_counts_too) {
-    server one;
-    party p({one.address()}, guarded(restart_policy::observed, 60s));
-    BOOST_REQUIRE(p.all_up());
-    auto l = p.hold("k", unwatched(60s));
-    redis_cli cli(one);
+    server instance;
+    test_client client({instance.address()}, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(client.all_up());
+    auto l = client.hold("k", unwatched(60s));
+    redis_cli cli(instance);
     cli.command({"SELECT", "3"});
     cli.command({"FLUSHDB"});
-    BOOST_TEST(p.becomes(0, instance_state::quarantined));
-    check_quarantined(p, 0, flushed);
-    BOOST_TEST(!p.extend(l));
-    BOOST_TEST(p.releases(l));
+    BOOST_TEST(client.becomes(0, instance_state::quarantined));
+    check_quarantined(client, 0, flushed);
+    BOOST_TEST(!client.extend(l));
+    BOOST_TEST(client.releases(l));
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_outlives_a_minority_that_is_flushed_and_is_put_back_there) {
     fleet servers(5);
-    party p(servers, guarded(restart_policy::observed, 60s));
-    BOOST_REQUIRE(p.all_up());
-    auto l = p.hold("k", unwatched(30s));
-    BOOST_REQUIRE(p.sees(servers, "k", true));
+    test_client client(servers, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(client.all_up());
+    auto l = client.hold("k", unwatched(30s));
+    BOOST_REQUIRE(client.sees(servers, "k", true));
     for (std::size_t i = 0; i < 2; ++i) redis_cli(servers[i]).flush();
-    BOOST_REQUIRE(p.until([&] { return are_quarantined(p, 2); }));
-    BOOST_TEST(!p.extend(l));
-    BOOST_TEST(p.sees(servers, "k", true));
+    BOOST_REQUIRE(client.until([&] { return are_quarantined(client, 2); }));
+    BOOST_TEST(!client.extend(l));
+    BOOST_TEST(client.sees(servers, "k", true));
     BOOST_TEST(l.held());
-    BOOST_TEST(p.releases(l));
-    check_nothing_left(p, servers);
+    BOOST_TEST(client.releases(l));
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_that_is_flushed_from_a_majority_is_lost) {
     fleet servers(3);
-    party p(servers, guarded(restart_policy::observed, 60s));
-    BOOST_REQUIRE(p.all_up());
-    auto l = p.hold("k", unwatched(30s));
-    BOOST_REQUIRE(p.sees(servers, "k", true));
+    test_client client(servers, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(client.all_up());
+    auto l = client.hold("k", unwatched(30s));
+    BOOST_REQUIRE(client.sees(servers, "k", true));
     for (std::size_t i = 0; i < 2; ++i) redis_cli(servers[i]).flush();
-    BOOST_REQUIRE(p.until([&] { return are_quarantined(p, 2); }));
+    BOOST_REQUIRE(client.until([&] { return are_quarantined(client, 2); }));
     BOOST_TEST(l.held());
-    auto const e = p.extend(l);
+    auto const e = client.extend(l);
     BOOST_TEST((e == errc::lease_lost), e.what());
     BOOST_TEST(!l.held());
 }
@@ -152,26 +152,26 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_flushed_from_a_majority_is_lost) {
 // A client without a connection gets no announcement, and finds out when it connects.
 BOOST_AUTO_TEST_CASE(a_flush_while_no_client_was_connected_is_noticed_afterwards) {
     fleet servers(1);
-    wires way(servers);
-    party p(way.addresses(), guarded(restart_policy::observed, 60s));
-    BOOST_REQUIRE(p.all_up());
-    auto const before = connections_of(p);
-    way[0].down();
-    BOOST_REQUIRE(p.becomes(0, instance_state::down));
+    proxy_group proxies(servers);
+    test_client client(proxies.addresses(), guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(client.all_up());
+    auto const before = connections_of(client);
+    proxies[0].down();
+    BOOST_REQUIRE(client.becomes(0, instance_state::down));
     redis_cli(servers[0]).flush();
-    way[0].up();
-    BOOST_REQUIRE(is_back(p, before, {0}));
-    check_quarantined(p, 0, flushed);
+    proxies[0].up();
+    BOOST_REQUIRE(is_back(client, before, {0}));
+    check_quarantined(client, 0, flushed);
 }
 
 // The server does not announce it: the next check finds it.
 BOOST_AUTO_TEST_CASE(databases_that_are_exchanged_are_noticed) {
-    server one;
-    party p({one.address()}, guarded(restart_policy::observed, 60s));
-    BOOST_REQUIRE(p.all_up());
-    redis_cli(one).command({"SWAPDB", "0", "1"});
-    BOOST_TEST(p.becomes(0, instance_state::quarantined));
-    check_quarantined(p, 0, flushed);
+    server instance;
+    test_client client({instance.address()}, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(client.all_up());
+    redis_cli(instance).command({"SWAPDB", "0", "1"});
+    BOOST_TEST(client.becomes(0, instance_state::quarantined));
+    check_quarantined(client, 0, flushed);
 }
 
 //
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(databases_that_are_exchanged_are_noticed) {
 BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_evicts_makes_a_second_holder) {
     fleet servers(3);
     auto const options = guarded(restart_policy::off, 60s);
-    party a(servers, options), b(servers, options);
+    test_client a(servers, options), b(servers, options);
     BOOST_REQUIRE(b.all_up());
     auto first = a.hold("k", unwatched(60s));
     BOOST_REQUIRE(a.sees(servers, "k", true));
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_may_evict_makes_no_second_holder) {
     for (std::string const policy : {"volatile-lru", "allkeys-random"}) {
         with_fleets_of({1, 3}, [&](fleet& servers) {
             auto const options = guarded(restart_policy::observed, 2s);
-            party a(servers, options), b(servers, options);
+            test_client a(servers, options), b(servers, options);
             BOOST_REQUIRE(b.all_up());
             auto first = a.hold("k", unwatched(2s));
             BOOST_REQUIRE(a.sees(servers, "k", true));
@@ -209,7 +209,8 @@ BOOST_AUTO_TEST_CASE(a_majority_that_may_evict_makes_no_second_holder) {
             b.pass(lease_clock::now() + 3s);
             BOOST_TEST(are_quarantined(b, servers.quorum()));
             auto const before = lease_clock::now();
-            for (server& one : servers) redis_cli(one).config("maxmemory-policy", "noeviction");
+            for (server& instance : servers)
+                redis_cli(instance).config("maxmemory-policy", "noeviction");
             BOOST_REQUIRE(b.until([&] { return all_trusted(b); }));
             BOOST_TEST((lease_clock::now() >= before + 2s));
             auto second = b.hold("k", unwatched(2s));
@@ -224,19 +225,19 @@ BOOST_AUTO_TEST_CASE(a_server_that_may_evict_does_not_vote_from_the_first_connec
     server unlimited({.arguments = {"--maxmemory-policy", "allkeys-lru"}});
     std::vector<address> const all{evicts.address(), limited.address(), unlimited.address()};
     {
-        party p(all, guarded(restart_policy::observed, 60s));
-        BOOST_TEST(p.becomes(0, instance_state::quarantined));
-        check_quarantined(p, 0, evicting);
-        check_quarantined(p, 0, "volatile-ttl");
-        auto l = p.hold("k", unwatched(60s)); // a majority of the others
-        BOOST_TEST(is_trusted(p, 1));
-        BOOST_TEST(is_trusted(p, 2));
-        BOOST_TEST(p.releases(l));
+        test_client client(all, guarded(restart_policy::observed, 60s));
+        BOOST_TEST(client.becomes(0, instance_state::quarantined));
+        check_quarantined(client, 0, evicting);
+        check_quarantined(client, 0, "volatile-ttl");
+        auto l = client.hold("k", unwatched(60s)); // a majority of the others
+        BOOST_TEST(is_trusted(client, 1));
+        BOOST_TEST(is_trusted(client, 2));
+        BOOST_TEST(client.releases(l));
     }
-    party alone({all[0]}, guarded(restart_policy::observed, 60s));
+    test_client alone({all[0]}, guarded(restart_policy::observed, 60s));
     auto const [e, none] = alone.acquire("k", unwatched(60s));
     check_report(e, 1, evicting);
-    party unguarded(all, guarded(restart_policy::off, 60s));
+    test_client unguarded(all, guarded(restart_policy::off, 60s));
     BOOST_REQUIRE(unguarded.all_up());
 }
 
@@ -244,11 +245,11 @@ BOOST_AUTO_TEST_CASE(a_server_that_may_evict_does_not_vote_from_the_first_connec
 BOOST_AUTO_TEST_CASE(a_server_whose_log_waits_for_rewrites_is_not_trusted_after_a_restart) {
     auto relaxed = fsync_always;
     relaxed.insert(relaxed.end(), {"--no-appendfsync-on-rewrite", "yes"});
-    server one({.arguments = relaxed});
-    party p({one.address()}, guarded(restart_policy::observed, 60s));
-    BOOST_REQUIRE(p.all_up());
-    crash(one, p);
-    check_quarantined(p, 0, restarted);
+    server instance({.arguments = relaxed});
+    test_client client({instance.address()}, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(client.all_up());
+    crash(instance, client);
+    check_quarantined(client, 0, restarted);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,7 +1,7 @@
 // Keys that disappear, and keys that other clients take: a lease that has lost its majority ends,
 // and no key of another client is touched.
 #include "integration/loss_watch.hpp"
-#include "integration/party.hpp"
+#include "integration/test_client.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -25,79 +25,79 @@ BOOST_AUTO_TEST_SUITE(foreign_keys)
 BOOST_AUTO_TEST_CASE(a_minority_that_lost_the_key_gets_it_back) {
     fleet servers(3);
     redis_cli cli(servers[0]);
-    party p(servers);
-    BOOST_TEST(p.all_up());
-    auto l = p.hold("k", {.ttl = renewed_ttl});
+    test_client client(servers);
+    BOOST_TEST(client.all_up());
+    auto l = client.hold("k", {.ttl = renewed_ttl});
     auto const token = redis_cli(servers[1]).get("k").value_or("no key");
-    BOOST_REQUIRE(p.until([&] { return cli.exists("k"); }));
+    BOOST_REQUIRE(client.until([&] { return cli.exists("k"); }));
     BOOST_TEST(cli.get("k").value() == token);
     BOOST_TEST(cli.del("k"));
-    BOOST_TEST(p.until([&] { return cli.exists("k"); }));
+    BOOST_TEST(client.until([&] { return cli.exists("k"); }));
     BOOST_TEST(cli.get("k").value_or("gone") == token);
     BOOST_TEST((cli.pttl("k") > 0ms && cli.pttl("k") <= renewed_ttl));
     BOOST_TEST(l.held());
 
     servers[0].kill(); // and when it has lost everything
     servers[0].restart();
-    BOOST_TEST(p.until([&] { return cli.exists("k"); }));
-    BOOST_TEST(p.releases(l));
-    check_nothing_left(p, servers);
+    BOOST_TEST(client.until([&] { return cli.exists("k"); }));
+    BOOST_TEST(client.releases(l));
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_majority_that_lost_the_key_ends_the_lease) {
     fleet servers(3);
-    party p(servers);
-    BOOST_TEST(p.all_up());
-    auto l = p.hold("k", {.ttl = renewed_ttl});
+    test_client client(servers);
+    BOOST_TEST(client.all_up());
+    auto l = client.hold("k", {.ttl = renewed_ttl});
     loss_watch lost(l);
-    for (server& one : servers) {
-        redis_cli cli(one);
-        BOOST_REQUIRE(p.until([&] { return cli.exists("k"); }));
+    for (server& instance : servers) {
+        redis_cli cli(instance);
+        BOOST_REQUIRE(client.until([&] { return cli.exists("k"); }));
     }
     BOOST_TEST(redis_cli(servers[0]).del("k"));
     BOOST_TEST(redis_cli(servers[1]).del("k"));
-    BOOST_TEST(p.until([&] { return lost.done; }));
+    BOOST_TEST(client.until([&] { return lost.done; }));
     BOOST_TEST(!lost.how);
     BOOST_TEST(!l.held());
-    check_nothing_left(p, servers);
-    BOOST_TEST((p.release(l) == errc::lease_lost));
-    BOOST_TEST(p.locks.stats().lost == 1U);
+    check_nothing_left(client, servers);
+    BOOST_TEST((client.release(l) == errc::lease_lost));
+    BOOST_TEST(client.locks.stats().lost == 1U);
 
     // The remaining keys are deleted and do not just expire.
-    auto other = p.hold("long");
+    auto other = client.hold("long");
     for (std::size_t const i : {0U, 1U}) BOOST_TEST(redis_cli(servers[i]).del("long"));
-    auto const e = p.extend(other);
+    auto const e = client.extend(other);
     BOOST_TEST((e == errc::lease_lost), e.what());
-    check_nothing_left(p, servers);
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(an_extension_never_takes_the_key_from_another) {
     fleet servers(3);
-    party p(servers);
-    BOOST_TEST(p.all_up());
-    auto l = p.hold("k", {.ttl = renewed_ttl});
+    test_client client(servers);
+    BOOST_TEST(client.all_up());
+    auto l = client.hold("k", {.ttl = renewed_ttl});
     loss_watch lost(l);
-    for (server& one : servers) {
-        redis_cli cli(one);
-        BOOST_REQUIRE(p.until([&] { return cli.exists("k"); }));
+    for (server& instance : servers) {
+        redis_cli cli(instance);
+        BOOST_REQUIRE(client.until([&] { return cli.exists("k"); }));
         BOOST_TEST(cli.del("k"));
         BOOST_TEST(cli.set_if_absent("k", "foreign", 60s));
     }
     auto const unchanged = [&] {
-        for (server& one : servers) {
-            redis_cli cli(one);
+        for (server& instance : servers) {
+            redis_cli cli(instance);
             BOOST_TEST(cli.get("k").value_or("gone") == "foreign");
             BOOST_TEST((cli.pttl("k") > 30s));
         }
     };
-    BOOST_TEST(p.until([&] { return lost.done; }));
+    BOOST_TEST(client.until([&] { return lost.done; }));
     unchanged();
-    BOOST_TEST((p.release(l) == errc::lease_lost));
-    auto behind = p.hold("behind"); // all earlier commands have been carried out
-    BOOST_TEST(p.releases(behind));
-    for (server& one : servers) {
-        redis_cli cli(one);
-        BOOST_TEST(p.until([&] { return cli.dbsize() == 1; }));
+    BOOST_TEST((client.release(l) == errc::lease_lost));
+    auto behind = client.hold("behind"); // all earlier commands have been carried out
+    BOOST_TEST(client.releases(behind));
+    for (server& instance : servers) {
+        redis_cli cli(instance);
+        BOOST_TEST(client.until([&] { return cli.dbsize() == 1; }));
     }
     unchanged();
 }
@@ -105,48 +105,48 @@ BOOST_AUTO_TEST_CASE(an_extension_never_takes_the_key_from_another) {
 BOOST_AUTO_TEST_CASE(healing_never_takes_the_key_from_another) {
     fleet servers(3);
     redis_cli cli(servers[0]);
-    party p(servers);
-    BOOST_TEST(p.all_up());
-    auto l = p.hold("k", {.ttl = renewed_ttl});
-    BOOST_REQUIRE(p.until([&] { return cli.exists("k"); }));
+    test_client client(servers);
+    BOOST_TEST(client.all_up());
+    auto l = client.hold("k", {.ttl = renewed_ttl});
+    BOOST_REQUIRE(client.until([&] { return cli.exists("k"); }));
     BOOST_TEST(cli.del("k"));
     BOOST_TEST(cli.set_if_absent("k", "foreign", 60s));
-    BOOST_TEST(p.renews(3));
+    BOOST_TEST(client.renews(3));
     BOOST_TEST(l.held());
     BOOST_TEST(cli.get("k").value_or("gone") == "foreign");
-    BOOST_TEST(p.releases(l));
-    BOOST_TEST(p.sees_no_locks(servers[1]));
-    auto behind = p.hold("behind");
-    BOOST_TEST(p.releases(behind));
-    BOOST_TEST(p.until([&] { return cli.dbsize() == 1; }));
+    BOOST_TEST(client.releases(l));
+    BOOST_TEST(client.sees_no_locks(servers[1]));
+    auto behind = client.hold("behind");
+    BOOST_TEST(client.releases(behind));
+    BOOST_TEST(client.until([&] { return cli.dbsize() == 1; }));
     BOOST_TEST(cli.get("k").value_or("gone") == "foreign");
 }
 
 BOOST_AUTO_TEST_CASE(a_release_deletes_no_key_of_another) {
     fleet servers(3);
-    party p(servers);
-    BOOST_TEST(p.all_up());
+    test_client client(servers);
+    BOOST_TEST(client.all_up());
     for (std::size_t const taken : {3U, 2U, 1U}) {
         BOOST_TEST_CONTEXT(taken << " of 3 taken") {
-            auto l = p.hold("k", {.ttl = 60s, .watchdog = false});
-            for (server& one : servers) {
-                redis_cli cli(one);
-                BOOST_REQUIRE(p.until([&] { return cli.exists("k"); }));
+            auto l = client.hold("k", {.ttl = 60s, .watchdog = false});
+            for (server& instance : servers) {
+                redis_cli cli(instance);
+                BOOST_REQUIRE(client.until([&] { return cli.exists("k"); }));
             }
             for (std::size_t i = 0; i < taken; ++i) redis_cli(servers[i]).set("k", "foreign", 60s);
-            auto const result = p.release(l);
+            auto const result = client.release(l);
             if (taken == 1) {
                 BOOST_TEST(!result.code().failed());
             } else {
                 BOOST_TEST((result == errc::lease_lost));
             }
             BOOST_TEST(!l.held());
-            for (std::size_t i = taken; i < 3; ++i) BOOST_TEST(p.sees_no_locks(servers[i]));
-            auto behind = p.hold("behind");
-            BOOST_TEST(p.releases(behind));
+            for (std::size_t i = taken; i < 3; ++i) BOOST_TEST(client.sees_no_locks(servers[i]));
+            auto behind = client.hold("behind");
+            BOOST_TEST(client.releases(behind));
             for (std::size_t i = 0; i < taken; ++i) {
                 redis_cli cli(servers[i]);
-                BOOST_TEST(p.until([&] { return cli.dbsize() == 1; }));
+                BOOST_TEST(client.until([&] { return cli.dbsize() == 1; }));
                 BOOST_TEST(cli.get("k").value_or("gone") == "foreign");
                 BOOST_TEST(cli.del("k"));
             }
@@ -156,61 +156,61 @@ BOOST_AUTO_TEST_CASE(a_release_deletes_no_key_of_another) {
 
 BOOST_AUTO_TEST_CASE(a_lost_lease_says_so_when_released) {
     fleet servers(3);
-    party p(servers);
-    auto l = p.hold("k", unwatched(2s));
+    test_client client(servers);
+    auto l = client.hold("k", unwatched(2s));
     loss_watch lost(l);
-    BOOST_REQUIRE(p.until([&] { return lost.told(); }));
+    BOOST_REQUIRE(client.until([&] { return lost.told(); }));
     BOOST_TEST(!l.held());
-    BOOST_TEST((p.release(l) == errc::lease_lost));
-    BOOST_TEST((p.release(l) == errc::lease_lost)); // and again
+    BOOST_TEST((client.release(l) == errc::lease_lost));
+    BOOST_TEST((client.release(l) == errc::lease_lost)); // and again
 
-    auto other = p.hold("k");
-    BOOST_TEST(p.releases(other));
-    BOOST_TEST((p.release(other) == errc::lease_released));
+    auto other = client.hold("k");
+    BOOST_TEST(client.releases(other));
+    BOOST_TEST((client.release(other) == errc::lease_released));
 }
 
 BOOST_AUTO_TEST_CASE(an_unwatched_lease_ends_at_its_first_deadline) {
     fleet servers(3);
-    party p(servers);
-    BOOST_TEST(p.all_up());
+    test_client client(servers);
+    BOOST_TEST(client.all_up());
     auto in_time = false;
     for (int i = 0; i < 3 && !in_time; ++i) { // see loss_is_told_by_the_deadline_..
-        auto l = p.hold("k", unwatched(2s));
+        auto l = client.hold("k", unwatched(2s));
         auto const deadline = l.deadline();
         loss_watch lost(l);
-        p.pass(deadline - 100ms);
+        client.pass(deadline - 100ms);
         BOOST_TEST((lost.done || l.held() || lease_clock::now() >= deadline));
-        BOOST_TEST(p.until([&] { return lost.done; }));
+        BOOST_TEST(client.until([&] { return lost.done; }));
         in_time = lost.when <= deadline;
         BOOST_TEST((lost.when + 50ms >= deadline), "told long before the deadline");
         BOOST_TEST((l.deadline() == deadline));
-        check_nothing_left(p, servers);
+        check_nothing_left(client, servers);
     }
     BOOST_TEST(in_time, "the loss was told after the deadline");
-    BOOST_TEST(p.locks.stats().renewals == 0U);
+    BOOST_TEST(client.locks.stats().renewals == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(extending_by_hand_moves_the_deadline) {
     fleet servers(3);
-    party p(servers);
-    BOOST_TEST(p.all_up());
+    test_client client(servers);
+    BOOST_TEST(client.all_up());
     constexpr auto ttl = 3s;
-    auto l = p.hold("k", unwatched(ttl));
+    auto l = client.hold("k", unwatched(ttl));
     auto const first = l.deadline();
     loss_watch lost(l);
     for (std::uint64_t i = 1; lease_clock::now() < first + 100ms; ++i) {
         auto const before = l.deadline();
-        p.pass(lease_clock::now() + 400ms);
-        BOOST_TEST(!p.extend(l));
+        client.pass(lease_clock::now() + 400ms);
+        BOOST_TEST(!client.extend(l));
         BOOST_TEST((l.deadline() >= before + 400ms));
         BOOST_TEST((l.deadline() <= lease_clock::now() + ttl));
-        BOOST_TEST(p.locks.stats().renewals == i);
+        BOOST_TEST(client.locks.stats().renewals == i);
     }
     BOOST_TEST(l.held());
     BOOST_TEST(!lost.done);
-    for (server& one : servers) BOOST_TEST((redis_cli(one).pttl("k") > 0ms));
-    BOOST_TEST(p.releases(l));
-    BOOST_TEST(p.until([&] { return lost.done; }));
+    for (server& instance : servers) BOOST_TEST((redis_cli(instance).pttl("k") > 0ms));
+    BOOST_TEST(client.releases(l));
+    BOOST_TEST(client.until([&] { return lost.done; }));
     BOOST_TEST((lost.how == errc::lease_released), lost.how.what());
 }
 
@@ -220,14 +220,14 @@ BOOST_AUTO_TEST_CASE(extending_by_hand_moves_the_deadline) {
 
 BOOST_AUTO_TEST_CASE(foreign_clients_are_excluded_and_exclude) {
     fleet servers(3);
-    party p(servers);
-    BOOST_TEST(p.all_up());
+    test_client client(servers);
+    BOOST_TEST(client.all_up());
     std::vector<redis_cli> foreign;
-    for (server& one : servers) foreign.emplace_back(one);
+    for (server& instance : servers) foreign.emplace_back(instance);
 
-    auto l = p.hold("k");
+    auto l = client.hold("k");
     for (auto& cli : foreign) {
-        BOOST_REQUIRE(p.until([&] { return cli.exists("k"); }));
+        BOOST_REQUIRE(client.until([&] { return cli.exists("k"); }));
         BOOST_TEST(!cli.set_if_absent("k", "foreign", 10s));
         BOOST_TEST(!cli.del_if_equal("k", "foreign"));
     }
@@ -236,25 +236,25 @@ BOOST_AUTO_TEST_CASE(foreign_clients_are_excluded_and_exclude) {
     for (auto& cli : foreign) BOOST_TEST(cli.get("k").value() == token);
     // A client that knows the token can release the lock.
     for (auto& cli : foreign) BOOST_TEST(cli.del_if_equal("k", token));
-    auto const gone = p.extend(l);
+    auto const gone = client.extend(l);
     BOOST_TEST((gone == errc::lease_lost), gone.what());
 
     for (auto& cli : foreign) BOOST_TEST(cli.set_if_absent("k", "foreign", 60s));
-    auto const [e, none] = p.try_acquire("k");
+    auto const [e, none] = client.try_acquire("k");
     BOOST_TEST((e == errc::contended), e.what());
     auto got = false;
     lease next;
-    p.locks.make_lock("k").acquire([&](error failed, lease won) {
+    client.locks.make_lock("k").acquire([&](error failed, lease won) {
         BOOST_TEST(!failed, failed.what());
         next = std::move(won);
         got = true;
     });
-    BOOST_TEST(p.until([&] { return p.locks.stats().waiters == 1; }));
+    BOOST_TEST(client.until([&] { return client.locks.stats().waiters == 1; }));
     BOOST_TEST(!got);
     for (auto& cli : foreign) BOOST_TEST(cli.del_if_equal("k", "foreign"));
-    BOOST_TEST(p.until([&] { return got; }));
+    BOOST_TEST(client.until([&] { return got; }));
     BOOST_TEST(next.held());
-    BOOST_REQUIRE(p.until([&] { return foreign[0].exists("k"); }));
+    BOOST_REQUIRE(client.until([&] { return foreign[0].exists("k"); }));
     auto const other = foreign[0].get("k").value();
     BOOST_TEST(other != token, "every lease has a token of its own");
     BOOST_TEST(other != "foreign");

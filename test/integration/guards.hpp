@@ -6,7 +6,7 @@
 #include <holdfast/client.hpp>
 
 #include "integration/attempt.hpp"
-#include "integration/party.hpp"
+#include "integration/test_client.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -27,13 +27,13 @@ inline client_options guarded(restart_policy how, std::chrono::milliseconds max_
     return options;
 }
 
-inline bool is_quarantined(party const& p, std::size_t i) {
-    return p.status(i).state == instance_state::quarantined;
+inline bool is_quarantined(test_client const& client, std::size_t i) {
+    return client.status(i).state == instance_state::quarantined;
 }
 
 /// Whether the first `count`, and no others.
-inline bool are_quarantined(party const& p, std::size_t count) {
-    auto const all = p.locks.instances();
+inline bool are_quarantined(test_client const& client, std::size_t count) {
+    auto const all = client.locks.instances();
     for (std::size_t i = 0; i < all.size(); ++i) {
         if ((all[i].state == instance_state::quarantined) != (i < count)) return false;
     }
@@ -41,15 +41,15 @@ inline bool are_quarantined(party const& p, std::size_t count) {
 }
 
 /// It votes.
-inline bool is_trusted(party const& p, std::size_t i) {
-    auto const s = p.status(i);
+inline bool is_trusted(test_client const& client, std::size_t i) {
+    auto const s = client.status(i);
     return s.state == instance_state::up && !s.reason.failed() && s.message.empty() &&
            s.quarantined_until <= lease_clock::now();
 }
 
-inline bool all_trusted(party const& p) {
-    for (std::size_t i = 0; i < p.locks.instances().size(); ++i) {
-        if (!is_trusted(p, i)) return false;
+inline bool all_trusted(test_client const& client) {
+    for (std::size_t i = 0; i < client.locks.instances().size(); ++i) {
+        if (!is_trusted(client, i)) return false;
     }
     return true;
 }
@@ -62,34 +62,34 @@ inline bool were_always_trusted(client const& c) {
     });
 }
 
-inline void check_quarantined(party const& p, std::size_t i, std::string_view why) {
-    auto const s = p.status(i);
+inline void check_quarantined(test_client const& client, std::size_t i, std::string_view reason) {
+    auto const s = client.status(i);
     BOOST_TEST_CONTEXT("instance " << i) {
         BOOST_TEST((s.state == instance_state::quarantined), to_string(s.state));
         BOOST_TEST(s.reason == make_error_code(errc::quarantined));
-        BOOST_TEST(contains(s.message, why), s.message);
+        BOOST_TEST(contains(s.message, reason), s.message);
         BOOST_TEST((s.quarantined_until > lease_clock::now()));
     }
 }
 
 inline std::size_t quarantined_in(acquire_report const& r) {
     return static_cast<std::size_t>(
-        std::count_if(r.instances.begin(), r.instances.end(), [](auto const& one) {
-            return one.outcome == instance_outcome::quarantined;
+        std::count_if(r.instances.begin(), r.instances.end(), [](auto const& instance) {
+            return instance.outcome == instance_outcome::quarantined;
         }));
 }
 
 /// An acquire failed because `count` instances are in quarantine.
-inline void check_report(error const& e, std::size_t count, std::string_view why) {
+inline void check_report(error const& e, std::size_t count, std::string_view reason) {
     BOOST_TEST((e == errc::quarantined), e.what());
     BOOST_TEST((e == error_condition::unavailable));
     BOOST_REQUIRE(e.report() != nullptr);
-    for (auto const& one : e.report()->instances) {
-        if (one.outcome == instance_outcome::quarantined)
-            BOOST_TEST(contains(one.message, why), one.message);
+    for (auto const& instance : e.report()->instances) {
+        if (instance.outcome == instance_outcome::quarantined)
+            BOOST_TEST(contains(instance.message, reason), instance.message);
     }
     BOOST_TEST(quarantined_in(*e.report()) == count, e.what());
-    BOOST_TEST(contains(e.what(), why), e.what());
+    BOOST_TEST(contains(e.what(), reason), e.what());
 }
 
 inline constexpr std::string_view restarted = "may have forgotten locks";
@@ -98,9 +98,9 @@ inline constexpr std::string_view evicting = "may evict locks: set noeviction";
 inline constexpr std::string_view flushed = "all its keys were flushed";
 inline constexpr std::string_view jumped = "its clock has jumped ahead";
 
-inline std::vector<std::uint64_t> connections_of(party const& p) {
+inline std::vector<std::uint64_t> connections_of(test_client const& client) {
     std::vector<std::uint64_t> all;
-    for (auto const& one : p.locks.instances()) all.push_back(one.connections);
+    for (auto const& instance : client.locks.instances()) all.push_back(instance.connections);
     return all;
 }
 
@@ -113,10 +113,10 @@ inline indexes the_first(std::size_t count) {
 }
 
 /// Waits until it is connected to these once more than before.
-[[nodiscard]] inline bool is_back(party& p, std::vector<std::uint64_t> const& before,
+[[nodiscard]] inline bool is_back(test_client& client, std::vector<std::uint64_t> const& before,
                                   indexes const& which) {
-    return p.until([&] {
-        auto const all = p.locks.instances();
+    return client.until([&] {
+        auto const all = client.locks.instances();
         return std::all_of(which.begin(), which.end(), [&](std::size_t i) {
             auto const connected =
                 all[i].state == instance_state::up || all[i].state == instance_state::quarantined;
@@ -126,28 +126,29 @@ inline indexes the_first(std::size_t count) {
 }
 
 /// Kills these and starts them again; returns when the clients have seen it.
-inline void crash(fleet& servers, indexes const& which, std::initializer_list<party*> clients) {
+inline void crash(fleet& servers, indexes const& which,
+                  std::initializer_list<test_client*> clients) {
     std::vector<std::vector<std::uint64_t>> before;
-    for (auto const* p : clients) before.push_back(connections_of(*p));
+    for (auto const* client : clients) before.push_back(connections_of(*client));
     for (auto const i : which) servers[i].kill();
     for (auto const i : which) servers[i].restart();
     auto b = before.begin();
-    for (auto* p : clients) BOOST_REQUIRE(is_back(*p, *b++, which));
+    for (auto* client : clients) BOOST_REQUIRE(is_back(*client, *b++, which));
 }
 
 /// The same for one server.
-inline void crash(server& one, party& p) {
-    auto const before = connections_of(p);
-    one.kill();
-    one.restart();
-    BOOST_REQUIRE(is_back(p, before, {0}));
+inline void crash(server& instance, test_client& client) {
+    auto const before = connections_of(client);
+    instance.kill();
+    instance.restart();
+    BOOST_REQUIRE(is_back(client, before, {0}));
 }
 
 /// It asks each of its instances, `times` times from now on, for its time and where its data comes
 /// from.
-[[nodiscard]] inline bool asks_the_time(party& p, unsigned times) {
-    auto const enough = p.locks.stats().commands + 2 * times * p.locks.instances().size();
-    return p.until([&] { return p.locks.stats().commands >= enough; });
+[[nodiscard]] inline bool asks_the_time(test_client& client, unsigned times) {
+    auto const enough = client.locks.stats().commands + 2 * times * client.locks.instances().size();
+    return client.until([&] { return client.locks.stats().commands >= enough; });
 }
 
 } // namespace holdfast::test

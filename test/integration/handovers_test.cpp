@@ -1,9 +1,9 @@
 // Waiters that are cancelled, time out or shut down at the moment at which they get the key pass it
 // on, and leave nothing behind.
 #include "integration/attempt.hpp"
-#include "integration/company.hpp"
-#include "integration/foreigner.hpp"
-#include "integration/wires.hpp"
+#include "integration/client_group.hpp"
+#include "integration/foreign_client.hpp"
+#include "integration/proxy_group.hpp"
 #include "support/heap.hpp"
 #include "support/proxy.hpp"
 
@@ -33,14 +33,14 @@ class storm {
 public:
     storm(fleet const& servers, unsigned seed)
         : servers_(servers)
-        , company_(servers, clients, patient())
+        , group_(servers, clients, patient())
         , random_(seed) {
         for (std::size_t c = 0; c < clients; ++c) {
             for (std::size_t k = 0; k < keys; ++k) {
                 auto const key = k == 0 ? "hot" : "key:" + std::to_string(k);
                 // Options that one tenure can serve, and options that it cannot.
                 for (auto const ttl : {30s, 60s}) {
-                    locks_.push_back(company_.key_of(
+                    locks_.push_back(group_.key_of(
                         c, key, {.ttl = ttl, .max_retry_delay = 5ms, .handoff_limit = 8}));
                 }
             }
@@ -50,49 +50,49 @@ public:
     // Runs until so many acquires were cancelled under way; then everything that is left comes to
     // its end.
     void blow(std::size_t cancellations) {
-        company_.context.restart();
+        group_.context.restart();
         auto const until = lease_clock::now() + 60s;
         for (std::size_t told = 0; told < cancellations;) {
             BOOST_REQUIRE((lease_clock::now() < until));
             // A few acquires have the servers to themselves, many are in each other's way.
             if (below(200) == 0) most_ = sizes[below(sizes.size())];
-            auto const what = below(100);
-            if (what < 45) {
+            auto const choice = below(100);
+            if (choice < 45) {
                 if (operations_.size() < most_) start();
-            } else if (what < 85) {
+            } else if (choice < 85) {
                 if (cancel()) ++told;
             } else {
                 release();
             }
-            for (auto turns = below(6); turns > 0; --turns) company_.context.poll_one();
-            if (below(8) == 0) company_.context.run_one_for(200us);
+            for (auto turns = below(6); turns > 0; --turns) group_.context.poll_one();
+            if (below(8) == 0) group_.context.run_one_for(200us);
             clear_up();
         }
-        auto const all_done = company_.until(
+        auto const all_done = group_.until(
             [&] {
-                for (auto const& one : operations_) one->held = {};
+                for (auto const& op : operations_) op->held = {};
                 clear_up();
                 return operations_.empty();
             },
             30s);
         BOOST_REQUIRE(all_done);
-        check_nothing_left(company_, servers_);
+        check_nothing_left(group_, servers_);
     }
 
     void check_fresh_acquires() {
-        for (auto const& one : locks_) {
+        for (auto const& lock : locks_) {
             attempt w;
-            w.start_try(one);
-            BOOST_REQUIRE(company_.until([&] { return w.done; }));
+            w.start_try(lock);
+            BOOST_REQUIRE(group_.until([&] { return w.done; }));
             BOOST_TEST(!w.how, w.how.what());
             auto released = w.how ? true : false;
             if (!released)
                 w.held.release([&](release_result r) { released = static_cast<bool>(r); });
-            BOOST_REQUIRE(company_.until([&] { return released; }));
+            BOOST_REQUIRE(group_.until([&] { return released; }));
         }
-        for (auto const& one : company_.clients) {
-            BOOST_TEST(one->stats().lost == 0U);
-            BOOST_TEST(one->stats().waiters == 0U);
+        for (auto const& client : group_.clients) {
+            BOOST_TEST(client->stats().lost == 0U);
+            BOOST_TEST(client->stats().waiters == 0U);
         }
     }
 
@@ -110,67 +110,67 @@ private:
     std::size_t below(std::size_t end) { return random_() % end; }
 
     void start() {
-        auto one = std::make_unique<operation>();
+        auto op = std::make_unique<operation>();
         auto const key = below(2) == 0 ? 0 : below(keys);
         auto const& lock = locks_[(below(clients) * keys + key) * 2 + below(2)];
         auto const how = below(20);
         if (how == 0) {
-            one->tries_once = true;
-            one->start_try(lock);
+            op->tries_once = true;
+            op->start_try(lock);
         } else if (how < 6) {
-            one->limited = true;
-            one->start_for(lock, std::chrono::microseconds(1 + below(3'000)));
+            op->limited = true;
+            op->start_for(lock, std::chrono::microseconds(1 + below(3'000)));
         } else {
-            one->start(lock);
+            op->start(lock);
         }
-        operations_.push_back(std::move(one));
+        operations_.push_back(std::move(op));
     }
     bool cancel() {
         if (operations_.empty()) return false;
-        auto& one = *operations_[below(operations_.size())];
-        if (one.done || one.told) return false;
-        one.told = true;
-        one.signal.emit(every_type[below(every_type.size())]);
+        auto& op = *operations_[below(operations_.size())];
+        if (op.done || op.told) return false;
+        op.told = true;
+        op.signal.emit(every_type[below(every_type.size())]);
         return true;
     }
     void release() {
-        for (auto const& one : operations_) {
-            if (!one->held || below(2) == 0) continue;
-            if (below(4) != 0) one->held.release([](release_result) {});
-            one->held = {};
+        for (auto const& op : operations_) {
+            if (!op->held || below(2) == 0) continue;
+            if (below(4) != 0) op->held.release([](release_result) {});
+            op->held = {};
             return;
         }
     }
     void clear_up() {
         for (std::size_t i = 0; i < operations_.size();) {
-            auto& one = operations_[i];
-            if (one->done && !one->counted) {
-                one->counted = true;
-                count(*one);
+            auto& op = operations_[i];
+            if (op->done && !op->counted) {
+                op->counted = true;
+                count(*op);
             }
-            if (one->done && !one->held) {
-                std::swap(one, operations_.back());
+            if (op->done && !op->held) {
+                std::swap(op, operations_.back());
                 operations_.pop_back();
             } else {
                 ++i;
             }
         }
     }
-    void count(operation const& one) {
-        if (!one.how) {
+    void count(operation const& op) {
+        if (!op.how) {
             ++won;
-        } else if (one.told && one.how == errc::cancelled) {
+        } else if (op.told && op.how == errc::cancelled) {
             ++cancelled;
-        } else if (one.limited && (one.how == errc::wait_timeout || one.how == errc::no_quorum)) {
+        } else if (op.limited && (op.how == errc::wait_timeout || op.how == errc::no_quorum)) {
             ++timed_out; // no_quorum: no instance had answered in that time
-        } else if (!(one.tries_once && one.how == errc::contended) && unexpected++ == 0) {
-            first_unexpected = one.how.what();
+        } else if (!(op.tries_once && op.how == errc::contended) && unexpected++ == 0) {
+            first_unexpected = op.how.what();
         }
-        if (one.ended != 1 && unexpected++ == 0) first_unexpected = "a handler was called twice";
+        if (op.ended != 1 && unexpected++ == 0) first_unexpected = "a handler was called twice";
     }
 
     fleet const& servers_;
-    company company_;
+    client_group group_;
     std::mt19937 random_;
     std::size_t most_ = sizes.back();
     std::vector<lock> locks_;
@@ -223,13 +223,13 @@ BOOST_AUTO_TEST_CASE(a_waiter_cancelled_while_it_is_given_the_key_passes_it_on) 
                                                   << static_cast<int>(type)) {
                     auto options = patient();
                     options.thread_safe = thread_safe;
-                    party p(servers, options);
-                    auto held = p.hold("k");
-                    auto const lock = p.locks.make_lock("k", long_lived);
+                    test_client client(servers, options);
+                    auto held = client.hold("k");
+                    auto const lock = client.locks.make_lock("k", long_lived);
                     attempt first, second;
                     first.start(lock);
                     second.start(lock);
-                    BOOST_REQUIRE(waits(p, 2));
+                    BOOST_REQUIRE(waits(client, 2));
                     auto released = false;
                     auto const release = [&] {
                         held.release([&](release_result r) {
@@ -237,19 +237,19 @@ BOOST_AUTO_TEST_CASE(a_waiter_cancelled_while_it_is_given_the_key_passes_it_on) 
                             released = true;
                         });
                     };
-                    asio::post(p.context, [&] {
+                    asio::post(client.context, [&] {
                         if (release_first) release();
                         first.signal.emit(type);
                         if (!release_first) release();
                     });
-                    BOOST_REQUIRE(p.until([&] { return released && first.done; }));
+                    BOOST_REQUIRE(client.until([&] { return released && first.done; }));
                     // Too late to be cancelled is as good.
                     BOOST_TEST((first.how == errc::cancelled || (release_first && !first.how)),
                                first.how.what());
                     first.held = {};
-                    check_gets(p, second);
+                    check_gets(client, second);
                     BOOST_TEST(first.ended == 1);
-                    check_nothing_left(p, servers);
+                    check_nothing_left(client, servers);
                 }
             }
         }
@@ -259,31 +259,31 @@ BOOST_AUTO_TEST_CASE(a_waiter_cancelled_while_it_is_given_the_key_passes_it_on) 
 // With handoffs the key changes hands in memory, without them on the servers.
 BOOST_AUTO_TEST_CASE(a_waiter_cancelled_some_turns_after_the_release_passes_the_key_on) {
     fleet servers(3);
-    party p(servers);
-    BOOST_REQUIRE(p.all_up());
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
     for (unsigned const limit : {64U, 1U}) {
         lock_options const options{.ttl = 60s, .handoff_limit = limit};
-        auto const lock = p.locks.make_lock("k", options);
+        auto const lock = client.locks.make_lock("k", options);
         for (int turns = 0; turns < 40; ++turns) {
             BOOST_TEST_CONTEXT("handoff limit " << limit << ", " << turns << " turns") {
-                auto held = p.hold("k", options);
+                auto held = client.hold("k", options);
                 attempt first, second;
                 first.start(lock);
                 second.start(lock);
-                BOOST_REQUIRE(waits(p, 2));
+                BOOST_REQUIRE(waits(client, 2));
                 auto released = false;
                 held.release([&](release_result r) { released = static_cast<bool>(r); });
-                p.context.restart();
-                for (int i = 0; i < turns; ++i) p.context.run_one_for(1ms);
+                client.context.restart();
+                for (int i = 0; i < turns; ++i) client.context.run_one_for(1ms);
                 first.signal.emit(every_type[static_cast<std::size_t>(turns) % every_type.size()]);
-                BOOST_REQUIRE(p.until([&] { return released && first.done; }));
+                BOOST_REQUIRE(client.until([&] { return released && first.done; }));
                 BOOST_TEST((!first.how || first.how == errc::cancelled), first.how.what());
                 first.held = {};
-                check_gets(p, second);
+                check_gets(client, second);
             }
         }
     }
-    check_nothing_left(p, servers);
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_waiter_shut_down_while_it_is_given_the_key_passes_it_on) {
@@ -293,7 +293,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_shut_down_while_it_is_given_the_key_passes_it_on) 
         for (bool const release_first : {true, false}) {
             BOOST_TEST_CONTEXT("first waiter of client " << of << ", release first "
                                                          << release_first) {
-                company c(servers, 3, patient());
+                client_group c(servers, 3, patient());
                 attempt holder, first, second;
                 holder.start(c.key_of(0, "k"));
                 BOOST_REQUIRE(c.until([&] { return holder.done; }));
@@ -327,14 +327,14 @@ BOOST_AUTO_TEST_CASE(a_waiter_shut_down_while_it_is_given_the_key_passes_it_on) 
 
 BOOST_AUTO_TEST_CASE(a_waiter_that_times_out_while_it_is_given_the_key_passes_it_on) {
     fleet servers(3);
-    party p(servers);
-    BOOST_REQUIRE(p.all_up());
-    auto const lock = p.locks.make_lock("k", long_lived);
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
+    auto const lock = client.locks.make_lock("k", long_lived);
     std::mt19937 random(4711);
     std::size_t won = 0, timed_out = 0;
     for (int i = 0; i < 200; ++i) {
         BOOST_TEST_CONTEXT("try " << i) {
-            auto held = p.hold("k");
+            auto held = client.hold("k");
             attempt first, second;
             auto const limit = 1ms;
             // Around the moment at which the time is up, in the same turn as that and in others.
@@ -343,41 +343,41 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_times_out_while_it_is_given_the_key_passes_it
             auto const idle = random() % 2 == 0;
             first.start_for(lock, limit);
             second.start(lock);
-            p.context.restart();
+            client.context.restart();
             if (idle) {
-                for (int turns = 0; turns < 20; ++turns) p.context.poll_one();
+                for (int turns = 0; turns < 20; ++turns) client.context.poll_one();
             }
             while (lease_clock::now() < moment) {
-                if (!idle) p.context.poll_one();
+                if (!idle) client.context.poll_one();
             }
             auto released = false;
             held.release([&](release_result r) { released = static_cast<bool>(r); });
-            BOOST_REQUIRE(p.until([&] { return released && first.done; }));
+            BOOST_REQUIRE(client.until([&] { return released && first.done; }));
             BOOST_TEST((!first.how || first.how == errc::wait_timeout), first.how.what());
             ++(first.how ? timed_out : won);
             first.held = {};
-            check_gets(p, second);
+            check_gets(client, second);
             BOOST_TEST(first.ended == 1);
         }
     }
     BOOST_TEST_MESSAGE(won << " won, " << timed_out << " timed out");
-    check_nothing_left(p, servers);
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_waiter_that_times_out_between_two_holders_fails_with_a_wait_timeout) {
-    server one;
-    proxy wire(one);
-    party p({address(wire.address())});
-    BOOST_REQUIRE(p.all_up());
+    server instance;
+    proxy wire(instance);
+    test_client client({address(wire.address())});
+    BOOST_REQUIRE(client.all_up());
     lock_options const no_handoff{.ttl = 60s, .handoff_limit = 1};
-    auto held = p.hold("k", no_handoff);
+    auto held = client.hold("k", no_handoff);
     attempt w;
-    w.start_for(p.locks.make_lock("k", no_handoff), 300ms);
-    BOOST_REQUIRE(waits(p));
+    w.start_for(client.locks.make_lock("k", no_handoff), 300ms);
+    BOOST_REQUIRE(waits(client));
     // The release, and all that follows it, is not answered within the limit.
     wire.hold_replies();
     held = {};
-    BOOST_REQUIRE(p.until([&] { return w.done; }));
+    BOOST_REQUIRE(client.until([&] { return w.done; }));
     BOOST_TEST((w.how == errc::wait_timeout), w.how.what());
     wire.resume();
 }
@@ -386,34 +386,35 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_times_out_between_two_holders_fails_with_a_wa
 // the next arbiter.
 BOOST_AUTO_TEST_CASE(a_total_cancellation_does_not_wait_for_another_arbiter) {
     fleet servers(3);
-    wires ways(servers);
-    for (auto& one : ways.all) one.delay_replies(120ms); // so that an answer is not late too soon
-    party p(ways.addresses());
-    foreigner f(servers);
-    f.hold("k");
+    proxy_group proxies(servers);
+    for (auto& proxy : proxies.all)
+        proxy.delay_replies(120ms); // so that an answer is not late too soon
+    test_client client(proxies.addresses());
+    foreign_client foreign(servers);
+    foreign.hold("k");
     attempt w;
-    w.start(p.locks.make_lock("k", long_lived));
-    BOOST_REQUIRE(waits_for_push(p, servers));
-    ways.hold_requests();
-    f.del("k");
+    w.start(client.locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(waits_for_push(client, servers));
+    proxies.hold_requests();
+    foreign.del("k");
     // SET, CACHING, PTTL: the arbiter's wire has the try.
-    auto arbiter = ways.all.end();
-    BOOST_REQUIRE(p.until([&] {
-        arbiter = std::find_if(ways.all.begin(), ways.all.end(),
-                               [](auto const& way) { return way.commands_held() >= 3; });
-        return arbiter != ways.all.end();
+    auto arbiter = proxies.all.end();
+    BOOST_REQUIRE(client.until([&] {
+        arbiter = std::find_if(proxies.all.begin(), proxies.all.end(),
+                               [](auto const& proxy) { return proxy.commands_held() >= 3; });
+        return arbiter != proxies.all.end();
     }));
     w.signal.emit(asio::cancellation_type::total);
     arbiter->cut();
-    ways.resume();
-    BOOST_REQUIRE(p.until([&] { return w.done; }));
+    proxies.resume();
+    BOOST_REQUIRE(client.until([&] { return w.done; }));
     BOOST_TEST((w.how == errc::cancelled), w.how.what());
-    check_nothing_left(p, servers);
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_client_that_stands_back_can_end) {
     fleet servers(1);
-    party other(servers);
+    test_client other(servers);
     asio::io_context context;
     {
         auto held = other.hold("k");
@@ -440,23 +441,23 @@ BOOST_AUTO_TEST_CASE(a_client_that_stands_back_can_end) {
 BOOST_AUTO_TEST_CASE(a_lease_has_the_watchdog_of_its_own_call) {
     for (auto const watched : {true, false}) {
         BOOST_TEST_CONTEXT("watchdog " << watched) {
-            server one;
-            proxy wire(one);
-            party p({address(wire.address())});
-            BOOST_REQUIRE(p.all_up());
+            server instance;
+            proxy wire(instance);
+            test_client client({address(wire.address())});
+            BOOST_REQUIRE(client.all_up());
             attempt first;
             attempt second;
             wire.hold_replies();
-            first.start(p.locks.make_lock("k", {.ttl = renewed_ttl, .watchdog = !watched}));
-            second.start(p.locks.make_lock("k", {.ttl = renewed_ttl, .watchdog = watched}));
-            BOOST_REQUIRE(waits(p));
+            first.start(client.locks.make_lock("k", {.ttl = renewed_ttl, .watchdog = !watched}));
+            second.start(client.locks.make_lock("k", {.ttl = renewed_ttl, .watchdog = watched}));
+            BOOST_REQUIRE(waits(client));
             first.signal.emit(asio::cancellation_type::terminal);
-            BOOST_REQUIRE(p.until([&] { return first.done; }));
+            BOOST_REQUIRE(client.until([&] { return first.done; }));
             wire.resume();
-            BOOST_REQUIRE(p.until([&] { return second.done; }));
+            BOOST_REQUIRE(client.until([&] { return second.done; }));
             BOOST_TEST(!second.how, second.how.what());
             auto const end = second.held.deadline();
-            p.pass(end);
+            client.pass(end);
             BOOST_TEST(second.held.held() == watched);
         }
     }
@@ -467,52 +468,52 @@ BOOST_AUTO_TEST_CASE(a_pause_of_the_process_longer_than_the_ttl_fails_no_acquire
     static constexpr auto ttl = 300ms;
     static constexpr lock_options options{.ttl = ttl};
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
-        wires ways(servers);
-        party p(ways.addresses());
-        BOOST_REQUIRE(p.all_up());
+        proxy_group proxies(servers);
+        test_client client(proxies.addresses());
+        BOOST_REQUIRE(client.all_up());
         // The process stops before it has read the answers.
         auto const stop_in_mid_try = [&](auto start) {
-            ways.hold_replies();
+            proxies.hold_replies();
             start();
-            p.context.restart();
-            p.context.poll();
+            client.context.restart();
+            client.context.poll();
             std::this_thread::sleep_for(ttl + ttl / 2);
-            ways.resume();
+            proxies.resume();
         };
         std::array<attempt, 30> queue;
         stop_in_mid_try([&] {
-            for (auto& w : queue) w.start(p.locks.make_lock("k", options));
+            for (auto& w : queue) w.start(client.locks.make_lock("k", options));
         });
-        for (auto& w : queue) check_gets(p, w);
+        for (auto& w : queue) check_gets(client, w);
 
         attempt once;
-        stop_in_mid_try([&] { once.start_try(p.locks.make_lock("k", options)); });
-        check_gets(p, once);
+        stop_in_mid_try([&] { once.start_try(client.locks.make_lock("k", options)); });
+        check_gets(client, once);
 
         attempt limited;
-        stop_in_mid_try([&] { limited.start_for(p.locks.make_lock("k", options), ttl); });
-        BOOST_REQUIRE(p.until([&] { return limited.done; }));
+        stop_in_mid_try([&] { limited.start_for(client.locks.make_lock("k", options), ttl); });
+        BOOST_REQUIRE(client.until([&] { return limited.done; }));
         BOOST_TEST(
             (!limited.how || limited.how == errc::wait_timeout || limited.how == errc::no_quorum),
             limited.how.what());
         limited.held = {};
-        check_nothing_left(p, servers);
+        check_nothing_left(client, servers);
     });
 }
 
 // The shortest ttl: renewals fall due as fast as they fail.
 BOOST_AUTO_TEST_CASE(the_shortest_leases_are_lost_when_their_servers_go) {
-    server one;
-    party p({address(one.address())});
+    server instance;
+    test_client client({address(instance.address())});
     std::array<attempt, 60> all;
     for (std::size_t i = 0; i < all.size(); ++i) {
-        all[i].start(p.locks.make_lock("k" + std::to_string(i), {.ttl = min_ttl}));
+        all[i].start(client.locks.make_lock("k" + std::to_string(i), {.ttl = min_ttl}));
     }
-    BOOST_REQUIRE(p.until([&] {
+    BOOST_REQUIRE(client.until([&] {
         return std::all_of(all.begin(), all.end(), [](attempt const& w) { return w.done; });
     }));
-    one.kill();
-    BOOST_TEST(p.until([&] { return p.locks.stats().held == 0; }));
+    instance.kill();
+    BOOST_TEST(client.until([&] { return client.locks.stats().held == 0; }));
 }
 
 // All of them have waited for as long.
@@ -520,24 +521,24 @@ BOOST_AUTO_TEST_CASE(silent_servers_are_told_to_the_whole_queue_at_once) {
     fleet servers(3);
     servers.freeze(3);
     // Slow to be given up: the waiters must not wait for that.
-    party p(servers, {.instance_timeout = 200ms, .connect_timeout = 30s});
+    test_client client(servers, {.instance_timeout = 200ms, .connect_timeout = 30s});
     std::array<attempt, 6> queue;
-    for (auto& w : queue) w.start(p.locks.make_lock("k", long_lived));
-    BOOST_TEST(p.until([&] {
+    for (auto& w : queue) w.start(client.locks.make_lock("k", long_lived));
+    BOOST_TEST(client.until([&] {
         return std::all_of(queue.begin(), queue.end(), [](attempt const& w) { return w.done; });
     }));
     for (auto const& w : queue) BOOST_TEST((w.how == error_condition::unavailable), w.how.what());
 }
 
 BOOST_AUTO_TEST_CASE(servers_that_are_slower_than_the_lease_is_long_are_told_to_the_queue) {
-    server one;
-    proxy wire(one);
-    party p({address(wire.address())});
-    BOOST_REQUIRE(p.all_up());
+    server instance;
+    proxy wire(instance);
+    test_client client({address(wire.address())});
+    BOOST_REQUIRE(client.all_up());
     wire.hold_replies();
     std::array<attempt, 6> queue;
-    for (auto& w : queue) w.start(p.locks.make_lock("k", {.ttl = 200ms}));
-    BOOST_TEST(p.until([&] {
+    for (auto& w : queue) w.start(client.locks.make_lock("k", {.ttl = 200ms}));
+    BOOST_TEST(client.until([&] {
         return std::all_of(queue.begin(), queue.end(), [](attempt const& w) { return w.done; });
     }));
     for (auto const& w : queue) BOOST_TEST((w.how == errc::granted_too_late), w.how.what());
@@ -547,13 +548,13 @@ BOOST_AUTO_TEST_CASE(servers_that_are_slower_than_the_lease_is_long_are_told_to_
 // The lease is lost while another acquire waits, and the next try goes to one instance alone.
 BOOST_AUTO_TEST_CASE(instances_that_were_not_asked_are_not_called_unreachable) {
     fleet servers(3);
-    party p(servers);
-    auto held = p.hold("k", {.ttl = renewed_ttl});
+    test_client client(servers);
+    auto held = client.hold("k", {.ttl = renewed_ttl});
     attempt w;
-    w.start_for(p.locks.make_lock("k", {.ttl = renewed_ttl}), 3s);
-    BOOST_REQUIRE(waits(p));
-    for (server& one : servers) redis_cli(one).set("k", "foreign", 60s);
-    BOOST_REQUIRE(p.until([&] { return w.done; }));
+    w.start_for(client.locks.make_lock("k", {.ttl = renewed_ttl}), 3s);
+    BOOST_REQUIRE(waits(client));
+    for (server& instance : servers) redis_cli(instance).set("k", "foreign", 60s);
+    BOOST_REQUIRE(client.until([&] { return w.done; }));
     BOOST_TEST((w.how == errc::wait_timeout), w.how.what());
     BOOST_REQUIRE(w.how.report() != nullptr);
     for (auto const& i : w.how.report()->instances) {

@@ -1,7 +1,7 @@
 // Limits that holders set: the longest time of a lease, and renewal for as long as the holder wants
 // it.
 #include "integration/loss_watch.hpp"
-#include "integration/party.hpp"
+#include "integration/test_client.hpp"
 #include "support/wait.hpp"
 
 #include <boost/asio/as_tuple.hpp>
@@ -29,30 +29,31 @@ namespace {
 // Returns whether the body still held the lock when it was cancelled.
 bool check_section_with_limit(std::chrono::milliseconds cancel_margin) {
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     auto signalled = false, held = false, done = false;
     std::exception_ptr thrown;
     auto const body = [&](lease& l) -> asio::awaitable<void> {
         auto const quietly = asio::as_tuple(asio::deferred);
-        auto const hold_on = p.locks.make_lock("other");
+        auto const hold_on = client.locks.make_lock("other");
         auto const first = co_await hold_on.acquire(quietly);
         auto const second = co_await hold_on.acquire(quietly);
-        auto const& why = std::get<0>(second);
-        signalled = why == errc::cancelled;
+        auto const& failure = std::get<0>(second);
+        signalled = failure == errc::cancelled;
         held = l.held();
-        throw system_error(why.code());
+        throw system_error(failure.code());
     };
-    with_lock(p.locks.make_lock("k", {.ttl = 60s, .max_hold = 1s, .cancel_margin = cancel_margin}),
-              body, [&](std::exception_ptr e) {
-                  thrown = e;
-                  done = true;
-              });
-    BOOST_REQUIRE(p.until([&] { return done; }));
+    with_lock(
+        client.locks.make_lock("k", {.ttl = 60s, .max_hold = 1s, .cancel_margin = cancel_margin}),
+        body, [&](std::exception_ptr e) {
+            thrown = e;
+            done = true;
+        });
+    BOOST_REQUIRE(client.until([&] { return done; }));
     BOOST_TEST(signalled);
     BOOST_REQUIRE(thrown);
     BOOST_CHECK_EXCEPTION(std::rethrow_exception(thrown), system_error,
                           [](system_error const& e) { return e.code() == errc::lease_lost; });
-    BOOST_TEST(p.sees(servers, "k", false));
+    BOOST_TEST(client.sees(servers, "k", false));
     return held;
 }
 
@@ -77,22 +78,22 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_at_the_latest) {
             auto late = true;
             for (int attempt = 0; attempt < 3 && late; ++attempt) {
                 fleet servers(3);
-                party p(servers);
+                test_client client(servers);
                 auto const asked = lease_clock::now();
                 lease held;
                 lease_clock::time_point given{};
-                p.locks
+                client.locks
                     .make_lock("k", {.ttl = s.ttl, .watchdog = s.watchdog, .max_hold = s.max_hold})
                     .acquire([&](error e, lease l) {
                         BOOST_TEST(!e, e.what());
                         given = lease_clock::now();
                         held = std::move(l);
                     });
-                BOOST_REQUIRE(p.until([&] { return static_cast<bool>(held); }));
+                BOOST_REQUIRE(client.until([&] { return static_cast<bool>(held); }));
                 loss_watch w;
                 w.start(held);
                 auto beyond = 0;
-                BOOST_TEST(p.until([&] {
+                BOOST_TEST(client.until([&] {
                     if (held.deadline() > given + s.max_hold) ++beyond;
                     return w.done;
                 }));
@@ -105,10 +106,10 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_at_the_latest) {
                     BOOST_TEST((w.when >= asked + s.max_hold - loss_margin(s.ttl)));
                 }
                 BOOST_TEST(!held.held());
-                BOOST_TEST((p.release(held) == errc::lease_lost));
-                BOOST_TEST(p.locks.stats().lost == 1U);
-                BOOST_TEST(p.locks.stats().held == 0U);
-                BOOST_TEST(p.sees(servers, "k", false));
+                BOOST_TEST((client.release(held) == errc::lease_lost));
+                BOOST_TEST(client.locks.stats().lost == 1U);
+                BOOST_TEST(client.locks.stats().held == 0U);
+                BOOST_TEST(client.sees(servers, "k", false));
             }
             BOOST_TEST(!late);
         }
@@ -117,46 +118,46 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_at_the_latest) {
 
 BOOST_AUTO_TEST_CASE(no_extension_passes_the_limit) {
     fleet servers(3);
-    party p(servers);
-    auto held = p.hold("k", {.ttl = 4s, .watchdog = false, .max_hold = 6s});
+    test_client client(servers);
+    auto held = client.hold("k", {.ttl = 4s, .watchdog = false, .max_hold = 6s});
     auto const given = lease_clock::now();
     auto const first = held.deadline();
     loss_watch w;
     w.start(held);
-    p.pass(first - 1800ms); // an extension by four seconds would pass the limit
-    BOOST_TEST(!p.extend(held));
+    client.pass(first - 1800ms); // an extension by four seconds would pass the limit
+    BOOST_TEST(!client.extend(held));
     auto const limit = held.deadline();
     BOOST_TEST((limit > first));
     BOOST_TEST((limit <= given + 6s));
     for (int i = 0; i < 3; ++i) {
-        BOOST_TEST(!p.extend(held));
+        BOOST_TEST(!client.extend(held));
         BOOST_TEST((held.deadline() == limit));
     }
-    BOOST_TEST(p.until([&] { return w.told(); }));
+    BOOST_TEST(client.until([&] { return w.told(); }));
     BOOST_TEST((held.deadline() == limit));
-    BOOST_TEST((p.extend(held) == errc::lease_lost));
+    BOOST_TEST((client.extend(held) == errc::lease_lost));
 }
 
 BOOST_AUTO_TEST_CASE(a_waiter_gets_the_lock_at_the_limit) {
     fleet servers(3);
-    party p(servers), other(servers);
+    test_client client(servers), other(servers);
     for (auto const handoff : {0ms, 60'000ms}) {
         BOOST_TEST_CONTEXT("handoff_time " << handoff.count()) {
             lock_options const options{.ttl = 60s, .max_hold = 2s, .handoff_time = handoff};
-            auto stuck = p.hold("k", options);
+            auto stuck = client.hold("k", options);
             auto const first = stuck.deadline();
             std::optional<lease> next;
-            p.locks.make_lock("k", options).acquire([&](error e, lease l) {
+            client.locks.make_lock("k", options).acquire([&](error e, lease l) {
                 BOOST_TEST(!e, e.what());
                 next = std::move(l);
             });
-            BOOST_TEST(p.until([&] { return next.has_value(); }));
+            BOOST_TEST(client.until([&] { return next.has_value(); }));
             BOOST_TEST(!stuck.held());
             BOOST_TEST(next->held());
             // The limit counts from the hand-over.
             BOOST_TEST((next->deadline() >= first + options.max_hold - loss_margin(options.ttl)));
-            BOOST_TEST(p.locks.stats().handoffs == (handoff > 0ms ? 1U : 0U));
-            BOOST_TEST((p.release(stuck) == errc::lease_lost));
+            BOOST_TEST(client.locks.stats().handoffs == (handoff > 0ms ? 1U : 0U));
+            BOOST_TEST((client.release(stuck) == errc::lease_lost));
             BOOST_TEST(next->held());
             // Another process gets the lock too, as the key is gone.
             lease got;
@@ -169,9 +170,9 @@ BOOST_AUTO_TEST_CASE(a_waiter_gets_the_lock_at_the_limit) {
             BOOST_TEST(!got);
             loss_watch w;
             w.start(*next);
-            BOOST_TEST(p.until([&] { return w.told(); }));
+            BOOST_TEST(client.until([&] { return w.told(); }));
             BOOST_TEST(!next->held());
-            BOOST_TEST(p.sees(servers, "k", false));
+            BOOST_TEST(client.sees(servers, "k", false));
             BOOST_TEST(other.until([&] { return got.held(); }));
             BOOST_TEST(other.releases(got));
         }
@@ -181,22 +182,22 @@ BOOST_AUTO_TEST_CASE(a_waiter_gets_the_lock_at_the_limit) {
 // The event loop does not run when the limit comes, nor for twice its margin after that.
 BOOST_AUTO_TEST_CASE(a_limit_that_is_seen_late_hands_the_lock_over_too) {
     fleet servers(3);
-    party p(servers);
-    BOOST_REQUIRE(p.all_up());
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
     lock_options const options{.ttl = 60s, .max_hold = 2s, .handoff_time = 60s};
-    auto stuck = p.hold("k", options);
+    auto stuck = client.hold("k", options);
     std::optional<lease> next;
-    p.locks.make_lock("k", long_lived).acquire([&](error e, lease l) {
+    client.locks.make_lock("k", long_lived).acquire([&](error e, lease l) {
         BOOST_TEST(!e, e.what());
         next = std::move(l);
     });
-    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1; }));
     BOOST_REQUIRE(wait_until([&] { return lease_clock::now() > stuck.deadline() + 100ms; }));
-    BOOST_REQUIRE(p.until([&] { return next.has_value(); }));
+    BOOST_REQUIRE(client.until([&] { return next.has_value(); }));
     BOOST_TEST(next->held());
-    BOOST_TEST(p.locks.stats().handoffs == 1U);
-    BOOST_TEST((p.release(stuck) == errc::lease_lost));
-    BOOST_TEST(p.releases(*next));
+    BOOST_TEST(client.locks.stats().handoffs == 1U);
+    BOOST_TEST((client.release(stuck) == errc::lease_lost));
+    BOOST_TEST(client.releases(*next));
 }
 
 BOOST_AUTO_TEST_CASE(a_section_ends_at_the_limit) {
@@ -212,15 +213,16 @@ BOOST_AUTO_TEST_CASE(a_section_ends_at_the_limit) {
 
 BOOST_AUTO_TEST_CASE(a_limit_out_of_its_range_is_rejected) {
     fleet servers(1);
-    party p(servers);
+    test_client client(servers);
     for (auto const bad : {-1ms, 1ms, 9ms}) {
-        BOOST_CHECK_EXCEPTION(
-            p.locks.make_lock("k", {.max_hold = bad}), system_error, [](system_error const& e) {
-                return e.code() == errc::invalid_options &&
-                       std::string(e.what()).find("max_hold") != std::string::npos;
-            });
+        BOOST_CHECK_EXCEPTION(client.locks.make_lock("k", {.max_hold = bad}), system_error,
+                              [](system_error const& e) {
+                                  return e.code() == errc::invalid_options &&
+                                         std::string(e.what()).find("max_hold") !=
+                                             std::string::npos;
+                              });
     }
-    BOOST_CHECK_NO_THROW((void)p.locks.make_lock("k", {.max_hold = 10ms}));
+    BOOST_CHECK_NO_THROW((void)client.locks.make_lock("k", {.max_hold = 10ms}));
 }
 
 //
@@ -230,10 +232,10 @@ BOOST_AUTO_TEST_CASE(a_limit_out_of_its_range_is_rejected) {
 BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_its_holder_says_so) {
     constexpr auto ttl = renewed_ttl;
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     for (auto const throws : {false, true}) {
         BOOST_TEST_CONTEXT("throws " << throws) {
-            auto held = p.hold("k", {.ttl = ttl});
+            auto held = client.hold("k", {.ttl = ttl});
             auto asked = 0, refused = 0;
             auto wanted = true;
             held.renew_while([&] {
@@ -245,48 +247,49 @@ BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_its_holder_says_so) {
             });
             loss_watch w;
             w.start(held);
-            auto const before = p.locks.stats().renewals;
-            BOOST_TEST(p.renews(9)); // several ttls
+            auto const before = client.locks.stats().renewals;
+            BOOST_TEST(client.renews(9)); // several ttls
             BOOST_TEST(held.held());
             BOOST_TEST(asked >= 8);
-            BOOST_TEST(static_cast<std::uint64_t>(asked) <= p.locks.stats().renewals - before + 1);
+            BOOST_TEST(static_cast<std::uint64_t>(asked) <=
+                       client.locks.stats().renewals - before + 1);
             wanted = false;
-            BOOST_TEST(p.until([&] { return refused == 1; }));
+            BOOST_TEST(client.until([&] { return refused == 1; }));
             BOOST_TEST(held.held()); // until its deadline
             auto const deadline = held.deadline();
-            auto const renewals = p.locks.stats().renewals;
-            BOOST_TEST(p.until([&] { return w.told(); }));
+            auto const renewals = client.locks.stats().renewals;
+            BOOST_TEST(client.until([&] { return w.told(); }));
             BOOST_TEST(refused == 1);
             BOOST_TEST((held.deadline() == deadline));
             BOOST_TEST((w.when >= deadline - loss_margin(ttl)));
-            BOOST_TEST(p.locks.stats().renewals == renewals);
-            BOOST_TEST((p.release(held) == errc::lease_lost));
-            BOOST_TEST(p.sees(servers, "k", false));
+            BOOST_TEST(client.locks.stats().renewals == renewals);
+            BOOST_TEST((client.release(held) == errc::lease_lost));
+            BOOST_TEST(client.sees(servers, "k", false));
         }
     }
 }
 
 BOOST_AUTO_TEST_CASE(the_predicate_of_a_holder_is_not_asked_for_the_next) {
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     lock_options const options{.ttl = renewed_ttl, .handoff_time = 60s};
-    auto held = p.hold("k", options);
+    auto held = client.hold("k", options);
     auto asked = 0;
     held.renew_while([&] {
         ++asked;
         return false;
     });
     std::optional<lease> next;
-    p.locks.make_lock("k", options).acquire([&](error, lease l) { next = std::move(l); });
-    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
-    BOOST_TEST(p.until([&] { return asked == 1; }));
-    BOOST_TEST(p.releases(held));
-    BOOST_REQUIRE(p.until([&] { return next.has_value(); }));
-    BOOST_TEST(p.locks.stats().handoffs == 1U);
-    BOOST_TEST(p.renews(6));
+    client.locks.make_lock("k", options).acquire([&](error, lease l) { next = std::move(l); });
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1; }));
+    BOOST_TEST(client.until([&] { return asked == 1; }));
+    BOOST_TEST(client.releases(held));
+    BOOST_REQUIRE(client.until([&] { return next.has_value(); }));
+    BOOST_TEST(client.locks.stats().handoffs == 1U);
+    BOOST_TEST(client.renews(6));
     BOOST_TEST(next->held());
     BOOST_TEST(asked == 1);
-    BOOST_TEST(p.releases(*next));
+    BOOST_TEST(client.releases(*next));
 }
 
 BOOST_AUTO_TEST_CASE(the_predicate_of_a_renewal_is_destroyed_with_the_lease) {
@@ -296,40 +299,40 @@ BOOST_AUTO_TEST_CASE(the_predicate_of_a_renewal_is_destroyed_with_the_lease) {
     constexpr long ours = 2; // mark, wanted
     BOOST_TEST(mark.use_count() == ours);
     {
-        party p(servers);
+        test_client client(servers);
         {
-            auto held = p.hold("destroyed");
+            auto held = client.hold("destroyed");
             held.renew_while(wanted);
-            p.context.poll();
+            client.context.poll();
             BOOST_TEST(mark.use_count() == ours + 1);
             held.renew_while(wanted); // replaces the other
-            p.context.restart();
-            p.context.poll();
+            client.context.restart();
+            client.context.poll();
             BOOST_TEST(mark.use_count() == ours + 1);
         }
-        BOOST_TEST(p.until([&] { return mark.use_count() == ours; }));
+        BOOST_TEST(client.until([&] { return mark.use_count() == ours; }));
         {
-            auto held = p.hold("released");
+            auto held = client.hold("released");
             held.renew_while(wanted);
-            BOOST_TEST(p.releases(held));
+            BOOST_TEST(client.releases(held));
             held.renew_while(wanted); // too late
         }
-        BOOST_TEST(p.until([&] { return mark.use_count() == ours; }));
+        BOOST_TEST(client.until([&] { return mark.use_count() == ours; }));
         {
-            auto held = p.hold("lost", {.ttl = 300ms, .watchdog = false});
+            auto held = client.hold("lost", {.ttl = 300ms, .watchdog = false});
             held.renew_while(wanted);
             loss_watch w;
             w.start(held);
-            BOOST_TEST(p.until([&] { return w.told(); }));
+            BOOST_TEST(client.until([&] { return w.told(); }));
             held.renew_while(wanted);
         }
-        BOOST_TEST(p.until([&] { return mark.use_count() == ours; }));
+        BOOST_TEST(client.until([&] { return mark.use_count() == ours; }));
         // The lease is destroyed before the client has seen the predicate.
         {
-            auto held = p.hold("at once");
+            auto held = client.hold("at once");
             held.renew_while(wanted);
         }
-        BOOST_TEST(p.until([&] { return mark.use_count() == ours; }));
+        BOOST_TEST(client.until([&] { return mark.use_count() == ours; }));
         lease empty;
         BOOST_TEST(throws_released([&] { empty.renew_while(wanted); }));
         BOOST_TEST(mark.use_count() == ours);
@@ -339,17 +342,18 @@ BOOST_AUTO_TEST_CASE(the_predicate_of_a_renewal_is_destroyed_with_the_lease) {
         for (auto const within : {true, false}) {
             BOOST_TEST_CONTEXT("looked at " << looked_at << ", within " << within) {
                 {
-                    party p(servers);
-                    auto held = p.hold("k" + std::to_string(looked_at) + std::to_string(within));
+                    test_client client(servers);
+                    auto held =
+                        client.hold("k" + std::to_string(looked_at) + std::to_string(within));
                     held.renew_while(wanted);
-                    if (looked_at) p.context.poll();
-                    if (within) asio::post(p.context, [l = std::move(held)] {});
+                    if (looked_at) client.context.poll();
+                    if (within) asio::post(client.context, [l = std::move(held)] {});
                 }
                 BOOST_TEST(mark.use_count() == ours);
             }
         }
     }
-    for (server& one : servers) redis_cli(one).flush();
+    for (server& instance : servers) redis_cli(instance).flush();
 }
 
 // The predicate holds a lock, and so the client that holds the predicate.
@@ -360,18 +364,19 @@ BOOST_AUTO_TEST_CASE(a_predicate_of_a_renewal_that_holds_a_lock_is_destroyed_wit
         for (auto const shuts_down : {false, true}) {
             BOOST_TEST_CONTEXT("within the context " << within << ", shut down " << shuts_down) {
                 {
-                    party p(servers);
-                    auto held = p.hold("k" + std::to_string(within) + std::to_string(shuts_down));
-                    auto const key = p.locks.make_lock("other");
+                    test_client client(servers);
+                    auto held =
+                        client.hold("k" + std::to_string(within) + std::to_string(shuts_down));
+                    auto const key = client.locks.make_lock("other");
                     held.renew_while([mark, key] { return !key.key().empty(); });
-                    p.context.poll();
+                    client.context.poll();
                     if (shuts_down) {
                         auto shut = false;
-                        p.locks.shutdown([&](error) { shut = true; });
-                        BOOST_TEST(p.until([&] { return shut; }));
-                        p.context.restart();
+                        client.locks.shutdown([&](error) { shut = true; });
+                        BOOST_TEST(client.until([&] { return shut; }));
+                        client.context.restart();
                     }
-                    if (within) asio::post(p.context, [l = std::move(held)] {});
+                    if (within) asio::post(client.context, [l = std::move(held)] {});
                 }
                 BOOST_TEST(mark.use_count() == 1);
             }

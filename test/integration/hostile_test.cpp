@@ -3,7 +3,7 @@
 // answers rightly again, the client uses it.
 #include <holdfast/client.hpp>
 
-#include "integration/party.hpp"
+#include "integration/test_client.hpp"
 #include "support/fake_server.hpp"
 #include "support/fleet.hpp"
 #include "support/text.hpp"
@@ -167,7 +167,7 @@ enum class effect {
 
 struct fault {
     char const* name;
-    effect what;
+    effect outcome;
     std::function<std::string(std::string const& right)> answer;
     std::string says = {}; // a part of the reason
     char type = 0;         // wrong_type: the type of RESP
@@ -182,9 +182,9 @@ constexpr std::size_t many = 20'000;
 constexpr std::size_t many = 100'000;
 #endif
 
-fault in_place(char const* name, effect what, std::string bytes, std::string says = {}) {
+fault in_place(char const* name, effect outcome, std::string bytes, std::string says = {}) {
     return {.name = name,
-            .what = what,
+            .outcome = outcome,
             .answer = [bytes = std::move(bytes)](std::string const&) { return bytes; },
             .says = std::move(says)};
 }
@@ -192,13 +192,13 @@ fault in_place(char const* name, effect what, std::string bytes, std::string say
 fault of_type(char const* name, std::string bytes) {
     auto f = in_place(name, effect::wrong_type, std::move(bytes));
     f.type = f.answer({})[0];
-    if (f.type == '-' || f.type == '!') f.what = effect::error;
+    if (f.type == '-' || f.type == '!') f.outcome = effect::error;
     return f;
 }
 
-fault flood(char const* name, effect what, std::string start, std::string filler,
+fault flood(char const* name, effect outcome, std::string start, std::string filler,
             std::string says = {}) {
-    auto f = in_place(name, what, fake_server::then_flood(start, filler), std::move(says));
+    auto f = in_place(name, outcome, fake_server::then_flood(start, filler), std::move(says));
     f.floods = true;
     return f;
 }
@@ -264,14 +264,14 @@ std::vector<fault> all_faults() {
         in_place("close", effect::disconnected, fake_server::then_close("")),
         in_place("reset", effect::disconnected, fake_server::then_reset("")),
         {.name = "half a reply and close",
-         .what = effect::disconnected,
+         .outcome = effect::disconnected,
          .answer =
              [](std::string const& right) {
                  return fake_server::then_close(right.substr(0, right.size() / 2));
              }},
         in_place("silence", effect::hangs, fake_server::then_silent("")),
         {.name = "half a reply and silence",
-         .what = effect::hangs,
+         .outcome = effect::hangs,
          .answer =
              [](std::string const& right) {
                  return fake_server::then_silent(right.substr(0, right.size() / 2));
@@ -280,24 +280,24 @@ std::vector<fault> all_faults() {
                  fake_server::then_silent("$100\r\nabc")),
         // More than was asked for.
         {.name = "two replies",
-         .what = effect::surplus,
+         .outcome = effect::surplus,
          .answer = [](std::string const& right) { return right + right; }},
         {.name = "OK on top",
-         .what = effect::surplus,
+         .outcome = effect::surplus,
          .answer = [](std::string const& right) { return right + "+OK\r\n"; }},
         {.name = "pushes of other kinds",
-         .what = effect::harmless,
+         .outcome = effect::harmless,
          .answer =
              [](std::string const& right) {
                  return ">0\r\n>1\r\n+message\r\n>3\r\n+invalidate\r\n:1\r\n*1\r\n*0\r\n" + right;
              }},
         {.name = "many pushes",
-         .what = effect::harmless,
+         .outcome = effect::harmless,
          .answer = [pushes = repeated(many, resp::invalidation("other"))](
                        std::string const& right) { return pushes + right; }},
     };
     all.push_back({.name = "attribute before the reply",
-                   .what = effect::malformed,
+                   .outcome = effect::malformed,
                    .answer = [](std::string const& right) { return "|1\r\n+a\r\n:1\r\n" + right; },
                    .says = "RESP3"});
     return all;
@@ -478,7 +478,7 @@ std::shared_ptr<waiter> try_for(lock const& which) {
 
 client_options options_for(point p, fault const& f) {
     auto o = patient();
-    if (f.what == effect::hangs || f.what == effect::mixes_up) {
+    if (f.outcome == effect::hangs || f.outcome == effect::mixes_up) {
         o = hasty();
     }
     o.on_restart = restart_policy::off;
@@ -540,19 +540,19 @@ public:
 
 private:
     template <class T>
-    void check(T const& holds, std::string const& what) {
-        if (!static_cast<bool>(holds)) court_.complaints.push_back(name_ + ": " + what);
+    void check(T const& holds, std::string const& complaint) {
+        if (!static_cast<bool>(holds)) court_.complaints.push_back(name_ + ": " + complaint);
     }
     void check_error(error const&);
     awaitable<void> check_probe_failed(client const&);
     awaitable<void> ask_alone(client const&);
-    awaitable<void> take_turns(client const& one, client const& other, std::string key);
+    awaitable<void> take_turns(client const& holder, client const& waiter, std::string key);
     awaitable<void> recovers(client const&, std::size_t i, std::string key);
     awaitable<lease> hold(lock);
 
     bool matters() const {
         if (is_legitimate(at_, fault_)) return false;
-        switch (fault_.what) {
+        switch (fault_.outcome) {
         case effect::malformed:
         case effect::disconnected:
         case effect::hangs:
@@ -579,7 +579,7 @@ private:
 void trial::check_error(error const& e) {
     if (!matters()) return;
     check(static_cast<bool>(e), "an operation succeeds");
-    switch (fault_.what) {
+    switch (fault_.outcome) {
     case effect::malformed:
     case effect::wrong_type:
         check(e == errc::not_redis, "is not called not_redis: " + e.what());
@@ -637,15 +637,15 @@ awaitable<void> trial::recovers(client const& locks, std::size_t i, std::string 
 }
 
 awaitable<void> trial::alone() {
-    std::vector<address> const where{server_.address()};
-    client const locks(court_.context.get_executor(), where, options_for(at_, fault_));
+    std::vector<address> const addresses{server_.address()};
+    client const locks(court_.context.get_executor(), addresses, options_for(at_, fault_));
     co_await ask_alone(locks);
     check(server_.hits() > 0, "the point was not reached");
     if (fault_.floods) {
         check(server_.most_sent() < fake_server::flood_size / 4,
               "takes " + std::to_string(server_.most_sent()) + " bytes");
     }
-    if (fault_.what == effect::surplus) {
+    if (fault_.outcome == effect::surplus) {
         auto const ended = [&] { return server_.accepted() > 1; };
         check(co_await eventually(ended), "keeps a connection with a reply too many");
     }
@@ -709,7 +709,7 @@ awaitable<void> trial::ask_alone(client const& locks) {
         auto const ended = [&] { return w->done; };
         check(co_await eventually(ended), "waits for ever");
         auto const& e = w->how;
-        if (fault_.what == effect::harmless) check(!e, "fails: " + e.what());
+        if (fault_.outcome == effect::harmless) check(!e, "fails: " + e.what());
         check_error(e);
         if (is_of_probe(at_)) co_await check_probe_failed(locks);
         break;
@@ -718,12 +718,12 @@ awaitable<void> trial::ask_alone(client const& locks) {
 }
 
 awaitable<void> trial::among(std::string first, std::string second) {
-    std::vector<address> const where{server_.address(), first, second};
+    std::vector<address> const addresses{server_.address(), first, second};
     auto const options = options_for(at_, fault_);
-    client const one(court_.context.get_executor(), where, options);
-    client const other(court_.context.get_executor(), where, options);
+    client const holder(court_.context.get_executor(), addresses, options);
+    client const waiter(court_.context.get_executor(), addresses, options);
     auto const others_are_up = [&] {
-        for (auto const* const c : {&one, &other}) {
+        for (auto const* const c : {&holder, &waiter}) {
             auto const all = c->instances();
             if (all[1].state != instance_state::up || all[2].state != instance_state::up)
                 return false;
@@ -733,20 +733,20 @@ awaitable<void> trial::among(std::string first, std::string second) {
     check(co_await eventually(others_are_up), "keeps another instance from coming up");
     // The instance that a waiter asks first depends on the key.
     auto const asked = [&] { return server_.hits() > 0; };
-    co_await take_turns(one, other, name_);
+    co_await take_turns(holder, waiter, name_);
     for (int i = 0; i < 20 && at_ != point::ping && !asked(); ++i) {
-        co_await take_turns(one, other, name_ + std::to_string(i));
+        co_await take_turns(holder, waiter, name_ + std::to_string(i));
     }
     check(co_await eventually(asked), "the point was not reached");
     check(co_await eventually(others_are_up), "hurts another instance");
-    co_await recovers(one, 0, name_ + " after");
-    co_await recovers(other, 0, name_ + " after");
+    co_await recovers(holder, 0, name_ + " after");
+    co_await recovers(waiter, 0, name_ + " after");
 }
 
 // Each of the two, and the one that waits for the other.
-awaitable<void> trial::take_turns(client const& one, client const& other, std::string key) {
-    auto const k1 = one.make_lock(key, lock_options_for(at_));
-    auto const k2 = other.make_lock(key, lock_options_for(at_));
+awaitable<void> trial::take_turns(client const& holder, client const& waiter, std::string key) {
+    auto const k1 = holder.make_lock(key, lock_options_for(at_));
+    auto const k2 = waiter.make_lock(key, lock_options_for(at_));
     auto held = co_await hold(k1);
     auto const refused = co_await k2.try_acquire(settled);
     check(std::get<0>(refused), "two have the key");
@@ -795,10 +795,10 @@ std::vector<fault> const faults = all_faults();
 
 BOOST_AUTO_TEST_SUITE(hostile)
 
-BOOST_DATA_TEST_CASE(a_wrong_answer_harms_nobody, boost::unit_test::data::make(faults), what) {
+BOOST_DATA_TEST_CASE(a_wrong_answer_harms_nobody, boost::unit_test::data::make(faults), injected) {
     fleet good(2);
     court c;
-    for (auto const& p : busy_points) start_both(c, p, what, good);
+    for (auto const& p : busy_points) start_both(c, p, injected, good);
     c.finish();
 }
 
@@ -812,22 +812,22 @@ BOOST_AUTO_TEST_CASE(a_wrong_answer_to_a_ping_harms_nobody) {
 
 // The client has read it before it asks for the vote, and so can know that it is none.
 BOOST_AUTO_TEST_CASE(an_answer_that_nobody_asked_for_is_no_vote) {
-    fault const none{.name = "none", .what = effect::harmless, .answer = [](auto const& right) {
+    fault const none{.name = "none", .outcome = effect::harmless, .answer = [](auto const& right) {
                          return right;
                      }};
     for (auto const* const bytes : {"+OK\r\n", ":1\r\n", "_\r\n", "+OK\r\n+OK\r\n"}) {
         BOOST_TEST_CONTEXT(bytes) {
             hostile_server fake(point::ping, none);
-            party p({address(fake.address())}, without_questions());
-            BOOST_REQUIRE(p.all_up());
+            test_client client({address(fake.address())}, without_questions());
+            BOOST_REQUIRE(client.all_up());
             fake.give_to_another("k");
             fake.push(bytes);
-            BOOST_TEST(p.until([&] { return fake.accepted() > 1; }));
-            BOOST_TEST(p.all_up());
-            auto const [e, l] = p.try_acquire("k");
+            BOOST_TEST(client.until([&] { return fake.accepted() > 1; }));
+            BOOST_TEST(client.all_up());
+            auto const [e, l] = client.try_acquire("k");
             BOOST_TEST((e == errc::contended), e.what());
             BOOST_TEST(!l.held());
-            auto const [free, other] = p.try_acquire("other");
+            auto const [free, other] = client.try_acquire("other");
             BOOST_TEST(!free, free.what());
         }
     }

@@ -1,7 +1,7 @@
 // Objects that outlive others. Whatever is destroyed first, no handler is lost while its context
 // runs, none runs after it, nothing leaks, and keys are released where that can still be done.
-#include "integration/party.hpp"
-#include "integration/wires.hpp"
+#include "integration/proxy_group.hpp"
+#include "integration/test_client.hpp"
 #include "support/heap.hpp"
 
 #include <boost/asio/as_tuple.hpp>
@@ -56,68 +56,68 @@ BOOST_AUTO_TEST_SUITE(lifetimes)
 
 BOOST_AUTO_TEST_CASE(a_lease_that_is_destroyed_is_released) {
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     {
-        auto const held = p.hold("k");
-        BOOST_TEST(p.sees(servers, "k", true));
+        auto const held = client.hold("k");
+        BOOST_TEST(client.sees(servers, "k", true));
     }
-    BOOST_TEST(p.sees(servers, "k", false));
-    BOOST_TEST(p.locks.stats().held == 0U);
+    BOOST_TEST(client.sees(servers, "k", false));
+    BOOST_TEST(client.locks.stats().held == 0U);
     // Assignment ends the lease that it replaces, and only that.
-    auto held = p.hold("first");
-    held = p.hold("second");
-    BOOST_TEST(p.sees(servers, "first", false));
-    BOOST_TEST(p.sees(servers, "second", true));
+    auto held = client.hold("first");
+    held = client.hold("second");
+    BOOST_TEST(client.sees(servers, "first", false));
+    BOOST_TEST(client.sees(servers, "second", true));
     BOOST_TEST(held.held());
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_may_go_while_its_operations_are_under_way) {
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     auto told = 0;
     {
-        auto held = p.hold("k", {.ttl = renewed_ttl});
+        auto held = client.hold("k", {.ttl = renewed_ttl});
         held.extend([&](error e) {
             BOOST_TEST(!e, e.what());
             ++told;
         });
     }
-    BOOST_TEST(p.until([&] { return told == 1; }));
-    BOOST_TEST(p.sees(servers, "k", false));
+    BOOST_TEST(client.until([&] { return told == 1; }));
+    BOOST_TEST(client.sees(servers, "k", false));
     {
-        auto held = p.hold("k");
+        auto held = client.hold("k");
         held.release([&](release_result r) {
             BOOST_TEST(static_cast<bool>(r));
             ++told;
         });
     }
-    BOOST_TEST(p.until([&] { return told == 2; }));
+    BOOST_TEST(client.until([&] { return told == 2; }));
     {
         // A wait for a loss does not hold the lock.
-        auto held = p.hold("k");
+        auto held = client.hold("k");
         held.wait_lost([&](error e) {
             BOOST_TEST((e == errc::lease_released), e.what());
             ++told;
         });
     }
-    BOOST_TEST(p.until([&] { return told == 3; }));
-    BOOST_TEST(p.until([&] { return p.locks.stats().held == 0; }));
+    BOOST_TEST(client.until([&] { return told == 3; }));
+    BOOST_TEST(client.until([&] { return client.locks.stats().held == 0; }));
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_may_be_moved_onto_itself) {
     fleet servers(1);
-    party p(servers);
-    auto held = p.hold("k");
+    test_client client(servers);
+    auto held = client.hold("k");
     auto const deadline = held.deadline();
     auto& same = held;
     held = std::move(same);
     BOOST_TEST(held.held());
     BOOST_TEST((held.deadline() == deadline));
     BOOST_TEST(held.key() == "k");
-    BOOST_TEST(!p.extend(held));
-    BOOST_TEST(p.locks.stats().held == 1U);
-    BOOST_TEST(p.sees(servers, "k", true));
-    BOOST_TEST(p.releases(held));
+    BOOST_TEST(!client.extend(held));
+    BOOST_TEST(client.locks.stats().held == 1U);
+    BOOST_TEST(client.sees(servers, "k", true));
+    BOOST_TEST(client.releases(held));
     lease empty;
     auto& nothing = empty;
     empty = std::move(nothing);
@@ -126,13 +126,13 @@ BOOST_AUTO_TEST_CASE(a_lease_may_be_moved_onto_itself) {
 
 BOOST_AUTO_TEST_CASE(a_lock_may_go_during_its_acquire) {
     fleet servers(1);
-    party p(servers);
+    test_client client(servers);
     lease held;
     {
-        auto const key = std::make_unique<lock>(p.locks.make_lock("k"));
+        auto const key = std::make_unique<lock>(client.locks.make_lock("k"));
         key->acquire([&](error, lease l) { held = std::move(l); });
     }
-    BOOST_TEST(p.until([&] { return held.held(); }));
+    BOOST_TEST(client.until([&] { return held.held(); }));
     BOOST_TEST(held.key() == "k");
 }
 
@@ -179,18 +179,18 @@ BOOST_AUTO_TEST_CASE(destroying_the_client_ends_waits_and_releases_leases) {
 BOOST_AUTO_TEST_CASE(a_client_that_ends_in_mid_round_gives_back_what_was_granted) {
     for (auto const by_shutdown : {false, true}) {
         fleet servers(3);
-        wires ways(servers);
+        proxy_group proxies(servers);
         asio::io_context context;
         auto const w = std::make_shared<int>();
         counts acquires;
         auto shut = false;
         {
-            client locks(context.get_executor(), ways.addresses(), patient());
+            client locks(context.get_executor(), proxies.addresses(), patient());
             auto const key = locks.make_lock("k", long_lived);
             // Without that an instance that is still being connected to would not get the key at
             // all.
             BOOST_REQUIRE(run_until(context, [&] { return is_up(locks); }));
-            ways.hold_replies();
+            proxies.hold_replies();
             key.acquire(count_in(acquires, w));
             BOOST_REQUIRE(run_until(context, [&] { return copies(servers, "k") == 3; }));
             if (by_shutdown) locks.shutdown([&](error) { shut = true; });
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_ends_in_mid_round_gives_back_what_was_granted
         BOOST_REQUIRE(run_until(context, [&] { return acquires.all() == 1; }));
         BOOST_TEST(acquires.shut_down == 1U);
         BOOST_TEST(!shut);
-        ways.resume();
+        proxies.resume();
         context.restart();
         context.run_for(10s);
         BOOST_TEST(context.stopped());
@@ -261,8 +261,8 @@ BOOST_AUTO_TEST_CASE(
         key.acquire([&](error, lease l) { held = std::move(l); });
         BOOST_REQUIRE(run_until(context, [&] { return held.held(); }));
         // The lease is given at the quorum; the last instance may get its key a little later.
-        for (server& one : servers) {
-            redis_cli cli(one);
+        for (server& instance : servers) {
+            redis_cli cli(instance);
             BOOST_REQUIRE(run_until(context, [&] { return cli.exists("k"); }));
         }
         held.wait_lost(count_in(losses, w));
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(
         locks.reset();
     }
     BOOST_TEST(acquires.all() + losses.all() == 0U);
-    for (server& one : servers) BOOST_TEST(redis_cli(one).dbsize() == 1);
+    for (server& instance : servers) BOOST_TEST(redis_cli(instance).dbsize() == 1);
     context.restart();
     context.run_for(10s);
     BOOST_TEST(context.stopped());
@@ -284,36 +284,37 @@ BOOST_AUTO_TEST_CASE(
 
 BOOST_AUTO_TEST_CASE(a_shutdown_ends_everything_and_may_be_repeated) {
     fleet servers(3);
-    party p(servers);
-    auto held = p.hold("k");
+    test_client client(servers);
+    auto held = client.hold("k");
     counts acquires;
     auto const w = std::make_shared<int>();
-    for (int i = 0; i < 3; ++i) p.locks.make_lock("k").acquire(count_in(acquires, w));
+    for (int i = 0; i < 3; ++i) client.locks.make_lock("k").acquire(count_in(acquires, w));
     auto ended = 0;
     for (int i = 0; i < 2; ++i) {
-        p.locks.shutdown([&](error e) {
+        client.locks.shutdown([&](error e) {
             BOOST_TEST(!e, e.what());
             ++ended;
         });
     }
-    BOOST_REQUIRE(p.until([&] { return ended == 2; }));
+    BOOST_REQUIRE(client.until([&] { return ended == 2; }));
     check_nothing_left(servers);
-    BOOST_TEST(p.until([&] { return acquires.shut_down == 3; }));
+    BOOST_TEST(client.until([&] { return acquires.shut_down == 3; }));
     BOOST_TEST(!held.held());
-    BOOST_TEST((p.acquire("k").first == errc::shut_down));
-    p.locks.shutdown([&](error) { ++ended; });
-    BOOST_TEST(p.until([&] { return ended == 3; }));
-    for (auto const& one : p.locks.instances()) BOOST_TEST((one.state == instance_state::down));
+    BOOST_TEST((client.acquire("k").first == errc::shut_down));
+    client.locks.shutdown([&](error) { ++ended; });
+    BOOST_TEST(client.until([&] { return ended == 3; }));
+    for (auto const& instance : client.locks.instances())
+        BOOST_TEST((instance.state == instance_state::down));
 }
 
 BOOST_AUTO_TEST_CASE(a_shutdown_does_not_wait_for_instances_that_hang) {
     fleet servers(3);
-    party p(servers, hasty());
-    auto const held = p.hold("k");
+    test_client client(servers, hasty());
+    auto const held = client.hold("k");
     servers.freeze(3);
     auto ended = false;
-    p.locks.shutdown([&](error) { ended = true; });
-    BOOST_TEST(p.until([&] { return ended; }));
+    client.locks.shutdown([&](error) { ended = true; });
+    BOOST_TEST(client.until([&] { return ended; }));
     BOOST_TEST(!held.held());
     servers.thaw_all();
 }
@@ -342,23 +343,24 @@ BOOST_AUTO_TEST_CASE(clients_that_are_gone_leave_no_memory_behind) {
 
 BOOST_AUTO_TEST_CASE(an_assigned_client_shuts_down_the_client_that_it_replaces) {
     fleet servers(1);
-    party p(servers);
-    auto const held = p.hold("k");
-    auto const old = p.locks.make_lock("k");
-    p.locks = client(p.context.get_executor(), addresses_of(servers), patient());
-    BOOST_TEST(p.until([&] { return !held.held(); }));
+    test_client client(servers);
+    auto const held = client.hold("k");
+    auto const old = client.locks.make_lock("k");
+    client.locks =
+        holdfast::client(client.context.get_executor(), addresses_of(servers), patient());
+    BOOST_TEST(client.until([&] { return !held.held(); }));
     counts c;
     old.acquire(count_in(c, std::make_shared<int>()));
-    BOOST_TEST(p.until([&] { return c.shut_down == 1; }));
-    auto again = p.hold("k");
-    BOOST_TEST(p.releases(again));
+    BOOST_TEST(client.until([&] { return c.shut_down == 1; }));
+    auto again = client.hold("k");
+    BOOST_TEST(client.releases(again));
 }
 
 BOOST_AUTO_TEST_CASE(an_empty_lease_is_over) {
     fleet servers(1);
-    party p(servers);
+    test_client client(servers);
     lease empty;
-    auto held = p.hold("k");
+    auto held = client.hold("k");
     lease const moved = std::move(held);
     BOOST_TEST(moved.held());
     for (lease* l : {&empty, &held}) {
@@ -378,9 +380,9 @@ BOOST_AUTO_TEST_CASE(an_empty_lease_is_over) {
 
 BOOST_AUTO_TEST_CASE(a_moved_from_object_says_so) {
     fleet servers(1);
-    party p(servers);
+    test_client client(servers);
     auto const is_shut_down = [](system_error const& e) { return e.code() == errc::shut_down; };
-    auto key = p.locks.make_lock("k", long_lived);
+    auto key = client.locks.make_lock("k", long_lived);
     auto const moved_lock = std::move(key);
     BOOST_TEST(key.key().empty());
     BOOST_TEST((key.options().ttl == lock_options{}.ttl));
@@ -390,8 +392,8 @@ BOOST_AUTO_TEST_CASE(a_moved_from_object_says_so) {
     BOOST_CHECK_EXCEPTION((void)key.try_acquire_for(1s), system_error, is_shut_down);
     BOOST_TEST(moved_lock.key() == "k");
 
-    client moved = std::move(p.locks);
-    auto& old = p.locks;
+    holdfast::client moved = std::move(client.locks);
+    auto& old = client.locks;
     auto const body = [](lease&) -> asio::awaitable<void> { co_return; };
     BOOST_TEST(!old.get_executor());
     BOOST_CHECK_EXCEPTION((void)old.make_lock("k"), system_error, is_shut_down);
@@ -403,8 +405,8 @@ BOOST_AUTO_TEST_CASE(a_moved_from_object_says_so) {
     old.close();
     BOOST_TEST(moved.instances().size() == 1U);
     old = std::move(moved);
-    auto held = p.hold("k");
-    BOOST_TEST(p.releases(held));
+    auto held = client.hold("k");
+    BOOST_TEST(client.releases(held));
 }
 
 namespace {
@@ -502,7 +504,7 @@ BOOST_AUTO_TEST_CASE(objects_that_outlive_their_context_are_harmless) {
                             all.locks.reset();
                             all.key.reset();
                         }
-                        for (server& one : servers) redis_cli(one).flush();
+                        for (server& instance : servers) redis_cli(instance).flush();
                     }
                 }
             }
@@ -674,7 +676,7 @@ BOOST_AUTO_TEST_CASE(it_may_end_after_any_number_of_handlers) {
             BOOST_TEST_CONTEXT("after " << steps << " handlers, order " << static_cast<int>(how)) {
                 finished = end_after(steps, how, servers);
             }
-            for (server& one : servers) redis_cli(one).flush();
+            for (server& instance : servers) redis_cli(instance).flush();
         }
         BOOST_TEST(finished);
         BOOST_TEST(steps > 50U);

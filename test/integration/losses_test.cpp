@@ -2,8 +2,8 @@
 // and at their first look after they were stopped.
 #include "integration/child.hpp"
 #include "integration/loss_watch.hpp"
-#include "integration/party.hpp"
-#include "integration/wires.hpp"
+#include "integration/proxy_group.hpp"
+#include "integration/test_client.hpp"
 #include "support/wait.hpp"
 
 #include <boost/asio/post.hpp>
@@ -44,147 +44,149 @@ BOOST_AUTO_TEST_CASE(a_lease_that_cannot_be_kept_is_told_ahead) {
     fleet servers(3);
     for (auto const ahead : {1'600ms, 2'000ms}) {
         BOOST_TEST_CONTEXT("ahead " << ahead.count()) {
-            party p(servers, hasty());
-            auto held = p.hold("k", {.ttl = 6s});
+            test_client client(servers, hasty());
+            auto held = client.hold("k", {.ttl = 6s});
             loss_watch early, plain;
             early.start(held, ahead);
             plain.start(held);
-            BOOST_TEST(p.renews(4)); // more than a ttl
+            BOOST_TEST(client.renews(4)); // more than a ttl
             BOOST_TEST(!early.done);
             servers.freeze(2);
-            BOOST_TEST(p.until([&] { return early.done; }));
+            BOOST_TEST(client.until([&] { return early.done; }));
             BOOST_TEST(early.told());
             BOOST_TEST(early.holds);
             BOOST_TEST((early.deadline - early.when <= ahead + 1ms));
             BOOST_TEST(!plain.done);
-            BOOST_TEST(p.until([&] { return plain.done; }));
+            BOOST_TEST(client.until([&] { return plain.done; }));
             BOOST_TEST(plain.told());
             BOOST_TEST(!plain.holds);
             servers.thaw_all();
-            for (server& one : servers) redis_cli(one).flush();
+            for (server& instance : servers) redis_cli(instance).flush();
         }
     }
 }
 
 BOOST_AUTO_TEST_CASE(as_long_as_it_is_extended_nothing_is_told_ahead) {
     fleet servers(3);
-    party p(servers);
-    auto held = p.hold("watched", {.ttl = renewed_ttl});
+    test_client client(servers);
+    auto held = client.hold("watched", {.ttl = renewed_ttl});
     loss_watch watched;
     watched.start(held, 50ms);
-    BOOST_TEST(p.renews(12)); // four ttls
+    BOOST_TEST(client.renews(12)); // four ttls
     BOOST_TEST(!watched.done);
-    BOOST_TEST(p.releases(held));
-    BOOST_TEST(p.until([&] { return watched.done; }));
+    BOOST_TEST(client.releases(held));
+    BOOST_TEST(client.until([&] { return watched.done; }));
     BOOST_TEST((watched.how == errc::lease_released));
     // By hand.
-    auto kept = p.hold("by hand", unwatched(6s));
+    auto kept = client.hold("by hand", unwatched(6s));
     loss_watch by_hand;
     by_hand.start(kept, 1600ms);
     for (int i = 0; i < 4; ++i) {
-        p.pass(kept.deadline() - 3300ms);
+        client.pass(kept.deadline() - 3300ms);
         BOOST_REQUIRE(!by_hand.done);
-        BOOST_TEST(!p.extend(kept));
+        BOOST_TEST(!client.extend(kept));
     }
     auto const deadline = kept.deadline();
-    BOOST_TEST(p.until([&] { return by_hand.done; }));
+    BOOST_TEST(client.until([&] { return by_hand.done; }));
     BOOST_TEST(by_hand.told());
     BOOST_TEST((by_hand.deadline == deadline));
     BOOST_TEST((by_hand.when >= deadline - 1601ms));
     BOOST_TEST(by_hand.holds);
     // It was a warning: the lease goes on if the client can extend it.
-    BOOST_TEST(!p.extend(kept));
-    BOOST_TEST(p.releases(kept));
+    BOOST_TEST(!client.extend(kept));
+    BOOST_TEST(client.releases(kept));
 }
 
 BOOST_AUTO_TEST_CASE(more_than_half_of_the_ttl_ahead_may_tell_before_a_renewal) {
     fleet servers(3);
-    party p(servers);
-    auto held = p.hold("k", {.ttl = renewed_ttl});
+    test_client client(servers);
+    auto held = client.hold("k", {.ttl = renewed_ttl});
     loss_watch soon, at_once, at_once_too, never;
     soon.start(held, 2'200ms);
     at_once.start(held, 60s);
     at_once_too.start(held, std::chrono::nanoseconds::max());
     never.start(held, std::chrono::nanoseconds::min());
-    BOOST_TEST(p.until([&] { return soon.done && at_once.done && at_once_too.done; }));
-    for (auto const* const one : {&soon, &at_once, &at_once_too}) {
-        BOOST_TEST(one->told());
-        BOOST_TEST(one->holds);
+    BOOST_TEST(client.until([&] { return soon.done && at_once.done && at_once_too.done; }));
+    for (auto const* const watch : {&soon, &at_once, &at_once_too}) {
+        BOOST_TEST(watch->told());
+        BOOST_TEST(watch->holds);
     }
     BOOST_TEST((soon.deadline - soon.when <= 2'201ms));
-    BOOST_TEST(p.renews(3));
+    BOOST_TEST(client.renews(3));
     BOOST_TEST(!never.done);
     BOOST_TEST(held.held());
-    BOOST_TEST(p.releases(held));
-    BOOST_TEST(p.until([&] { return never.done; }));
+    BOOST_TEST(client.releases(held));
+    BOOST_TEST(client.until([&] { return never.done; }));
 }
 
 BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_can_be_cancelled) {
     fleet servers(3);
-    party p(servers);
-    auto held = p.hold("k", long_lived);
+    test_client client(servers);
+    auto held = client.hold("k", long_lived);
     for (auto const type : every_type) {
         loss_watch w;
         w.start(held, 1s);
-        p.context.poll();
+        client.context.poll();
         w.signal.emit(type);
-        BOOST_TEST(p.until([&] { return w.done; }));
+        BOOST_TEST(client.until([&] { return w.done; }));
         BOOST_TEST((w.how == errc::cancelled), w.how.what());
         BOOST_TEST(held.held());
         // Before the client has seen it.
         loss_watch unseen;
         unseen.start(held, 1s);
         unseen.signal.emit(type);
-        BOOST_TEST(p.until([&] { return unseen.done; }));
+        BOOST_TEST(client.until([&] { return unseen.done; }));
         BOOST_TEST((unseen.how == errc::cancelled), unseen.how.what());
     }
     BOOST_TEST(held.held());
-    BOOST_TEST(p.releases(held));
+    BOOST_TEST(client.releases(held));
 }
 
 BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_hears_of_the_end) {
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     loss_watch destroyed, released, lost, after_loss, after_release, handed_on;
     lease gone;
     {
-        auto held = p.hold("destroyed");
+        auto held = client.hold("destroyed");
         // The lease is destroyed before the handler runs.
         held.wait_lost(1s, [&](error e) {
             destroyed.how = std::move(e);
             destroyed.done = true;
         });
     }
-    BOOST_TEST(p.until([&] { return destroyed.done; }));
+    BOOST_TEST(client.until([&] { return destroyed.done; }));
     BOOST_TEST((destroyed.how == errc::lease_released), destroyed.how.what());
-    auto held = p.hold("released");
+    auto held = client.hold("released");
     released.start(held, 1s);
-    BOOST_TEST(p.releases(held));
+    BOOST_TEST(client.releases(held));
     after_release.start(held, 1s);
-    BOOST_TEST(p.until([&] { return released.done && after_release.done; }));
+    BOOST_TEST(client.until([&] { return released.done && after_release.done; }));
     BOOST_TEST((released.how == errc::lease_released), released.how.what());
     BOOST_TEST((after_release.how == errc::lease_released), after_release.how.what());
     // A deleted lease: told at once, however long before the deadline.
-    auto deleted = p.hold("lost", {.ttl = 3s});
+    auto deleted = client.hold("lost", {.ttl = 3s});
     lost.start(deleted, 100ms);
-    for (server& one : servers) redis_cli(one).del("lost");
-    BOOST_TEST(p.until([&] { return lost.done; }));
+    for (server& instance : servers) redis_cli(instance).del("lost");
+    BOOST_TEST(client.until([&] { return lost.done; }));
     BOOST_TEST(lost.told());
     BOOST_TEST((lost.when < lost.deadline - 100ms));
     after_loss.start(deleted, 100ms);
-    BOOST_TEST(p.until([&] { return after_loss.done; }));
+    BOOST_TEST(client.until([&] { return after_loss.done; }));
     BOOST_TEST(after_loss.told());
     // Handed to another acquire of this client.
     lock_options const options{.ttl = 60s, .handoff_time = 60s};
-    auto first = p.hold("handed on", options);
+    auto first = client.hold("handed on", options);
     handed_on.start(first, 1s);
     lease next;
-    p.locks.make_lock("handed on", options).acquire([&](error, lease l) { next = std::move(l); });
-    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
-    BOOST_TEST(p.releases(first));
-    BOOST_TEST(p.until([&] { return handed_on.done && next.held(); }));
+    client.locks.make_lock("handed on", options).acquire([&](error, lease l) {
+        next = std::move(l);
+    });
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1; }));
+    BOOST_TEST(client.releases(first));
+    BOOST_TEST(client.until([&] { return handed_on.done && next.held(); }));
     BOOST_TEST((handed_on.how == errc::lease_released), handed_on.how.what());
-    BOOST_TEST(p.locks.stats().handoffs == 1U);
+    BOOST_TEST(client.locks.stats().handoffs == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_is_destroyed_with_the_context) {
@@ -192,10 +194,10 @@ BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_is_destroyed_with_the_context) {
     auto const mark = std::make_shared<int>();
     auto called = 0;
     {
-        party p(servers);
-        auto held = p.hold("k");
+        test_client client(servers);
+        auto held = client.hold("k");
         for (int i = 0; i < 3; ++i) held.wait_lost(1s, [&called, mark](error) { ++called; });
-        p.context.poll();
+        client.context.poll();
         held.wait_lost(1s, [&called, mark](error) { ++called; });
     }
     BOOST_TEST(called == 0);
@@ -212,33 +214,33 @@ BOOST_AUTO_TEST_CASE(a_loss_is_told_by_the_deadline_to_however_many) {
         BOOST_TEST_CONTEXT(count << " leases") {
             std::size_t late = count;
             for (int attempt = 0; attempt < 3 && late > 0; ++attempt) {
-                struct one {
+                struct watched_lease {
                     lease held;
                     lease_clock::time_point deadline{}, told{};
                 };
                 fleet servers(3);
-                party p(servers);
-                BOOST_REQUIRE(p.all_up());
-                std::vector<one> all(count);
+                test_client client(servers);
+                BOOST_REQUIRE(client.all_up());
+                std::vector<watched_lease> all(count);
                 std::size_t given = 0, failed = 0, lost = 0;
                 for (std::size_t i = 0; i < count; ++i) {
-                    p.locks.make_lock("key:" + std::to_string(i), {.ttl = 3s})
+                    client.locks.make_lock("key:" + std::to_string(i), {.ttl = 3s})
                         .acquire([&, i](error e, lease l) {
                             if (e) ++failed;
                             ++given;
                             auto& mine = all[i];
                             mine.held = std::move(l);
                             if (!mine.held) return;
-                            mine.held.wait_lost([&](error why) {
+                            mine.held.wait_lost([&](error failure) {
                                 mine.told = lease_clock::now();
                                 mine.deadline = mine.held.deadline();
-                                lost += why ? 0 : 1;
+                                lost += failure ? 0 : 1;
                             });
                         });
                 }
-                BOOST_REQUIRE(p.until([&] { return given == count; }));
+                BOOST_REQUIRE(client.until([&] { return given == count; }));
                 servers.freeze(2);
-                BOOST_REQUIRE(p.until([&] { return lost + failed == count; }));
+                BOOST_REQUIRE(client.until([&] { return lost + failed == count; }));
                 late = count;
                 if (failed > 0) continue; // the machine was too slow to get all leases in time
                 auto earliest = lease_clock::duration::min(), latest = earliest;
@@ -252,7 +254,7 @@ BOOST_AUTO_TEST_CASE(a_loss_is_told_by_the_deadline_to_however_many) {
                     last = std::max(last.value_or(l.told), l.told);
                     BOOST_REQUIRE(!l.held.held());
                 }
-                BOOST_TEST(p.locks.stats().lost == count);
+                BOOST_TEST(client.locks.stats().lost == count);
                 auto const us = [](auto d) {
                     return std::chrono::duration_cast<std::chrono::microseconds>(d).count();
                 };
@@ -276,8 +278,8 @@ BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_sees_at_its_first_look_that_its_
     for (std::string const loop : {"busy", "events"}) {
         BOOST_TEST_CONTEXT(loop) {
             fleet servers(3);
-            party p(servers);
-            BOOST_REQUIRE(p.all_up());
+            test_client client(servers);
+            BOOST_REQUIRE(client.all_up());
             child c("HOLDFAST_SLEEPER", {"--instances", servers.address_list(), "--keys",
                                          std::to_string(keys), "--ttl", "4000", "--loop", loop});
             BOOST_REQUIRE(c.line() == "held");
@@ -286,11 +288,11 @@ BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_sees_at_its_first_look_that_its_
             c.stop();
             // No client deletes them: they expire.
             check_nothing_left(servers, 20s);
-            auto mine = p.hold(first);
-            BOOST_REQUIRE(p.sees(servers, first, true));
+            auto mine = client.hold(first);
+            BOOST_REQUIRE(client.sees(servers, first, true));
             std::vector<std::string> tokens;
-            for (server& one : servers)
-                tokens.push_back(redis_cli(one).get(first).value_or("none"));
+            for (server& instance : servers)
+                tokens.push_back(redis_cli(instance).get(first).value_or("none"));
             c.go_on();
             auto const said = c.line();
             auto const n = std::to_string(keys);
@@ -304,8 +306,8 @@ BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_sees_at_its_first_look_that_its_
                 BOOST_TEST((cli.pttl(first) > 30s));
                 BOOST_TEST(cli.dbsize() == 1);
             }
-            BOOST_TEST(!p.extend(mine));
-            BOOST_TEST(p.releases(mine));
+            BOOST_TEST(!client.extend(mine));
+            BOOST_TEST(client.releases(mine));
         }
     }
 }
@@ -315,14 +317,14 @@ BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_not
     for (auto const watchdog : {false, true}) {
         BOOST_TEST_CONTEXT("watchdog " << watchdog) {
             fleet servers(3);
-            wires ways(servers);
-            party p(ways.addresses(), without_questions());
-            BOOST_REQUIRE(p.all_up());
-            auto held = p.hold("k", {.ttl = 3s, .watchdog = watchdog});
-            BOOST_REQUIRE(p.sees(servers, "k", true));
-            BOOST_REQUIRE(p.until([&] { return ways.are_quiet(); }));
+            proxy_group proxies(servers);
+            test_client client(proxies.addresses(), without_questions());
+            BOOST_REQUIRE(client.all_up());
+            auto held = client.hold("k", {.ttl = 3s, .watchdog = watchdog});
+            BOOST_REQUIRE(client.sees(servers, "k", true));
+            BOOST_REQUIRE(client.until([&] { return proxies.are_quiet(); }));
             auto const deadline = held.deadline();
-            ways.hold_replies();
+            proxies.hold_replies();
             loss_watch w;
             w.start(held);
             auto answered = false;
@@ -333,17 +335,17 @@ BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_not
                     answered = true;
                 });
             }
-            BOOST_REQUIRE(p.until([&] { return ways.each_holds_a_reply(); }));
+            BOOST_REQUIRE(client.until([&] { return proxies.each_holds_a_reply(); }));
             BOOST_REQUIRE(held.held());
             BOOST_TEST((held.deadline() == deadline));
             auto blocked = false, looked = false, all_there = false;
-            asio::post(p.context, [&] {
+            asio::post(client.context, [&] {
                 std::vector<std::size_t> before;
-                for (auto const& one : ways.all) before.push_back(one.replies_forwarded());
-                ways.resume();
+                for (auto const& proxy : proxies.all) before.push_back(proxy.replies_forwarded());
+                proxies.resume();
                 all_there = wait_until([&] {
                     for (std::size_t i = 0; i < before.size(); ++i) {
-                        if (ways[i].replies_forwarded() == before[i]) return false;
+                        if (proxies[i].replies_forwarded() == before[i]) return false;
                     }
                     return true;
                 });
@@ -351,7 +353,7 @@ BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_not
                 while (lease_clock::now() <= deadline) continue;
                 looked = !held.held() && held.remaining() == 0s;
             });
-            BOOST_TEST(p.until([&] { return w.done && (watchdog || answered); }));
+            BOOST_TEST(client.until([&] { return w.done && (watchdog || answered); }));
             BOOST_TEST(all_there);
             BOOST_TEST(blocked);
             BOOST_TEST(looked);
@@ -359,11 +361,11 @@ BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_not
             BOOST_TEST((held.deadline() == deadline));
             BOOST_TEST(!held.held());
             if (!watchdog) BOOST_TEST((how == errc::lease_lost), how.what());
-            BOOST_TEST((p.release(held) == errc::lease_lost));
-            BOOST_TEST(p.locks.stats().renewals == 0U);
-            BOOST_TEST(p.locks.stats().lost == 1U);
+            BOOST_TEST((client.release(held) == errc::lease_lost));
+            BOOST_TEST(client.locks.stats().renewals == 0U);
+            BOOST_TEST(client.locks.stats().lost == 1U);
             // The instances had extended it. The key does not stay.
-            BOOST_TEST(p.sees(servers, "k", false));
+            BOOST_TEST(client.sees(servers, "k", false));
         }
     }
 }

@@ -5,8 +5,8 @@
 #include "protocol/key_watch.hpp"
 #include "protocol/round_trips.hpp"
 
-#include "integration/party.hpp"
-#include "integration/wires.hpp"
+#include "integration/proxy_group.hpp"
+#include "integration/test_client.hpp"
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
 #include "support/wait.hpp"
@@ -38,24 +38,24 @@ client_options unsuspecting() {
 /// Five servers and a client that knows how long they usually take.
 struct fixture {
     fixture() {
-        BOOST_REQUIRE(p.all_up());
+        BOOST_REQUIRE(client.all_up());
         for (int i = 0; i < 20; ++i) {
-            auto l = p.hold("warm");
-            BOOST_REQUIRE(p.releases(l));
+            auto l = client.hold("warm");
+            BOOST_REQUIRE(client.releases(l));
         }
-        BOOST_REQUIRE(p.sees(servers, "warm", false));
+        BOOST_REQUIRE(client.sees(servers, "warm", false));
     }
 
-    void set(std::initializer_list<std::size_t> where, std::string const& key) {
-        for (auto const i : where) redis_cli(servers[i]).set(key, "foreign");
+    void set(std::initializer_list<std::size_t> instances, std::string const& key) {
+        for (auto const i : instances) redis_cli(servers[i]).set(key, "foreign");
     }
-    void del(std::initializer_list<std::size_t> where, std::string const& key) {
-        for (auto const i : where) redis_cli(servers[i]).del(key);
+    void del(std::initializer_list<std::size_t> instances, std::string const& key) {
+        for (auto const i : instances) redis_cli(servers[i]).del(key);
     }
-    bool trusts(std::size_t i) { return p.status(i).state == instance_state::up; }
+    bool trusts(std::size_t i) { return client.status(i).state == instance_state::up; }
 
     fleet servers{5};
-    party p{servers, unsuspecting()};
+    test_client client{servers, unsuspecting()};
 };
 
 } // namespace
@@ -65,40 +65,40 @@ BOOST_FIXTURE_TEST_SUITE(minority, fixture)
 BOOST_AUTO_TEST_CASE(a_split_vote_does_not_wait_for_a_frozen_instance) {
     set({3, 4}, "k");
     servers.freeze(1);
-    auto const [e, l] = p.try_acquire("k");
+    auto const [e, l] = client.try_acquire("k");
     BOOST_TEST((e == errc::contended), e.what());
     BOOST_TEST(trusts(0));
-    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_locks(servers[i]));
+    for (auto const i : {1U, 2U}) BOOST_TEST(client.sees_no_locks(servers[i]));
     servers.thaw_all();
-    BOOST_TEST(p.sees_no_locks(servers[0])); // it is sent the pending release
+    BOOST_TEST(client.sees_no_locks(servers[0])); // it is sent the pending release
 }
 
 BOOST_AUTO_TEST_CASE(a_release_does_not_wait_for_a_frozen_instance) {
     set({3, 4}, "k");
-    auto l = p.hold("k");
+    auto l = client.hold("k");
     servers.freeze(1);
-    auto const how = p.release(l);
+    auto const how = client.release(l);
     BOOST_TEST(static_cast<bool>(how), how.code().message());
     BOOST_TEST(trusts(0));
-    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_locks(servers[i]));
+    for (auto const i : {1U, 2U}) BOOST_TEST(client.sees_no_locks(servers[i]));
     servers.thaw_all();
-    BOOST_TEST(p.sees_no_locks(servers[0]));
+    BOOST_TEST(client.sees_no_locks(servers[0]));
 }
 
 BOOST_AUTO_TEST_CASE(a_release_is_confirmed_when_an_instance_that_had_the_key_is_dead) {
     set({3, 4}, "k");
-    auto l = p.hold("k");
+    auto l = client.hold("k");
     servers.kill(1);
-    auto const how = p.release(l);
+    auto const how = client.release(l);
     BOOST_TEST(static_cast<bool>(how), how.code().message());
-    for (auto const i : {1U, 2U}) BOOST_TEST(p.sees_no_locks(servers[i]));
+    for (auto const i : {1U, 2U}) BOOST_TEST(client.sees_no_locks(servers[i]));
 }
 
 BOOST_AUTO_TEST_CASE(a_refusal_does_not_wait_for_a_frozen_instance) {
     set({0, 1, 2, 3, 4}, "k");
     servers.freeze(2);
     for (int i = 0; i < 3; ++i) {
-        auto const [e, l] = p.try_acquire("k");
+        auto const [e, l] = client.try_acquire("k");
         BOOST_TEST((e == errc::contended), e.what());
         BOOST_REQUIRE(e.report() != nullptr);
     }
@@ -108,22 +108,22 @@ BOOST_AUTO_TEST_CASE(a_refusal_does_not_wait_for_a_frozen_instance) {
 // An instance that answered the try hangs when it is asked for the holder, and no other answer is
 // to come.
 BOOST_AUTO_TEST_CASE(a_refusal_does_not_wait_for_the_name_of_the_holder) {
-    wires ways(servers);
+    proxy_group proxies(servers);
     std::promise<void> goes_on; // at the latest when it is destroyed
     for (auto const i : {3U, 4U}) servers[i].kill();
-    party q(ways.addresses(), unsuspecting());
-    BOOST_REQUIRE(q.until([&] {
-        auto const all = q.locks.instances();
+    test_client proxied(proxies.addresses(), unsuspecting());
+    BOOST_REQUIRE(proxied.until([&] {
+        auto const all = proxied.locks.instances();
         return std::all_of(all.begin(), all.begin() + 3,
                            [](auto const& i) { return i.state == instance_state::up; });
     }));
     set({0, 1, 2}, "k");
-    ways[0].intercept([until = goes_on.get_future().share()](
-                          command_line const& words) -> std::optional<std::string> {
+    proxies[0].intercept([until = goes_on.get_future().share()](
+                             command_line const& words) -> std::optional<std::string> {
         if (words[0] == "PTTL") until.wait();
         return std::nullopt;
     });
-    auto const [e, l] = q.try_acquire("k");
+    auto const [e, l] = proxied.try_acquire("k");
     BOOST_TEST((e == errc::contended), e.what());
     goes_on.set_value();
 }
@@ -132,12 +132,12 @@ namespace {
 
 /// All keys are wanted, each has its arbiter, and some of these freeze.
 struct crowd {
-    explicit crowd(party& p)
-        : p_(p) {}
+    explicit crowd(test_client& client)
+        : client_(client) {}
 
     void start(std::size_t keys) {
         for (std::size_t i = 0; i < keys; ++i) {
-            p_.locks.make_lock(key(i), long_lived).acquire([this](error e, lease l) {
+            client_.locks.make_lock(key(i), long_lived).acquire([this](error e, lease l) {
                 BOOST_TEST(!e, e.what());
                 held.push_back(std::move(l));
             });
@@ -148,7 +148,7 @@ struct crowd {
     std::vector<lease> held;
 
 private:
-    party& p_;
+    test_client& client_;
 };
 
 } // namespace
@@ -157,26 +157,26 @@ BOOST_AUTO_TEST_CASE(a_frozen_arbiter_is_passed_over) {
     constexpr std::size_t keys = 20;
     for (std::size_t i = 0; i < keys; ++i) set({0, 1, 2, 3, 4}, crowd::key(i));
     servers.freeze(2);
-    crowd all(p);
+    crowd all(client);
     all.start(keys);
-    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == keys; }));
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == keys; }));
     for (std::size_t i = 0; i < keys; ++i) del({2, 3, 4}, crowd::key(i));
-    BOOST_TEST(p.until([&] { return all.held.size() == keys; }));
+    BOOST_TEST(client.until([&] { return all.held.size() == keys; }));
     BOOST_TEST((trusts(0) && trusts(1)));
 }
 
 BOOST_AUTO_TEST_CASE(a_waiter_for_the_push_of_an_instance_that_freezes_asks_others) {
     constexpr std::size_t keys = 20;
     for (std::size_t i = 0; i < keys; ++i) set({0, 1, 2, 3, 4}, crowd::key(i));
-    crowd all(p);
+    crowd all(client);
     all.start(keys);
     // All of them wait for their arbiter's push.
-    auto const tries = [&] { return p.locks.stats().rounds; };
-    BOOST_REQUIRE(p.until([&] { return tries() >= 20U + 2 * keys; }));
+    auto const tries = [&] { return client.locks.stats().rounds; };
+    BOOST_REQUIRE(client.until([&] { return tries() >= 20U + 2 * keys; }));
     servers.freeze(2);
-    auto other = p.hold("other"); // this command gets no answer
+    auto other = client.hold("other"); // this command gets no answer
     for (std::size_t i = 0; i < keys; ++i) del({2, 3, 4}, crowd::key(i));
-    BOOST_TEST(p.until([&] { return all.held.size() == keys; }));
+    BOOST_TEST(client.until([&] { return all.held.size() == keys; }));
     BOOST_TEST((trusts(0) && trusts(1)));
 }
 
@@ -184,30 +184,32 @@ BOOST_AUTO_TEST_CASE(a_waiter_for_the_push_of_an_instance_that_freezes_asks_othe
 BOOST_AUTO_TEST_CASE(a_waiter_keeps_its_arbiter_when_all_instances_are_late_at_once) {
     constexpr std::size_t keys = 20;
     for (std::size_t i = 0; i < keys; ++i) set({0, 1, 2, 3, 4}, crowd::key(i));
-    crowd all(p);
+    crowd all(client);
     all.start(keys);
-    auto const tries = [&] { return p.locks.stats().rounds; };
-    BOOST_REQUIRE(
-        p.until([&] { return tries() >= 20U + 2 * keys && p.locks.stats().waiters == keys; }));
+    auto const tries = [&] { return client.locks.stats().rounds; };
+    BOOST_REQUIRE(client.until(
+        [&] { return tries() >= 20U + 2 * keys && client.locks.stats().waiters == keys; }));
     // No command is under way: the waiters have asked all the instances that they need for pushes.
-    p.pass(lease_clock::now() + 3 * protocol::watching_rules::settled_after);
+    client.pass(lease_clock::now() + 3 * protocol::watching_rules::settled_after);
     servers.freeze(5);
     auto const before = tries();
     std::optional<lease> other;
-    p.locks.make_lock("other", long_lived).acquire([&](error, lease l) { other = std::move(l); });
-    BOOST_REQUIRE(p.until([&] { return tries() > before; }));
+    client.locks.make_lock("other", long_lived).acquire([&](error, lease l) {
+        other = std::move(l);
+    });
+    BOOST_REQUIRE(client.until([&] { return tries() > before; }));
     // No turn until all are late, however long each of them usually takes.
     auto const all_late = lease_clock::now() + 2 * protocol::round_trip::longest_patience;
     BOOST_REQUIRE(wait_until([&] { return lease_clock::now() >= all_late; }));
     for (int i = 0; i < 10; ++i) {
-        p.pass(lease_clock::now() + 30ms);
-        p.locks.make_lock("other", long_lived).try_acquire([](error, lease) {});
+        client.pass(lease_clock::now() + 30ms);
+        client.locks.make_lock("other", long_lived).try_acquire([](error, lease) {});
     }
     BOOST_TEST(tries() == before + 1);
     servers.thaw_all();
-    BOOST_REQUIRE(p.until([&] { return other.has_value(); }));
+    BOOST_REQUIRE(client.until([&] { return other.has_value(); }));
     for (std::size_t i = 0; i < keys; ++i) del({0, 1, 2, 3, 4}, crowd::key(i));
-    BOOST_TEST(p.until([&] { return all.held.size() == keys; }));
+    BOOST_TEST(client.until([&] { return all.held.size() == keys; }));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

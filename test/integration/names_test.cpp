@@ -1,7 +1,7 @@
 // Instances known by name: a name that DNS does not answer holds up no other instance.
 #include <holdfast/client.hpp>
 
-#include "integration/party.hpp"
+#include "integration/test_client.hpp"
 #include "support/fleet.hpp"
 #include "support/proxy.hpp"
 
@@ -36,8 +36,8 @@ struct name_service {
 };
 
 name_service& dns() {
-    static name_service one;
-    return one;
+    static name_service service;
+    return service;
 }
 
 /// Waits for an answer that does not come, until the test ends.
@@ -92,19 +92,20 @@ BOOST_AUTO_TEST_CASE(a_name_without_an_answer_holds_up_no_other_instance) {
     fleet good(2);
     auto options = patient();
     options.connect_timeout = 100ms; // and so for the name
-    party p({std::string(silent_name) + ":6379", good[0].address(), good[1].address()}, options);
-    auto [e, l] = p.acquire("k");
+    test_client client({std::string(silent_name) + ":6379", good[0].address(), good[1].address()},
+                       options);
+    auto [e, l] = client.acquire("k");
     BOOST_TEST(!e, e.what());
     BOOST_TEST(l.held());
-    BOOST_REQUIRE(p.until([] { return silence::waiting() == 1; }));
+    BOOST_REQUIRE(client.until([] { return silence::waiting() == 1; }));
     // The status names it.
-    BOOST_TEST(p.goes_down(0, errc::unreachable));
-    auto const message = p.status(0).message;
+    BOOST_TEST(client.goes_down(0, errc::unreachable));
+    auto const message = client.status(0).message;
     BOOST_TEST(message.find(silent_name) != message.npos, message);
-    BOOST_TEST(p.releases(l));
-    auto [again, second] = p.acquire("k");
+    BOOST_TEST(client.releases(l));
+    auto [again, second] = client.acquire("k");
     BOOST_TEST(!again, again.what());
-    BOOST_TEST(p.releases(second));
+    BOOST_TEST(client.releases(second));
     // A name has one thread, however often the client asks.
     BOOST_TEST(silence::waiting() == 1U);
 }
@@ -113,10 +114,11 @@ BOOST_AUTO_TEST_CASE(a_client_ends_while_a_name_has_no_answer) {
     silence const s;
     fleet good(2);
     {
-        party p({std::string(silent_name) + ":6379", good[0].address(), good[1].address()});
-        auto l = p.hold("k");
-        BOOST_REQUIRE(p.until([] { return silence::waiting() == 1; }));
-        BOOST_TEST(p.releases(l));
+        test_client client(
+            {std::string(silent_name) + ":6379", good[0].address(), good[1].address()});
+        auto l = client.hold("k");
+        BOOST_REQUIRE(client.until([] { return silence::waiting() == 1; }));
+        BOOST_TEST(client.releases(l));
     }
     BOOST_TEST(silence::waiting() == 1U);
 }
@@ -126,31 +128,31 @@ BOOST_AUTO_TEST_CASE(the_child_of_a_fork_does_not_wait_for_a_name) {
     using asio::execution_context;
     silence const s;
     fleet good(2);
-    party p({std::string(silent_name) + ":6379", good[0].address(), good[1].address()});
-    auto l = p.hold("k");
-    BOOST_REQUIRE(p.until([] { return silence::waiting() == 1; }));
-    p.context.notify_fork(execution_context::fork_prepare);
+    test_client client({std::string(silent_name) + ":6379", good[0].address(), good[1].address()});
+    auto l = client.hold("k");
+    BOOST_REQUIRE(client.until([] { return silence::waiting() == 1; }));
+    client.context.notify_fork(execution_context::fork_prepare);
     auto const pid = ::fork();
     if (pid == 0) {
         ::alarm(60);
-        p.context.notify_fork(execution_context::fork_child);
-        p.context.restart();
-        p.context.run_for(20s);
-        ::_exit(p.context.stopped() ? 0 : 1);
+        client.context.notify_fork(execution_context::fork_child);
+        client.context.restart();
+        client.context.run_for(20s);
+        ::_exit(client.context.stopped() ? 0 : 1);
     }
-    p.context.notify_fork(execution_context::fork_parent);
+    client.context.notify_fork(execution_context::fork_parent);
     BOOST_REQUIRE(pid > 0);
     int status = -1;
     BOOST_REQUIRE(::waitpid(pid, &status, 0) == pid);
     BOOST_TEST(status == 0);
-    BOOST_TEST(p.releases(l));
+    BOOST_TEST(client.releases(l));
 }
 
 BOOST_AUTO_TEST_CASE(a_name_that_is_no_longer_known_is_used_at_its_last_address) {
     server redis;
     proxy between(redis);
-    party p({std::string(known_name) + ':' + std::to_string(between.port())});
-    auto l = p.hold("k");
+    test_client client({std::string(known_name) + ':' + std::to_string(between.port())});
+    auto l = client.hold("k");
     std::size_t asked = 0;
     {
         std::lock_guard const lock(dns().mutex);
@@ -158,14 +160,14 @@ BOOST_AUTO_TEST_CASE(a_name_that_is_no_longer_known_is_used_at_its_last_address)
         asked = dns().asked_for_known;
     }
     between.cut();
-    BOOST_TEST(p.becomes(0, instance_state::down));
-    BOOST_TEST(p.becomes(0, instance_state::up));
+    BOOST_TEST(client.becomes(0, instance_state::down));
+    BOOST_TEST(client.becomes(0, instance_state::up));
     {
         std::lock_guard const lock(dns().mutex);
         dns().known = true;
         BOOST_TEST(dns().asked_for_known > asked);
     }
-    BOOST_TEST(p.releases(l));
+    BOOST_TEST(client.releases(l));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

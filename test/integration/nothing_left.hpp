@@ -32,18 +32,18 @@ inline void check_nothing_left(server const& on,
 /// The same for every running server.
 inline void check_nothing_left(fleet const& servers,
                                std::chrono::milliseconds within = std::chrono::milliseconds(0)) {
-    for (server& one : servers) {
-        if (one.running()) check_nothing_left(one, within);
+    for (server& instance : servers) {
+        if (instance.running()) check_nothing_left(instance, within);
     }
 }
 
 /// No client has a lease or an operation left, and no running server has a lock. `clients` has
-/// idle() and until(), which run it: a party or a company.
+/// idle() and until(), which run it: a test_client or a client_group.
 template <class Clients>
 void check_nothing_left(Clients& clients, fleet const& servers) {
     BOOST_TEST(clients.idle());
-    for (server& one : servers) {
-        if (one.running()) BOOST_TEST(clients.sees_no_locks(one));
+    for (server& instance : servers) {
+        if (instance.running()) BOOST_TEST(clients.sees_no_locks(instance));
     }
 }
 

@@ -1,7 +1,7 @@
 // Servers that answer and refuse to write: too few replicas, no memory, no permission.
 #include <holdfast/client.hpp>
 
-#include "integration/party.hpp"
+#include "integration/test_client.hpp"
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
 
@@ -26,16 +26,16 @@ void refuse_writes(server& s, bool refuses = true) {
 }
 
 struct fixture {
-    fixture() { BOOST_REQUIRE(p.all_up()); }
+    fixture() { BOOST_REQUIRE(client.all_up()); }
 
-    void refuse_writes_but_of(std::size_t one) {
+    void refuse_writes_but_of(std::size_t accepting) {
         for (std::size_t i = 0; i < servers.size(); ++i) {
-            if (i != one) refuse_writes(servers[i]);
+            if (i != accepting) refuse_writes(servers[i]);
         }
     }
 
     fleet servers{5};
-    party p{servers};
+    test_client client{servers};
 };
 
 void check_outage(error const& e) {
@@ -52,95 +52,97 @@ BOOST_AUTO_TEST_CASE(one_holder_and_a_majority_that_refuses_are_an_outage) {
     for (std::size_t holder = 0; holder < servers.size(); ++holder) {
         redis_cli(servers[holder]).set("k", "foreign", 60s);
         refuse_writes_but_of(holder);
-        for (int i = 0; i < 4; ++i) check_outage(p.try_acquire("k").first);
-        for (server& one : servers) refuse_writes(one, false);
+        for (int i = 0; i < 4; ++i) check_outage(client.try_acquire("k").first);
+        for (server& instance : servers) refuse_writes(instance, false);
         redis_cli(servers[holder]).del("k");
     }
-    auto l = p.hold("k");
-    BOOST_TEST(p.releases(l));
+    auto l = client.hold("k");
+    BOOST_TEST(client.releases(l));
 }
 
 BOOST_AUTO_TEST_CASE(an_outage_is_not_waited_for_like_a_holder) {
     redis_cli(servers[2]).set("k", "foreign", 60s);
     refuse_writes_but_of(2);
-    for (int i = 0; i < 4; ++i) check_outage(p.acquire("k").first);
+    for (int i = 0; i < 4; ++i) check_outage(client.acquire("k").first);
 }
 
 BOOST_AUTO_TEST_CASE(a_waiter_hears_of_an_outage_at_its_next_try) {
-    for (server& one : servers) redis_cli(one).set("k", "foreign", 3s);
+    for (server& instance : servers) redis_cli(instance).set("k", "foreign", 3s);
     auto done = false;
     error how;
-    p.locks.make_lock("k", long_lived).acquire([&](error e, lease) {
+    client.locks.make_lock("k", long_lived).acquire([&](error e, lease) {
         how = std::move(e);
         done = true;
     });
-    BOOST_REQUIRE(p.until([&] { return p.locks.stats().rounds >= 2; }));
-    for (server& one : servers) refuse_writes(one);
-    BOOST_REQUIRE(p.until([&] { return done; })); // when the key has expired
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().rounds >= 2; }));
+    for (server& instance : servers) refuse_writes(instance);
+    BOOST_REQUIRE(client.until([&] { return done; })); // when the key has expired
     check_outage(how);
 }
 
 BOOST_AUTO_TEST_CASE(a_release_that_is_refused_is_repeated) {
-    auto l = p.hold("k");
-    BOOST_REQUIRE(p.sees(servers, "k", true));
-    for (server& one : servers) refuse_writes(one);
-    BOOST_TEST((p.release(l) == errc::no_quorum));
+    auto l = client.hold("k");
+    BOOST_REQUIRE(client.sees(servers, "k", true));
+    for (server& instance : servers) refuse_writes(instance);
+    BOOST_TEST((client.release(l) == errc::no_quorum));
     auto const kept = [&] {
         std::uint64_t n = 0;
-        for (auto const& one : p.locks.instances()) n += one.pending_releases;
+        for (auto const& instance : client.locks.instances()) n += instance.pending_releases;
         return n;
     };
-    BOOST_TEST(p.until([&] { return kept() > 0; }));
+    BOOST_TEST(client.until([&] { return kept() > 0; }));
     BOOST_TEST(copies(servers, "k") == servers.size());
-    for (server& one : servers) refuse_writes(one, false);
-    check_nothing_left(p, servers);
-    BOOST_TEST(p.until([&] { return kept() == 0; }));
-    auto again = p.hold("k");
-    BOOST_TEST(p.releases(again));
+    for (server& instance : servers) refuse_writes(instance, false);
+    check_nothing_left(client, servers);
+    BOOST_TEST(client.until([&] { return kept() == 0; }));
+    auto again = client.hold("k");
+    BOOST_TEST(client.releases(again));
 }
 
 BOOST_AUTO_TEST_CASE(a_refused_release_is_repeated_while_the_key_can_be_there) {
-    auto l = p.hold("k", {.ttl = renewed_ttl});
-    for (server& one : servers) refuse_writes(one);
-    BOOST_TEST((p.release(l) == errc::no_quorum));
+    auto l = client.hold("k", {.ttl = renewed_ttl});
+    for (server& instance : servers) refuse_writes(instance);
+    BOOST_TEST((client.release(l) == errc::no_quorum));
     auto const began = lease_clock::now();
     // Each release is refused over and over, and given up in the end.
-    BOOST_TEST(p.until([&] {
-        auto const all = p.locks.instances();
+    BOOST_TEST(client.until([&] {
+        auto const all = client.locks.instances();
         return lease_clock::now() - began > renewed_ttl + 100ms &&
                std::all_of(all.begin(), all.end(),
                            [](auto const& i) { return i.pending_releases == 0; });
     }));
-    p.pass(lease_clock::now() + 1100ms);
-    auto const before = p.locks.stats().commands;
-    p.pass(lease_clock::now() + 1100ms);
-    BOOST_TEST(p.locks.stats().commands - before <= 3 * servers.size()); // TIME, and nothing else
+    client.pass(lease_clock::now() + 1100ms);
+    auto const before = client.locks.stats().commands;
+    client.pass(lease_clock::now() + 1100ms);
+    BOOST_TEST(client.locks.stats().commands - before <=
+               3 * servers.size()); // TIME, and nothing else
 }
 
 // A command that is not permitted will not be permitted a moment later.
 BOOST_AUTO_TEST_CASE(a_release_that_is_not_permitted_is_not_repeated) {
-    auto l = p.hold("k", {.ttl = 2s});
-    BOOST_REQUIRE(p.sees(servers, "k", true));
-    for (server& one : servers) {
-        redis_cli(one).command({"ACL", "SETUSER", "default", "-@write", "-@scripting"});
+    auto l = client.hold("k", {.ttl = 2s});
+    BOOST_REQUIRE(client.sees(servers, "k", true));
+    for (server& instance : servers) {
+        redis_cli(instance).command({"ACL", "SETUSER", "default", "-@write", "-@scripting"});
     }
-    auto const how = p.release(l);
+    auto const how = client.release(l);
     BOOST_TEST((how == errc::access_denied || how == errc::no_quorum), how.code().message());
-    for (auto const& one : p.locks.instances()) BOOST_TEST(one.pending_releases == 0U);
-    BOOST_TEST(p.locks.stats().held == 0U);
-    check_nothing_left(p, servers); // with their ttl
+    for (auto const& instance : client.locks.instances())
+        BOOST_TEST(instance.pending_releases == 0U);
+    BOOST_TEST(client.locks.stats().held == 0U);
+    check_nothing_left(client, servers); // with their ttl
 }
 
 BOOST_AUTO_TEST_CASE(one_that_refuses_does_not_keep_a_release_from_being_one) {
-    auto l = p.hold("k");
-    BOOST_REQUIRE(p.sees(servers, "k", true));
+    auto l = client.hold("k");
+    BOOST_REQUIRE(client.sees(servers, "k", true));
     refuse_writes(servers[0]);
     refuse_writes(servers[1]);
-    BOOST_TEST(p.releases(l));
-    BOOST_TEST(p.until([&] { return p.status(0).pending_releases > 0; }));
+    BOOST_TEST(client.releases(l));
+    BOOST_TEST(client.until([&] { return client.status(0).pending_releases > 0; }));
     refuse_writes(servers[0], false);
     refuse_writes(servers[1], false);
-    check_nothing_left(p, servers);
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,7 +1,7 @@
 // Instances that were replicas, or become replicas: their data was replaced, so they may have
 // forgotten the locks that they granted.
 #include "integration/guards.hpp"
-#include "integration/wires.hpp"
+#include "integration/proxy_group.hpp"
 #include "support/wait.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_was_a_replica_makes_a_se
     server primary(quick_primary());
     with_fleets_of({1, 3}, [&](fleet& servers) {
         auto const options = guarded(restart_policy::off, 60s);
-        party a(servers, options), b(servers, options);
+        test_client a(servers, options), b(servers, options);
         BOOST_REQUIRE(b.all_up());
         auto first = a.hold("k", unwatched(60s));
         BOOST_REQUIRE(a.sees(servers, "k", true));
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_was_a_replica_makes_no_second_holder) {
     for (auto const& disk : {no_log, fsync_always}) {
         with_fleets_of({1, 3}, {.arguments = disk}, [&](fleet& servers) {
             auto const options = guarded(restart_policy::observed, longest);
-            party a(servers, options), b(servers, options);
+            test_client a(servers, options), b(servers, options);
             BOOST_REQUIRE(b.all_up());
             auto first = a.hold("k", unwatched(longest));
             BOOST_REQUIRE(a.sees(servers, "k", true));
@@ -95,41 +95,42 @@ BOOST_AUTO_TEST_CASE(a_role_that_changes_is_noticed_where_nothing_is_announced) 
             {"ACL", "SETUSER", "guest", "on", ">pw", "~*", "&*", "+@all", "-client|tracking"});
         auto options = guarded(restart_policy::observed, 60s);
         options.detect_clock_jumps = watches;
-        party p({"redis://guest:pw@" + servers[0].address()}, options);
-        BOOST_REQUIRE(p.all_up());
+        test_client client({"redis://guest:pw@" + servers[0].address()}, options);
+        BOOST_REQUIRE(client.all_up());
         replace_data(servers, {0}, primary);
-        BOOST_TEST(p.becomes(0, instance_state::quarantined));
-        check_quarantined(p, 0, replaced);
+        BOOST_TEST(client.becomes(0, instance_state::quarantined));
+        check_quarantined(client, 0, replaced);
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_role_that_changed_while_no_client_was_connected_is_noticed_afterwards) {
     server primary(quick_primary());
     fleet servers(1);
-    wires way(servers);
-    party p(way.addresses(), guarded(restart_policy::observed, 60s));
-    BOOST_REQUIRE(p.all_up());
-    auto const before = connections_of(p);
-    way[0].down();
-    BOOST_REQUIRE(p.becomes(0, instance_state::down));
+    proxy_group proxies(servers);
+    test_client client(proxies.addresses(), guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(client.all_up());
+    auto const before = connections_of(client);
+    proxies[0].down();
+    BOOST_REQUIRE(client.becomes(0, instance_state::down));
     replace_data(servers, {0}, primary);
-    way[0].up();
-    BOOST_REQUIRE(is_back(p, before, {0}));
-    check_quarantined(p, 0, replaced);
+    proxies[0].up();
+    BOOST_REQUIRE(is_back(client, before, {0}));
+    check_quarantined(client, 0, replaced);
 }
 
 BOOST_AUTO_TEST_CASE(a_client_that_met_a_replica_does_not_trust_it_as_a_primary) {
     server primary(quick_primary());
     for (auto const how : {restart_policy::off, restart_policy::observed}) {
-        server one({.arguments = {"--replicaof", "127.0.0.1", std::to_string(primary.port())}});
-        party p({one.address()}, guarded(how, 60s));
-        BOOST_REQUIRE(p.goes_down(0, errc::read_only));
-        redis_cli(one).command({"REPLICAOF", "NO", "ONE"});
+        server instance(
+            {.arguments = {"--replicaof", "127.0.0.1", std::to_string(primary.port())}});
+        test_client client({instance.address()}, guarded(how, 60s));
+        BOOST_REQUIRE(client.goes_down(0, errc::read_only));
+        redis_cli(instance).command({"REPLICAOF", "NO", "ONE"});
         if (how == restart_policy::off) {
-            BOOST_TEST(p.all_up());
+            BOOST_TEST(client.all_up());
         } else {
-            BOOST_TEST(p.becomes(0, instance_state::quarantined));
-            check_quarantined(p, 0, replaced);
+            BOOST_TEST(client.becomes(0, instance_state::quarantined));
+            check_quarantined(client, 0, replaced);
         }
     }
 }
@@ -137,28 +138,28 @@ BOOST_AUTO_TEST_CASE(a_client_that_met_a_replica_does_not_trust_it_as_a_primary)
 // It never had another's data, but it stopped taking locks.
 BOOST_AUTO_TEST_CASE(a_replica_of_an_unreachable_primary_counts_too) {
     net::reserved_port const nobody;
-    server one({.arguments = fsync_always});
-    redis_cli cli(one);
-    party p({one.address()}, guarded(restart_policy::observed, 60s));
-    BOOST_REQUIRE(p.all_up());
+    server instance({.arguments = fsync_always});
+    redis_cli cli(instance);
+    test_client client({instance.address()}, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(client.all_up());
     cli.command({"REPLICAOF", "127.0.0.1", std::to_string(nobody.number())});
     cli.command({"REPLICAOF", "NO", "ONE"});
-    BOOST_TEST(p.becomes(0, instance_state::quarantined));
-    check_quarantined(p, 0, replaced);
+    BOOST_TEST(client.becomes(0, instance_state::quarantined));
+    check_quarantined(client, 0, replaced);
 }
 
 // A first replica, or a tool that makes a backup as one, changes the replication id and nothing
 // else.
 BOOST_AUTO_TEST_CASE(a_replica_that_comes_is_no_reason_to_doubt_its_primary) {
-    server one(quick_primary());
-    redis_cli cli(one);
-    party p({one.address()}, guarded(restart_policy::observed, 60s, brisk()));
-    BOOST_REQUIRE(p.all_up());
+    server instance(quick_primary());
+    redis_cli cli(instance);
+    test_client client({instance.address()}, guarded(restart_policy::observed, 60s, brisk()));
+    BOOST_REQUIRE(client.all_up());
     auto const before = cli.info("master_replid");
-    server replica({.arguments = {"--replicaof", "127.0.0.1", std::to_string(one.port())}});
+    server replica({.arguments = {"--replicaof", "127.0.0.1", std::to_string(instance.port())}});
     BOOST_REQUIRE(wait_until([&] { return cli.info("master_replid") != before; }, 20s));
-    BOOST_TEST(asks_the_time(p, 2));
-    BOOST_TEST(were_always_trusted(p.locks));
+    BOOST_TEST(asks_the_time(client, 2));
+    BOOST_TEST(were_always_trusted(client.locks));
 }
 
 // With `save ""` it has the snapshot of its last full resync on its disk, and comes back with that.
@@ -168,11 +169,11 @@ BOOST_AUTO_TEST_CASE(a_restart_counts_also_if_the_server_comes_back_with_keys) {
     fleet servers(1);
     replace_data(servers, {0}, primary);
     redis_cli(servers[0]).del("k");
-    party p(servers, guarded(restart_policy::observed, 60s));
-    BOOST_REQUIRE(p.all_up());
-    auto l = p.hold("new", unwatched(60s));
-    crash(servers, {0}, {&p});
-    check_quarantined(p, 0, restarted);
+    test_client client(servers, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(client.all_up());
+    auto l = client.hold("new", unwatched(60s));
+    crash(servers, {0}, {&client});
+    check_quarantined(client, 0, restarted);
     BOOST_TEST(!redis_cli(servers[0]).exists("new"));
 }
 

@@ -1,8 +1,8 @@
 // Reports of acquires that fail: the holder, and what each instance has answered.
 #include "integration/attempt.hpp"
-#include "integration/foreigner.hpp"
-#include "integration/party.hpp"
-#include "integration/proxied_party.hpp"
+#include "integration/foreign_client.hpp"
+#include "integration/proxied_client.hpp"
+#include "integration/test_client.hpp"
 
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/test/unit_test.hpp>
@@ -28,60 +28,60 @@ BOOST_AUTO_TEST_SUITE(reports)
 
 BOOST_AUTO_TEST_CASE(a_cancelled_wait_reports_the_holder) {
     fleet servers(5);
-    party p(servers);
-    party other(servers);
-    BOOST_REQUIRE(p.all_up());
+    test_client client(servers);
+    test_client other(servers);
+    BOOST_REQUIRE(client.all_up());
     auto held = other.hold("k");
     BOOST_REQUIRE(other.sees(servers, "k", true)); // also beyond the quorum
     attempt c;
-    c.start(p.locks.make_lock("k", long_lived));
-    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
+    c.start(client.locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1; }));
     c.signal.emit(asio::cancellation_type::terminal);
-    BOOST_REQUIRE(p.until([&] { return c.done; }));
+    BOOST_REQUIRE(client.until([&] { return c.done; }));
     BOOST_TEST((c.how == errc::cancelled), c.how.what());
-    auto const* const why = c.how.report();
-    BOOST_REQUIRE(why != nullptr);
-    BOOST_TEST(why->key == "k");
-    BOOST_TEST(why->attempts >= 1U);
-    BOOST_TEST(why->up == 5U);
+    auto const* const report = c.how.report();
+    BOOST_REQUIRE(report != nullptr);
+    BOOST_TEST(report->key == "k");
+    BOOST_TEST(report->attempts >= 1U);
+    BOOST_TEST(report->up == 5U);
     auto const seen_held =
-        std::count_if(why->instances.begin(), why->instances.end(),
+        std::count_if(report->instances.begin(), report->instances.end(),
                       [](auto const& i) { return i.outcome == instance_outcome::held; });
     BOOST_TEST(seen_held >= 3);
-    for (auto const& i : why->instances) {
+    for (auto const& i : report->instances) {
         BOOST_TEST(
             (i.outcome == instance_outcome::held || i.outcome == instance_outcome::not_needed),
             c.how.what());
     }
     BOOST_TEST(c.how.what().find("5 of 5 up, quorum 3") != std::string::npos, c.how.what());
     // Behind a holder of the same client.
-    auto own = p.hold("own");
+    auto own = client.hold("own");
     attempt behind;
-    behind.start(p.locks.make_lock("own", long_lived));
-    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
+    behind.start(client.locks.make_lock("own", long_lived));
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1; }));
     behind.signal.emit(asio::cancellation_type::terminal);
-    BOOST_REQUIRE(p.until([&] { return behind.done; }));
+    BOOST_REQUIRE(client.until([&] { return behind.done; }));
     BOOST_REQUIRE(behind.how.report() != nullptr);
     BOOST_TEST(behind.how.report()->holder == "this client");
-    BOOST_TEST(p.releases(own));
+    BOOST_TEST(client.releases(own));
     BOOST_TEST(other.releases(held));
 }
 
 // With three of five dead, the report does not blame the other two.
 BOOST_AUTO_TEST_CASE(a_report_counts_the_instances_that_are_up) {
     fleet servers(5);
-    party p(servers, hasty());
-    BOOST_REQUIRE(p.all_up());
+    test_client client(servers, hasty());
+    BOOST_REQUIRE(client.all_up());
     servers.kill(3);
-    for (std::size_t i = 0; i < 3; ++i) BOOST_REQUIRE(p.goes_down(i, errc::unreachable));
-    auto const e = p.acquire("k").first;
+    for (std::size_t i = 0; i < 3; ++i) BOOST_REQUIRE(client.goes_down(i, errc::unreachable));
+    auto const e = client.acquire("k").first;
     BOOST_TEST((e == error_condition::unavailable), e.what());
     BOOST_REQUIRE(e.report() != nullptr);
-    auto const& why = *e.report();
-    BOOST_TEST(why.up == 2U);
+    auto const& report = *e.report();
+    BOOST_TEST(report.up == 2U);
     BOOST_TEST(e.what().starts_with("lock \"k\": 2 of 5 up, quorum 3"), e.what());
     for (std::size_t i = 0; i < 5; ++i) {
-        BOOST_TEST((why.instances.at(i).outcome ==
+        BOOST_TEST((report.instances.at(i).outcome ==
                     (i < 3 ? instance_outcome::unreachable : instance_outcome::not_needed)),
                    e.what());
     }
@@ -89,36 +89,36 @@ BOOST_AUTO_TEST_CASE(a_report_counts_the_instances_that_are_up) {
 
 // A silent instance is neither: the client has waited for it.
 BOOST_AUTO_TEST_CASE(an_instance_that_was_asked_and_is_silent_is_unanswered) {
-    proxied_party g;
-    g.ways.hold_replies();
+    proxied_client setup;
+    setup.proxies.hold_replies();
     attempt c;
-    c.start_for(g.p.locks.make_lock("k", long_lived), 30ms);
-    BOOST_REQUIRE(g.p.until([&] { return c.done; }));
+    c.start_for(setup.client.locks.make_lock("k", long_lived), 30ms);
+    BOOST_REQUIRE(setup.client.until([&] { return c.done; }));
     BOOST_REQUIRE(c.how.report() != nullptr);
     for (auto const& i : c.how.report()->instances) {
         BOOST_TEST((i.outcome == instance_outcome::unanswered), c.how.what());
     }
-    g.ways.resume();
+    setup.proxies.resume();
 }
 
 // A try at the arbiter asks no other instance. The report has the answers of the last round to all.
 BOOST_AUTO_TEST_CASE(a_try_at_the_arbiter_makes_no_instance_unreachable) {
-    proxied_party g;
-    for (std::size_t i : {0U, 1U}) redis_cli(g.servers[i]).set("k", "foreign", 60s);
+    proxied_client setup;
+    for (std::size_t i : {0U, 1U}) redis_cli(setup.servers[i]).set("k", "foreign", 60s);
     attempt c;
-    c.start(g.p.locks.make_lock("k", long_lived));
+    c.start(setup.client.locks.make_lock("k", long_lived));
     // The client waits at the arbiter, which is one of those that have the key.
-    BOOST_REQUIRE(g.p.until([&] {
-        auto const asked = tracking_instances(g.servers);
+    BOOST_REQUIRE(setup.client.until([&] {
+        auto const asked = tracking_instances(setup.servers);
         return std::any_of(asked.begin(), asked.end(), [](std::size_t i) { return i < 2; });
     }));
-    auto const rounds = g.p.locks.stats().rounds;
-    g.ways.hold_requests();
+    auto const rounds = setup.client.locks.stats().rounds;
+    setup.proxies.hold_requests();
     // a change, which wakes the waiter
-    for (std::size_t i : {0U, 1U}) redis_cli(g.servers[i]).set("k", "another", 60s);
-    BOOST_REQUIRE(g.p.until([&] { return g.p.locks.stats().rounds > rounds; }));
+    for (std::size_t i : {0U, 1U}) redis_cli(setup.servers[i]).set("k", "another", 60s);
+    BOOST_REQUIRE(setup.client.until([&] { return setup.client.locks.stats().rounds > rounds; }));
     c.signal.emit(asio::cancellation_type::terminal);
-    BOOST_REQUIRE(g.p.until([&] { return c.done; }));
+    BOOST_REQUIRE(setup.client.until([&] { return c.done; }));
     BOOST_TEST((c.how == errc::cancelled), c.how.what());
     BOOST_REQUIRE(c.how.report() != nullptr);
     // The last round to all may have ended before each of them had answered.
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_try_at_the_arbiter_makes_no_instance_unreachable) {
                c.how.what());
     for (auto const& i : all)
         BOOST_TEST((i.outcome != instance_outcome::unreachable), c.how.what());
-    g.ways.resume();
+    setup.proxies.resume();
 }
 
 //
@@ -139,18 +139,18 @@ BOOST_AUTO_TEST_CASE(a_refusal_names_the_holder_and_not_its_token) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
         auto options = patient();
         options.owner_label = "worker-7";
-        party labelled(servers, options);
-        party p(servers);
+        test_client labelled(servers, options);
+        test_client client(servers);
         auto held = labelled.hold("k");
         BOOST_REQUIRE(labelled.sees(servers, "k", true));
         std::vector<std::string> secrets;
-        for (server& one : servers) {
-            auto const token = redis_cli(one).get("k").value_or("");
+        for (server& instance : servers) {
+            auto const token = redis_cli(instance).get("k").value_or("");
             BOOST_REQUIRE(token.rfind("worker-7:", 0) == 0U);
             secrets.push_back(token.substr(9));
             BOOST_TEST(secrets.back().size() == 32U);
         }
-        auto const [e, none] = p.try_acquire("k");
+        auto const [e, none] = client.try_acquire("k");
         BOOST_TEST((e == errc::contended), e.what());
         BOOST_REQUIRE(e.report() != nullptr);
         BOOST_TEST(e.report()->holder == "worker-7");
@@ -160,37 +160,37 @@ BOOST_AUTO_TEST_CASE(a_refusal_names_the_holder_and_not_its_token) {
         }
         BOOST_TEST(named >= servers.quorum());
         BOOST_TEST(e.what().find("worker-7") != std::string::npos, e.what());
-        for (auto const& one : secrets)
-            BOOST_TEST(e.what().find(one) == std::string::npos, e.what());
+        for (auto const& secret : secrets)
+            BOOST_TEST(e.what().find(secret) == std::string::npos, e.what());
         BOOST_TEST(labelled.releases(held));
     });
 }
 
 BOOST_AUTO_TEST_CASE(a_refusal_by_our_own_client_says_so_without_asking_a_server) {
     fleet servers(3);
-    party p(servers);
-    auto held = p.hold("k");
-    BOOST_REQUIRE(p.sees(servers, "k", true));
-    auto const before = p.locks.stats().rounds;
-    auto const [e, none] = p.try_acquire("k");
+    test_client client(servers);
+    auto held = client.hold("k");
+    BOOST_REQUIRE(client.sees(servers, "k", true));
+    auto const before = client.locks.stats().rounds;
+    auto const [e, none] = client.try_acquire("k");
     BOOST_TEST((e == errc::contended), e.what());
-    BOOST_TEST(p.locks.stats().rounds == before);
+    BOOST_TEST(client.locks.stats().rounds == before);
     BOOST_REQUIRE(e.report() != nullptr);
     BOOST_TEST(e.report()->holder == this_client);
     BOOST_TEST(e.what().find(this_client) != std::string::npos, e.what());
-    BOOST_TEST(p.releases(held));
+    BOOST_TEST(client.releases(held));
 }
 
 BOOST_AUTO_TEST_CASE(a_refusal_does_not_tell_the_value_of_a_foreign_key) {
     fleet servers(3);
-    foreigner f(servers);
-    f.hold("k");
-    party p(servers);
-    auto const [e, none] = p.try_acquire("k");
+    foreign_client foreign(servers);
+    foreign.hold("k");
+    test_client client(servers);
+    auto const [e, none] = client.try_acquire("k");
     BOOST_TEST((e == errc::contended), e.what());
     BOOST_REQUIRE(e.report() != nullptr);
     BOOST_TEST(e.report()->holder.empty());
-    BOOST_TEST(e.what().find(foreigner::token) == std::string::npos, e.what());
+    BOOST_TEST(e.what().find(foreign_client::token) == std::string::npos, e.what());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

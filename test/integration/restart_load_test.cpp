@@ -127,7 +127,7 @@ using loads = std::vector<std::unique_ptr<load>>;
 /// Waits until each of them has got that many leases from now on.
 [[nodiscard]] bool all_go_on(loads const& all, unsigned leases) {
     std::vector<unsigned> enough;
-    for (auto const& one : all) enough.push_back(one->grants() + leases);
+    for (auto const& load : all) enough.push_back(load->grants() + leases);
     return wait_until(
         [&] {
             for (std::size_t i = 0; i < all.size(); ++i) {
@@ -140,7 +140,7 @@ using loads = std::vector<std::unique_ptr<load>>;
 
 unsigned failures_of(loads const& all) {
     unsigned sum = 0;
-    for (auto const& one : all) sum += one->failures();
+    for (auto const& load : all) sum += load->failures();
     return sum;
 }
 
@@ -148,7 +148,7 @@ unsigned failures_of(loads const& all) {
     return wait_until(
         [&] {
             return std::all_of(all.begin(), all.end(),
-                               [&](auto const& one) { return holds(one->locks()); });
+                               [&](auto const& load) { return holds(load->locks()); });
         },
         15s);
 }
@@ -175,13 +175,13 @@ struct scenario {
         BOOST_REQUIRE(all_go_on(working, 3));
     }
     ~scenario() {
-        for (auto const& one : working) one->stop();
+        for (auto const& load : working) load->stop();
     }
 
     fleet servers;
     client_options options;
     referee judge;
-    party holder;
+    test_client holder;
     loads working;
 };
 
@@ -224,10 +224,10 @@ BOOST_AUTO_TEST_CASE(no_lock_has_two_holders_whichever_instances_crash) {
                     BOOST_TEST(all_go_on(s.working, 10));
                 }
             }
-            for (auto const& one : s.working) {
-                BOOST_TEST(one->stop());
-                BOOST_TEST(one->surprises() == 0U);
-                if (!forgets) BOOST_TEST(were_always_trusted(one->locks()));
+            for (auto const& load : s.working) {
+                BOOST_TEST(load->stop());
+                BOOST_TEST(load->surprises() == 0U);
+                if (!forgets) BOOST_TEST(were_always_trusted(load->locks()));
             }
             BOOST_TEST(s.judge.overlaps() == 0U);
         }

@@ -22,10 +22,10 @@ using namespace std::chrono_literals;
 namespace {
 
 /// `forget` makes the first instance forget, and b notices.
-void check_moves_on(std::function<void(fleet&, party& b)> const& forget) {
+void check_moves_on(std::function<void(fleet&, test_client& b)> const& forget) {
     fleet servers(3);
     auto const options = guarded(restart_policy::observed, 60s);
-    party a(servers, options), b(servers, options);
+    test_client a(servers, options), b(servers, options);
     BOOST_REQUIRE(b.all_up());
     std::vector<lease> held;
     std::vector<std::unique_ptr<attempt>> waiting;
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_SUITE(restarts)
 BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_forgot_makes_a_second_holder) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
         auto const options = guarded(restart_policy::off, 60s);
-        party a(servers, options), b(servers, options);
+        test_client a(servers, options), b(servers, options);
         BOOST_REQUIRE(b.all_up());
         auto first = a.hold("k", unwatched(60s));
         BOOST_REQUIRE(a.sees(servers, "k", true));
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_forgot_makes_no_second_holder) {
     with_fleets_of({1, 5}, [&](fleet& servers) {
         auto const n = servers.size();
         auto const options = guarded(restart_policy::observed, longest);
-        party a(servers, options), b(servers, options);
+        test_client a(servers, options), b(servers, options);
         BOOST_REQUIRE(b.all_up());
         auto first = a.hold("k", unwatched(longest));
         BOOST_REQUIRE(a.sees(servers, "k", true));
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_has_all_on_disk_is_trusted_and_refuses) {
     for (auto const how : {restart_policy::off, restart_policy::observed, restart_policy::strict}) {
         fleet servers(3, {.arguments = fsync_always});
         auto const options = guarded(how, 60s);
-        party a(servers, options), b(servers, options);
+        test_client a(servers, options), b(servers, options);
         BOOST_REQUIRE(b.all_up());
         auto first = a.hold("k", unwatched(60s));
         BOOST_REQUIRE(a.sees(servers, "k", true));
@@ -151,72 +151,72 @@ BOOST_AUTO_TEST_CASE(a_server_durable_only_before_or_only_since_the_restart_has_
     for (auto const& [before, after] :
          {std::pair(no_log, fsync_always), std::pair(fsync_everysec, fsync_always),
           std::pair(fsync_always, fsync_everysec), std::pair(fsync_always, no_log)}) {
-        server one({.arguments = before});
-        party p({one.address()}, guarded(restart_policy::observed, 60s));
-        BOOST_REQUIRE(p.all_up());
-        auto const connections = connections_of(p);
-        one.kill();
-        one.set_arguments(after);
-        one.restart();
-        BOOST_REQUIRE(is_back(p, connections, {0}));
-        check_quarantined(p, 0, restarted);
+        server instance({.arguments = before});
+        test_client client({instance.address()}, guarded(restart_policy::observed, 60s));
+        BOOST_REQUIRE(client.all_up());
+        auto const connections = connections_of(client);
+        instance.kill();
+        instance.set_arguments(after);
+        instance.restart();
+        BOOST_REQUIRE(is_back(client, connections, {0}));
+        check_quarantined(client, 0, restarted);
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_connection_is_no_restart) {
     fleet servers(3);
-    party p(servers, guarded(restart_policy::observed, 60s));
-    BOOST_REQUIRE(p.all_up());
-    auto const before = connections_of(p);
-    for (server& one : servers) {
-        BOOST_TEST(redis_cli(one).command({"CLIENT", "KILL", "TYPE", "normal"}).integer() > 0);
+    test_client client(servers, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(client.all_up());
+    auto const before = connections_of(client);
+    for (server& instance : servers) {
+        BOOST_TEST(redis_cli(instance).command({"CLIENT", "KILL", "TYPE", "normal"}).integer() > 0);
     }
-    BOOST_REQUIRE(is_back(p, before, the_first(3)));
-    BOOST_TEST(were_always_trusted(p.locks));
+    BOOST_REQUIRE(is_back(client, before, the_first(3)));
+    BOOST_TEST(were_always_trusted(client.locks));
 }
 
 BOOST_AUTO_TEST_CASE(with_the_guard_off_every_restarted_instance_is_trusted) {
     fleet servers(3);
-    party p(servers, guarded(restart_policy::off, 60s));
-    BOOST_REQUIRE(p.all_up());
-    crash(servers, the_first(3), {&p});
-    BOOST_TEST(were_always_trusted(p.locks));
-    auto l = p.hold("k", unwatched(60s));
-    BOOST_TEST(p.releases(l));
+    test_client client(servers, guarded(restart_policy::off, 60s));
+    BOOST_REQUIRE(client.all_up());
+    crash(servers, the_first(3), {&client});
+    BOOST_TEST(were_always_trusted(client.locks));
+    auto l = client.hold("k", unwatched(60s));
+    BOOST_TEST(client.releases(l));
 }
 
 // The server's own uptime follows its wall clock, so it proves nothing.
 BOOST_AUTO_TEST_CASE(neither_uptime_nor_a_new_connection_ends_a_quarantine) {
     constexpr auto longest = 3s;
-    server one({.shiftable_clock = true});
+    server instance({.shiftable_clock = true});
     auto options = guarded(restart_policy::observed, longest);
     options.detect_clock_jumps = false;
-    party p({one.address()}, options);
-    BOOST_REQUIRE(p.all_up());
-    crash(one, p);
-    auto const over = p.status(0).quarantined_until;
-    one.shift_clock(120s);
-    redis_cli cli(one);
+    test_client client({instance.address()}, options);
+    BOOST_REQUIRE(client.all_up());
+    crash(instance, client);
+    auto const over = client.status(0).quarantined_until;
+    instance.shift_clock(120s);
+    redis_cli cli(instance);
     BOOST_TEST(wait_until([&] { return std::stol(cli.info("uptime_in_seconds")) >= 100; }));
-    auto const connections = connections_of(p);
+    auto const connections = connections_of(client);
     BOOST_TEST(cli.command({"CLIENT", "KILL", "TYPE", "normal"}).integer() > 0);
-    BOOST_REQUIRE(is_back(p, connections, {0}));
-    auto const s = p.status(0);
+    BOOST_REQUIRE(is_back(client, connections, {0}));
+    auto const s = client.status(0);
     BOOST_TEST((s.state == instance_state::quarantined));
     BOOST_TEST((s.quarantined_until == over));
-    BOOST_TEST(p.until([&] { return is_trusted(p, 0); }));
+    BOOST_TEST(client.until([&] { return is_trusted(client, 0); }));
     BOOST_TEST((lease_clock::now() >= over));
 }
 
 BOOST_AUTO_TEST_CASE(a_second_restart_begins_a_quarantine_anew) {
-    server one;
-    party p({one.address()}, guarded(restart_policy::observed, 60s));
-    BOOST_REQUIRE(p.all_up());
+    server instance;
+    test_client client({instance.address()}, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(client.all_up());
     lease_clock::time_point last{};
     for (int i = 0; i < 3; ++i) {
         auto const before = lease_clock::now();
-        crash(one, p);
-        auto const until = p.status(0).quarantined_until;
+        crash(instance, client);
+        auto const until = client.status(0).quarantined_until;
         BOOST_TEST((until >= before + 60s));
         BOOST_TEST((until > last));
         last = until;
@@ -231,18 +231,18 @@ BOOST_AUTO_TEST_CASE(a_strict_client_trusts_no_instance_at_first_sight) {
     constexpr auto longest = 2500ms;
     fleet servers(3);
     auto const before = lease_clock::now();
-    party p(servers, guarded(restart_policy::strict, longest));
+    test_client client(servers, guarded(restart_policy::strict, longest));
     {
         // The acquire is sent before the client knows anything of the instances, and releases their
         // grants.
-        auto const [e, none] = p.try_acquire("k", unwatched(longest));
+        auto const [e, none] = client.try_acquire("k", unwatched(longest));
         // The third may have been probed by then, or not.
         BOOST_REQUIRE(e.report() != nullptr);
         check_report(e, quarantined_in(*e.report()) == 3 ? 3 : 2, restarted);
         std::size_t granted = 0;
         for (std::size_t i = 0; i < 3; ++i) {
-            BOOST_TEST(p.becomes(i, instance_state::quarantined));
-            BOOST_TEST(p.sees_no_locks(servers[i]));
+            BOOST_TEST(client.becomes(i, instance_state::quarantined));
+            BOOST_TEST(client.sees_no_locks(servers[i]));
             auto const calls = redis_cli(servers[i]).command({"INFO", "commandstats"}).string();
             if (contains(calls, "cmdstat_set:")) ++granted;
         }
@@ -250,33 +250,33 @@ BOOST_AUTO_TEST_CASE(a_strict_client_trusts_no_instance_at_first_sight) {
     }
     lease_clock::time_point over{};
     for (std::size_t i = 0; i < 3; ++i) {
-        check_quarantined(p, i, restarted);
-        over = std::max(over, p.status(i).quarantined_until);
+        check_quarantined(client, i, restarted);
+        over = std::max(over, client.status(i).quarantined_until);
     }
     BOOST_TEST((over >= before + longest));
     {
-        auto const [e, none] = p.acquire("other", unwatched(longest));
+        auto const [e, none] = client.acquire("other", unwatched(longest));
         check_report(e, 3, restarted);
-        BOOST_TEST(is_quarantined(p, 0));
+        BOOST_TEST(is_quarantined(client, 0));
     }
-    BOOST_TEST(p.until([&] { return all_trusted(p); }));
+    BOOST_TEST(client.until([&] { return all_trusted(client); }));
     BOOST_TEST((lease_clock::now() >= over));
-    auto l = p.hold("k", unwatched(longest));
-    BOOST_TEST(p.releases(l));
+    auto l = client.hold("k", unwatched(longest));
+    BOOST_TEST(client.releases(l));
     // And once more, after a restart that it sees.
-    crash(servers, the_first(1), {&p});
-    check_quarantined(p, 0, restarted);
+    crash(servers, the_first(1), {&client});
+    check_quarantined(client, 0, restarted);
 }
 
 BOOST_AUTO_TEST_CASE(a_grant_of_a_quarantined_instance_with_a_fence_is_released_too) {
-    server one;
-    party p({one.address()}, guarded(restart_policy::strict, 60s));
-    auto const [e, none] =
-        p.acquire("k", {.ttl = 60s, .fencing = true}); // sent before the client knows the instance
+    server instance;
+    test_client client({instance.address()}, guarded(restart_policy::strict, 60s));
+    auto const [e, none] = client.acquire(
+        "k", {.ttl = 60s, .fencing = true}); // sent before the client knows the instance
     check_report(e, 1, restarted);
-    redis_cli cli(one);
+    redis_cli cli(instance);
     BOOST_TEST(cli.exists("{k}:fence")); // so it was granted
-    BOOST_TEST(p.until([&] { return !cli.exists("k"); }));
+    BOOST_TEST(client.until([&] { return !cli.exists("k"); }));
 }
 
 BOOST_AUTO_TEST_CASE(only_a_strict_client_minds_restarts_before_its_start) {
@@ -286,15 +286,16 @@ BOOST_AUTO_TEST_CASE(only_a_strict_client_minds_restarts_before_its_start) {
     durable.kill();
     durable.restart();
     for (auto const how : {restart_policy::off, restart_policy::observed}) {
-        party p(servers, guarded(how, 60s));
-        auto l = p.hold("k", unwatched(60s));
-        BOOST_TEST(p.all_up());
-        BOOST_TEST(were_always_trusted(p.locks));
-        BOOST_TEST(p.releases(l));
+        test_client client(servers, guarded(how, 60s));
+        auto l = client.hold("k", unwatched(60s));
+        BOOST_TEST(client.all_up());
+        BOOST_TEST(were_always_trusted(client.locks));
+        BOOST_TEST(client.releases(l));
     }
-    party p({durable.address(), servers[0].address()}, guarded(restart_policy::strict, 60s));
-    BOOST_TEST(p.becomes(1, instance_state::quarantined));
-    BOOST_TEST(p.becomes(0, instance_state::up));
+    test_client client({durable.address(), servers[0].address()},
+                       guarded(restart_policy::strict, 60s));
+    BOOST_TEST(client.becomes(1, instance_state::quarantined));
+    BOOST_TEST(client.becomes(0, instance_state::up));
 }
 
 //
@@ -308,36 +309,36 @@ BOOST_AUTO_TEST_CASE(a_waiter_is_served_after_the_quarantine_of_the_other_instan
         BOOST_TEST_CONTEXT((in_time ? "in time" : "too late")) {
             fleet servers(3);
             // A holder that does not hear of the restart.
-            for (server& one : servers)
-                BOOST_REQUIRE(redis_cli(one).set_if_absent("k", "foreign", 60s));
-            party p(servers,
-                    guarded(restart_policy::observed, longest, in_time ? patient() : hasty()));
-            BOOST_REQUIRE(p.all_up());
-            attempt w(p, "k", unwatched(longest));
-            BOOST_REQUIRE(p.until([&] { return tracking_instances(servers).size() == 1; }));
+            for (server& instance : servers)
+                BOOST_REQUIRE(redis_cli(instance).set_if_absent("k", "foreign", 60s));
+            test_client client(
+                servers, guarded(restart_policy::observed, longest, in_time ? patient() : hasty()));
+            BOOST_REQUIRE(client.all_up());
+            attempt w(client, "k", unwatched(longest));
+            BOOST_REQUIRE(client.until([&] { return tracking_instances(servers).size() == 1; }));
             auto const arbiter = tracking_instances(servers).front();
             indexes others;
             for (auto const i : the_first(3)) {
                 if (i != arbiter) others.push_back(i);
             }
-            crash(servers, others, {&p});
-            BOOST_TEST(is_quarantined(p, others.front()));
-            BOOST_TEST(is_quarantined(p, others.back()));
+            crash(servers, others, {&client});
+            BOOST_TEST(is_quarantined(client, others.front()));
+            BOOST_TEST(is_quarantined(client, others.back()));
             if (in_time) {
                 BOOST_TEST(!w.done);
-                auto const [e, none] = p.acquire("other", unwatched(longest));
+                auto const [e, none] = client.acquire("other", unwatched(longest));
                 check_report(e, 2, restarted);
                 BOOST_TEST(!w.done);
-                auto const over = std::max(p.status(others.front()).quarantined_until,
-                                           p.status(others.back()).quarantined_until);
-                BOOST_TEST(p.until([&] { return w.done; }));
+                auto const over = std::max(client.status(others.front()).quarantined_until,
+                                           client.status(others.back()).quarantined_until);
+                BOOST_TEST(client.until([&] { return w.done; }));
                 BOOST_TEST(!w.how, w.how.what());
                 BOOST_TEST(w.held.held());
                 BOOST_TEST((lease_clock::now() >= over));
             } else {
-                BOOST_TEST(p.until([&] { return w.done; }));
+                BOOST_TEST(client.until([&] { return w.done; }));
                 check_report(w.how, 2, restarted);
-                BOOST_TEST(is_quarantined(p, others.front()));
+                BOOST_TEST(is_quarantined(client, others.front()));
             }
         }
     }
@@ -350,7 +351,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_is_served_after_the_quarantine_of_any_majority) {
         BOOST_TEST_CONTEXT("all but " << spared) {
             fleet servers(3);
             auto const options = guarded(restart_policy::observed, longest);
-            party a(servers, options), b(servers, options);
+            test_client a(servers, options), b(servers, options);
             BOOST_REQUIRE(b.all_up());
             auto held = a.hold("k", unwatched(longest));
             attempt w(b, "k", unwatched(longest));
@@ -371,12 +372,12 @@ BOOST_AUTO_TEST_CASE(a_waiter_is_served_after_the_quarantine_of_any_majority) {
 }
 
 BOOST_AUTO_TEST_CASE(a_waiter_at_an_arbiter_that_is_quarantined_moves_on) {
-    check_moves_on([](fleet& servers, party& b) { crash(servers, the_first(1), {&b}); });
+    check_moves_on([](fleet& servers, test_client& b) { crash(servers, the_first(1), {&b}); });
 }
 
 // The waiter is not woken to win there a lock that others may hold.
 BOOST_AUTO_TEST_CASE(a_waiter_at_an_arbiter_that_is_flushed_moves_on) {
-    check_moves_on([](fleet& servers, party& b) {
+    check_moves_on([](fleet& servers, test_client& b) {
         auto const before = b.locks.stats().pushes;
         redis_cli(servers[0]).flush();
         BOOST_REQUIRE(b.becomes(0, instance_state::quarantined));
@@ -387,20 +388,20 @@ BOOST_AUTO_TEST_CASE(a_waiter_at_an_arbiter_that_is_flushed_moves_on) {
 // N = 3, one quarantined, one down: two answer, and that is not enough.
 BOOST_AUTO_TEST_CASE(a_quarantined_minority_costs_nothing_and_has_no_vote) {
     fleet servers(3);
-    party p(servers, guarded(restart_policy::observed, 60s));
-    BOOST_REQUIRE(p.all_up());
-    crash(servers, the_first(1), {&p});
+    test_client client(servers, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(client.all_up());
+    crash(servers, the_first(1), {&client});
     for (int i = 0; i < 20; ++i) {
-        auto l = p.hold("k", unwatched(60s));
-        BOOST_TEST(!p.extend(l));
-        BOOST_TEST(p.releases(l));
+        auto l = client.hold("k", unwatched(60s));
+        BOOST_TEST(!client.extend(l));
+        BOOST_TEST(client.releases(l));
     }
-    BOOST_TEST(p.locks.stats().acquire_failed == 0U);
-    check_quarantined(p, 0, restarted);
+    BOOST_TEST(client.locks.stats().acquire_failed == 0U);
+    check_quarantined(client, 0, restarted);
     servers[1].kill();
-    BOOST_REQUIRE(p.goes_down(1, errc::unreachable));
+    BOOST_REQUIRE(client.goes_down(1, errc::unreachable));
     for (int i = 0; i < 3; ++i) {
-        auto const [e, none] = p.try_acquire("k", unwatched(60s));
+        auto const [e, none] = client.try_acquire("k", unwatched(60s));
         BOOST_TEST((e == errc::no_quorum), e.what());
         BOOST_REQUIRE(e.report() != nullptr);
         auto const& all = e.report()->instances;
@@ -408,52 +409,52 @@ BOOST_AUTO_TEST_CASE(a_quarantined_minority_costs_nothing_and_has_no_vote) {
         BOOST_TEST((all.at(1).outcome == instance_outcome::unreachable), e.what());
         BOOST_TEST((all.at(2).outcome == instance_outcome::not_needed), e.what());
         BOOST_TEST(e.report()->up == 1U);
-        BOOST_TEST(p.sees_no_locks(servers[0]));
-        BOOST_TEST(p.sees_no_locks(servers[2]));
+        BOOST_TEST(client.sees_no_locks(servers[0]));
+        BOOST_TEST(client.sees_no_locks(servers[2]));
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_is_extended_by_quarantined_instances_that_still_have_it) {
     for (auto const& disk : {fsync_everysec, fsync_always}) {
         fleet servers(5, {.arguments = disk});
-        party p(servers, guarded(restart_policy::observed, 60s));
-        BOOST_REQUIRE(p.all_up());
-        auto l = p.hold("k", unwatched(60s));
-        BOOST_REQUIRE(p.sees(servers, "k", true));
-        crash(servers, the_first(3), {&p});
-        BOOST_TEST(are_quarantined(p, disk == fsync_always ? 0 : 3));
+        test_client client(servers, guarded(restart_policy::observed, 60s));
+        BOOST_REQUIRE(client.all_up());
+        auto l = client.hold("k", unwatched(60s));
+        BOOST_REQUIRE(client.sees(servers, "k", true));
+        crash(servers, the_first(3), {&client});
+        BOOST_TEST(are_quarantined(client, disk == fsync_always ? 0 : 3));
         auto const before = l.deadline();
-        BOOST_TEST(!p.extend(l));
+        BOOST_TEST(!client.extend(l));
         BOOST_TEST((l.deadline() > before));
         BOOST_TEST(l.held());
-        BOOST_TEST(p.releases(l));
-        check_nothing_left(p, servers);
+        BOOST_TEST(client.releases(l));
+        check_nothing_left(client, servers);
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_outlives_a_minority_that_forgot_it_and_is_put_back_there) {
     fleet servers(5);
-    party p(servers, guarded(restart_policy::observed, 60s));
-    BOOST_REQUIRE(p.all_up());
-    auto l = p.hold("k", {.ttl = 4s});
-    BOOST_REQUIRE(p.sees(servers, "k", true));
-    crash(servers, the_first(2), {&p});
-    BOOST_TEST(are_quarantined(p, 2));
-    BOOST_TEST(!p.extend(l));
-    BOOST_TEST(p.sees(servers, "k", true));
-    BOOST_TEST(p.renews(2));
+    test_client client(servers, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(client.all_up());
+    auto l = client.hold("k", {.ttl = 4s});
+    BOOST_REQUIRE(client.sees(servers, "k", true));
+    crash(servers, the_first(2), {&client});
+    BOOST_TEST(are_quarantined(client, 2));
+    BOOST_TEST(!client.extend(l));
+    BOOST_TEST(client.sees(servers, "k", true));
+    BOOST_TEST(client.renews(2));
     BOOST_TEST(l.held());
-    BOOST_TEST(p.locks.stats().lost == 0U);
-    BOOST_TEST(p.releases(l));
-    check_nothing_left(p, servers);
+    BOOST_TEST(client.locks.stats().lost == 0U);
+    BOOST_TEST(client.releases(l));
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_that_a_majority_forgot_is_lost_by_its_deadline) {
     fleet servers(5);
-    party p(servers, guarded(restart_policy::observed, 60s));
-    BOOST_REQUIRE(p.all_up());
-    auto l = p.hold("k", {.ttl = 4s});
-    BOOST_REQUIRE(p.sees(servers, "k", true));
+    test_client client(servers, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(client.all_up());
+    auto l = client.hold("k", {.ttl = 4s});
+    BOOST_REQUIRE(client.sees(servers, "k", true));
     auto told = false;
     error how;
     lease_clock::time_point at{};
@@ -462,13 +463,13 @@ BOOST_AUTO_TEST_CASE(a_lease_that_a_majority_forgot_is_lost_by_its_deadline) {
         how = std::move(e);
         told = true;
     });
-    crash(servers, the_first(3), {&p});
-    BOOST_TEST(p.until([&] { return told; }));
+    crash(servers, the_first(3), {&client});
+    BOOST_TEST(client.until([&] { return told; }));
     BOOST_TEST(!how, how.what());
     BOOST_TEST((at <= l.deadline()));
     BOOST_TEST(!l.held());
-    BOOST_TEST((p.release(l) == errc::lease_lost));
-    check_nothing_left(p, servers);
+    BOOST_TEST((client.release(l) == errc::lease_lost));
+    check_nothing_left(client, servers);
 }
 
 //
@@ -476,14 +477,16 @@ BOOST_AUTO_TEST_CASE(a_lease_that_a_majority_forgot_is_lost_by_its_deadline) {
 //
 
 BOOST_AUTO_TEST_CASE(a_client_that_may_not_read_the_config_takes_the_server_to_forget) {
-    server one({.arguments = fsync_always, .config = "user guest on >pw ~* &* +@all -config\n"});
-    party guest({"redis://guest:pw@" + one.address()}, guarded(restart_policy::observed, 60s));
-    party other({one.address()}, guarded(restart_policy::observed, 60s));
+    server instance(
+        {.arguments = fsync_always, .config = "user guest on >pw ~* &* +@all -config\n"});
+    test_client guest({"redis://guest:pw@" + instance.address()},
+                      guarded(restart_policy::observed, 60s));
+    test_client other({instance.address()}, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(guest.all_up());
     BOOST_REQUIRE(other.all_up());
     auto l = guest.hold("k", unwatched(60s));
     auto const before = connections_of(other);
-    crash(one, guest);
+    crash(instance, guest);
     check_quarantined(guest, 0, restarted);
     BOOST_TEST(!guest.extend(l));
     BOOST_REQUIRE(is_back(other, before, {0}));

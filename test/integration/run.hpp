@@ -55,24 +55,25 @@ template <class Predicate>
 
 inline std::vector<address> addresses_of(fleet const& servers) {
     std::vector<address> all;
-    for (auto const& one : servers.addresses()) all.emplace_back(one);
+    for (auto const& address : servers.addresses()) all.emplace_back(address);
     return all;
 }
 
 /// The addresses of the servers for a user "guest", whom these ACL rules restrict.
 inline std::vector<address> as_user(fleet const& servers, std::vector<std::string> const& rules) {
     std::vector<address> all;
-    for (server& one : servers) {
+    for (server& instance : servers) {
         command_line words{"ACL", "SETUSER", "guest", "on", ">pw", "&*", "+@all"};
         words.insert(words.end(), rules.begin(), rules.end());
-        BOOST_REQUIRE(redis_cli(one).command(words).is_ok());
-        all.emplace_back("redis://guest:pw@" + one.address());
+        BOOST_REQUIRE(redis_cli(instance).command(words).is_ok());
+        all.emplace_back("redis://guest:pw@" + instance.address());
     }
     return all;
 }
 
 inline void forget_scripts(fleet const& servers) {
-    for (server& one : servers) BOOST_REQUIRE(redis_cli(one).command({"SCRIPT", "FLUSH"}).is_ok());
+    for (server& instance : servers)
+        BOOST_REQUIRE(redis_cli(instance).command({"SCRIPT", "FLUSH"}).is_ok());
 }
 
 /// Runs the test with three servers of each kind, and with one of each kind.

@@ -2,7 +2,7 @@
 // and may do with the lease as it likes.
 #include "protocol/rules.hpp"
 
-#include "integration/foreigner.hpp"
+#include "integration/foreign_client.hpp"
 #include "integration/sections.hpp"
 
 #include <boost/asio/as_tuple.hpp>
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(a_body_hears_of_a_loss_while_it_still_holds_and_is_waited_f
             auto in_time = false;
             for (int attempt = 0; attempt < 3 && !in_time; ++attempt) {
                 fleet servers(3);
-                party p(servers, hasty());
+                test_client client(servers, hasty());
                 auto over = false, cleaned = false, holds = false;
                 lease_clock::duration left{};
                 ending e;
@@ -69,13 +69,13 @@ BOOST_AUTO_TEST_CASE(a_body_hears_of_a_loss_while_it_still_holds_and_is_waited_f
                     cleaned = true;
                     throw system_error(asio::error::operation_aborted);
                 };
-                with_lock(p.locks.make_lock("k", {.ttl = ttl, .cancel_margin = g.given}), body,
+                with_lock(client.locks.make_lock("k", {.ttl = ttl, .cancel_margin = g.given}), body,
                           e.take());
-                BOOST_REQUIRE(p.until([&] { return f.inside(); }));
-                BOOST_TEST(p.renews(2)); // the watchdog renews it while it can
+                BOOST_REQUIRE(client.until([&] { return f.inside(); }));
+                BOOST_TEST(client.renews(2)); // the watchdog renews it while it can
                 BOOST_TEST(!e.done);
                 servers.freeze(3);
-                BOOST_REQUIRE(p.until([&] { return e.done; }));
+                BOOST_REQUIRE(client.until([&] { return e.done; }));
                 over = true;
                 BOOST_TEST(cleaned);
                 BOOST_TEST(!f.inside());
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_body_hears_of_a_loss_while_it_still_holds_and_is_waited_f
 
 BOOST_AUTO_TEST_CASE(a_body_that_heeds_no_cancellation_is_waited_for) {
     fleet servers(3);
-    party p(servers, hasty());
+    test_client client(servers, hasty());
     ending e;
     auto go_on = false, entered = false;
     auto const body = [&](lease& l) -> asio::awaitable<int> {
@@ -104,14 +104,14 @@ BOOST_AUTO_TEST_CASE(a_body_that_heeds_no_cancellation_is_waited_for) {
         BOOST_TEST(!l.held());
         co_return 5;
     };
-    with_lock(p.locks.make_lock("k", {.ttl = 300ms}), body, e.take());
-    BOOST_REQUIRE(p.until([&] { return entered; }));
+    with_lock(client.locks.make_lock("k", {.ttl = 300ms}), body, e.take());
+    BOOST_REQUIRE(client.until([&] { return entered; }));
     servers.freeze(3);
-    BOOST_TEST(p.until([&] { return p.locks.stats().lost == 1; }));
-    for (int i = 0; i < 100; ++i) p.context.run_one();
+    BOOST_TEST(client.until([&] { return client.locks.stats().lost == 1; }));
+    for (int i = 0; i < 100; ++i) client.context.run_one();
     BOOST_TEST(!e.done);
     go_on = true;
-    BOOST_TEST(p.until([&] { return e.done; }));
+    BOOST_TEST(client.until([&] { return e.done; }));
     BOOST_TEST((e.code() == errc::lease_lost), e.code().message());
     BOOST_TEST(e.value == 0);
 }
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_body_that_heeds_no_cancellation_is_waited_for) {
 // A cancelled body may have left its work undone.
 BOOST_AUTO_TEST_CASE(a_body_that_was_cancelled_has_lost_also_if_it_ends_with_a_value_in_time) {
     fleet servers(3);
-    party p(servers, hasty());
+    test_client client(servers, hasty());
     ending e;
     auto entered = false, in_time = false;
     auto const body = [&](lease& l) -> asio::awaitable<int> {
@@ -129,10 +129,10 @@ BOOST_AUTO_TEST_CASE(a_body_that_was_cancelled_has_lost_also_if_it_ends_with_a_v
         in_time = l.held();
         co_return 5;
     };
-    with_lock(p.locks.make_lock("k", {.ttl = 6s, .cancel_margin = 2s}), body, e.take());
-    BOOST_REQUIRE(p.until([&] { return entered; }));
+    with_lock(client.locks.make_lock("k", {.ttl = 6s, .cancel_margin = 2s}), body, e.take());
+    BOOST_REQUIRE(client.until([&] { return entered; }));
     servers.freeze(3);
-    BOOST_REQUIRE(p.until([&] { return e.done; }));
+    BOOST_REQUIRE(client.until([&] { return e.done; }));
     BOOST_TEST(in_time);
     BOOST_TEST((e.code() == errc::lease_lost), e.code().message());
     BOOST_TEST(e.value == 0);
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_body_that_was_cancelled_has_lost_also_if_it_ends_with_a_v
 
 BOOST_AUTO_TEST_CASE(a_bodys_own_error_comes_before_the_loss) {
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     ending e;
     auto entered = false;
     auto const body = [&](lease&) -> asio::awaitable<int> {
@@ -148,49 +148,49 @@ BOOST_AUTO_TEST_CASE(a_bodys_own_error_comes_before_the_loss) {
         co_await wait_for_signal();
         throw no_seats{2};
     };
-    with_lock(p.locks.make_lock("k", {.ttl = renewed_ttl}), body, e.take());
-    BOOST_REQUIRE(p.until([&] { return entered; }));
-    foreigner(servers).del_if_there("k");
-    BOOST_REQUIRE(p.until([&] { return e.done; }));
+    with_lock(client.locks.make_lock("k", {.ttl = renewed_ttl}), body, e.take());
+    BOOST_REQUIRE(client.until([&] { return entered; }));
+    foreign_client(servers).del_if_there("k");
+    BOOST_REQUIRE(client.until([&] { return e.done; }));
     BOOST_REQUIRE(e.thrown);
     BOOST_CHECK_EXCEPTION(std::rethrow_exception(e.thrown), no_seats,
                           [](no_seats const& n) { return n.left == 2; });
-    BOOST_TEST(p.locks.stats().lost == 1U);
-    check_nothing_left(p, servers);
+    BOOST_TEST(client.locks.stats().lost == 1U);
+    check_nothing_left(client, servers);
 }
 
 // Also when the body ends by the operation that it awaited: the library's report errc::cancelled,
 // Asio's operation_aborted.
 BOOST_AUTO_TEST_CASE(a_cancellation_that_the_loss_has_caused_is_told_as_the_loss) {
     fleet servers(3);
-    party p(servers), other(servers);
+    test_client client(servers), other(servers);
     auto const taken = other.hold("taken");
     auto entered = 0;
     auto const timer = [&](lease&) -> asio::awaitable<int> {
         ++entered;
-        asio::steady_timer t(p.context, 60s);
+        asio::steady_timer t(client.context, 60s);
         co_await t.async_wait(asio::deferred);
         co_return 1;
     };
     auto const acquire = [&](lease&) -> asio::awaitable<int> {
         ++entered;
-        auto const got = co_await p.locks.make_lock("taken").acquire();
+        auto const got = co_await client.locks.make_lock("taken").acquire();
         co_return got ? 1 : 2;
     };
     auto const nested = [&](lease&) {
-        return with_lock(p.locks.make_lock("taken"), timer, asio::use_awaitable);
+        return with_lock(client.locks.make_lock("taken"), timer, asio::use_awaitable);
     };
     auto const check = [&](auto const& body, int enters) {
         ending e;
         entered = 0;
-        with_lock(p.locks.make_lock("k", {.ttl = renewed_ttl}), body, e.take());
-        BOOST_REQUIRE(p.until([&] {
-            auto const s = p.locks.stats();
+        with_lock(client.locks.make_lock("k", {.ttl = renewed_ttl}), body, e.take());
+        BOOST_REQUIRE(client.until([&] {
+            auto const s = client.locks.stats();
             return entered == enters && s.held == 1 &&
                    (enters == 1 && s.waiters == 0 ? s.pending <= 1 : true);
         }));
-        foreigner(servers).del_if_there("k");
-        BOOST_REQUIRE(p.until([&] { return e.done; }));
+        foreign_client(servers).del_if_there("k");
+        BOOST_REQUIRE(client.until([&] { return e.done; }));
         BOOST_TEST((e.code() == errc::lease_lost), e.code().message());
     };
     check(timer, 1);
@@ -200,10 +200,10 @@ BOOST_AUTO_TEST_CASE(a_cancellation_that_the_loss_has_caused_is_told_as_the_loss
 
 BOOST_AUTO_TEST_CASE(a_loss_that_only_the_release_finds_is_told) {
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     for (std::size_t const gone : {1U, 2U, 3U}) {
-        run(p.context, [&]() -> asio::awaitable<void> {
-            auto& locks = p.locks;
+        run(client.context, [&]() -> asio::awaitable<void> {
+            auto& locks = client.locks;
             std::optional<error_code> code;
             try {
                 co_await with_lock(locks.make_lock("k", {.ttl = 60s, .watchdog = false}),
@@ -211,8 +211,8 @@ BOOST_AUTO_TEST_CASE(a_loss_that_only_the_release_finds_is_told) {
                                        co_await asio::post(asio::deferred);
                                        // All instances have the key by then, so none gets it after
                                        // this.
-                                       for (server& one : servers) {
-                                           redis_cli cli(one);
+                                       for (server& instance : servers) {
+                                           redis_cli cli(instance);
                                            while (!cli.exists("k"))
                                                co_await asio::post(asio::deferred);
                                        }
@@ -228,32 +228,32 @@ BOOST_AUTO_TEST_CASE(a_loss_that_only_the_release_finds_is_told) {
             BOOST_TEST((*code == (gone >= 2 ? make_error_code(errc::lease_lost) : error_code())),
                        code->message());
         });
-        check_nothing_left(p, servers);
+        check_nothing_left(client, servers);
     }
 }
 
 // The key expires, and no other client has had it meanwhile.
 BOOST_AUTO_TEST_CASE(a_release_that_a_quorum_does_not_confirm_is_no_error) {
     fleet servers(3);
-    party p(servers, hasty());
+    test_client client(servers, hasty());
     ending e;
     with_lock(
-        p.locks.make_lock("k", long_lived),
+        client.locks.make_lock("k", long_lived),
         [&](lease&) -> asio::awaitable<int> {
             servers.freeze(2);
             co_return 3;
         },
         e.take());
-    BOOST_REQUIRE(p.until([&] { return e.done; }));
+    BOOST_REQUIRE(client.until([&] { return e.done; }));
     BOOST_TEST(!e.code(), e.code().message());
     BOOST_TEST(e.value == 3);
     servers.thaw_all();
-    check_nothing_left(p, servers);
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_shutdown_cancels_a_body_and_waits_for_none) {
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     ending e;
     auto go_on = false, signalled = false, shut = false;
     auto const body = [&](lease& l) -> asio::awaitable<int> {
@@ -263,14 +263,14 @@ BOOST_AUTO_TEST_CASE(a_shutdown_cancels_a_body_and_waits_for_none) {
         while (!go_on) co_await asio::post(asio::deferred);
         co_return 1;
     };
-    with_lock(p.locks.make_lock("k", long_lived), body, e.take());
-    BOOST_REQUIRE(p.until([&] { return p.locks.stats().held == 1; }));
-    p.locks.shutdown([&](error) { shut = true; });
-    BOOST_TEST(p.until([&] { return shut && signalled; }));
+    with_lock(client.locks.make_lock("k", long_lived), body, e.take());
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().held == 1; }));
+    client.locks.shutdown([&](error) { shut = true; });
+    BOOST_TEST(client.until([&] { return shut && signalled; }));
     BOOST_TEST(!e.done);
     check_nothing_left(servers);
     go_on = true;
-    BOOST_TEST(p.until([&] { return e.done; }));
+    BOOST_TEST(client.until([&] { return e.done; }));
     BOOST_TEST((e.code() == errc::lease_lost), e.code().message());
 }
 
@@ -307,7 +307,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_goes_during_a_section_ends_it_in_order) {
 
 BOOST_AUTO_TEST_CASE(a_body_may_release_early_and_go_on) {
     fleet servers(3);
-    party p(servers), other(servers);
+    test_client client(servers), other(servers);
     for (auto const goes_on : {true, false}) {
         ending e;
         auto const body = [&, goes_on](lease& l) -> asio::awaitable<int> {
@@ -319,30 +319,30 @@ BOOST_AUTO_TEST_CASE(a_body_may_release_early_and_go_on) {
             BOOST_TEST(other.releases(next));
             co_return 4;
         };
-        with_lock(p.locks.make_lock("k", long_lived), body, e.take());
-        BOOST_REQUIRE(p.until([&] { return e.done; }));
+        with_lock(client.locks.make_lock("k", long_lived), body, e.take());
+        BOOST_REQUIRE(client.until([&] { return e.done; }));
         BOOST_TEST(!e.code(), e.code().message());
         BOOST_TEST(e.value == 4);
     }
-    p.runs_with(other);
-    check_nothing_left(p, servers);
+    client.runs_with(other);
+    check_nothing_left(client, servers);
 }
 
 // As in a hand-over within the process, without a round to the servers.
 BOOST_AUTO_TEST_CASE(a_body_may_release_early_to_a_waiter) {
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     ending first, second;
     auto const early = [&](lease& l) -> asio::awaitable<int> {
-        while (p.locks.stats().waiters == 0) co_await asio::post(asio::deferred);
+        while (client.locks.stats().waiters == 0) co_await asio::post(asio::deferred);
         co_await l.release();
         co_return 1;
     };
     auto const last = [&](lease& l) -> asio::awaitable<int> { co_return l.held() ? 2 : -1; };
-    with_lock(p.locks.make_lock("k", {.ttl = 60s, .handoff_time = 60s}), early, first.take());
-    with_lock(p.locks.make_lock("k", {.ttl = 60s, .handoff_time = 60s}), last, second.take());
-    BOOST_REQUIRE(p.until([&] { return first.done && second.done; }));
-    BOOST_TEST(p.locks.stats().handoffs == 1U);
+    with_lock(client.locks.make_lock("k", {.ttl = 60s, .handoff_time = 60s}), early, first.take());
+    with_lock(client.locks.make_lock("k", {.ttl = 60s, .handoff_time = 60s}), last, second.take());
+    BOOST_REQUIRE(client.until([&] { return first.done && second.done; }));
+    BOOST_TEST(client.locks.stats().handoffs == 1U);
     BOOST_TEST(!first.code(), first.code().message());
     BOOST_TEST(first.value == 1);
     BOOST_TEST(!second.code(), second.code().message());
@@ -351,28 +351,28 @@ BOOST_AUTO_TEST_CASE(a_body_may_release_early_to_a_waiter) {
 
 BOOST_AUTO_TEST_CASE(a_body_may_take_its_lease_along) {
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     lease taken;
     ending e;
     with_lock(
-        p.locks.make_lock("k", long_lived),
+        client.locks.make_lock("k", long_lived),
         [&](lease& l) -> asio::awaitable<int> {
             taken = std::move(l);
             co_return 4;
         },
         e.take());
-    BOOST_REQUIRE(p.until([&] { return e.done; }));
+    BOOST_REQUIRE(client.until([&] { return e.done; }));
     BOOST_TEST(!e.code(), e.code().message());
     BOOST_TEST(e.value == 4);
     BOOST_TEST(taken.held());
-    BOOST_TEST(p.sees(servers, "k", true));
-    BOOST_TEST(p.releases(taken));
-    check_nothing_left(p, servers);
+    BOOST_TEST(client.sees(servers, "k", true));
+    BOOST_TEST(client.releases(taken));
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_body_may_share_its_lease_with_what_outlives_it) {
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     // Whether or not the body has given up its own share itself.
     for (auto const releases : {false, true}) {
         BOOST_TEST_CONTEXT("releases " << releases) {
@@ -388,23 +388,23 @@ BOOST_AUTO_TEST_CASE(a_body_may_share_its_lease_with_what_outlives_it) {
                 }
                 co_return 4;
             };
-            with_lock(p.locks.make_lock("k", long_lived), body, e.take());
-            BOOST_REQUIRE(p.until([&] { return e.done; }));
+            with_lock(client.locks.make_lock("k", long_lived), body, e.take());
+            BOOST_REQUIRE(client.until([&] { return e.done; }));
             BOOST_TEST(!e.code(), e.code().message());
             BOOST_TEST(e.value == 4);
             BOOST_TEST(shared.held());
-            BOOST_TEST(p.sees(servers, "k", true));
-            BOOST_TEST(p.releases(shared));
-            BOOST_TEST(p.sees(servers, "k", false));
+            BOOST_TEST(client.sees(servers, "k", true));
+            BOOST_TEST(client.releases(shared));
+            BOOST_TEST(client.sees(servers, "k", false));
         }
     }
-    check_nothing_left(p, servers);
+    check_nothing_left(client, servers);
 }
 
 // A cancelled body may end in two ways.
 BOOST_AUTO_TEST_CASE(a_body_that_its_caller_cancels_ends_as_it_likes) {
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     for (auto const heeds : {true, false}) {
         trial t(servers, patient());
         auto const body = [&, heeds](lease& l) -> asio::awaitable<int> {
@@ -436,9 +436,9 @@ BOOST_AUTO_TEST_CASE(a_body_that_its_caller_cancels_ends_as_it_likes) {
 
 BOOST_AUTO_TEST_CASE(a_timeout_of_the_caller_ends_the_body_and_gives_back) {
     fleet servers(3);
-    party p(servers);
-    run(p.context, [&]() -> asio::awaitable<void> {
-        auto& locks = p.locks;
+    test_client client(servers);
+    run(client.context, [&]() -> asio::awaitable<void> {
+        auto& locks = client.locks;
         auto signalled = false;
         auto const body = [&](lease&) -> asio::awaitable<int> {
             signalled = co_await wait_for_signal();
@@ -451,17 +451,17 @@ BOOST_AUTO_TEST_CASE(a_timeout_of_the_caller_ends_the_body_and_gives_back) {
         BOOST_TEST(value == 0);
         BOOST_TEST(given_back(servers));
     });
-    check_nothing_left(p, servers);
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_time_limit_has_one_code_for_waits_and_bodies) {
     fleet servers(3);
-    party p(servers);
-    party other(servers);
+    test_client client(servers);
+    test_client other(servers);
     auto theirs = other.hold("held elsewhere");
-    auto ours = p.hold("held here");
-    run(p.context, [&]() -> asio::awaitable<void> {
-        auto& locks = p.locks;
+    auto ours = client.hold("held here");
+    run(client.context, [&]() -> asio::awaitable<void> {
+        auto& locks = client.locks;
         asio::steady_timer never(co_await asio::this_coro::executor, 1h);
         auto const waits = [&](lease&) -> asio::awaitable<int> {
             co_await never.async_wait();
@@ -492,7 +492,7 @@ BOOST_AUTO_TEST_CASE(a_time_limit_has_one_code_for_waits_and_bodies) {
         }
     });
     BOOST_TEST(other.releases(theirs));
-    BOOST_TEST(p.releases(ours));
+    BOOST_TEST(client.releases(ours));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

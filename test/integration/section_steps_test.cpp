@@ -1,8 +1,8 @@
 // A section is cancelled, shut down, destroyed, or loses its lease after the first, second, third
 // .. handler that it takes.
-#include "integration/foreigner.hpp"
+#include "integration/foreign_client.hpp"
+#include "integration/proxy_group.hpp"
 #include "integration/sections.hpp"
-#include "integration/wires.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -65,8 +65,8 @@ int after_each_handler(fleet const& servers, caller how, Disturb disturb, Check 
         BOOST_TEST_CONTEXT("after " << n << " handlers, " << name(how)) {
             BOOST_REQUIRE(n < 500);
             std::optional<trial> t(std::in_place, servers, patient());
-            auto const body = [one = &*t](lease& l) {
-                return several_steps(*one->locks, l, one->bodies, one->mark);
+            auto const body = [owner = &*t](lease& l) {
+                return several_steps(*owner->locks, l, owner->bodies, owner->mark);
             };
             if (how == caller::waiting) t->occupy();
             if (how == caller::coroutine) {
@@ -164,11 +164,11 @@ BOOST_AUTO_TEST_CASE(a_cancellation_while_replies_are_out_counts) {
             for (std::size_t const votes : {0U, 1U}) {
                 BOOST_TEST_CONTEXT(name(how)
                                    << ", type " << static_cast<int>(type) << ", votes " << votes) {
-                    wires on(servers);
-                    trial t(on.addresses(), patient());
-                    BOOST_REQUIRE(run_until(t.context, [&] { return on.are_quiet(); }));
+                    proxy_group proxies(servers);
+                    trial t(proxies.addresses(), patient());
+                    BOOST_REQUIRE(run_until(t.context, [&] { return proxies.are_quiet(); }));
                     t.context.restart();
-                    for (std::size_t i = votes; i < servers.size(); ++i) on[i].hold_replies();
+                    for (std::size_t i = votes; i < servers.size(); ++i) proxies[i].hold_replies();
                     auto const body = [&](lease& l) {
                         return several_steps(*t.locks, l, t.bodies, t.mark);
                     };
@@ -179,14 +179,14 @@ BOOST_AUTO_TEST_CASE(a_cancellation_while_replies_are_out_counts) {
                     }
                     BOOST_REQUIRE(run_until(t.context, [&] {
                         std::size_t out = 0;
-                        for (auto const& one : on.all) out += one.replies_held();
+                        for (auto const& proxy : proxies.all) out += proxy.replies_held();
                         return out == servers.size() - votes &&
                                copies(servers, "k") == servers.size();
                     }));
                     t.context.restart();
                     t.signal.emit(type);
                     t.context.poll();
-                    on.resume();
+                    proxies.resume();
                     BOOST_TEST(t.ends());
                     BOOST_TEST(is_cancellation(t.end.code()), t.end.code().message());
                     BOOST_TEST(t.bodies.entered == 0);
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_right_after_the_call_counts) {
 
 BOOST_AUTO_TEST_CASE(a_context_that_goes_at_any_step_takes_all_of_it_along) {
     fleet servers(3);
-    foreigner other(servers);
+    foreign_client other(servers);
     for (auto const how : every_caller) {
         auto within = 0;
         after_each_handler(
@@ -274,7 +274,7 @@ BOOST_AUTO_TEST_CASE(a_shutdown_at_any_step_ends_it_in_order) {
 // The key is deleted at each step of the body: the section finds it at the latest when it releases.
 BOOST_AUTO_TEST_CASE(a_key_that_goes_at_any_step_of_the_body_is_a_loss) {
     fleet servers(3);
-    foreigner other(servers);
+    foreign_client other(servers);
     auto within = 0;
     auto is_loss = false;
     after_each_handler(
@@ -338,7 +338,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_hangs_at_any_step_is_a_loss_after_which_not
             }
             servers.thaw_all();
             BOOST_TEST(t.idle());
-            for (server& one : servers) BOOST_TEST(t.sees_no_locks(one));
+            for (server& instance : servers) BOOST_TEST(t.sees_no_locks(instance));
         }
     }
     BOOST_TEST(lost > 3);

@@ -66,9 +66,9 @@ BOOST_AUTO_TEST_SUITE(section)
 
 BOOST_AUTO_TEST_CASE(a_section_returns_the_result_of_its_body) {
     fleet servers(3);
-    party p(servers);
-    run(p.context, [&]() -> asio::awaitable<void> {
-        auto& locks = p.locks;
+    test_client client(servers);
+    run(client.context, [&]() -> asio::awaitable<void> {
+        auto& locks = client.locks;
         int const number =
             co_await with_lock(locks.make_lock("k"), [](lease& l) -> asio::awaitable<int> {
                 co_return l.held() ? 42 : -1;
@@ -94,17 +94,17 @@ BOOST_AUTO_TEST_CASE(a_section_returns_the_result_of_its_body) {
         });
         BOOST_TEST(called == 1);
     });
-    BOOST_TEST(p.locks.stats().acquired == 4U);
-    check_nothing_left(p, servers);
+    BOOST_TEST(client.locks.stats().acquired == 4U);
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(the_lock_is_held_meanwhile_and_given_back_before_the_end_is_told) {
     for (std::size_t const size : {1U, 3U, 5U}) {
         fleet servers(size);
-        party p(servers);
-        party other(servers);
-        run(p.context, [&]() -> asio::awaitable<void> {
-            auto& locks = p.locks;
+        test_client client(servers);
+        test_client other(servers);
+        run(client.context, [&]() -> asio::awaitable<void> {
+            auto& locks = client.locks;
             co_await with_lock(locks.make_lock("k", long_lived),
                                [&](lease& l) -> asio::awaitable<void> {
                                    BOOST_TEST(l.held());
@@ -116,18 +116,18 @@ BOOST_AUTO_TEST_CASE(the_lock_is_held_meanwhile_and_given_back_before_the_end_is
                                });
             BOOST_TEST(given_back(servers));
         });
-        p.runs_with(other);
+        client.runs_with(other);
         auto next = other.hold("k");
         BOOST_TEST(other.releases(next));
-        check_nothing_left(p, servers);
+        check_nothing_left(client, servers);
     }
 }
 
 BOOST_AUTO_TEST_CASE(an_exception_of_a_body_is_rethrown_after_the_release) {
     fleet servers(3);
-    party p(servers);
-    run(p.context, [&]() -> asio::awaitable<void> {
-        auto& locks = p.locks;
+    test_client client(servers);
+    run(client.context, [&]() -> asio::awaitable<void> {
+        auto& locks = client.locks;
         auto caught = 0;
         try {
             co_await with_lock(locks.make_lock("k", long_lived),
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(an_exception_of_a_body_is_rethrown_after_the_release) {
         }
         BOOST_TEST(caught == 5);
     });
-    check_nothing_left(p, servers);
+    check_nothing_left(client, servers);
 }
 
 //
@@ -179,12 +179,12 @@ BOOST_AUTO_TEST_CASE(an_exception_of_a_body_is_rethrown_after_the_release) {
 
 BOOST_AUTO_TEST_CASE(a_body_runs_on_the_strand_of_its_caller) {
     fleet servers(3);
-    party p(servers);
-    auto const strand = asio::make_strand(p.context);
+    test_client client(servers);
+    auto const strand = asio::make_strand(client.context);
     auto checked = 0;
     auto done = false;
     auto const caller = [&]() -> asio::awaitable<void> {
-        auto& locks = p.locks;
+        auto& locks = client.locks;
         co_await with_lock(locks.make_lock("k", long_lived),
                            [&](lease& l) -> asio::awaitable<void> {
                                BOOST_TEST(strand.running_in_this_thread());
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(a_body_runs_on_the_strand_of_its_caller) {
         BOOST_TEST(!e);
         done = true;
     });
-    BOOST_REQUIRE(p.until([&] { return done; }));
+    BOOST_REQUIRE(client.until([&] { return done; }));
     BOOST_TEST(checked == 2);
     // With a callback: its executor, else the client's.
     auto told = 0;
@@ -219,25 +219,25 @@ BOOST_AUTO_TEST_CASE(a_body_runs_on_the_strand_of_its_caller) {
             ++told;
         };
         if (bound) {
-            with_lock(p.locks.make_lock("k", long_lived), body,
+            with_lock(client.locks.make_lock("k", long_lived), body,
                       asio::bind_executor(strand, handler));
         } else {
-            with_lock(p.locks.make_lock("k", long_lived), body, handler);
+            with_lock(client.locks.make_lock("k", long_lived), body, handler);
         }
     }
     BOOST_TEST(told == 0); // not inside the call
-    BOOST_TEST(p.until([&] { return told == 2; }));
-    check_nothing_left(p, servers);
+    BOOST_TEST(client.until([&] { return told == 2; }));
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_body_runs_in_the_context_of_its_caller) {
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     asio::io_context elsewhere;
     std::optional<std::thread::id> there;
     std::atomic<bool> done{false};
     auto const caller = [&]() -> asio::awaitable<void> {
-        auto& locks = p.locks;
+        auto& locks = client.locks;
         there = std::this_thread::get_id();
         auto const number = co_await with_lock(
             locks.make_lock("k", long_lived), [&](lease& l) -> asio::awaitable<int> {
@@ -255,16 +255,16 @@ BOOST_AUTO_TEST_CASE(a_body_runs_in_the_context_of_its_caller) {
         done = true;
     });
     std::thread thread([&] { elsewhere.run(); });
-    BOOST_TEST(p.until([&] { return done.load(); }));
+    BOOST_TEST(client.until([&] { return done.load(); }));
     if (!done) elsewhere.stop();
     thread.join();
     BOOST_TEST((there != std::this_thread::get_id()));
-    check_nothing_left(p, servers);
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_section_goes_with_every_token) {
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     auto const body = [](lease& l) -> asio::awaitable<int> {
         co_await asio::post(asio::deferred);
         co_return l.held() ? 1 : -1;
@@ -278,26 +278,26 @@ BOOST_AUTO_TEST_CASE(a_section_goes_with_every_token) {
     };
 
     ending e;
-    with_lock(p.locks.make_lock("k"), body, e.take());
-    BOOST_TEST(p.until([&] { return e.done; }));
+    with_lock(client.locks.make_lock("k"), body, e.take());
+    BOOST_TEST(client.until([&] { return e.done; }));
     BOOST_TEST(!e.thrown);
     BOOST_TEST(e.value == 1);
     auto ended = 0;
-    with_lock(p.locks.make_lock("k"), silent,
+    with_lock(client.locks.make_lock("k"), silent,
               [&](std::exception_ptr thrown) { ended += thrown ? 100 : 1; });
-    BOOST_TEST(p.until([&] { return ended == 1; }));
+    BOOST_TEST(client.until([&] { return ended == 1; }));
 
-    auto number = with_lock(p.locks.make_lock("k"), body, asio::use_future);
-    auto nothing = with_lock(p.locks.make_lock("k"), silent, asio::use_future);
-    auto failed = with_lock(p.locks.make_lock("k"), fails, asio::use_future);
+    auto number = with_lock(client.locks.make_lock("k"), body, asio::use_future);
+    auto nothing = with_lock(client.locks.make_lock("k"), silent, asio::use_future);
+    auto failed = with_lock(client.locks.make_lock("k"), fails, asio::use_future);
     auto const ready = [](auto& f) { return f.wait_for(0s) == std::future_status::ready; };
-    BOOST_REQUIRE(p.until([&] { return ready(number) && ready(nothing) && ready(failed); }));
+    BOOST_REQUIRE(client.until([&] { return ready(number) && ready(nothing) && ready(failed); }));
     BOOST_TEST(number.get() == 1);
     nothing.get();
     BOOST_CHECK_THROW(failed.get(), no_seats);
 
-    run(p.context, [&]() -> asio::awaitable<void> {
-        auto& locks = p.locks;
+    run(client.context, [&]() -> asio::awaitable<void> {
+        auto& locks = client.locks;
         {
             auto [thrown, value] = co_await with_lock(locks.make_lock("k"), body, asio::as_tuple);
             BOOST_TEST(!thrown);
@@ -361,7 +361,7 @@ BOOST_AUTO_TEST_CASE(a_section_goes_with_every_token) {
         // It may have been stopped before it was called.
         BOOST_TEST((was_cancelled || is_cancellation(code_of(std::get<3>(ended_race)))));
     });
-    check_nothing_left(p, servers);
+    check_nothing_left(client, servers);
 }
 
 //
@@ -375,13 +375,13 @@ BOOST_AUTO_TEST_CASE(without_the_lock_the_body_is_not_called) {
         ++called;
         co_return 1;
     };
-    party holder(servers);
-    party p(servers, hasty());
-    BOOST_REQUIRE(p.all_up());
+    test_client holder(servers);
+    test_client client(servers, hasty());
+    BOOST_REQUIRE(client.all_up());
     // Another client holds the lock, and the limit passes.
     auto held = holder.hold("k");
-    run(p.context, [&]() -> asio::awaitable<void> {
-        auto& locks = p.locks;
+    run(client.context, [&]() -> asio::awaitable<void> {
+        auto& locks = client.locks;
         auto const token = asio::cancel_after(200ms, asio::as_tuple);
         auto [thrown, value] = co_await with_lock(locks.make_lock("k", long_lived), body, token);
         BOOST_TEST(is_cancellation(code_of(thrown)));
@@ -389,19 +389,19 @@ BOOST_AUTO_TEST_CASE(without_the_lock_the_body_is_not_called) {
     });
     BOOST_TEST(holder.releases(held));
     // The key holds no lock.
-    for (server& one : servers) redis_cli(one).command({"RPUSH", "list", "x"});
+    for (server& instance : servers) redis_cli(instance).command({"RPUSH", "list", "x"});
     ending wrong;
-    with_lock(p.locks.make_lock("list", long_lived), body, wrong.take());
-    BOOST_REQUIRE(p.until([&] { return wrong.done; }));
+    with_lock(client.locks.make_lock("list", long_lived), body, wrong.take());
+    BOOST_REQUIRE(client.until([&] { return wrong.done; }));
     BOOST_TEST((wrong.code() == errc::wrong_type));
-    for (server& one : servers) redis_cli(one).del("list");
+    for (server& instance : servers) redis_cli(instance).del("list");
     // Invalid keys and options are reported by the call.
-    auto const rejects = [&](std::string const& key, lock_options const& o, errc why) {
-        BOOST_CHECK_EXCEPTION((void)with_lock(p.locks.make_lock(key, o), body), system_error,
-                              [&](system_error const& e) { return e.code() == why; });
+    auto const rejects = [&](std::string const& key, lock_options const& o, errc expected) {
+        BOOST_CHECK_EXCEPTION((void)with_lock(client.locks.make_lock(key, o), body), system_error,
+                              [&](system_error const& e) { return e.code() == expected; });
         BOOST_CHECK_EXCEPTION(
-            with_lock(p.locks.make_lock(key, o), body, [](std::exception_ptr, int) {}),
-            system_error, [&](system_error const& e) { return e.code() == why; });
+            with_lock(client.locks.make_lock(key, o), body, [](std::exception_ptr, int) {}),
+            system_error, [&](system_error const& e) { return e.code() == expected; });
     };
     rejects("", {}, errc::invalid_key);
     rejects(std::string(max_key_size + 1, 'x'), {}, errc::invalid_key);
@@ -410,39 +410,39 @@ BOOST_AUTO_TEST_CASE(without_the_lock_the_body_is_not_called) {
     // No quorum.
     servers.kill(2);
     ending down;
-    with_lock(p.locks.make_lock("k", long_lived), body, down.take());
-    BOOST_REQUIRE(p.until([&] { return down.done; }));
+    with_lock(client.locks.make_lock("k", long_lived), body, down.take());
+    BOOST_REQUIRE(client.until([&] { return down.done; }));
     BOOST_TEST((down.code() == error_condition::unavailable));
     BOOST_TEST(called == 0);
-    BOOST_TEST((p.locks.stats().pending == 0U));
+    BOOST_TEST((client.locks.stats().pending == 0U));
 }
 
 BOOST_AUTO_TEST_CASE(a_shutdown_while_it_waits_ends_it_without_the_body) {
     fleet servers(3);
-    party p(servers);
-    auto held = p.hold("k");
+    test_client client(servers);
+    auto held = client.hold("k");
     auto called = 0;
     ending e;
     with_lock(
-        p.locks.make_lock("k", long_lived),
+        client.locks.make_lock("k", long_lived),
         [&](lease&) -> asio::awaitable<int> {
             ++called;
             co_return 1;
         },
         e.take());
-    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1; }));
     auto shut = false;
-    p.locks.shutdown([&](error) { shut = true; });
-    BOOST_TEST(p.until([&] { return e.done && shut; }));
+    client.locks.shutdown([&](error) { shut = true; });
+    BOOST_TEST(client.until([&] { return e.done && shut; }));
     BOOST_TEST((e.code() == errc::shut_down));
     ending after;
     with_lock(
-        p.locks.make_lock("k", long_lived), [](lease&) -> asio::awaitable<int> { co_return 1; },
-        after.take());
-    BOOST_TEST(p.until([&] { return after.done; }));
+        client.locks.make_lock("k", long_lived),
+        [](lease&) -> asio::awaitable<int> { co_return 1; }, after.take());
+    BOOST_TEST(client.until([&] { return after.done; }));
     BOOST_TEST((after.code() == errc::shut_down));
     BOOST_TEST(called == 0);
-    check_nothing_left(p, servers);
+    check_nothing_left(client, servers);
 }
 
 //
@@ -451,9 +451,9 @@ BOOST_AUTO_TEST_CASE(a_shutdown_while_it_waits_ends_it_without_the_body) {
 
 BOOST_AUTO_TEST_CASE(a_body_may_be_anything_that_can_be_called) {
     fleet servers(3);
-    party p(servers);
-    run(p.context, [&]() -> asio::awaitable<void> {
-        auto& locks = p.locks;
+    test_client client(servers);
+    run(client.context, [&]() -> asio::awaitable<void> {
+        auto& locks = client.locks;
         BOOST_TEST(co_await with_lock(locks.make_lock("k"), plain_function) == 17);
         BOOST_TEST(co_await with_lock(locks.make_lock("k"), &plain_function) == 17);
         // A function that is no coroutine itself.
@@ -491,17 +491,17 @@ BOOST_AUTO_TEST_CASE(a_body_may_be_anything_that_can_be_called) {
         }
         BOOST_TEST(caught == 2);
     });
-    check_nothing_left(p, servers);
+    check_nothing_left(client, servers);
 }
 
 // Compilers have destroyed such captures twice, or before the coroutine that uses them.
 BOOST_AUTO_TEST_CASE(captures_of_a_body_live_as_long_as_its_coroutine_and_die_once) {
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     auto const shared =
         std::make_shared<std::string>("a text that is too long to be kept in the string");
-    run(p.context, [&]() -> asio::awaitable<void> {
-        auto& locks = p.locks;
+    run(client.context, [&]() -> asio::awaitable<void> {
+        auto& locks = client.locks;
         {
             auto const body = [shared](lease&) -> asio::awaitable<std::size_t> {
                 co_await asio::post(asio::deferred);
@@ -545,12 +545,12 @@ BOOST_AUTO_TEST_CASE(captures_of_a_body_live_as_long_as_its_coroutine_and_die_on
             while (!go_on) co_await asio::post(asio::deferred);
             co_return static_cast<int>(shared->size());
         };
-        with_lock(p.locks.make_lock("k"), body, e.take());
+        with_lock(client.locks.make_lock("k"), body, e.take());
     }
-    BOOST_TEST(p.until([&] { return entered; }));
+    BOOST_TEST(client.until([&] { return entered; }));
     BOOST_TEST(shared.use_count() == 2);
     go_on = true;
-    BOOST_TEST(p.until([&] { return e.done; }));
+    BOOST_TEST(client.until([&] { return e.done; }));
     BOOST_TEST(e.value == static_cast<int>(shared->size()));
     BOOST_TEST(shared.use_count() == 1);
 }
@@ -561,9 +561,9 @@ BOOST_AUTO_TEST_CASE(captures_of_a_body_live_as_long_as_its_coroutine_and_die_on
 
 BOOST_AUTO_TEST_CASE(sections_nest_on_other_keys) {
     fleet servers(3);
-    party p(servers);
-    run(p.context, [&]() -> asio::awaitable<void> {
-        auto& locks = p.locks;
+    test_client client(servers);
+    run(client.context, [&]() -> asio::awaitable<void> {
+        auto& locks = client.locks;
         auto const all =
             co_await with_lock(locks.make_lock("a"), [&](lease& outer) -> asio::awaitable<int> {
                 auto const inner_result = co_await with_lock(
@@ -592,16 +592,16 @@ BOOST_AUTO_TEST_CASE(sections_nest_on_other_keys) {
             BOOST_TEST(e.left == 9);
         }
     });
-    check_nothing_left(p, servers);
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_thousand_sections_on_one_key_run_one_at_a_time_and_in_order) {
     constexpr int sections = 1'000;
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     auto inside = 0, violations = 0, failed = 0, done = 0;
     std::vector<int> order;
-    auto const one = [&](int number) -> asio::awaitable<void> {
+    auto const section = [&](int number) -> asio::awaitable<void> {
         auto const body = [&, number](lease& l) -> asio::awaitable<int> {
             if (++inside != 1 || !l.held()) ++violations;
             order.push_back(number);
@@ -609,22 +609,22 @@ BOOST_AUTO_TEST_CASE(a_thousand_sections_on_one_key_run_one_at_a_time_and_in_ord
             --inside;
             co_return number;
         };
-        if (co_await with_lock(p.locks.make_lock("k", {.ttl = 60s}), body) != number) ++failed;
+        if (co_await with_lock(client.locks.make_lock("k", {.ttl = 60s}), body) != number) ++failed;
     };
     for (int i = 0; i < sections; ++i) {
-        asio::co_spawn(p.context, one(i), [&](std::exception_ptr e) {
+        asio::co_spawn(client.context, section(i), [&](std::exception_ptr e) {
             if (e) ++failed;
             ++done;
         });
     }
     BOOST_REQUIRE(run_until(
-        p.context, [&] { return done == sections; }, 60s));
+        client.context, [&] { return done == sections; }, 60s));
     BOOST_TEST(violations == 0);
     BOOST_TEST(failed == 0);
     BOOST_TEST(order.size() == static_cast<std::size_t>(sections));
     BOOST_TEST(std::is_sorted(order.begin(), order.end()));
-    BOOST_TEST(p.locks.stats().handoffs > 0U);
-    check_nothing_left(p, servers);
+    BOOST_TEST(client.locks.stats().handoffs > 0U);
+    check_nothing_left(client, servers);
 }
 
 // Each on a strand of its own, as a coroutine and those that cancel it must be, in a pool of

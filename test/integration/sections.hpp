@@ -6,7 +6,7 @@
 #include <holdfast/client.hpp>
 #include <holdfast/with_lock.hpp>
 
-#include "integration/party.hpp"
+#include "integration/test_client.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -112,8 +112,8 @@ inline asio::awaitable<void> clean_up() {
 struct trial {
     trial(fleet const& servers, client_options const& o)
         : trial(addresses_of(servers), o) {}
-    trial(std::vector<address> where, client_options const& o)
-        : locks(std::in_place, context.get_executor(), std::move(where), o) {
+    trial(std::vector<address> addresses, client_options const& o)
+        : locks(std::in_place, context.get_executor(), std::move(addresses), o) {
         BOOST_REQUIRE(run_until(context, [&] { return is_up(*locks); }));
         context.restart();
     }

@@ -1,6 +1,6 @@
 // A lease that several holders share lasts until the last of them gives it up.
 #include "integration/loss_watch.hpp"
-#include "integration/party.hpp"
+#include "integration/test_client.hpp"
 #include "support/wait.hpp"
 
 #include <boost/asio/post.hpp>
@@ -26,58 +26,58 @@ BOOST_AUTO_TEST_SUITE(shares)
 
 BOOST_AUTO_TEST_CASE(a_shared_lease_lasts_until_the_last_of_it_is_given_up) {
     fleet servers(3);
-    party p(servers, without_questions());
-    BOOST_REQUIRE(p.all_up());
+    test_client client(servers, without_questions());
+    BOOST_REQUIRE(client.all_up());
     std::array<std::size_t, 3> order{0, 1, 2};
     do {
         // Each of them by release(), or by its destruction.
         for (unsigned how = 0; how < 8; ++how) {
             BOOST_TEST_CONTEXT("order " << order[0] << order[1] << order[2] << ", how " << how) {
                 std::vector<lease> all;
-                all.push_back(p.hold("k"));
+                all.push_back(client.hold("k"));
                 all.push_back(all[0].share());
                 all.push_back(all[1].share()); // a share of a share
-                BOOST_REQUIRE(p.sees(servers, "k", true));
+                BOOST_REQUIRE(client.sees(servers, "k", true));
                 auto const deadline = all[0].deadline();
-                auto const before = p.locks.stats();
+                auto const before = client.locks.stats();
                 for (std::size_t i = 0; i < all.size(); ++i) {
-                    auto& one = all[order[i]];
-                    BOOST_TEST(one.held());
-                    BOOST_TEST((one.deadline() == deadline));
-                    BOOST_TEST(one.key() == "k");
+                    auto& part = all[order[i]];
+                    BOOST_TEST(part.held());
+                    BOOST_TEST((part.deadline() == deadline));
+                    BOOST_TEST(part.key() == "k");
                     auto const last = i + 1 == all.size();
                     if ((how >> order[i] & 1U) == 0) {
                         auto done = false;
                         release_result result(errc::no_quorum);
-                        one.release([&](release_result r) {
+                        part.release([&](release_result r) {
                             result = r;
                             done = true;
                         });
                         BOOST_TEST(!done); // never inside the call
-                        BOOST_REQUIRE(p.until([&] { return done; }));
+                        BOOST_REQUIRE(client.until([&] { return done; }));
                         BOOST_TEST(static_cast<bool>(result), result.code().message());
-                        BOOST_TEST(!one.held());
-                        BOOST_TEST((one.remaining() == 0s));
-                        BOOST_TEST((p.release(one) == errc::lease_released));
-                        BOOST_TEST(throws_released([&] { (void)one.share(); }));
+                        BOOST_TEST(!part.held());
+                        BOOST_TEST((part.remaining() == 0s));
+                        BOOST_TEST((client.release(part) == errc::lease_released));
+                        BOOST_TEST(throws_released([&] { (void)part.share(); }));
                     } else {
-                        one = lease();
-                        p.context.poll();
+                        part = lease();
+                        client.context.poll();
                     }
                     if (last) break;
                     for (std::size_t rest = i + 1; rest < all.size(); ++rest) {
                         BOOST_TEST(all[order[rest]].held());
                         BOOST_TEST((all[order[rest]].remaining() > 0s));
                     }
-                    BOOST_TEST(p.locks.stats().held == 1U);
-                    BOOST_TEST(p.locks.stats().commands == before.commands);
+                    BOOST_TEST(client.locks.stats().held == 1U);
+                    BOOST_TEST(client.locks.stats().commands == before.commands);
                     BOOST_TEST(copies(servers, "k") == servers.size());
                 }
-                BOOST_TEST(p.sees(servers, "k", false));
-                BOOST_TEST(
-                    p.until([&] { return p.locks.stats().released == before.released + 1; }));
-                BOOST_TEST(p.locks.stats().held == 0U);
-                BOOST_TEST(p.locks.stats().lost == 0U);
+                BOOST_TEST(client.sees(servers, "k", false));
+                BOOST_TEST(client.until(
+                    [&] { return client.locks.stats().released == before.released + 1; }));
+                BOOST_TEST(client.locks.stats().held == 0U);
+                BOOST_TEST(client.locks.stats().lost == 0U);
             }
         }
     } while (std::next_permutation(order.begin(), order.end()));
@@ -85,106 +85,106 @@ BOOST_AUTO_TEST_CASE(a_shared_lease_lasts_until_the_last_of_it_is_given_up) {
 
 BOOST_AUTO_TEST_CASE(there_is_nothing_to_share_of_a_lease_that_is_over) {
     fleet servers(1);
-    party p(servers);
+    test_client client(servers);
     lease empty;
     BOOST_TEST(throws_released([&] { (void)empty.share(); }));
-    auto held = p.hold("k");
+    auto held = client.hold("k");
     lease const moved = std::move(held);
     BOOST_TEST(throws_released([&] { (void)held.share(); }));
     BOOST_TEST(moved.held());
-    auto released = p.hold("other");
-    BOOST_TEST(p.releases(released));
+    auto released = client.hold("other");
+    BOOST_TEST(client.releases(released));
     BOOST_TEST(throws_released([&] { (void)released.share(); }));
-    auto shared = p.hold("third");
+    auto shared = client.hold("third");
     auto share = shared.share();
-    BOOST_TEST(p.releases(share));
+    BOOST_TEST(client.releases(share));
     BOOST_TEST(throws_released([&] { (void)share.share(); }));
     BOOST_TEST(shared.held());
 }
 
 BOOST_AUTO_TEST_CASE(a_share_that_is_replaced_or_moved_gives_up_its_own_part_alone) {
     fleet servers(3);
-    party p(servers);
-    auto held = p.hold("k");
+    test_client client(servers);
+    auto held = client.hold("k");
     auto first = held.share();
     auto second = held.share();
     first = std::move(second);
     BOOST_TEST(first.held());
     BOOST_TEST(!second);
-    auto another = p.hold("other");
+    auto another = client.hold("other");
     held = std::move(another);
     BOOST_TEST(held.key() == "other");
     BOOST_TEST(first.held());
-    BOOST_TEST(p.sees(servers, "k", true));
+    BOOST_TEST(client.sees(servers, "k", true));
     first = lease();
-    BOOST_TEST(p.sees(servers, "k", false));
+    BOOST_TEST(client.sees(servers, "k", false));
     BOOST_TEST(held.held());
-    BOOST_TEST(p.releases(held));
+    BOOST_TEST(client.releases(held));
 }
 
 BOOST_AUTO_TEST_CASE(extensions_and_ends_concern_all_shares) {
     fleet servers(3);
-    party p(servers);
-    auto held = p.hold("k", {.ttl = 60s, .watchdog = false});
+    test_client client(servers);
+    auto held = client.hold("k", {.ttl = 60s, .watchdog = false});
     auto share = held.share();
     auto const before = held.deadline();
-    BOOST_TEST(!p.extend(share));
+    BOOST_TEST(!client.extend(share));
     BOOST_TEST((held.deadline() > before));
     BOOST_TEST((held.deadline() == share.deadline()));
     loss_watch of_held, of_share;
     of_held.start(held);
     of_share.start(share);
     // Its holder gives up, and the lease goes on.
-    BOOST_TEST(p.releases(held));
-    BOOST_TEST(!p.extend(share));
+    BOOST_TEST(client.releases(held));
+    BOOST_TEST(!client.extend(share));
     BOOST_TEST(!of_held.done);
     BOOST_TEST(!of_share.done);
-    BOOST_TEST(p.releases(share));
-    BOOST_TEST(p.until([&] { return of_held.done && of_share.done; }));
+    BOOST_TEST(client.releases(share));
+    BOOST_TEST(client.until([&] { return of_held.done && of_share.done; }));
     BOOST_TEST((of_held.how == errc::lease_released), of_held.how.what());
     BOOST_TEST((of_share.how == errc::lease_released), of_share.how.what());
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_is_told_to_all_shares) {
     fleet servers(3);
-    party p(servers);
-    auto held = p.hold("k", {.ttl = renewed_ttl});
+    test_client client(servers);
+    auto held = client.hold("k", {.ttl = renewed_ttl});
     auto share = held.share();
     auto third = share.share();
     loss_watch w[3];
     w[0].start(held);
     w[1].start(share);
     w[2].start(third);
-    for (server& one : servers) redis_cli(one).del("k");
-    BOOST_TEST(p.until([&] { return w[0].told() && w[1].told() && w[2].told(); }));
-    for (auto* const one : {&held, &share, &third}) {
-        BOOST_TEST(!one->held());
-        auto const released = p.release(*one);
+    for (server& instance : servers) redis_cli(instance).del("k");
+    BOOST_TEST(client.until([&] { return w[0].told() && w[1].told() && w[2].told(); }));
+    for (auto* const part : {&held, &share, &third}) {
+        BOOST_TEST(!part->held());
+        auto const released = client.release(*part);
         BOOST_TEST((released == errc::lease_lost), released.code().message());
     }
-    BOOST_TEST(p.locks.stats().lost == 1U);
+    BOOST_TEST(client.locks.stats().lost == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_waiter_gets_the_lock_when_the_last_share_goes) {
     fleet servers(3);
-    party p(servers);
-    auto held = p.hold("k");
+    test_client client(servers);
+    auto held = client.hold("k");
     auto share = held.share();
     lease next;
-    p.locks.make_lock("k", long_lived).acquire([&](error e, lease l) {
+    client.locks.make_lock("k", long_lived).acquire([&](error e, lease l) {
         if (!e) next = std::move(l);
     });
-    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1; }));
-    BOOST_TEST(p.releases(held));
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1; }));
+    BOOST_TEST(client.releases(held));
     for (int i = 0; i < 10; ++i) {
-        asio::post(p.context, [] {});
-        p.context.restart();
-        p.context.poll();
+        asio::post(client.context, [] {});
+        client.context.restart();
+        client.context.poll();
     }
     BOOST_TEST(!next);
     share = lease();
-    BOOST_TEST(p.until([&] { return next.held(); }));
-    BOOST_TEST(p.releases(next));
+    BOOST_TEST(client.until([&] { return next.held(); }));
+    BOOST_TEST(client.releases(next));
 }
 
 BOOST_AUTO_TEST_CASE(shares_belong_to_threads_of_their_own) {
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(shares_belong_to_threads_of_their_own) {
                 });
             }
             auto const released = held.release(asio::use_future);
-            for (auto& one : all) one.join();
+            for (auto& thread : all) thread.join();
             BOOST_TEST(wrong == 0);
             // All have gone.
             BOOST_TEST(wait_until([&] { return locks.stats().held == 0; }));

@@ -76,8 +76,8 @@ private:
             co_await moment.async_wait(asio::deferred);
         }
         std::size_t lost = 0;
-        for (auto& one : leases_) {
-            auto const released = co_await one.release();
+        for (auto& lease : leases_) {
+            auto const released = co_await lease.release();
             lost += released == holdfast::errc::lease_lost ? 1U : 0U;
         }
         std::cout << "held=" << at_first << " told=" << told_ << " lost=" << lost
@@ -91,9 +91,9 @@ private:
         auto const gap = now - last_;
         last_ = now;
         held_ = 0;
-        for (auto const& one : leases_) {
-            auto const deadline = one.deadline();
-            if (!one.held()) continue;
+        for (auto const& lease : leases_) {
+            auto const deadline = lease.deadline();
+            if (!lease.held()) continue;
             ++held_;
             if (deadline <= now) ++wrong_;
         }
@@ -116,7 +116,8 @@ settings parse(int argc, char** argv) {
         std::string const value = argv[i + 1];
         if (option == "--instances") {
             std::istringstream list(value);
-            for (std::string one; std::getline(list, one, ',');) s.instances.emplace_back(one);
+            for (std::string address; std::getline(list, address, ',');)
+                s.instances.emplace_back(address);
         } else if (option == "--keys") {
             s.keys = std::stoul(value);
         } else if (option == "--ttl") {

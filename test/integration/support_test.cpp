@@ -219,8 +219,8 @@ BOOST_AUTO_TEST_CASE(every_available_kind_starts) {
         BOOST_TEST_CONTEXT(kind.name) {
             server_options options;
             options.kind = kind;
-            server one{options};
-            BOOST_TEST(!redis_cli{one}.info("redis_version").empty());
+            server instance{options};
+            BOOST_TEST(!redis_cli{instance}.info("redis_version").empty());
         }
     }
 }
@@ -234,7 +234,8 @@ BOOST_AUTO_TEST_CASE(fleet_starts_together) {
     five.freeze(2);
     BOOST_TEST(five[1].frozen());
     five.thaw_all();
-    for (server& one : five) BOOST_TEST(redis_cli{one}.command({"PING"}).string() == "PONG");
+    for (server& instance : five)
+        BOOST_TEST(redis_cli{instance}.command({"PING"}).string() == "PONG");
 }
 
 BOOST_FIXTURE_TEST_CASE(witness_plays_a_foreign_client, one_server) {
@@ -595,17 +596,17 @@ BOOST_AUTO_TEST_CASE(every_available_kind_has_a_movable_clock) {
             server_options options;
             options.kind = kind;
             options.shiftable_clock = true;
-            server one{options};
-            redis_cli cli{one};
+            server instance{options};
+            redis_cli cli{instance};
             cli.set("k", "v", 60s);
             BOOST_TEST(is_shifted_by(cli, 0s));
-            one.shift_clock(-120s);
+            instance.shift_clock(-120s);
             BOOST_TEST(is_shifted_by(cli, -120s));
             BOOST_CHECK(cli.pttl("k") > 120s);
-            one.shift_clock(240s);
+            instance.shift_clock(240s);
             BOOST_TEST(is_shifted_by(cli, 120s));
             BOOST_CHECK(cli.pttl("k") == -2ms);
-            one.restart();
+            instance.restart();
             BOOST_TEST(is_shifted_by(cli, 120s));
             const reply threads =
                 cli.command({"CONFIG", "GET", "jemalloc-bg-thread"}); // that would spin
@@ -621,20 +622,20 @@ BOOST_AUTO_TEST_CASE(server_is_in_its_shifted_time_at_once) {
             server_options options;
             options.kind = kind;
             options.shiftable_clock = true;
-            server one{options};
-            redis_cli cli{one};
+            server instance{options};
+            redis_cli cli{instance};
             for (int i = 0; i < 200; ++i) {
                 auto const by = i % 2 == 0 ? 120s : -120s;
-                BOOST_REQUIRE(is_shifted_by(cli, one.clock_shift()));
-                one.shift_clock(by);
-                BOOST_REQUIRE(is_shifted_by(cli, one.clock_shift()));
+                BOOST_REQUIRE(is_shifted_by(cli, instance.clock_shift()));
+                instance.shift_clock(by);
+                BOOST_REQUIRE(is_shifted_by(cli, instance.clock_shift()));
             }
             for (int i = 0; i < 20; ++i) {
-                BOOST_REQUIRE(is_shifted_by(cli, one.clock_shift()));
-                one.freeze();
-                one.shift_clock(-1s);
-                one.thaw();
-                BOOST_REQUIRE(is_shifted_by(cli, one.clock_shift()));
+                BOOST_REQUIRE(is_shifted_by(cli, instance.clock_shift()));
+                instance.freeze();
+                instance.shift_clock(-1s);
+                instance.thaw();
+                BOOST_REQUIRE(is_shifted_by(cli, instance.clock_shift()));
             }
         }
     }
@@ -647,11 +648,11 @@ BOOST_AUTO_TEST_CASE(a_server_without_the_time_command_is_in_its_shifted_time_at
             options.kind = kind;
             options.config = "user default on nopass ~* &* +@all -time\n";
             options.shiftable_clock = true;
-            server one{options};
-            redis_cli cli{one};
+            server instance{options};
+            redis_cli cli{instance};
             for (int i = 0; i < 100; ++i) {
                 cli.set("k", "v", 60s);
-                one.shift_clock(120s);
+                instance.shift_clock(120s);
                 BOOST_REQUIRE(!cli.exists("k"));
             }
         }

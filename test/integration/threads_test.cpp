@@ -1,5 +1,5 @@
 // One client, many threads. Meant for the thread sanitizer, which sees more than the checks here.
-#include "integration/party.hpp"
+#include "integration/test_client.hpp"
 #include "support/wait.hpp"
 
 #include <boost/asio/awaitable.hpp>
@@ -55,9 +55,9 @@ asio::awaitable<void> count_once(lock const& key, int& plain) {
 class group {
 public:
     template <class Context>
-    void spawn(Context& context, asio::awaitable<void> what) {
+    void spawn(Context& context, asio::awaitable<void> coroutine) {
         ++running_;
-        asio::co_spawn(context, std::move(what), [this](std::exception_ptr e) {
+        asio::co_spawn(context, std::move(coroutine), [this](std::exception_ptr e) {
             if (e && !failed_.exchange(true)) thrown_ = e;
             --running_;
         });
@@ -121,13 +121,13 @@ BOOST_AUTO_TEST_CASE(many_locks_on_every_thread_of_a_context) {
     std::vector<std::thread> workers;
     for (int i = 0; i < thread_count; ++i) workers.emplace_back([&] { context.run(); });
     {
-        client one(context.get_executor(), addresses_of(servers), patient());
-        client two(context.get_executor(), addresses_of(servers), patient());
+        client first(context.get_executor(), addresses_of(servers), patient());
+        client second(context.get_executor(), addresses_of(servers), patient());
         std::vector<section> sections(25);
         group all;
         for (std::size_t i = 0; i < 200; ++i) {
             auto const key = "key:" + std::to_string(i % sections.size());
-            auto& from = i % 2 == 0 ? one : two;
+            auto& from = i % 2 == 0 ? first : second;
             all.spawn(context, visit(from.make_lock(key, {.ttl = 60s, .max_retry_delay = 5ms}),
                                      sections[i % sections.size()], 3));
         }
@@ -135,8 +135,8 @@ BOOST_AUTO_TEST_CASE(many_locks_on_every_thread_of_a_context) {
         std::atomic<bool> looking{true};
         std::thread spectator([&] {
             while (looking) {
-                (void)one.stats();
-                (void)two.instances();
+                (void)first.stats();
+                (void)second.instances();
                 std::this_thread::yield();
             }
         });

@@ -1,5 +1,5 @@
 // Every asynchronous function with every completion token.
-#include "integration/party.hpp"
+#include "integration/test_client.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -46,8 +46,8 @@ namespace {
 // Calls every function, with `adapt(handler)` as the token, and checks how each ended.
 template <class Adapt>
 void call_everything(fleet const& servers, Adapt adapt) {
-    party p(servers);
-    auto const key = p.locks.make_lock("k", long_lived);
+    test_client client(servers);
+    auto const key = client.locks.make_lock("k", long_lived);
     auto ended = 0;
     lease held;
     auto const take = [&](error e, lease l) {
@@ -67,7 +67,7 @@ void call_everything(fleet const& servers, Adapt adapt) {
         BOOST_TEST(static_cast<bool>(r));
         ++ended;
     };
-    auto const settled = [&](int count) { return p.until([&] { return ended == count; }); };
+    auto const settled = [&](int count) { return client.until([&] { return ended == count; }); };
     key.acquire(adapt(take));
     BOOST_REQUIRE(settled(1));
     held.extend(adapt(succeed));
@@ -83,7 +83,7 @@ void call_everything(fleet const& servers, Adapt adapt) {
     BOOST_REQUIRE(settled(7));
     held.release(adapt(given_back));
     BOOST_REQUIRE(settled(8));
-    p.locks.shutdown(adapt(succeed));
+    client.locks.shutdown(adapt(succeed));
     BOOST_REQUIRE(settled(9));
 }
 
@@ -107,9 +107,9 @@ struct counting_allocator {
         ++counts->alive;
         return std::allocator<T>().allocate(n);
     }
-    void deallocate(T* what, std::size_t n) {
+    void deallocate(T* memory, std::size_t n) {
         --counts->alive;
-        std::allocator<T>().deallocate(what, n);
+        std::allocator<T>().deallocate(memory, n);
     }
     template <class U>
     friend bool operator==(counting_allocator const& a, counting_allocator<U> const& b) {
@@ -161,8 +161,8 @@ BOOST_AUTO_TEST_CASE(coroutines_await_everything) {
             BOOST_TEST((thrown.code() == errc::contended));
             std::string const said = thrown.what();
             BOOST_TEST(said.find("\"k\"") != said.npos, said);
-            for (auto const& where : servers.addresses())
-                BOOST_TEST(said.find(where) != said.npos, said);
+            for (auto const& address : servers.addresses())
+                BOOST_TEST(said.find(address) != said.npos, said);
         }
         auto [result] = co_await l.release(asio::as_tuple);
         BOOST_TEST(static_cast<bool>(result));
@@ -302,8 +302,8 @@ BOOST_AUTO_TEST_CASE(an_error_may_be_redirected) {
 
 BOOST_AUTO_TEST_CASE(callbacks_may_take_error_codes_and_be_move_only) {
     fleet servers(1);
-    party p(servers);
-    auto const key = p.locks.make_lock("k", long_lived);
+    test_client client(servers);
+    auto const key = client.locks.make_lock("k", long_lived);
     auto done = 0;
     lease held;
     key.acquire([&, owned = std::make_unique<int>(7)](error_code e, lease l) {
@@ -311,12 +311,12 @@ BOOST_AUTO_TEST_CASE(callbacks_may_take_error_codes_and_be_move_only) {
         done += *owned;
         held = std::move(l);
     });
-    BOOST_REQUIRE(p.until([&] { return done == 7; }));
+    BOOST_REQUIRE(client.until([&] { return done == 7; }));
     held.extend([&, owned = std::make_unique<int>(1)](error_code e) {
         BOOST_TEST(!e.failed());
         done += *owned;
     });
-    BOOST_REQUIRE(p.until([&] { return done == 8; }));
+    BOOST_REQUIRE(client.until([&] { return done == 8; }));
     held.wait_lost([&, owned = std::make_unique<int>(1)](error_code e) {
         BOOST_TEST((e == errc::lease_released));
         done += *owned;
@@ -325,9 +325,9 @@ BOOST_AUTO_TEST_CASE(callbacks_may_take_error_codes_and_be_move_only) {
         BOOST_TEST(static_cast<bool>(r));
         done += *owned;
     });
-    BOOST_REQUIRE(p.until([&] { return done == 10; }));
-    p.locks.shutdown([&, owned = std::make_unique<int>(1)](error) { done += *owned; });
-    BOOST_REQUIRE(p.until([&] { return done == 11; }));
+    BOOST_REQUIRE(client.until([&] { return done == 10; }));
+    client.locks.shutdown([&, owned = std::make_unique<int>(1)](error) { done += *owned; });
+    BOOST_REQUIRE(client.until([&] { return done == 11; }));
 }
 
 BOOST_AUTO_TEST_CASE(futures_throw_the_report) {
@@ -355,20 +355,20 @@ BOOST_AUTO_TEST_CASE(futures_throw_the_report) {
 
 BOOST_AUTO_TEST_CASE(detached_operations_happen) {
     fleet servers(1);
-    party p(servers);
-    auto held = p.hold("k");
+    test_client client(servers);
+    auto held = client.hold("k");
     held.release(asio::detached);
-    BOOST_TEST(p.sees(servers, "k", false));
-    p.locks.make_lock("k").acquire(asio::detached);
+    BOOST_TEST(client.sees(servers, "k", false));
+    client.locks.make_lock("k").acquire(asio::detached);
     // The lease that no handler took is released.
-    BOOST_TEST(p.until([&] { return p.locks.stats().released == 2; }));
-    p.locks.shutdown(asio::detached);
-    BOOST_TEST(p.until([&] { return p.status(0).state == instance_state::down; }));
+    BOOST_TEST(client.until([&] { return client.locks.stats().released == 2; }));
+    client.locks.shutdown(asio::detached);
+    BOOST_TEST(client.until([&] { return client.status(0).state == instance_state::down; }));
 }
 
 BOOST_AUTO_TEST_CASE(handlers_run_on_their_own_executor) {
     fleet servers(1);
-    party p(servers);
+    test_client client(servers);
     asio::thread_pool pool(1);
     auto const strand = asio::make_strand(pool.get_executor());
     std::atomic<int> done{0}, elsewhere{0};
@@ -380,29 +380,29 @@ BOOST_AUTO_TEST_CASE(handlers_run_on_their_own_executor) {
         if (!strand.running_in_this_thread()) ++elsewhere;
         ++done;
     };
-    auto const key = p.locks.make_lock("k", long_lived);
+    auto const key = client.locks.make_lock("k", long_lived);
     key.acquire(asio::bind_executor(strand, here));
-    BOOST_REQUIRE(p.until([&] { return done == 1; }));
+    BOOST_REQUIRE(client.until([&] { return done == 1; }));
     held.extend(asio::bind_executor(strand, here));
-    BOOST_REQUIRE(p.until([&] { return done == 2; }));
+    BOOST_REQUIRE(client.until([&] { return done == 2; }));
     held.wait_lost(asio::bind_executor(strand, here));
     held.release(asio::bind_executor(strand, here));
-    BOOST_REQUIRE(p.until([&] { return done == 4; }));
-    p.locks.shutdown(asio::bind_executor(strand, here));
-    BOOST_REQUIRE(p.until([&] { return done == 5; }));
+    BOOST_REQUIRE(client.until([&] { return done == 4; }));
+    client.locks.shutdown(asio::bind_executor(strand, here));
+    BOOST_REQUIRE(client.until([&] { return done == 5; }));
     // Also where there is nothing to wait for.
     key.acquire(asio::bind_executor(strand, here));
-    BOOST_REQUIRE(p.until([&] { return done == 6; }));
+    BOOST_REQUIRE(client.until([&] { return done == 6; }));
     BOOST_TEST(elsewhere == 0);
     pool.join();
 }
 
 BOOST_AUTO_TEST_CASE(no_handler_runs_inside_the_call) {
     fleet servers(1);
-    party p(servers);
-    auto const key = p.locks.make_lock("k", long_lived);
-    auto held = p.hold("k");
-    BOOST_TEST(p.releases(held));
+    test_client client(servers);
+    auto const key = client.locks.make_lock("k", long_lived);
+    auto held = client.hold("k");
+    BOOST_TEST(client.releases(held));
     auto running = false; // inside a handler, where an inline completion is most tempting
     auto inside = 0;
     auto done = 0;
@@ -410,7 +410,7 @@ BOOST_AUTO_TEST_CASE(no_handler_runs_inside_the_call) {
         if (running) ++inside;
         ++done;
     };
-    asio::post(p.context, [&] {
+    asio::post(client.context, [&] {
         running = true;
         held.release(check); // has been: known at once
         held.extend(check);
@@ -418,25 +418,25 @@ BOOST_AUTO_TEST_CASE(no_handler_runs_inside_the_call) {
         key.try_acquire(check);
         running = false;
     });
-    BOOST_REQUIRE(p.until([&] { return done == 4; }));
-    p.locks.shutdown(check);
-    BOOST_REQUIRE(p.until([&] { return done == 5; }));
-    asio::post(p.context, [&] {
+    BOOST_REQUIRE(client.until([&] { return done == 4; }));
+    client.locks.shutdown(check);
+    BOOST_REQUIRE(client.until([&] { return done == 5; }));
+    asio::post(client.context, [&] {
         running = true;
         key.acquire(check); // shut down: known at once
-        p.locks.shutdown(check);
+        client.locks.shutdown(check);
         running = false;
     });
-    BOOST_REQUIRE(p.until([&] { return done == 7; }));
+    BOOST_REQUIRE(client.until([&] { return done == 7; }));
     BOOST_TEST(inside == 0);
 }
 
 BOOST_AUTO_TEST_CASE(an_immediate_executor_makes_no_difference_to_that) {
     fleet servers(1);
-    party p(servers);
-    auto const key = p.locks.make_lock("k", long_lived);
-    auto held = p.hold("k");
-    BOOST_TEST(p.releases(held));
+    test_client client(servers);
+    auto const key = client.locks.make_lock("k", long_lived);
+    auto held = client.hold("k");
+    BOOST_TEST(client.releases(held));
     auto running = true;
     auto inside = 0;
     auto done = 0;
@@ -449,14 +449,14 @@ BOOST_AUTO_TEST_CASE(an_immediate_executor_makes_no_difference_to_that) {
     held.extend(check);
     held.wait_lost(check);
     key.acquire(check);
-    p.locks.shutdown(check);
+    client.locks.shutdown(check);
     running = false;
-    BOOST_REQUIRE(p.until([&] { return done == 5; }));
+    BOOST_REQUIRE(client.until([&] { return done == 5; }));
     running = true;
     key.try_acquire_for(1s, check);
-    p.locks.shutdown(check);
+    client.locks.shutdown(check);
     running = false;
-    BOOST_REQUIRE(p.until([&] { return done == 7; }));
+    BOOST_REQUIRE(client.until([&] { return done == 7; }));
     BOOST_TEST(inside == 0);
 }
 
@@ -464,31 +464,31 @@ BOOST_AUTO_TEST_CASE(an_immediate_executor_makes_no_difference_to_that) {
 // the call.
 BOOST_AUTO_TEST_CASE(a_handler_may_have_an_inline_executor) {
     fleet servers(1);
-    party p(servers);
-    auto const key = p.locks.make_lock("k", long_lived);
-    auto held = p.hold("k");
-    BOOST_TEST(p.releases(held));
+    test_client client(servers);
+    auto const key = client.locks.make_lock("k", long_lived);
+    auto held = client.hold("k");
+    BOOST_TEST(client.releases(held));
     auto inside = 0, done = 0;
     auto running = true;
     auto const check = asio::bind_executor(asio::inline_executor(), [&](auto&&...) {
         if (running) ++inside;
-        if (!p.context.get_executor().running_in_this_thread()) ++inside;
+        if (!client.context.get_executor().running_in_this_thread()) ++inside;
         ++done;
     });
     held.release(check);
     held.extend(check);
     held.wait_lost(check);
     auto const body = [](lease&) -> asio::awaitable<void> { co_return; };
-    with_lock(p.locks.make_lock("section", long_lived), body, check);
+    with_lock(client.locks.make_lock("section", long_lived), body, check);
     key.acquire(check);
     running = false;
-    BOOST_REQUIRE(p.until([&] { return done == 5; }));
+    BOOST_REQUIRE(client.until([&] { return done == 5; }));
     running = true;
-    p.locks.drain(1h, check);
-    p.locks.shutdown(check);
+    client.locks.drain(1h, check);
+    client.locks.shutdown(check);
     key.try_acquire_for(1s, check);
     running = false;
-    BOOST_REQUIRE(p.until([&] { return done == 8; }));
+    BOOST_REQUIRE(client.until([&] { return done == 8; }));
     BOOST_TEST(inside == 0);
 }
 
@@ -496,11 +496,11 @@ BOOST_AUTO_TEST_CASE(groups_and_operators_compose) {
     fleet servers(3);
     asio::io_context context;
     client locks(context.get_executor(), addresses_of(servers), patient());
-    auto const one = locks.make_lock("one", long_lived);
-    auto const two = locks.make_lock("two", long_lived);
+    auto const first_lock = locks.make_lock("one", long_lived);
+    auto const second_lock = locks.make_lock("two", long_lived);
     run(context, [&]() -> asio::awaitable<void> {
-        auto [first, second] =
-            co_await (one.acquire(asio::use_awaitable) && two.acquire(asio::use_awaitable));
+        auto [first, second] = co_await (first_lock.acquire(asio::use_awaitable) &&
+                                         second_lock.acquire(asio::use_awaitable));
         BOOST_TEST(first.held());
         BOOST_TEST(second.held());
 
@@ -528,8 +528,8 @@ BOOST_AUTO_TEST_CASE(the_loser_of_a_race_leaves_nothing) {
     asio::io_context context;
     client locks(context.get_executor(), addresses_of(servers), patient());
     auto const taken = locks.make_lock("taken", long_lived);
-    auto const one = locks.make_lock("one", long_lived);
-    auto const two = locks.make_lock("two", long_lived);
+    auto const first_lock = locks.make_lock("one", long_lived);
+    auto const second_lock = locks.make_lock("two", long_lived);
     run(context, [&]() -> asio::awaitable<void> {
         auto held = co_await taken.acquire();
         asio::steady_timer soon(context, 20ms);
@@ -539,8 +539,8 @@ BOOST_AUTO_TEST_CASE(the_loser_of_a_race_leaves_nothing) {
             BOOST_TEST(first.index() == 1U);
         }
         BOOST_TEST(static_cast<bool>(co_await held.release()));
-        auto const either =
-            co_await (one.acquire(asio::use_awaitable) || two.acquire(asio::use_awaitable));
+        auto const either = co_await (first_lock.acquire(asio::use_awaitable) ||
+                                      second_lock.acquire(asio::use_awaitable));
         BOOST_TEST(std::visit([](lease const& l) { return l.held(); }, either));
     });
     for (server& each : servers) {
@@ -552,16 +552,16 @@ BOOST_AUTO_TEST_CASE(the_loser_of_a_race_leaves_nothing) {
 
 BOOST_AUTO_TEST_CASE(a_cancelled_coroutine_cancels_the_operation_that_it_awaits) {
     fleet servers(3);
-    party p(servers);
-    auto held = p.hold("k");
+    test_client client(servers);
+    auto held = client.hold("k");
     asio::cancellation_signal signal;
     auto const body = [&]() -> asio::awaitable<void> {
-        auto const never = co_await p.locks.make_lock("k", long_lived).acquire();
+        auto const never = co_await client.locks.make_lock("k", long_lived).acquire();
         BOOST_ERROR("acquired what is held");
     };
     error_code how;
     auto done = false;
-    asio::co_spawn(p.context, body(),
+    asio::co_spawn(client.context, body(),
                    asio::bind_cancellation_slot(signal.slot(), [&](std::exception_ptr thrown) {
                        done = true;
                        try {
@@ -570,13 +570,13 @@ BOOST_AUTO_TEST_CASE(a_cancelled_coroutine_cancels_the_operation_that_it_awaits)
                            how = e.code();
                        }
                    }));
-    BOOST_REQUIRE(p.until([&] { return p.locks.stats().pending == 1; }));
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().pending == 1; }));
     signal.emit(asio::cancellation_type::terminal);
-    BOOST_REQUIRE(p.until([&] { return done; }));
+    BOOST_REQUIRE(client.until([&] { return done; }));
     BOOST_TEST((how == errc::cancelled), how.message());
-    BOOST_TEST(p.locks.stats().pending == 0U);
-    BOOST_TEST(p.releases(held));
-    check_nothing_left(p, servers);
+    BOOST_TEST(client.locks.stats().pending == 0U);
+    BOOST_TEST(client.releases(held));
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_failed_acquire_ends_a_group_that_waits_for_one_error) {

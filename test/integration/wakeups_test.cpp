@@ -3,10 +3,10 @@
 // changes.
 #include "integration/attempt.hpp"
 #include "integration/child.hpp"
-#include "integration/company.hpp"
+#include "integration/client_group.hpp"
 #include "integration/crowd.hpp"
-#include "integration/foreigner.hpp"
-#include "integration/wires.hpp"
+#include "integration/foreign_client.hpp"
+#include "integration/proxy_group.hpp"
 
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/test/unit_test.hpp>
@@ -30,40 +30,40 @@ constexpr auto clock_slack = 20ms;
 // The checks of all instances begin later than this.
 constexpr auto before_any_look = 5s;
 
-// A client waits for a key that a foreigner holds on five instances, for long enough to watch it
-// beside its arbiter. Then a majority becomes free, and two instances keep the key: each of the
+// A client waits for a key that a foreign client holds on five instances, for long enough to watch
+// it beside its arbiter. Then a majority becomes free, and two instances keep the key: each of the
 // five is one of those in one of the rounds.
 template <class Free>
 void check_noticed_without(Free free, bool expires = false) {
     fleet servers(5);
     for (std::size_t kept = 0; kept < servers.size(); ++kept) {
         BOOST_TEST_CONTEXT("kept by instance " << kept << " and the next") {
-            foreigner f(servers);
-            f.hold("k");
-            party p(servers, trusting(patient()));
+            foreign_client foreign(servers);
+            foreign.hold("k");
+            test_client client(servers, trusting(patient()));
             attempt w;
-            w.start(p.locks.make_lock("k", long_lived));
-            BOOST_REQUIRE(waits(p));
-            BOOST_REQUIRE(p.until([&] { return tracked_keys(servers) >= 3; }));
+            w.start(client.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(waits(client));
+            BOOST_REQUIRE(client.until([&] { return tracked_keys(servers) >= 3; }));
             BOOST_TEST(!w.done);
             for (std::size_t n = 2; n < servers.size(); ++n) {
                 auto const i = (kept + n) % servers.size();
-                free(f.clis[i], n);
+                free(foreign.clis[i], n);
                 // One after the other: the first free instance does not decide.
-                if (!expires) p.pass(lease_clock::now() + 20ms);
+                if (!expires) client.pass(lease_clock::now() + 20ms);
             }
             auto const freed = lease_clock::now();
             BOOST_TEST(run_until(
-                p.context, [&] { return w.done; }, before_any_look));
+                client.context, [&] { return w.done; }, before_any_look));
             BOOST_TEST(w.won(), w.how.what());
             BOOST_TEST_MESSAGE(
                 "noticed after "
                 << std::chrono::duration_cast<std::chrono::milliseconds>(w.when - freed).count()
                 << " ms");
-            if (w.held) BOOST_TEST(p.releases(w.held));
-            f.flush();
+            if (w.held) BOOST_TEST(client.releases(w.held));
+            foreign.flush();
             w.held = {};
-            check_nothing_left(p, servers);
+            check_nothing_left(client, servers);
         }
     }
 }
@@ -83,95 +83,95 @@ BOOST_AUTO_TEST_CASE(the_key_of_a_holder_that_was_killed_goes_on_at_its_ttl) {
         BOOST_REQUIRE(holder.line() == "ready");
         holder.say("go");
         BOOST_REQUIRE(holder.line() == "held");
-        party p(servers);
+        test_client client(servers);
         attempt w;
-        w.start(p.locks.make_lock("k", long_lived));
-        foreigner looks_on(servers);
-        BOOST_REQUIRE(waits_for_push(p, servers));
+        w.start(client.locks.make_lock("k", long_lived));
+        foreign_client observer(servers);
+        BOOST_REQUIRE(waits_for_push(client, servers));
         // The holder is alive: it renews.
-        auto const before = looks_on.expiry("k");
-        BOOST_REQUIRE(p.until([&] { return looks_on.expiry("k") > before + 100ms; }));
+        auto const before = observer.expiry("k");
+        BOOST_REQUIRE(client.until([&] { return observer.expiry("k") > before + 100ms; }));
         BOOST_TEST(!w.done);
         holder.kill();
-        auto const expiry = looks_on.expiry("k");
+        auto const expiry = observer.expiry("k");
         BOOST_TEST((expiry > lease_clock::now() + 300ms));
-        BOOST_REQUIRE(p.until([&] { return w.done; }));
+        BOOST_REQUIRE(client.until([&] { return w.done; }));
         BOOST_TEST(!w.how, w.how.what());
         BOOST_TEST((w.when >= expiry - clock_slack));
         BOOST_TEST((w.when < expiry + 5s));
-        BOOST_TEST(p.releases(w.held));
-        check_nothing_left(p, servers);
+        BOOST_TEST(client.releases(w.held));
+        check_nothing_left(client, servers);
     });
 }
 
 BOOST_AUTO_TEST_CASE(a_foreign_del_wakes_the_waiter) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
-        foreigner f(servers);
-        f.hold("k");
-        party p(servers);
+        foreign_client foreign(servers);
+        foreign.hold("k");
+        test_client client(servers);
         attempt w;
-        w.start(p.locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(waits_for_push(p, servers));
+        w.start(client.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(waits_for_push(client, servers));
         BOOST_TEST(!w.done);
-        f.del("k");
-        check_gets(p, w);
-        BOOST_TEST(p.locks.stats().pushes > 0U);
-        check_nothing_left(p, servers);
+        foreign.del("k");
+        check_gets(client, w);
+        BOOST_TEST(client.locks.stats().pushes > 0U);
+        check_nothing_left(client, servers);
     });
 }
 
 BOOST_AUTO_TEST_CASE(a_foreign_compare_and_delete_wakes_the_waiter) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
-        foreigner f(servers);
-        f.hold("k");
-        party p(servers);
+        foreign_client foreign(servers);
+        foreign.hold("k");
+        test_client client(servers);
         attempt w;
-        w.start(p.locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(waits_for_push(p, servers));
+        w.start(client.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(waits_for_push(client, servers));
         BOOST_TEST(!w.done);
-        f.del_by_script("k");
-        check_gets(p, w);
-        check_nothing_left(p, servers);
+        foreign.del_by_script("k");
+        check_gets(client, w);
+        check_nothing_left(client, servers);
     });
 }
 
 // The deletion and the first question of the waiter pass each other in every order.
 BOOST_AUTO_TEST_CASE(a_foreign_del_at_any_moment_is_noticed) {
     fleet servers(3);
-    foreigner f(servers);
-    party p(servers);
-    BOOST_REQUIRE(p.all_up());
+    foreign_client foreign(servers);
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
     for (int turns = 0; turns < 60; ++turns) {
         BOOST_TEST_CONTEXT("after " << turns << " turns") {
-            f.hold("k");
+            foreign.hold("k");
             attempt w;
-            w.start(p.locks.make_lock("k", long_lived));
-            p.context.restart();
-            for (int i = 0; i < turns; ++i) p.context.run_one_for(1ms);
+            w.start(client.locks.make_lock("k", long_lived));
+            client.context.restart();
+            for (int i = 0; i < turns; ++i) client.context.run_one_for(1ms);
             BOOST_TEST(!w.done);
-            f.del("k");
-            check_gets(p, w);
+            foreign.del("k");
+            check_gets(client, w);
             // A release is over at the quorum.
-            BOOST_REQUIRE(p.sees(servers, "k", false));
+            BOOST_REQUIRE(client.sees(servers, "k", false));
         }
     }
-    check_nothing_left(p, servers);
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_never_expires_is_waited_for_and_reported) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
-        foreigner f(servers);
-        f.hold_for_ever("k");
-        party p(servers);
+        foreign_client foreign(servers);
+        foreign.hold_for_ever("k");
+        test_client client(servers);
         attempt limited;
-        limited.start_for(p.locks.make_lock("k", long_lived), 500ms);
-        BOOST_REQUIRE(waits(p));
-        BOOST_REQUIRE(p.until([&] { return limited.done; }));
+        limited.start_for(client.locks.make_lock("k", long_lived), 500ms);
+        BOOST_REQUIRE(waits(client));
+        BOOST_REQUIRE(client.until([&] { return limited.done; }));
         BOOST_TEST((limited.how == errc::wait_timeout), limited.how.what());
-        auto const* const why = limited.how.report();
-        BOOST_REQUIRE(why != nullptr);
+        auto const* const report = limited.how.report();
+        BOOST_REQUIRE(report != nullptr);
         std::size_t known = 0;
-        for (auto const& i : why->instances) {
+        for (auto const& i : report->instances) {
             if (!i.ttl_known) continue;
             ++known;
             BOOST_TEST(!i.ttl_left.has_value(), limited.how.what());
@@ -179,68 +179,69 @@ BOOST_AUTO_TEST_CASE(a_key_that_never_expires_is_waited_for_and_reported) {
         BOOST_TEST(known > 0U, limited.how.what());
         BOOST_TEST(limited.how.what().find("never expires") != std::string::npos,
                    limited.how.what());
-        BOOST_TEST(p.locks.stats().waiters == 0U);
+        BOOST_TEST(client.locks.stats().waiters == 0U);
 
         auto const already = tracked_keys(servers);
         attempt w;
-        w.start(p.locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(waits(p));
+        w.start(client.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(waits(client));
         // The registration of the first one may still be good.
-        if (already == 0) BOOST_REQUIRE(waits_for_push(p, servers));
+        if (already == 0) BOOST_REQUIRE(waits_for_push(client, servers));
         BOOST_TEST(!w.done);
-        f.del("k");
-        check_gets(p, w);
-        check_nothing_left(p, servers);
+        foreign.del("k");
+        check_gets(client, w);
+        check_nothing_left(client, servers);
     });
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_expires_everywhere_goes_to_the_waiter) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
-        foreigner f(servers);
-        f.hold("k", 700ms);
-        auto const expiry = f.expiry("k");
-        party p(servers);
+        foreign_client foreign(servers);
+        foreign.hold("k", 700ms);
+        auto const expiry = foreign.expiry("k");
+        test_client client(servers);
         attempt w;
-        w.start(p.locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(p.until([&] { return w.done; }));
+        w.start(client.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(client.until([&] { return w.done; }));
         BOOST_TEST(!w.how, w.how.what());
         BOOST_TEST((w.when >= expiry - clock_slack));
-        if (w.held) BOOST_TEST(p.releases(w.held));
-        check_nothing_left(p, servers);
+        if (w.held) BOOST_TEST(client.releases(w.held));
+        check_nothing_left(client, servers);
     });
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_expires_in_three_hundred_years_is_waited_for) {
-    server one;
-    redis_cli cli(one);
-    party p({address(one.address())});
+    server instance;
+    redis_cli cli(instance);
+    test_client client({address(instance.address())});
     for (auto const* const ttl : {"9223372036854", "13000000000000"}) {
         BOOST_TEST_CONTEXT("PX " << ttl) {
             BOOST_TEST(!cli.command({"SET", "k", "foreign", "PX", ttl}).is_error());
             attempt w;
-            w.start(p.locks.make_lock("k", long_lived));
-            BOOST_REQUIRE(waits(p));
-            auto const rounds = p.locks.stats().rounds;
-            p.pass(lease_clock::now() + 300ms);
-            BOOST_TEST(p.locks.stats().rounds <= rounds + 2);
+            w.start(client.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(waits(client));
+            auto const rounds = client.locks.stats().rounds;
+            client.pass(lease_clock::now() + 300ms);
+            BOOST_TEST(client.locks.stats().rounds <= rounds + 2);
             BOOST_TEST(cli.del("k"));
-            check_gets(p, w);
+            check_gets(client, w);
         }
     }
 }
 
 BOOST_AUTO_TEST_CASE(flushall_wakes_the_waiter) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
-        foreigner f(servers);
-        f.hold("k");
-        party p(servers, trusting(patient())); // a flush is no reason for a quarantine here
+        foreign_client foreign(servers);
+        foreign.hold("k");
+        test_client client(servers,
+                           trusting(patient())); // a flush is no reason for a quarantine here
         attempt w;
-        w.start(p.locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(waits_for_push(p, servers));
+        w.start(client.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(waits_for_push(client, servers));
         BOOST_TEST(!w.done);
-        f.flush();
-        check_gets(p, w);
-        check_nothing_left(p, servers);
+        foreign.flush();
+        check_gets(client, w);
+        check_nothing_left(client, servers);
     });
 }
 
@@ -254,22 +255,22 @@ BOOST_AUTO_TEST_CASE(a_key_that_is_left_on_one_instance_keeps_no_waiter) {
     fleet servers(3);
     for (std::size_t i = 0; i < servers.size(); ++i) {
         BOOST_TEST_CONTEXT("left on instance " << i) {
-            foreigner f(servers);
-            f.hold("k");
-            party p(servers);
+            foreign_client foreign(servers);
+            foreign.hold("k");
+            test_client client(servers);
             attempt w;
-            w.start(p.locks.make_lock("k", long_lived));
-            BOOST_REQUIRE(waits_for_push(p, servers));
+            w.start(client.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(waits_for_push(client, servers));
             for (std::size_t other = 0; other < servers.size(); ++other) {
-                if (other != i) BOOST_TEST(f.clis[other].del("k"));
+                if (other != i) BOOST_TEST(foreign.clis[other].del("k"));
             }
-            BOOST_TEST(p.until([&] { return w.done; }));
+            BOOST_TEST(client.until([&] { return w.done; }));
             BOOST_TEST(w.won(), w.how.what());
-            if (w.held) BOOST_TEST(p.releases(w.held));
-            f.flush();
-            BOOST_REQUIRE(p.until([&] { return w.done; }));
+            if (w.held) BOOST_TEST(client.releases(w.held));
+            foreign.flush();
+            BOOST_REQUIRE(client.until([&] { return w.done; }));
             w.held = {};
-            check_nothing_left(p, servers);
+            check_nothing_left(client, servers);
         }
     }
 }
@@ -298,30 +299,31 @@ BOOST_AUTO_TEST_CASE(an_instance_that_thaws_and_completes_a_quorum_wakes_the_wai
     auto soon = hasty();
     for (std::size_t frozen = 0; frozen < servers.size(); ++frozen) {
         BOOST_TEST_CONTEXT("frozen: instance " << frozen) {
-            foreigner f(servers);
-            f.hold("k");
-            party p(servers, soon);
-            BOOST_REQUIRE(p.all_up());
+            foreign_client foreign(servers);
+            foreign.hold("k");
+            test_client client(servers, soon);
+            BOOST_REQUIRE(client.all_up());
             attempt w;
-            w.start(p.locks.make_lock("k", long_lived));
-            BOOST_REQUIRE(waits(p));
-            BOOST_REQUIRE(p.until([&] { return tracked_keys(servers) >= 3; }));
-            BOOST_TEST(f.clis[frozen].del("k"));
+            w.start(client.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(waits(client));
+            BOOST_REQUIRE(client.until([&] { return tracked_keys(servers) >= 3; }));
+            BOOST_TEST(foreign.clis[frozen].del("k"));
             servers[frozen].freeze();
-            BOOST_REQUIRE(p.until([&] { return p.status(frozen).state != instance_state::up; }));
+            BOOST_REQUIRE(
+                client.until([&] { return client.status(frozen).state != instance_state::up; }));
             for (std::size_t n = 1; n < 3; ++n) {
-                BOOST_TEST(f.clis[(frozen + n) % servers.size()].del("k"));
+                BOOST_TEST(foreign.clis[(frozen + n) % servers.size()].del("k"));
             }
-            p.pass(lease_clock::now() + 300ms);
+            client.pass(lease_clock::now() + 300ms);
             BOOST_TEST(!w.done, w.how.what());
             servers[frozen].thaw();
             BOOST_TEST(run_until(
-                p.context, [&] { return w.done; }, before_any_look));
+                client.context, [&] { return w.done; }, before_any_look));
             BOOST_TEST(w.won(), w.how.what());
-            if (w.held) BOOST_TEST(p.releases(w.held));
-            f.flush();
+            if (w.held) BOOST_TEST(client.releases(w.held));
+            foreign.flush();
             w.held = {};
-            check_nothing_left(p, servers);
+            check_nothing_left(client, servers);
         }
     }
 }
@@ -332,26 +334,26 @@ BOOST_AUTO_TEST_CASE(a_release_while_the_arbiter_is_frozen_wakes_the_waiter) {
     fleet servers(5);
     for (std::size_t frozen = 0; frozen < servers.size(); ++frozen) {
         BOOST_TEST_CONTEXT("frozen: instance " << frozen) {
-            foreigner f(servers);
-            f.hold("k");
-            party p(servers);
-            BOOST_REQUIRE(p.all_up());
+            foreign_client foreign(servers);
+            foreign.hold("k");
+            test_client client(servers);
+            BOOST_REQUIRE(client.all_up());
             attempt w;
-            w.start(p.locks.make_lock("k", long_lived));
-            BOOST_REQUIRE(waits(p));
-            BOOST_REQUIRE(p.until([&] { return tracked_keys(servers) >= 3; }));
+            w.start(client.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(waits(client));
+            BOOST_REQUIRE(client.until([&] { return tracked_keys(servers) >= 3; }));
             servers[frozen].freeze();
             for (std::size_t n = 1; n < servers.size(); ++n) {
-                BOOST_TEST(f.clis[(frozen + n) % servers.size()].del("k"));
+                BOOST_TEST(foreign.clis[(frozen + n) % servers.size()].del("k"));
             }
             BOOST_TEST(run_until(
-                p.context, [&] { return w.done; }, before_any_look));
+                client.context, [&] { return w.done; }, before_any_look));
             BOOST_TEST(w.won(), w.how.what());
             servers[frozen].thaw();
-            if (w.held) BOOST_TEST(p.releases(w.held));
-            f.flush();
+            if (w.held) BOOST_TEST(client.releases(w.held));
+            foreign.flush();
             w.held = {};
-            check_nothing_left(p, servers);
+            check_nothing_left(client, servers);
         }
     }
 }
@@ -362,77 +364,77 @@ BOOST_AUTO_TEST_CASE(a_release_while_the_arbiter_is_frozen_wakes_the_waiter) {
 
 BOOST_AUTO_TEST_CASE(a_waiter_whose_connections_were_killed_one_by_one_waits_on) {
     fleet servers(3);
-    foreigner f(servers);
-    f.hold("k");
-    party p(servers);
+    foreign_client foreign(servers);
+    foreign.hold("k");
+    test_client client(servers);
     attempt w;
-    w.start(p.locks.make_lock("k", long_lived));
-    BOOST_REQUIRE(waits_for_push(p, servers));
+    w.start(client.locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(waits_for_push(client, servers));
     for (std::size_t i = 0; i < servers.size(); ++i) {
-        auto const before = p.status(i).connections;
-        BOOST_TEST(f.clis[i].command({"CLIENT", "KILL", "TYPE", "normal"}).integer() > 0);
-        BOOST_REQUIRE(p.until([&] { return p.status(i).connections > before; }));
+        auto const before = client.status(i).connections;
+        BOOST_TEST(foreign.clis[i].command({"CLIENT", "KILL", "TYPE", "normal"}).integer() > 0);
+        BOOST_REQUIRE(client.until([&] { return client.status(i).connections > before; }));
         BOOST_TEST(!w.done);
     }
-    f.del("k");
-    check_gets(p, w);
-    check_nothing_left(p, servers);
+    foreign.del("k");
+    check_gets(client, w);
+    check_nothing_left(client, servers);
 }
 
 BOOST_AUTO_TEST_CASE(a_waiter_whose_connections_were_all_killed_is_woken_on_the_new_ones) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
-        foreigner f(servers);
-        f.hold("k");
-        party p(servers);
+        foreign_client foreign(servers);
+        foreign.hold("k");
+        test_client client(servers);
         attempt w;
-        w.start(p.locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(waits_for_push(p, servers));
+        w.start(client.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(waits_for_push(client, servers));
         auto const already = tracked_keys(servers);
-        BOOST_TEST(f.kill_clients() >= static_cast<std::int64_t>(servers.size()));
-        BOOST_REQUIRE(p.until([&] { return p.status(0).connections > 1; }));
-        BOOST_REQUIRE(p.all_up());
+        BOOST_TEST(foreign.kill_clients() >= static_cast<std::int64_t>(servers.size()));
+        BOOST_REQUIRE(client.until([&] { return client.status(0).connections > 1; }));
+        BOOST_REQUIRE(client.all_up());
         BOOST_TEST(!w.done, w.how.what());
-        if (!w.done) BOOST_TEST(waits_for_push(p, servers, already));
-        f.del("k");
-        check_gets(p, w);
-        check_nothing_left(p, servers);
+        if (!w.done) BOOST_TEST(waits_for_push(client, servers, already));
+        foreign.del("k");
+        check_gets(client, w);
+        check_nothing_left(client, servers);
     });
 }
 
 // The report of the change has no connection to come on.
 BOOST_AUTO_TEST_CASE(a_del_while_there_is_no_connection_is_noticed) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
-        foreigner f(servers);
-        f.hold("k");
-        party p(servers);
+        foreign_client foreign(servers);
+        foreign.hold("k");
+        test_client client(servers);
         attempt w;
-        w.start(p.locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(waits_for_push(p, servers));
-        BOOST_TEST(f.kill_clients() >= static_cast<std::int64_t>(servers.size()));
-        f.del("k");
-        check_gets(p, w);
-        check_nothing_left(p, servers);
+        w.start(client.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(waits_for_push(client, servers));
+        BOOST_TEST(foreign.kill_clients() >= static_cast<std::int64_t>(servers.size()));
+        foreign.del("k");
+        check_gets(client, w);
+        check_nothing_left(client, servers);
     });
 }
 
 BOOST_AUTO_TEST_CASE(the_holders_renewals_do_not_make_the_waiter_spin) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
-        company c(servers, 2, patient());
-        auto& holder = *c.clients[0];
-        auto& waiter = *c.clients[1];
+        client_group group(servers, 2, patient());
+        auto& holder = *group.clients[0];
+        auto& waiter = *group.clients[1];
         attempt first, second;
-        first.start(c.key_of(0, "k", {.ttl = renewed_ttl}));
-        BOOST_REQUIRE(c.until([&] { return first.done; }));
-        second.start(c.key_of(1, "k"));
-        BOOST_REQUIRE(c.until([&] { return waiter.stats().waiters == 1; }));
+        first.start(group.key_of(0, "k", {.ttl = renewed_ttl}));
+        BOOST_REQUIRE(group.until([&] { return first.done; }));
+        second.start(group.key_of(1, "k"));
+        BOOST_REQUIRE(group.until([&] { return waiter.stats().waiters == 1; }));
         auto const renewals = holder.stats().renewals;
-        BOOST_REQUIRE(c.until([&] { return holder.stats().renewals >= renewals + 2; }));
+        BOOST_REQUIRE(group.until([&] { return holder.stats().renewals >= renewals + 2; }));
 
         auto const start = lease_clock::now();
         auto const holder_before = holder.stats();
         auto const waiter_before = waiter.stats();
-        BOOST_REQUIRE(
-            c.until([&] { return holder.stats().renewals >= holder_before.renewals + 12; }, 60s));
+        BOOST_REQUIRE(group.until(
+            [&] { return holder.stats().renewals >= holder_before.renewals + 12; }, 60s));
         auto const renewed = holder.stats().renewals - holder_before.renewals;
         auto const waiter_after = waiter.stats();
         auto const seconds =
@@ -450,55 +452,56 @@ BOOST_AUTO_TEST_CASE(the_holders_renewals_do_not_make_the_waiter_spin) {
             BOOST_TEST(static_cast<bool>(r));
             released = true;
         });
-        BOOST_REQUIRE(c.until([&] { return released && second.done; }));
+        BOOST_REQUIRE(group.until([&] { return released && second.done; }));
         BOOST_TEST(!second.how, second.how.what());
         second.held = {};
-        check_nothing_left(c, servers);
+        check_nothing_left(group, servers);
     });
 }
 
 BOOST_AUTO_TEST_CASE(where_tracking_is_refused_waiters_poll) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
-        std::vector<address> where;
-        for (server& one : servers) {
-            BOOST_REQUIRE(redis_cli(one)
+        std::vector<address> addresses;
+        for (server& instance : servers) {
+            BOOST_REQUIRE(redis_cli(instance)
                               .command({"ACL", "SETUSER", "polling", "on", ">pw", "~*", "&*",
                                         "+@all", "-client|tracking", "-client|caching"})
                               .is_ok());
-            where.emplace_back("redis://polling:pw@" + one.address());
+            addresses.emplace_back("redis://polling:pw@" + instance.address());
         }
-        foreigner f(servers);
-        party p(where);
-        BOOST_REQUIRE(p.all_up());
+        foreign_client foreign(servers);
+        test_client client(addresses);
+        BOOST_REQUIRE(client.all_up());
         // Released by another holdfast client.
         {
-            party other(servers);
+            test_client other(servers);
             auto held = other.hold("k");
             attempt w;
-            w.start(p.locks.make_lock("k", long_lived));
-            BOOST_REQUIRE(waits(p));
+            w.start(client.locks.make_lock("k", long_lived));
+            BOOST_REQUIRE(waits(client));
             BOOST_TEST(!w.done);
             BOOST_TEST(other.releases(held));
-            check_gets(p, w);
+            check_gets(client, w);
             // A release is over at the quorum.
-            BOOST_REQUIRE(p.sees(servers, "k", false));
+            BOOST_REQUIRE(client.sees(servers, "k", false));
         }
         // Deleted by a foreign one.
-        f.hold("k");
+        foreign.hold("k");
         attempt w;
-        w.start(p.locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(waits(p));
+        w.start(client.locks.make_lock("k", long_lived));
+        BOOST_REQUIRE(waits(client));
         BOOST_TEST(!w.done);
-        f.del("k");
-        check_gets(p, w);
+        foreign.del("k");
+        check_gets(client, w);
         // Many of them at once.
         crowd c;
-        for (std::size_t i = 0; i < 200; ++i) join(p.context, p.locks, i, 1, long_lived, c);
-        BOOST_TEST(p.until([&] { return c.done == 200; }));
+        for (std::size_t i = 0; i < 200; ++i)
+            join(client.context, client.locks, i, 1, long_lived, c);
+        BOOST_TEST(client.until([&] { return c.done == 200; }));
         BOOST_TEST(c.failed == 0U, c.first_failure);
         BOOST_TEST(c.violations == 0U);
-        BOOST_TEST(p.locks.stats().pushes == 0U);
-        check_nothing_left(p, servers);
+        BOOST_TEST(client.locks.stats().pushes == 0U);
+        check_nothing_left(client, servers);
     });
 }
 
@@ -511,20 +514,22 @@ BOOST_AUTO_TEST_CASE(a_client_that_won_against_a_vote_for_another_listens_when_i
     for (int attempt = 0; attempt < 20 && !listened; ++attempt) {
         fleet servers(3);
         redis_cli(servers[2]).set("k", "another");
-        party p(servers);
-        BOOST_REQUIRE(p.all_up());
+        test_client client(servers);
+        BOOST_REQUIRE(client.all_up());
         auto const asked_for_pushes = [&] {
-            for (server const& one : servers) {
-                if (!redis_cli(one).info("cmdstat_client|caching").empty()) return true;
+            for (server const& instance : servers) {
+                if (!redis_cli(instance).info("cmdstat_client|caching").empty()) return true;
             }
             return false;
         };
         BOOST_TEST(!asked_for_pushes());
-        auto const all_won = [&] { return p.locks.stats().rounds == p.locks.stats().acquired; };
+        auto const all_won = [&] {
+            return client.locks.stats().rounds == client.locks.stats().acquired;
+        };
         // The vote against it may come after the release.
         for (int turn = 0; turn < 20 && all_won() && !listened; ++turn) {
-            auto held = p.hold("k");
-            BOOST_TEST(p.releases(held));
+            auto held = client.hold("k");
+            BOOST_TEST(client.releases(held));
             listened = asked_for_pushes() && all_won();
         }
     }

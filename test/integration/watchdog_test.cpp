@@ -1,5 +1,5 @@
 // The watchdog renews leases for as long as their holders live, and reports a loss in time.
-#include "integration/party.hpp"
+#include "integration/test_client.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -23,22 +23,22 @@ constexpr std::size_t many = 1'000;
 
 /// Many leases at once, and when each was told of its loss.
 struct many_leases {
-    struct one {
+    struct watched_lease {
         lease held;
         lease_clock::time_point deadline{}, told{};
     };
 
-    many_leases(party& p, std::size_t count, lock_options const& options)
+    many_leases(test_client& client, std::size_t count, lock_options const& options)
         : all(count) {
         for (std::size_t i = 0; i < count; ++i) {
-            auto const lock = p.locks.make_lock("key:" + std::to_string(i), options);
+            auto const lock = client.locks.make_lock("key:" + std::to_string(i), options);
             lock.acquire([this, i](error e, lease l) {
                 if (e) ++failed;
                 all[i].held = std::move(l);
                 ++answered;
             });
         }
-        BOOST_REQUIRE(p.until([&] { return answered == count; }));
+        BOOST_REQUIRE(client.until([&] { return answered == count; }));
         BOOST_REQUIRE(failed == 0U);
     }
 
@@ -54,7 +54,7 @@ struct many_leases {
         }
     }
 
-    std::vector<one> all;
+    std::vector<watched_lease> all;
     std::size_t answered = 0, failed = 0, lost = 0;
 };
 
@@ -64,63 +64,64 @@ BOOST_AUTO_TEST_SUITE(watchdog)
 
 BOOST_AUTO_TEST_CASE(a_lease_outlives_its_ttl_many_times) {
     fleet servers(3);
-    party p(servers);
-    auto held = p.hold("k", {.ttl = renewed_ttl});
+    test_client client(servers);
+    auto held = client.hold("k", {.ttl = renewed_ttl});
     auto const first_deadline = held.deadline();
-    BOOST_TEST(p.renews(12)); // four ttls and more
+    BOOST_TEST(client.renews(12)); // four ttls and more
     BOOST_TEST(held.held());
     BOOST_TEST((lease_clock::now() > first_deadline));
-    BOOST_TEST(p.locks.stats().lost == 0U);
-    for (server& one : servers) BOOST_TEST(redis_cli(one).exists("k"));
-    BOOST_TEST(p.releases(held));
+    BOOST_TEST(client.locks.stats().lost == 0U);
+    for (server& instance : servers) BOOST_TEST(redis_cli(instance).exists("k"));
+    BOOST_TEST(client.releases(held));
 }
 
 BOOST_AUTO_TEST_CASE(a_renewed_lease_is_held_whenever_one_looks) {
     fleet servers(3);
-    party p(servers);
-    auto held = p.hold("k", {.ttl = renewed_ttl});
+    test_client client(servers);
+    auto held = client.hold("k", {.ttl = renewed_ttl});
     auto const begin = lease_clock::now();
     auto deadline = held.deadline();
     std::size_t not_held = 0, went_back = 0;
-    BOOST_TEST(p.until([&] {
+    BOOST_TEST(client.until([&] {
         auto const now = held.deadline();
         if (!held.held() || held.remaining() <= 0s) ++not_held;
         if (now < deadline) ++went_back;
         deadline = now;
-        return p.locks.stats().renewals >= 5 && lease_clock::now() > begin + 1500ms;
+        return client.locks.stats().renewals >= 5 && lease_clock::now() > begin + 1500ms;
     }));
     BOOST_TEST(not_held == 0U);
     BOOST_TEST(went_back == 0U);
-    BOOST_TEST(p.releases(held));
+    BOOST_TEST(client.releases(held));
 }
 
 // A deadline that counts from the future is later than the expiry on the servers.
 BOOST_AUTO_TEST_CASE(no_deadline_counts_from_the_future) {
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     std::vector<lease> held;
     constexpr auto ttl = 60ms;
     constexpr auto validity = ttl - ttl / 100 - 2ms;
-    for (int i = 0; i < 20; ++i) held.push_back(p.hold("key:" + std::to_string(i), {.ttl = ttl}));
-    auto const renewed = p.locks.stats().renewals + 1'000;
+    for (int i = 0; i < 20; ++i)
+        held.push_back(client.hold("key:" + std::to_string(i), {.ttl = ttl}));
+    auto const renewed = client.locks.stats().renewals + 1'000;
     auto early = 0;
-    BOOST_TEST(p.until([&] {
+    BOOST_TEST(client.until([&] {
         for (auto const& l : held) {
             if (l.deadline() - validity > lease_clock::now()) ++early;
         }
-        return p.locks.stats().renewals >= renewed || p.locks.stats().held == 0;
+        return client.locks.stats().renewals >= renewed || client.locks.stats().held == 0;
     }));
     BOOST_TEST(early == 0);
 }
 
 BOOST_AUTO_TEST_CASE(renewals_of_many_leases_travel_together) {
     fleet servers(3);
-    party p(servers);
+    test_client client(servers);
     constexpr std::size_t count = 2'000;
-    many_leases leases(p, count, {.ttl = 3s});
-    auto const before = p.locks.stats();
-    BOOST_TEST(p.renews(3 * count));
-    auto const after = p.locks.stats();
+    many_leases leases(client, count, {.ttl = 3s});
+    auto const before = client.locks.stats();
+    BOOST_TEST(client.renews(3 * count));
+    auto const after = client.locks.stats();
     BOOST_TEST(after.lost == 0U);
     BOOST_TEST(after.held == count);
     for (auto const& l : leases.all) BOOST_TEST(l.held.held());
@@ -131,29 +132,29 @@ BOOST_AUTO_TEST_CASE(renewals_of_many_leases_travel_together) {
 
 BOOST_AUTO_TEST_CASE(without_it_a_lease_ends_at_its_first_deadline) {
     fleet servers(3);
-    party p(servers);
-    many_leases one(p, 1, unwatched(2s));
-    auto const first_deadline = one.all[0].held.deadline();
-    one.listen();
-    BOOST_TEST(p.until([&] { return one.lost == 1; }));
-    BOOST_TEST((one.all[0].deadline == first_deadline));
-    BOOST_TEST(!one.all[0].held.held());
-    BOOST_TEST(p.locks.stats().renewals == 0U);
-    BOOST_TEST((p.release(one.all[0].held) == errc::lease_lost));
+    test_client client(servers);
+    many_leases leases(client, 1, unwatched(2s));
+    auto const first_deadline = leases.all[0].held.deadline();
+    leases.listen();
+    BOOST_TEST(client.until([&] { return leases.lost == 1; }));
+    BOOST_TEST((leases.all[0].deadline == first_deadline));
+    BOOST_TEST(!leases.all[0].held.held());
+    BOOST_TEST(client.locks.stats().renewals == 0U);
+    BOOST_TEST((client.release(leases.all[0].held) == errc::lease_lost));
 }
 
 BOOST_AUTO_TEST_CASE(a_renewal_is_tried_again_until_the_deadline) {
     fleet servers(3);
-    party p(servers, hasty());
-    auto held = p.hold("k", {.ttl = 6s});
+    test_client client(servers, hasty());
+    auto held = client.hold("k", {.ttl = 6s});
     servers.freeze(2);
-    BOOST_TEST(p.until([&] { return p.locks.stats().renewals_failed >= 1; }));
+    BOOST_TEST(client.until([&] { return client.locks.stats().renewals_failed >= 1; }));
     BOOST_TEST(held.held());
     servers.thaw_all();
-    BOOST_TEST(p.renews(1));
+    BOOST_TEST(client.renews(1));
     BOOST_TEST(held.held());
-    BOOST_TEST(p.locks.stats().lost == 0U);
-    BOOST_TEST(p.releases(held));
+    BOOST_TEST(client.locks.stats().lost == 0U);
+    BOOST_TEST(client.releases(held));
 }
 
 // A machine that stalls for longer than the margin can make a telling late, and the library cannot
@@ -166,16 +167,16 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_to_many) {
             for (int attempt = 0; attempt < 3; ++attempt) {
                 fleet servers(3);
                 // An instance may take far longer to answer than the lease lasts.
-                party p(servers, patient());
-                many_leases leases(p, count, {.ttl = renewed_ttl});
+                test_client client(servers, patient());
+                many_leases leases(client, count, {.ttl = renewed_ttl});
                 leases.listen();
                 servers.freeze(3);
-                BOOST_REQUIRE(p.until([&] { return leases.lost == count; }));
+                BOOST_REQUIRE(client.until([&] { return leases.lost == count; }));
                 late = static_cast<std::size_t>(
                     std::count_if(leases.all.begin(), leases.all.end(),
                                   [](auto const& l) { return l.told > l.deadline; }));
                 for (auto const& l : leases.all) BOOST_TEST(!l.held.held());
-                BOOST_TEST(p.locks.stats().lost == count);
+                BOOST_TEST(client.locks.stats().lost == count);
                 servers.thaw_all();
                 if (late == 0) break;
             }
@@ -192,16 +193,16 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_if_a_minority_answers) {
                 std::size_t late = 0;
                 for (int attempt = 0; attempt < 3; ++attempt) {
                     fleet servers(3);
-                    party p(servers, patient());
-                    many_leases leases(p, count, {.ttl = renewed_ttl, .watchdog = watched});
+                    test_client client(servers, patient());
+                    many_leases leases(client, count, {.ttl = renewed_ttl, .watchdog = watched});
                     leases.listen();
                     servers.freeze(2);
-                    BOOST_REQUIRE(p.until([&] { return leases.lost == count; }));
+                    BOOST_REQUIRE(client.until([&] { return leases.lost == count; }));
                     late = static_cast<std::size_t>(
                         std::count_if(leases.all.begin(), leases.all.end(),
                                       [](auto const& l) { return l.told > l.deadline; }));
                     for (auto const& l : leases.all) BOOST_TEST(!l.held.held());
-                    BOOST_TEST(p.locks.stats().lost == count);
+                    BOOST_TEST(client.locks.stats().lost == count);
                     servers.thaw_all();
                     if (late == 0) break;
                 }
@@ -213,23 +214,23 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_if_a_minority_answers) {
 
 BOOST_AUTO_TEST_CASE(released_and_destroyed_leases_are_not_renewed) {
     fleet servers(3);
-    party p(servers);
-    auto released = p.hold("released", {.ttl = renewed_ttl});
+    test_client client(servers);
+    auto released = client.hold("released", {.ttl = renewed_ttl});
     {
-        auto const destroyed = p.hold("destroyed", {.ttl = renewed_ttl});
-        BOOST_TEST(p.renews(2));
+        auto const destroyed = client.hold("destroyed", {.ttl = renewed_ttl});
+        BOOST_TEST(client.renews(2));
     }
-    BOOST_TEST(p.releases(released));
-    BOOST_TEST(p.sees(servers, "destroyed", false));
-    BOOST_TEST(p.until([&] { return p.locks.stats().held == 0; }));
-    auto const before = p.locks.stats().renewals;
-    auto other = p.hold("other", {.ttl = renewed_ttl});
-    BOOST_TEST(p.renews(5));
+    BOOST_TEST(client.releases(released));
+    BOOST_TEST(client.sees(servers, "destroyed", false));
+    BOOST_TEST(client.until([&] { return client.locks.stats().held == 0; }));
+    auto const before = client.locks.stats().renewals;
+    auto other = client.hold("other", {.ttl = renewed_ttl});
+    BOOST_TEST(client.renews(5));
     // Only the other's: two leases more would have made about fifteen.
-    BOOST_TEST(p.locks.stats().renewals - before < 10U);
-    BOOST_TEST(p.sees(servers, "released", false));
-    BOOST_TEST(p.sees(servers, "destroyed", false));
-    BOOST_TEST(p.releases(other));
+    BOOST_TEST(client.locks.stats().renewals - before < 10U);
+    BOOST_TEST(client.sees(servers, "released", false));
+    BOOST_TEST(client.sees(servers, "destroyed", false));
+    BOOST_TEST(client.releases(other));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -43,8 +43,8 @@ constexpr std::string_view http_bytes =
 
 } // namespace
 
-std::ostream& operator<<(std::ostream& out, behaviour what) {
-    switch (what) {
+std::ostream& operator<<(std::ostream& out, behaviour value) {
+    switch (value) {
     case behaviour::garbage:
         return out << "garbage";
     case behaviour::http:
@@ -108,10 +108,10 @@ public:
     // A script may call these as well; then `connections_` is being walked.
     void push(std::string const& bytes) {
         thread_.run([&] {
-            for (connection& one : connections_) {
-                if (one.silenced) continue;
-                one.out += bytes;
-                write(one);
+            for (connection& conn : connections_) {
+                if (conn.silenced) continue;
+                conn.out += bytes;
+                write(conn);
             }
             if (!handling_) remove_closed();
         });
@@ -119,7 +119,7 @@ public:
 
     void cut() {
         thread_.run([&] {
-            for (connection& one : connections_) one.broken = true;
+            for (connection& conn : connections_) conn.broken = true;
             if (!handling_) remove_closed();
         });
     }
@@ -152,9 +152,9 @@ private:
 
     int prepare(std::vector<pollfd>& watched) {
         watched.push_back({listener_.get(), POLLIN, 0});
-        for (connection const& one : connections_) {
-            int const events = POLLIN | (one.out.empty() && !one.flooding() ? 0 : POLLOUT);
-            watched.push_back({one.socket.get(), static_cast<short>(events), 0});
+        for (connection const& conn : connections_) {
+            int const events = POLLIN | (conn.out.empty() && !conn.flooding() ? 0 : POLLOUT);
+            watched.push_back({conn.socket.get(), static_cast<short>(events), 0});
         }
         return -1;
     }
@@ -162,8 +162,8 @@ private:
     void handle(pollfd const* watched) {
         bool const incoming = (watched++)->revents != 0;
         handling_ = true;
-        for (connection& one : connections_)
-            if ((watched++)->revents != 0) serve(one);
+        for (connection& conn : connections_)
+            if ((watched++)->revents != 0) serve(conn);
         handling_ = false;
         if (incoming) accept_all();
         remove_closed();
@@ -177,44 +177,44 @@ private:
         }
     }
 
-    void serve(connection& one) {
-        const std::size_t before = one.in.size();
-        if (!read_some(one.socket, one.in)) one.broken = true;
-        received += one.in.size() - before;
+    void serve(connection& conn) {
+        const std::size_t before = conn.in.size();
+        if (!read_some(conn.socket, conn.in)) conn.broken = true;
+        received += conn.in.size() - before;
         // A client that has closed after a complete command still meant it.
         if (script_)
-            answer_commands(one);
-        else if (!one.in.empty())
-            misbehave(one);
-        while (one.flooding() && one.out.size() < 64 * 1024) one.out += one.filler;
-        if (!one.broken) write(one);
+            answer_commands(conn);
+        else if (!conn.in.empty())
+            misbehave(conn);
+        while (conn.flooding() && conn.out.size() < 64 * 1024) conn.out += conn.filler;
+        if (!conn.broken) write(conn);
     }
 
-    void write(connection& one) {
-        const std::size_t before = one.out.size();
-        if (!write_some(one.socket, one.out)) one.broken = true;
-        one.sent += before - one.out.size();
-        most_sent = std::max(most_sent.load(), one.sent);
+    void write(connection& conn) {
+        const std::size_t before = conn.out.size();
+        if (!write_some(conn.socket, conn.out)) conn.broken = true;
+        conn.sent += before - conn.out.size();
+        most_sent = std::max(most_sent.load(), conn.sent);
     }
 
-    void misbehave(connection& one) {
-        one.in.clear();
-        if (std::exchange(one.greeted, true)) return;
+    void misbehave(connection& conn) {
+        conn.in.clear();
+        if (std::exchange(conn.greeted, true)) return;
         switch (how_) {
         case behaviour::garbage:
-            one.out = garbage_bytes;
+            conn.out = garbage_bytes;
             break;
         case behaviour::http:
-            one.out = http_bytes;
-            one.closing = true;
+            conn.out = http_bytes;
+            conn.closing = true;
             break;
         case behaviour::closes_mid_reply:
-            one.out = "%7\r\n$6\r\nserver\r\n$5\r\nre"; // as the answer to HELLO 3 begins
-            one.closing = true;
+            conn.out = "%7\r\n$6\r\nserver\r\n$5\r\nre"; // as the answer to HELLO 3 begins
+            conn.closing = true;
             break;
         case behaviour::huge_bulk:
-            one.out = "$9999999999\r\n";
-            one.filler.assign(64 * 1024, 'x');
+            conn.out = "$9999999999\r\n";
+            conn.filler.assign(64 * 1024, 'x');
             break;
         case behaviour::silent:
         case behaviour::closes:
@@ -223,26 +223,26 @@ private:
         }
     }
 
-    void answer_commands(connection& one) {
-        std::string_view rest = one.in;
+    void answer_commands(connection& conn) {
+        std::string_view rest = conn.in;
         try {
-            while (!one.closing && !one.silenced) {
+            while (!conn.closing && !conn.silenced) {
                 const std::optional<command_line> words = resp::take_command(rest);
                 if (!words) break;
                 {
                     const std::lock_guard lock{mutex_};
                     commands_.push_back(*words);
                 }
-                answer(one, *words);
+                answer(conn, *words);
             }
         } catch (resp::malformed const& error) {
-            one.out += resp::error(std::string{"ERR Protocol error: "} + error.what());
-            one.closing = true;
+            conn.out += resp::error(std::string{"ERR Protocol error: "} + error.what());
+            conn.closing = true;
         }
-        one.in.erase(0, one.in.size() - rest.size());
+        conn.in.erase(0, conn.in.size() - rest.size());
     }
 
-    void answer(connection& one, command_line const& words) {
+    void answer(connection& conn, command_line const& words) {
         std::string bytes;
         try {
             bytes = script_(words);
@@ -251,38 +251,38 @@ private:
                                 error.what());
         }
         if (bytes == hang_up)
-            one.closing = true;
+            conn.closing = true;
         else if (bytes.starts_with(then))
-            end(one, std::string_view{bytes}.substr(then.size()));
+            end(conn, std::string_view{bytes}.substr(then.size()));
         else if (bytes != no_answer)
-            one.out += bytes;
+            conn.out += bytes;
     }
 
-    void end(connection& one, std::string_view how) {
+    void end(connection& conn, std::string_view how) {
         std::string_view bytes = how.substr(1);
         switch (static_cast<ending>(how.front())) {
         case ending::silent:
-            one.silenced = true;
+            conn.silenced = true;
             break;
         case ending::reset:
-            one.resetting = true;
+            conn.resetting = true;
             [[fallthrough]];
         case ending::close:
-            one.closing = true;
+            conn.closing = true;
             break;
         case ending::flood:
-            one.silenced = true;
-            one.filler = resp::take_reply(bytes).value().string();
+            conn.silenced = true;
+            conn.filler = resp::take_reply(bytes).value().string();
             break;
         }
-        one.out += bytes;
+        conn.out += bytes;
     }
 
     void remove_closed() {
-        connections_.remove_if([](connection& one) {
-            bool const over = one.closing && one.out.empty();
-            if (over && one.resetting) net::close_with_reset(one.socket);
-            return one.broken || over;
+        connections_.remove_if([](connection& conn) {
+            bool const over = conn.closing && conn.out.empty();
+            if (over && conn.resetting) net::close_with_reset(conn.socket);
+            return conn.broken || over;
         });
         connected = connections_.size();
     }

@@ -29,7 +29,7 @@ inline constexpr std::array all_behaviours{
     behaviour::garbage, behaviour::http,      behaviour::closes, behaviour::closes_mid_reply,
     behaviour::silent,  behaviour::huge_bulk, behaviour::refused};
 
-std::ostream& operator<<(std::ostream& out, behaviour what);
+std::ostream& operator<<(std::ostream& out, behaviour value);
 
 // Runs in a thread of its own, which the destructor joins.
 //

@@ -27,7 +27,7 @@ public:
     explicit fleet(std::vector<server_options> const& each) {
         for (server_options const& options : each)
             servers_.push_back(std::make_unique<server>(options, server::without_waiting{}));
-        for (auto const& one : servers_) one->wait_ready();
+        for (auto const& instance : servers_) instance->wait_ready();
     }
 
     [[nodiscard]] std::size_t size() const noexcept { return servers_.size(); }
@@ -36,13 +36,13 @@ public:
 
     [[nodiscard]] std::vector<std::string> addresses() const {
         std::vector<std::string> all;
-        for (auto const& one : servers_) all.push_back(one->address());
+        for (auto const& instance : servers_) all.push_back(instance->address());
         return all;
     }
     // As programs take them.
     [[nodiscard]] std::string address_list() const {
         std::string all;
-        for (auto const& one : servers_) all += (all.empty() ? "" : ",") + one->address();
+        for (auto const& instance : servers_) all += (all.empty() ? "" : ",") + instance->address();
         return all;
     }
 
@@ -55,7 +55,7 @@ public:
     }
 
     void thaw_all() {
-        for (auto const& one : servers_) one->thaw();
+        for (auto const& instance : servers_) instance->thaw();
     }
 
     // for (server& one : fleet)

@@ -29,8 +29,8 @@ void io_thread::stop() {
 }
 
 void io_thread::wake() {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+    const std::uint64_t increment = 1;
+    [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &increment, sizeof increment);
 }
 
 void io_thread::run(std::function<void()> const& task) {

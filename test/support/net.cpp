@@ -13,8 +13,8 @@ namespace holdfast::test::net {
 
 namespace {
 
-[[noreturn]] void fail(char const* what) {
-    throw std::system_error{errno, std::generic_category(), what};
+[[noreturn]] void fail(char const* context) {
+    throw std::system_error{errno, std::generic_category(), context};
 }
 
 sockaddr_in loopback(std::uint16_t port) {

@@ -56,7 +56,7 @@ public:
     }
 
     void cut(cut_kind kind) {
-        for (connection& one : connections_) one.cut = kind;
+        for (connection& conn : connections_) conn.cut = kind;
     }
 
     void stop_listening() { listener_.reset(); }
@@ -117,15 +117,17 @@ private:
         auto const now = steady_clock::now();
         milliseconds timeout{-1};
         watched.push_back({listener_.get(), POLLIN, 0});
-        for (connection const& one : connections_) {
+        for (connection const& conn : connections_) {
             auto const events = [](std::string const& out) {
                 return static_cast<short>(out.empty() ? POLLIN : POLLIN | POLLOUT);
             };
-            watched.push_back({one.client_gone ? -1 : one.client.get(), events(one.to_client), 0});
-            watched.push_back({one.server_gone ? -1 : one.server.get(), events(one.to_server), 0});
-            if (holding_replies || one.answers.empty()) continue;
+            watched.push_back(
+                {conn.client_gone ? -1 : conn.client.get(), events(conn.to_client), 0});
+            watched.push_back(
+                {conn.server_gone ? -1 : conn.server.get(), events(conn.to_server), 0});
+            if (holding_replies || conn.answers.empty()) continue;
             auto const left = std::max(
-                milliseconds{0}, std::chrono::ceil<milliseconds>(one.answers.front().due - now));
+                milliseconds{0}, std::chrono::ceil<milliseconds>(conn.answers.front().due - now));
             timeout = timeout.count() < 0 ? left : std::min(timeout, left);
         }
         return static_cast<int>(timeout.count());
@@ -133,11 +135,11 @@ private:
 
     void handle(pollfd const* watched) {
         bool const incoming = (watched++)->revents != 0;
-        for (connection& one : connections_) {
+        for (connection& conn : connections_) {
             short const client = (watched++)->revents;
             short const server = (watched++)->revents;
-            if (client != 0 && !read_some(one.client, one.from_client)) one.client_gone = true;
-            if (server != 0 && !read_some(one.server, one.from_server)) one.server_gone = true;
+            if (client != 0 && !read_some(conn.client, conn.from_client)) conn.client_gone = true;
+            if (server != 0 && !read_some(conn.server, conn.from_server)) conn.server_gone = true;
         }
         if (incoming) accept_all();
         settle();
@@ -160,42 +162,42 @@ private:
         if (settling_) return; // the interceptor has changed something
         settling_ = true;
         while (std::exchange(settle_again_, false)) {
-            for (connection& one : connections_) {
-                take_requests(one);
-                pass_on_requests(one);
-                take_answers(one);
-                pass_on_answers(one);
+            for (connection& conn : connections_) {
+                take_requests(conn);
+                pass_on_requests(conn);
+                take_answers(conn);
+                pass_on_answers(conn);
             }
             if (replies_until_cut == std::size_t{0}) {
                 replies_until_cut.reset();
-                for (connection& one : connections_) one.closing = true;
+                for (connection& conn : connections_) conn.closing = true;
             }
-            for (connection& one : connections_) write_out(one);
+            for (connection& conn : connections_) write_out(conn);
             connections_.remove_if(finished);
         }
         settling_ = false;
         update_counts();
     }
 
-    static void write_out(connection& one) {
-        if (one.cut == cut_kind::reset) {
-            net::close_with_reset(one.client);
-            net::close_with_reset(one.server);
+    static void write_out(connection& conn) {
+        if (conn.cut == cut_kind::reset) {
+            net::close_with_reset(conn.client);
+            net::close_with_reset(conn.server);
         }
-        if (one.cut) return;
-        if (!one.server_gone && !write_some(one.server, one.to_server)) one.server_gone = true;
-        if (!one.client_gone && !write_some(one.client, one.to_client)) one.client_gone = true;
-        if (one.server_gone) one.to_server.clear();
-        if (one.client_gone) one.to_client.clear();
+        if (conn.cut) return;
+        if (!conn.server_gone && !write_some(conn.server, conn.to_server)) conn.server_gone = true;
+        if (!conn.client_gone && !write_some(conn.client, conn.to_client)) conn.client_gone = true;
+        if (conn.server_gone) conn.to_server.clear();
+        if (conn.client_gone) conn.to_client.clear();
     }
 
     void update_counts() {
         std::size_t commands = 0;
         std::size_t replies = 0;
-        for (connection const& one : connections_) {
-            commands += one.requests.size();
+        for (connection const& conn : connections_) {
+            commands += conn.requests.size();
             replies += static_cast<std::size_t>(
-                std::count_if(one.answers.begin(), one.answers.end(),
+                std::count_if(conn.answers.begin(), conn.answers.end(),
                               [](answer const& a) { return a.from == origin::reply; }));
         }
         commands_held = commands;
@@ -203,86 +205,87 @@ private:
         connected = connections_.size();
     }
 
-    static bool finished(connection const& one) {
-        if (one.cut) return true;
-        if (one.closing) return one.to_client.empty();
+    static bool finished(connection const& conn) {
+        if (conn.cut) return true;
+        if (conn.closing) return conn.to_client.empty();
         // Bytes that one side sent before it closed still reach the other.
-        if (one.client_gone && (one.server_gone || (one.requests.empty() && one.to_server.empty())))
+        if (conn.client_gone &&
+            (conn.server_gone || (conn.requests.empty() && conn.to_server.empty())))
             return true;
-        return one.server_gone && one.answers.empty() && one.to_client.empty();
+        return conn.server_gone && conn.answers.empty() && conn.to_client.empty();
     }
 
-    static void take_requests(connection& one) {
-        std::string_view rest = one.from_client;
+    static void take_requests(connection& conn) {
+        std::string_view rest = conn.from_client;
         try {
             for (;;) {
                 const std::string_view before = rest;
                 std::optional<command_line> words = resp::take_command(rest);
                 if (!words) break;
-                one.requests.push_back({std::move(*words), std::string{before.substr(
-                                                               0, before.size() - rest.size())}});
+                conn.requests.push_back({std::move(*words), std::string{before.substr(
+                                                                0, before.size() - rest.size())}});
             }
         } catch (resp::malformed const&) {
-            one.requests.push_back({{}, std::string{rest}});
+            conn.requests.push_back({{}, std::string{rest}});
             rest = {};
         }
-        one.from_client.erase(0, one.from_client.size() - rest.size());
+        conn.from_client.erase(0, conn.from_client.size() - rest.size());
     }
 
-    void pass_on_requests(connection& one) {
-        while (!holding_requests && !one.requests.empty()) {
-            const request next = std::move(one.requests.front());
-            one.requests.pop_front();
+    void pass_on_requests(connection& conn) {
+        while (!holding_requests && !conn.requests.empty()) {
+            const request next = std::move(conn.requests.front());
+            conn.requests.pop_front();
             if (!next.words.empty()) {
                 std::optional<std::string> intercepted;
                 if (intercepting)
                     intercepted = interceptor{intercepting}(next.words); // it may replace itself
                 if (intercepted) {
-                    one.owed.push_back(std::move(intercepted));
-                    pay_intercepted(one);
+                    conn.owed.push_back(std::move(intercepted));
+                    pay_intercepted(conn);
                     continue;
                 }
-                if (!answered_by_pushes(next.words)) one.owed.push_back(std::nullopt);
+                if (!answered_by_pushes(next.words)) conn.owed.push_back(std::nullopt);
                 ++commands_forwarded;
             }
-            one.to_server += next.bytes;
+            conn.to_server += next.bytes;
         }
     }
 
-    void take_answers(connection& one) {
-        std::string_view rest = one.from_server;
+    void take_answers(connection& conn) {
+        std::string_view rest = conn.from_server;
         try {
             for (;;) {
                 const std::string_view before = rest;
-                const std::optional<reply> what = resp::take_reply(rest);
-                if (!what) break;
-                add_answer(one, what->push ? origin::push : origin::reply,
+                const std::optional<reply> incoming = resp::take_reply(rest);
+                if (!incoming) break;
+                add_answer(conn, incoming->push ? origin::push : origin::reply,
                            std::string{before.substr(0, before.size() - rest.size())});
-                if (!what->push && !one.owed.empty()) one.owed.pop_front();
-                pay_intercepted(one);
+                if (!incoming->push && !conn.owed.empty()) conn.owed.pop_front();
+                pay_intercepted(conn);
             }
         } catch (resp::malformed const&) {
-            add_answer(one, origin::unknown, std::string{rest});
+            add_answer(conn, origin::unknown, std::string{rest});
             rest = {};
         }
-        one.from_server.erase(0, one.from_server.size() - rest.size());
-        if (one.server_gone && !one.from_server.empty()) // half a reply is all that will come
-            add_answer(one, origin::unknown, std::exchange(one.from_server, {}));
+        conn.from_server.erase(0, conn.from_server.size() - rest.size());
+        if (conn.server_gone && !conn.from_server.empty()) // half a reply is all that will come
+            add_answer(conn, origin::unknown, std::exchange(conn.from_server, {}));
     }
 
-    void pay_intercepted(connection& one) {
-        for (; !one.owed.empty() && one.owed.front(); one.owed.pop_front())
-            add_answer(one, origin::interceptor, std::move(*one.owed.front()));
+    void pay_intercepted(connection& conn) {
+        for (; !conn.owed.empty() && conn.owed.front(); conn.owed.pop_front())
+            add_answer(conn, origin::interceptor, std::move(*conn.owed.front()));
     }
 
-    void add_answer(connection& one, origin from, std::string bytes) const {
-        one.answers.push_back({from, std::move(bytes), steady_clock::now() + delay});
+    void add_answer(connection& conn, origin from, std::string bytes) const {
+        conn.answers.push_back({from, std::move(bytes), steady_clock::now() + delay});
     }
 
-    void pass_on_answers(connection& one) {
+    void pass_on_answers(connection& conn) {
         auto const now = steady_clock::now();
-        while (!holding_replies && !one.answers.empty() && one.answers.front().due <= now) {
-            answer const& next = one.answers.front();
+        while (!holding_replies && !conn.answers.empty() && conn.answers.front().due <= now) {
+            answer const& next = conn.answers.front();
             if (next.from == origin::reply) {
                 if (replies_until_cut && *replies_until_cut == 0) return;
                 if (replies_until_cut) --*replies_until_cut;
@@ -290,8 +293,8 @@ private:
             } else if (next.from == origin::push) {
                 ++pushes_forwarded;
             }
-            one.to_client += next.bytes;
-            one.answers.pop_front();
+            conn.to_client += next.bytes;
+            conn.answers.pop_front();
         }
     }
 

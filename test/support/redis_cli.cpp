@@ -26,9 +26,9 @@ void redis_cli::disconnect() {
     received_.clear();
 }
 
-void redis_cli::fail(std::string const& what) {
+void redis_cli::fail(std::string const& problem) {
     disconnect();
-    throw cli_error{"127.0.0.1:" + std::to_string(port_) + ": " + what};
+    throw cli_error{"127.0.0.1:" + std::to_string(port_) + ": " + problem};
 }
 
 // One byte more or the end of the stream, without taking anything: a server that was killed has

@@ -84,7 +84,7 @@ private:
     reply read_reply(time_point deadline);
     [[nodiscard]] bool closed_by_server() const;
     reply checked(command_line const& words);
-    [[noreturn]] void fail(std::string const& what);
+    [[noreturn]] void fail(std::string const& problem);
 
     std::uint16_t port_;
     std::string password_;

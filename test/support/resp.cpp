@@ -35,15 +35,15 @@ bool operator==(reply const& left, reply const& right) {
     return left.push == right.push && left.value == right.value;
 }
 
-std::ostream& operator<<(std::ostream& out, reply const& what) {
-    if (what.push) out << "push ";
-    if (what.is_nil()) return out << "nil";
-    if (what.is_integer()) return out << what.integer();
-    if (what.is_string()) return out << '"' << what.string() << '"';
-    if (what.is_error()) return out << "error '" << what.error() << '\'';
+std::ostream& operator<<(std::ostream& out, reply const& value) {
+    if (value.push) out << "push ";
+    if (value.is_nil()) return out << "nil";
+    if (value.is_integer()) return out << value.integer();
+    if (value.is_string()) return out << '"' << value.string() << '"';
+    if (value.is_error()) return out << "error '" << value.error() << '\'';
     out << '[';
     char const* separator = "";
-    for (reply const& element : what.elements()) {
+    for (reply const& element : value.elements()) {
         out << separator << element;
         separator = ", ";
     }

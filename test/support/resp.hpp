@@ -46,7 +46,7 @@ struct reply {
 };
 
 bool operator==(reply const& left, reply const& right);
-std::ostream& operator<<(std::ostream& out, reply const& what);
+std::ostream& operator<<(std::ostream& out, reply const& value);
 
 namespace resp {
 

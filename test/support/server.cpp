@@ -37,8 +37,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-[[noreturn]] void fail_with(int error, std::string const& what) {
-    throw std::system_error{error, std::generic_category(), what};
+[[noreturn]] void fail_with(int error, std::string const& problem) {
+    throw std::system_error{error, std::generic_category(), problem};
 }
 
 char const* environment(char const* name) {
@@ -67,8 +67,8 @@ std::optional<std::string> find_in_path(std::string_view program) {
 class spawner {
 public:
     static spawner& instance() {
-        static spawner one;
-        return one;
+        static spawner shared;
+        return shared;
     }
 
     // Throws std::system_error when the program cannot be run.
@@ -317,10 +317,10 @@ server::~server() {
 }
 
 std::string server::expanded(std::string text) const {
-    auto const replace = [&text](std::string const& what, std::string const& with) {
-        for (std::size_t at = text.find(what); at != std::string::npos;
-             at = text.find(what, at + with.size()))
-            text.replace(at, what.size(), with);
+    auto const replace = [&text](std::string const& placeholder, std::string const& value) {
+        for (std::size_t at = text.find(placeholder); at != std::string::npos;
+             at = text.find(placeholder, at + value.size()))
+            text.replace(at, placeholder.size(), value);
     };
     replace("{dir}", folder_);
     for (auto const& [name, port] : extra_ports_)
@@ -541,8 +541,8 @@ std::string server::log_tail(std::size_t lines) const {
     return text;
 }
 
-void server::fail(std::string const& what) const {
-    throw std::runtime_error{options_.kind.name + " at " + address() + ' ' + what +
+void server::fail(std::string const& problem) const {
+    throw std::runtime_error{options_.kind.name + " at " + address() + ' ' + problem +
                              "\nthe end of its log:\n" + log_tail()};
 }
 

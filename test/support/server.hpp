@@ -133,7 +133,7 @@ private:
     bool wait_for(awaited state, std::chrono::milliseconds timeout);
     void send_signal(int signal) const;
     void send_signal_to_group(int signal) const noexcept;
-    [[noreturn]] void fail(std::string const& what) const;
+    [[noreturn]] void fail(std::string const& problem) const;
 
     server_options options_;
     net::reserved_port port_;

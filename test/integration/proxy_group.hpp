@@ -1,6 +1,6 @@
 // A proxy before each server of a fleet.
-#ifndef HOLDFAST_TEST_INTEGRATION_WIRES_HPP
-#define HOLDFAST_TEST_INTEGRATION_WIRES_HPP
+#ifndef HOLDFAST_TEST_INTEGRATION_PROXY_GROUP_HPP
+#define HOLDFAST_TEST_INTEGRATION_PROXY_GROUP_HPP
 
 #include <holdfast/address.hpp>
 
@@ -14,36 +14,36 @@
 
 namespace holdfast::test {
 
-struct wires {
-    explicit wires(fleet const& servers) {
-        for (server& one : servers) all.emplace_back(one);
+struct proxy_group {
+    explicit proxy_group(fleet const& servers) {
+        for (server& instance : servers) all.emplace_back(instance);
     }
 
     std::vector<address> addresses() const {
         std::vector<address> each;
-        for (auto const& one : all) each.emplace_back(one.address());
+        for (auto const& proxy : all) each.emplace_back(proxy.address());
         return each;
     }
     proxy& operator[](std::size_t i) { return all.at(i); }
 
     void hold_requests() {
-        for (auto& one : all) one.hold_requests();
+        for (auto& proxy : all) proxy.hold_requests();
     }
     void hold_replies() {
-        for (auto& one : all) one.hold_replies();
+        for (auto& proxy : all) proxy.hold_replies();
     }
     void resume() {
-        for (auto& one : all) one.resume();
+        for (auto& proxy : all) proxy.resume();
     }
     // Nothing is under way, so that the next reply is the next command's.
     bool are_quiet() const {
-        return std::all_of(all.begin(), all.end(), [](auto const& one) {
-            return one.replies_forwarded() == one.commands_forwarded();
+        return std::all_of(all.begin(), all.end(), [](auto const& proxy) {
+            return proxy.replies_forwarded() == proxy.commands_forwarded();
         });
     }
     bool each_holds_a_reply() const {
         return std::all_of(all.begin(), all.end(),
-                           [](auto const& one) { return one.replies_held() > 0; });
+                           [](auto const& proxy) { return proxy.replies_held() > 0; });
     }
 
     std::deque<proxy> all;

@@ -1,6 +1,6 @@
 // A lock holder that shares no code with holdfast.
-#ifndef HOLDFAST_TEST_INTEGRATION_FOREIGNER_HPP
-#define HOLDFAST_TEST_INTEGRATION_FOREIGNER_HPP
+#ifndef HOLDFAST_TEST_INTEGRATION_FOREIGN_CLIENT_HPP
+#define HOLDFAST_TEST_INTEGRATION_FOREIGN_CLIENT_HPP
 
 #include <holdfast/lease.hpp>
 
@@ -20,12 +20,12 @@ namespace holdfast::test {
 
 /// Holds and releases keys on every running instance by SET NX PX and compare-and-delete, as every
 /// Redlock client does.
-struct foreigner {
+struct foreign_client {
     static constexpr char const* token = "0e5d3bd4-foreign-7c1b";
 
-    explicit foreigner(fleet const& servers) {
-        for (server& one : servers) {
-            if (one.running()) clis.emplace_back(one);
+    explicit foreign_client(fleet const& servers) {
+        for (server& instance : servers) {
+            if (instance.running()) clis.emplace_back(instance);
         }
     }
     void hold(std::string const& key,

@@ -1,6 +1,6 @@
 // A client on a context of its own, for tests that make one call after another.
-#ifndef HOLDFAST_TEST_INTEGRATION_PARTY_HPP
-#define HOLDFAST_TEST_INTEGRATION_PARTY_HPP
+#ifndef HOLDFAST_TEST_INTEGRATION_TEST_CLIENT_HPP
+#define HOLDFAST_TEST_INTEGRATION_TEST_CLIENT_HPP
 
 #include <holdfast/client.hpp>
 #include <holdfast/with_lock.hpp>
@@ -71,7 +71,7 @@ inline constexpr std::array every_type{asio::cancellation_type::total,
 
 inline std::size_t copies(fleet const& servers, std::string const& key) {
     std::size_t n = 0;
-    for (server& one : servers) n += redis_cli(one).exists(key) ? 1 : 0;
+    for (server& instance : servers) n += redis_cli(instance).exists(key) ? 1 : 0;
     return n;
 }
 
@@ -99,14 +99,15 @@ inline client_options brisk() {
 }
 
 /// A client whose calls wait for their end.
-struct party {
+struct test_client {
     asio::io_context context;
     client locks;
 
-    explicit party(std::vector<address> const& where, client_options const& options = patient())
-        : locks(context.get_executor(), where, options) {}
-    explicit party(fleet const& servers, client_options const& options = patient())
-        : party(addresses_of(servers), options) {}
+    explicit test_client(std::vector<address> const& addresses,
+                         client_options const& options = patient())
+        : locks(context.get_executor(), addresses, options) {}
+    explicit test_client(fleet const& servers, client_options const& options = patient())
+        : test_client(addresses_of(servers), options) {}
 
     std::pair<error, lease> acquire(std::string_view key,
                                     lock_options const& options = long_lived) {
@@ -162,7 +163,7 @@ struct party {
     }
     // A release ends at the quorum, and the rest of it is sent only while the client runs. So this
     // client runs whenever the other one does, from now on, for as long as both exist.
-    void runs_with(party& other) {
+    void runs_with(test_client& other) {
         others_.push_back(&other);
         other.others_.push_back(this);
     }
@@ -170,16 +171,16 @@ struct party {
         BOOST_REQUIRE(until([&] { return lease_clock::now() >= when; }));
     }
     instance_status status(std::size_t i) const { return locks.instances().at(i); }
-    [[nodiscard]] bool goes_down(std::size_t i, errc why) {
+    [[nodiscard]] bool goes_down(std::size_t i, errc reason) {
         return until([&] {
             auto const s = status(i);
-            return s.state == instance_state::down && s.reason == make_error_code(why);
+            return s.state == instance_state::down && s.reason == make_error_code(reason);
         });
     }
     [[nodiscard]] bool sees(fleet const& servers, std::string const& key, bool there) {
         return until([&] {
-            for (server& one : servers) {
-                if (redis_cli(one).exists(key) != there) return false;
+            for (server& instance : servers) {
+                if (redis_cli(instance).exists(key) != there) return false;
             }
             return true;
         });
@@ -218,7 +219,7 @@ private:
         return result;
     }
 
-    std::vector<party*> others_;
+    std::vector<test_client*> others_;
 };
 
 } // namespace holdfast::test

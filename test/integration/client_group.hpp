@@ -1,12 +1,12 @@
 // Several clients on one context. They share no state, like clients of several processes, but one
 // thread sees the order in which they get a key.
-#ifndef HOLDFAST_TEST_INTEGRATION_COMPANY_HPP
-#define HOLDFAST_TEST_INTEGRATION_COMPANY_HPP
+#ifndef HOLDFAST_TEST_INTEGRATION_CLIENT_GROUP_HPP
+#define HOLDFAST_TEST_INTEGRATION_CLIENT_GROUP_HPP
 
 #include <holdfast/client.hpp>
 
-#include "integration/party.hpp"
 #include "integration/run.hpp"
+#include "integration/test_client.hpp"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -23,8 +23,8 @@
 
 namespace holdfast::test {
 
-struct company {
-    company(fleet const& servers, std::size_t size, client_options const& options) {
+struct client_group {
+    client_group(fleet const& servers, std::size_t size, client_options const& options) {
         for (std::size_t i = 0; i < size; ++i) {
             clients.push_back(
                 std::make_unique<client>(context.get_executor(), addresses_of(servers), options));
@@ -39,13 +39,13 @@ struct company {
     [[nodiscard]] bool all_up() {
         return until([&] {
             return std::all_of(clients.begin(), clients.end(),
-                               [](auto const& one) { return is_up(*one); });
+                               [](auto const& client) { return is_up(*client); });
         });
     }
     [[nodiscard]] bool idle() {
         return until([&] {
             return std::all_of(clients.begin(), clients.end(),
-                               [](auto const& one) { return is_idle(*one); });
+                               [](auto const& client) { return is_idle(*client); });
         });
     }
     [[nodiscard]] boost::test_tools::assertion_result sees_no_locks(server const& on) {
