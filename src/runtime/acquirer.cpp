@@ -8,7 +8,8 @@ namespace holdfast::runtime {
 
 namespace {
 
-/// An instance or this client has said that the key is held. Silence says nothing.
+/// True if this client had the key, or if an instance said that another client has it. An instance
+/// that is silent proves nothing.
 bool waited_for_a_holder(operation const& op) {
     auto const& q = *op.queue;
     return q.machine.tenures() != op.tenures_before || q.machine.seen_held() ||
@@ -33,7 +34,7 @@ acquirer::acquirer(turn& t, instance_group& instances, tenure_driver& tenures, t
 // Operations
 //
 
-// False: it has failed.
+// Returns false if the acquire has failed already.
 bool acquirer::admit(operation& op) {
     op.started = turn_.time();
     op.queue = nullptr;
@@ -47,8 +48,8 @@ bool acquirer::admit(operation& op) {
     }
     if (op.limit.mode == detail::wait_limit::kind::until) {
         if (op.limit.time > std::chrono::nanoseconds::zero()) {
-            // A limit too large to be added to the time is no limit.
-            auto const slack = timer_queue::coarseness; // a wait does not end early
+            // A limit that is too large to be added to the time counts as no limit.
+            auto const slack = timer_queue::coarseness; // a coarse timer must not end a wait early
             auto const longest = lease_clock::time_point::max() - op.started - slack;
             auto const limit = std::min<lease_clock::duration>(op.limit.time, longest);
             timers_.schedule(op, op.started + limit + slack);
@@ -65,7 +66,7 @@ bool acquirer::admit(operation& op) {
     return true;
 }
 
-// Null: there is no memory for one.
+// Returns null if memory ran out.
 active_queue* acquirer::make_queue(detail::lock_state_ptr const& lock, std::size_t hash) {
     queue* q = nullptr;
     auto const made = turn_.attempt([&] {
@@ -96,8 +97,8 @@ void acquirer::join(operation& op, active_queue& q) {
 }
 
 void acquirer::cancel(operation& op, asio::cancellation_type_t type) {
-    // Asked in the total way, an acquire must have no effect at all; so once it was sent, it has to
-    // wait.
+    // A total cancellation promises that the acquire had no effect. So if a try is under way, the
+    // cancellation waits for its result.
     auto const total_only =
         (type & (asio::cancellation_type_t::partial | asio::cancellation_type_t::terminal)) ==
         asio::cancellation_type_t::none;
@@ -121,14 +122,14 @@ void acquirer::count_as_waiting(operation& op) {
     if (op.waits && !std::exchange(op.behind, true)) counters::add(counters_.waiters);
 }
 
-// Out of the queue, with an error.
+// Takes an acquire out of its queue, and completes it with an error.
 void acquirer::leave(operation& op, errc cause) {
     op.queue->machine.leave(op);
     fail(op, cause);
 }
 
-// The caller does not want it any more. A try that was made for it goes on for the next waiter; if
-// there is none, grants are given back.
+// The caller does not want the lock any more. A try that was made for this acquire goes on for the
+// next waiter. If no waiter can use the try, its grants are released.
 void acquirer::give_up(operation& op, errc cause) {
     auto& q = *op.queue;
     if (q.machine.trying() && q.asks_all) q.round.votes = q.tenure->machine.votes();
@@ -140,7 +141,7 @@ void acquirer::fail(operation& op, errc cause) {
     counters::add(counters_.acquire_failed);
     std::shared_ptr<acquire_report const> report;
     if (op.queue != nullptr && cause != errc::shut_down && cause != errc::out_of_memory) {
-        // Without a report the code is told all the same.
+        // If memory runs out for the report, the handler gets the code alone.
         turn_.attempt([&] { report = make_report(op); });
     }
     completer_.complete(op, error(cause, std::move(report)));

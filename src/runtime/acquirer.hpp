@@ -1,5 +1,5 @@
-// The way of an acquire to its tenure: the queue of its key, the tries for the head of the queue,
-// and the report to an acquire that fails.
+// Leads an acquire to its tenure: the queue of its key, the tries for the first waiter of the
+// queue, and the report if the acquire fails.
 #ifndef HOLDFAST_RUNTIME_ACQUIRER_HPP
 #define HOLDFAST_RUNTIME_ACQUIRER_HPP
 
@@ -36,8 +36,9 @@
 
 namespace holdfast::runtime {
 
-/// One loop carries out the actions of the queues' machines: settle(). Each function that is called
-/// from outside settles the queue concerned as its last act. Nothing that settle() calls does so.
+/// One loop carries out the actions of the queues' machines: settle(). A function that the engine
+/// calls settles the queue as its last act, unless its comment says otherwise. No function that
+/// settle() calls settles a queue.
 ///
 /// @par Thread safety  On the executor alone.
 class acquirer final : private operation_timer {
@@ -49,37 +50,38 @@ public:
     // Operations
     //
 
-    /// `let_go` is called with a lease that has the key, before the acquire joins the queue. If the
-    /// user has dropped that lease, `let_go` ends it and returns true. So a caller that drops a
-    /// lease and then asks for the key does not find the key held by that lease.
+    /// Calls `let_go` with the lease that has the key, before the acquire joins the queue. If the
+    /// user has dropped that lease, `let_go` ends the lease and returns true. So a caller that
+    /// drops a lease and then asks for the key does not wait for that lease.
     template <class LetGo>
     void start(operation&, LetGo&& let_go);
     void cancel(operation&, asio::cancellation_type_t);
     /// From now on every acquire is refused.
     void refuse_new() noexcept { refuses_ = true; }
-    /// Waiting acquires leave their queues. The queues are not settled: no try is to be made for
-    /// acquires that are about to leave too.
+    /// All waiting acquires leave their queues, and fail. The queues are not settled here: a try
+    /// for a waiter that is about to leave would be useless.
     void refuse_waiting();
 
     //
     // Tries
     //
 
-    /// Whether an answer is about a try, or about the state of a key; else it is the keeper's.
+    /// True if the answer belongs to a try, or to a question about the state of a key. All other
+    /// answers go to the lease keeper.
     static bool expects(active_tenure const&, protocol::command);
-    /// True: the try is won. The caller then takes the winner, grants it the lease, and settles the
-    /// queue.
+    /// Returns true if the try is won. The caller then calls take_winner(), grants that operation
+    /// the lease, and settles the queue.
     [[nodiscard]] bool on_answer(active_tenure&, unsigned instance, protocol::command,
                                  std::uint32_t round, redis::answer const&);
     operation& take_winner(active_tenure& t) {
         return static_cast<operation&>(t.queue->machine.won(turn_.time()));
     }
     void on_time(active_tenure&, lease_clock::time_point now);
-    /// The operation has left its queue.
+    /// Completes an acquire that stands in no queue with an error. Does not settle a queue.
     void fail(operation&, errc);
 
-    /// Carries out the actions of the queue's machine until one is empty. The queue may be
-    /// destroyed after that.
+    /// Carries out the actions of the queue's machine until an action is empty. The queue may be
+    /// back in the pool when this returns.
     void settle(active_queue&, lease_clock::time_point now);
 
     //
@@ -90,20 +92,22 @@ public:
     void on_push_for_all(unsigned instance);
     void on_unavailable(unsigned instance);
     void on_available();
-    /// An instance has confirmed a release of ours. A server does not push our own changes to us,
-    /// and drops our registration with them, so this counts as a push.
+    /// An instance has confirmed a release of this client. With NOLOOP the server does not push a
+    /// client's own changes to that client, yet it drops the registration. So the confirmation
+    /// counts as a push.
     void on_own_release(unsigned instance, std::string_view key) {
         if (!waiting_.empty()) wake(instance, key);
     }
-    /// Queues that wait for the push of a late instance try elsewhere: the key may be free long
-    /// before that instance goes on. Checked in each turn, so it costs no timer.
+    /// Queues that wait for a push from a late instance try at another instance, because the key
+    /// may be free long before the late instance answers. Called in each turn, so no timer is
+    /// needed.
     void leave_late_instances();
 
     //
     // All queues
     //
 
-    /// Visits may settle the queue.
+    /// Visits the queues in use. `visit` may settle its queue.
     template <class Visit>
     void for_each_queue(Visit visit) {
         queues_.for_each([&](queue& q) {
@@ -111,9 +115,9 @@ public:
         });
     }
     void forget(active_queue&);
-    /// The context is being destroyed.
+    /// Called when the execution context is being destroyed. Drops the lock states.
     void abandon() noexcept;
-    /// Before the tenures are destroyed.
+    /// Called before the tenures are destroyed: forgets the references to them.
     void clear() noexcept;
     void period_ended() noexcept { queues_.period_ended(); }
     bool shrink(std::size_t most) noexcept {
@@ -155,7 +159,7 @@ private:
     void fail_try(active_tenure&, errc);
     void note(active_queue&, unsigned instance, redis::answer const&);
 
-    // The state of keys: acquirer_watch.cpp
+    // Questions about the state of a key: acquirer_watch.cpp
     void begin_inspection(active_queue&);
     void on_inspection(active_tenure&, unsigned instance, redis::answer const&);
     void on_inspected(active_queue&);
@@ -175,7 +179,7 @@ private:
 
     pool<queue> queues_;
     active_queue_set keys_;
-    waiting_list waiting_; ///< queues to which an instance is to push
+    waiting_list waiting_; ///< queues that react to pushes, and to instances that come or go
     operation_list acquiring_;
     std::vector<instance_snapshot> snapshots_; ///< for the report that is being made
     bool refuses_ = false;

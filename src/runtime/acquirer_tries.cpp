@@ -15,14 +15,14 @@ using effect = protocol::tenure_effect;
 
 namespace {
 
-/// The same in every process, unlike the hash of the queues.
+/// The same in every process, unlike active_queue_set::hash().
 std::uint64_t common_hash(std::string_view key) {
     boost::hash2::fnv1a_64 hash;
     hash.update(key.data(), key.size());
     return hash.result();
 }
 
-/// Any clock will do for safety; a right one spares rounds.
+/// Safety does not depend on the wall clock. A correct clock saves rounds.
 std::uint64_t fence_hint() {
     using namespace std::chrono;
     return protocol::fence_hint(
@@ -63,13 +63,13 @@ void acquirer::on_time(active_tenure& t, lease_clock::time_point now) {
     if (q != nullptr && action.effect != effect::none) settle(*q, turn_.time());
 }
 
-// True: the try is won. The queue is not settled here, as settle() may be the caller.
+// Returns true if the try is won. Does not settle the queue, because settle() may be the caller.
 bool acquirer::apply(active_tenure& t, protocol::tenure_action const& a) {
     active_tenure_ptr const alive(&t);
     tenures_.send_all(t, a);
     switch (a.effect) {
     case effect::won:
-        return true; // its timer is set as the lease begins
+        return true; // the keeper sets the timer
     case effect::contended:
     case effect::no_quorum:
     case effect::expired:
@@ -83,7 +83,7 @@ bool acquirer::apply(active_tenure& t, protocol::tenure_action const& a) {
     case effect::cancelled:
     case effect::arbiter_won:
     case effect::arbiter_refused:
-        break; // the caller's to handle
+        break; // handled by the caller
     case effect::renewal_due:
     case effect::extended:
     case effect::extension_failed:
@@ -91,7 +91,7 @@ bool acquirer::apply(active_tenure& t, protocol::tenure_action const& a) {
     case effect::ended:
     case effect::released:
     case effect::release_unconfirmed:
-        break; // of tenures that were won: the keeper's
+        break; // of tenures that were won: handled by the keeper
     }
     tenures_.schedule(t);
     return false;
@@ -100,7 +100,7 @@ bool acquirer::apply(active_tenure& t, protocol::tenure_action const& a) {
 void acquirer::begin_try(active_queue& q, bool at_arbiter) {
     auto& op = q.front();
     auto const& options = op.lock->options;
-    // Read before the hint is made: a tenure that is won then has a hint of within its ttl.
+    // Read before the hint is made. So if the tenure is won, its hint was made within its ttl.
     auto const now = turn_.time();
     redis::token token;
     std::uint64_t spread = 0;
@@ -168,7 +168,7 @@ bool acquirer::on_try_answer(active_tenure& t, unsigned instance, protocol::comm
         q.detach();
         on_arbiter_refused(q, a);
     } else if (action.effect == effect::arbiter_won) {
-        q.round.instances.clear(); // all are asked again
+        q.round.instances.clear(); // the other instances are asked now
         q.asks_all = true;
         q.asked = turn_.time();
         won = apply(t, t.machine.ask_rest(q.asked, instances_.voters()));
@@ -191,8 +191,8 @@ void acquirer::on_arbiter_refused(active_queue& q, redis::answer const& a) {
     if (op.cancel_requested) leave(op, errc::cancelled);
 }
 
-// All that a try can come to but the tenure. The operation it was made for has not left, as it
-// would have taken it back.
+// Handles a try that has failed. The queue has a waiter: if no waiter needed the try, settle()
+// would have cancelled it.
 void acquirer::on_try_failed(active_tenure& t, effect how) {
     auto& q = *t.queue;
     auto& op = q.front();
@@ -219,7 +219,7 @@ void acquirer::on_try_failed(active_tenure& t, effect how) {
         q.detach();
         break;
     default: {
-        // An operation that has waited allows them a moment to come back.
+        // An acquire that has waited allows the instances `instance_timeout_` to come back.
         auto const goes_on = how == effect::no_quorum && op.behind && !op.cancel_requested &&
                              !instances_.has_quorum() &&
                              q.machine.failed_in_outage(now + instance_timeout_);
@@ -233,8 +233,8 @@ void acquirer::on_try_failed(active_tenure& t, effect how) {
     }
 }
 
-// The try was made for all that were there when it began: they have waited as long, and fare no
-// better.
+// The try counts for all acquires that started before it and need no more than it did. They fail
+// too, because another try would fail in the same way.
 void acquirer::fail_try(active_tenure& t, errc cause) {
     auto& q = *t.queue;
     q.machine.failed();

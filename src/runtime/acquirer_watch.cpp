@@ -1,5 +1,5 @@
-// Questions about keys that are not tries, and the events that wake waiters: pushes, and instances
-// that come, go, or are late.
+// Questions about the state of a key, and the events that wake waiters: pushes, and instances that
+// come, go, or are late.
 #include "protocol/key_watch.hpp"
 #include "protocol/rules.hpp"
 #include "runtime/acquirer.hpp"
@@ -11,8 +11,8 @@ namespace holdfast::runtime {
 using effect = protocol::tenure_effect;
 
 //
-// Inspection: the instances that refused are asked for the obstacle, its ttl, and whether it
-// is a lock at all
+// Inspection: asks the instances that refused for the holder and the ttl of the key, and whether
+// the key is a lock at all.
 //
 
 void acquirer::begin_inspection(active_queue& q) {
@@ -43,19 +43,19 @@ void acquirer::on_inspection(active_tenure& t, unsigned instance, redis::answer 
     settle(q, turn_.time());
 }
 
-// Those that are late leave a report with less in it.
+// If an instance is late, the report lacks its holder and ttl.
 void acquirer::on_inspected(active_queue& q) {
     q.machine.inspected(q.tenure->machine.inspected_all());
     q.detach();
     if (q.round.wrong_types <= instances_.size() - q.round.votes.quorum()) return;
-    // Nobody's lock, and so it is for all that wait.
+    // The key is no lock at so many instances that a quorum is impossible. So all waiters fail.
     while (!q.machine.empty()) leave(q.front(), errc::wrong_type);
 }
 
 //
-// Watches: instances are asked to push when a key changes. While there are waiters, instances
-// beside the arbiter, to notice a majority that becomes free without it. While this process stands
-// back from a key without known contenders, the arbiter (protocol/stand_back.hpp).
+// Watches: ask instances to push when a key changes. A queue with waiters asks instances other than
+// the arbiter, to notice a majority that becomes free before the arbiter does. A queue that stands
+// back, and knows of no contender, asks the arbiter (protocol/stand_back.hpp).
 //
 
 void acquirer::listen(active_queue& q) {

@@ -24,26 +24,26 @@ namespace holdfast::runtime {
 using waiting_hook =
     boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
-/// The derived class acts at the time that it waits for.
+/// The derived class settles the queue when its timer runs.
 class active_queue : public waiting_hook, public timed {
 public:
     std::string_view key() const { return lock->key; }
     operation& front() { return static_cast<operation&>(machine.front()); }
-    /// Its try or tenure is over, or goes on without it.
+    /// Called when the try or tenure is over, or goes on without the queue.
     void detach() {
         if (!tenure) return;
         tenure->queue = nullptr;
         tenure.reset();
     }
 
-    // In an order that leaves no gaps: there is one of these for each key in use.
-    bool asks_all = false; ///< the try is a round to all instances, and not one to the arbiter
+    // Ordered so that there is no padding: each key in use has a queue.
+    bool asks_all = false; ///< the try asks all instances, not the arbiter alone
     protocol::wait_queue machine;
     detail::lock_state_ptr lock; ///< one of the locks on the key
     std::size_t hash = 0;
     active_tenure_ptr tenure;
-    active_tenure_ptr watch;         ///< asks for the key without wanting it
-    lease_clock::time_point asked{}; ///< when the round began
+    active_tenure_ptr watch;         ///< asks about the key, and does not acquire it
+    lease_clock::time_point asked{}; ///< start of the last round
     round_record round;
 
 protected:
@@ -67,13 +67,13 @@ public:
     void insert(active_queue& q) { set_.insert(&q); }
     void erase(active_queue& q) noexcept {
         set_.erase(&q);
-        // Memory for a crowd of keys is not kept for ever.
+        // If only few of many keys are left, gives back the memory of the others.
         constexpr std::size_t worth_it = 1024;
         if (set_.bucket_count() <= worth_it || set_.size() >= set_.bucket_count() / 16) return;
         try {
             set_.rehash(0);
         } catch (std::bad_alloc const&) {
-            // Next time.
+            // A later call tries again.
         }
     }
 
@@ -84,7 +84,7 @@ private:
     };
     struct hasher {
         using is_transparent = void;
-        using is_avalanching = void; // boost::hash of a string is
+        using is_avalanching = void; // boost::hash of a string is avalanching
         std::size_t operator()(active_queue const* q) const { return q->hash; }
         std::size_t operator()(sought const& s) const { return s.hash; }
     };

@@ -29,7 +29,7 @@ bool active_tenure::still_wants(protocol::command c) const noexcept {
     case command::watch:
         break;
     }
-    // Once it is won, later commands (an extension, a healing) must not be overtaken.
+    // After the try, a command that is sent again could overtake an extension or a healing.
     return machine.phase() == phase::acquiring;
 }
 

@@ -1,4 +1,4 @@
-// A tenure in production: the protocol's machine, its token, and its place in time.
+// A tenure in production: the protocol's machine, its token, and its timer.
 #ifndef HOLDFAST_RUNTIME_ACTIVE_TENURE_HPP
 #define HOLDFAST_RUNTIME_ACTIVE_TENURE_HPP
 
@@ -25,37 +25,37 @@ class operation;
 
 using owed_hook = boost::intrusive::list_base_hook<>;
 
-/// Lives from the first command of a try to the answer to the last release. Another use is for the
-/// questions of a key's watch. The derived class leads answers and timers to the acquirer while it
-/// is a try, and then to the keeper.
+/// In use from the first command of a try until the last release is answered. The watch of a key
+/// uses a tenure too, for its questions. The derived class passes answers and timers to the
+/// acquirer during a try, and then to the lease keeper.
 class active_tenure : public redis::reply_handler, public owed_hook, public timed {
 public:
     virtual ~active_tenure() = default;
 
     bool still_wants(protocol::command) const noexcept final;
 
-    // In an order that leaves no gaps: there is one of these for each lease.
-    bool gives_back = false; ///< it is released because the holder did, and not in a shutdown
+    // Ordered so that there is no padding: each lease has a tenure.
+    bool gives_back = false; ///< released because the holder gave the lease up
     redis::token token;
     protocol::tenure machine{1, {}, false};
     detail::lock_state_ptr lock;
-    active_queue* queue = nullptr;     ///< of the try, or of the tenure
-    lease_record* lease = nullptr;     ///< the one that is held
-    operation* releaser = nullptr;     ///< completes when it has been released
-    lease_clock::time_point counted{}; ///< when the counters of its fence were last written
+    active_queue* queue = nullptr;     ///< the queue of the try, tenure or watch
+    lease_record* lease = nullptr;     ///< the lease that is held
+    operation* releaser = nullptr;     ///< completes when the key has been released
+    lease_clock::time_point counted{}; ///< when the instances' counters were last written
 
-    /// Answers that no instance will give, as it was not asked: they come in the next turn.
+    /// Answers to commands that were not sent. The driver gives these answers in the next turn.
     struct {
         std::array<protocol::instance_set, protocol::commands> out_of_memory{};
-        protocol::instance_set gone;              ///< raise: it was not connected
-        std::uint32_t round = 0;                  ///< of the extension
+        protocol::instance_set gone;              ///< raise: these were not reachable
+        std::uint32_t round = 0;                  ///< of the extension or the watch
         std::uint8_t releases = 0;                ///< how often a release was tried again
-        boost::intrusive_ptr<active_tenure> self; ///< while there are such
+        boost::intrusive_ptr<active_tenure> self; ///< while there are owed answers
     } owed;
 
 protected:
     active_tenure() = default;
-    /// The content of a command.
+    /// The arguments of a command.
     redis::command_args describe(protocol::command,
                                  std::chrono::milliseconds fence_ttl) const noexcept;
 };

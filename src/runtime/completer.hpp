@@ -1,4 +1,4 @@
-// The end of an operation: it is free for its next use, and its handler is called.
+// Completes operations: frees the object for its next use, and calls the handler.
 #ifndef HOLDFAST_RUNTIME_COMPLETER_HPP
 #define HOLDFAST_RUNTIME_COMPLETER_HPP
 
@@ -12,8 +12,8 @@
 
 namespace holdfast::runtime {
 
-/// A handler that throws, or that cannot be sent to its executor for want of memory, is lost. The
-/// other operations go on.
+/// If a handler throws, or memory runs out while the handler is sent to its executor, the exception
+/// leaves when the turn is over. Other operations are not affected.
 class completer {
 public:
     completer(turn& t, timer_queue& timers, counters& c)
@@ -23,7 +23,7 @@ public:
 
     void complete(operation&, error, detail::lease_ref = {});
     void complete(operation&, release_result);
-    /// Without calling a handler.
+    /// Ends an operation without calling its handler.
     void finish(operation&) noexcept;
 
     /// The operations that have ended: the inbox takes them back in the next turn.

@@ -20,7 +20,7 @@ struct counters {
         return c.load(std::memory_order_relaxed);
     }
 
-    /// All but those of the instances.
+    /// Reads all counters except those of the instances.
     client_stats read() const {
         return {.acquired = get(acquired),
                 .acquire_failed = get(acquire_failed),

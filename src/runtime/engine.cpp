@@ -13,8 +13,8 @@ namespace holdfast::runtime {
 
 namespace {
 
-/// A strand does not erase what it is on, where that is the usual: one allocation less for each
-/// action.
+/// For the executor of an io_context, the strand uses the concrete type instead of the type-erased
+/// one. This saves one allocation for each action.
 asio::any_io_executor strand_on(asio::any_io_executor const& executor) {
     if (auto const* const known = executor.target<asio::io_context::executor_type>()) {
         return asio::make_strand(*known);
@@ -70,7 +70,7 @@ private:
 };
 
 //
-// From its making to its end
+// Lifetime
 //
 
 engine::engine(asio::any_io_executor executor, std::vector<address> const& instances,
@@ -119,7 +119,7 @@ void engine::start() {
     timers_.call([weak = weak_from_this()](boost::system::error_code ec) {
         auto const self = weak.lock();
         if (!self) return;
-        if (ec == asio::error::no_memory) return self->inbox_.ask_for_turn(); // which mends it
+        if (ec == asio::error::no_memory) return self->inbox_.ask_for_turn(); // a turn calls mend()
         if (self->stopped_) return;
         if (ec) return self->timers_.woken_early();
         self->in_a_turn([&] { self->timers_.run_due(self->turn_.began()); });
@@ -133,8 +133,8 @@ void engine::start() {
 }
 
 void engine::abandon() noexcept {
-    // The released parts may be all that keeps others of them alive; the caller keeps all of it
-    // until then.
+    // The parts that are released here may have the last references to each other. `self` and the
+    // caller keep the engine alive meanwhile.
     auto const self = std::move(running_);
     inbox_.close();
     for (auto const& i : instances_) i->abandon();
@@ -148,8 +148,8 @@ void engine::abandon() noexcept {
     user_executor_ = nullptr;
 }
 
-// The sockets are closed before the turn ends, and with that the commands of the turn are dropped.
-// The parent has them open too, so the instances do not hear of it.
+// Closes the sockets before the turn ends, so the commands of the turn are dropped. The parent
+// still has these sockets open, so the instances do not notice.
 void engine::end_in_child() {
     auto const alive = shared_from_this();
     redis::in_turn(static_cast<redis::instance_owner&>(*this), [this] {
@@ -295,7 +295,7 @@ void engine::cancel_operation(operation& op, asio::cancellation_type_t type) {
     }
 }
 
-// Ends a lease without a handle, ahead of its turn.
+// If the inbox has the lease, ends it ahead of its turn, and returns true.
 bool engine::take_let_go(lease_record& l) {
     auto const dropped = inbox_.take_drop(l);
     if (!dropped) return false;

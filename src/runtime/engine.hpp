@@ -1,5 +1,4 @@
-// The client at work. The engine owns three parts, and leads each event to the part that it
-// concerns:
+// Runs a client. The engine owns three parts, and passes each event to the part that handles it:
 //
 //     inbox         calls from any thread
 //     acquirer      queues and tries
@@ -10,10 +9,11 @@
 // machines decide. It ends by sending to each instance the commands that were gathered for it, in
 // one batch.
 //
-// An exception hurts one operation. If memory runs out for an operation, that ends with
-// errc::out_of_memory. A command that cannot be submitted counts as never sent. The exception of a
-// handler, or of its allocator, is kept until the turn is over; then the first of them leaves
-// through the executor. Nothing that is noexcept allocates.
+// An exception concerns one operation only. If memory runs out for an operation, the operation ends
+// with errc::out_of_memory. A command that cannot be submitted counts as never sent. If a handler
+// or its allocator throws, the exception is kept until the turn is over. Then the first of these
+// exceptions leaves through the executor. A noexcept function that allocates catches the failure
+// itself.
 #ifndef HOLDFAST_RUNTIME_ENGINE_HPP
 #define HOLDFAST_RUNTIME_ENGINE_HPP
 
@@ -71,11 +71,11 @@ public:
     void cancel(operation* op, std::uint32_t generation, asio::cancellation_type_t type) noexcept {
         inbox_.cancel(op, generation, type);
     }
-    /// The last share of the lease was given up.
+    /// Called when the last share of the lease was given up.
     void give_up(detail::lease_data& l) noexcept {
         inbox_.let_go(static_cast<lease_record&>(l), false);
     }
-    /// The last handle of the lease is gone.
+    /// Called when the last handle of the lease is gone.
     void drop(detail::lease_data& l) noexcept {
         inbox_.let_go(static_cast<lease_record&>(l), true);
     }
@@ -86,21 +86,23 @@ public:
     std::string const& key_prefix() const { return key_prefix_; }
     std::chrono::milliseconds max_ttl() const { return max_ttl_; }
 
-    /// For the inbox: a turn has been asked for, and its time has come.
+    /// Runs a turn that the inbox has asked for.
     void run_turn();
-    /// The context is being destroyed. Destroys every handler without a call, and everything else
-    /// that uses the context. Locks and leases of the user keep the rest of the engine.
+    /// Called when the execution context is being destroyed. Destroys all handlers without calling
+    /// them, and everything else that uses the context. The user's locks and leases keep the rest
+    /// of the engine alive.
     void abandon() noexcept;
-    /// This process is the child of a fork, and all locks are the parent's. Ends, and sends nothing
-    /// to the instances.
+    /// Called in the child process after a fork: all locks belong to the parent. Ends the client,
+    /// and sends nothing to the instances.
     void end_in_child();
 
 private:
     using inbox = basic_inbox<engine>;
 
-    /// Leads answers and timers of a tenure to the acquirer or the keeper.
+    /// Passes the answers and timers of a tenure to the acquirer or the lease keeper.
     class led_tenure;
-    /// Takes the calls that the inbox delivers. Each call is an operation of its own.
+    /// Takes the calls that the inbox delivers. An exception in one call does not affect the
+    /// others.
     struct receiver {
         void start(operation& op) {
             owner.turn_.attempt([&] { owner.start_operation(op); });
@@ -114,7 +116,7 @@ private:
         engine& owner;
     };
 
-    /// The end of a client that waits for the holders of leases. Its time is the limit.
+    /// The time limit of a drain: when it has passed, the shutdown begins.
     class drain_limit final : public timed {
     public:
         explicit drain_limit(engine& e)
@@ -186,15 +188,15 @@ private:
 
     // On the executor alone.
     protocol::standstill standstill_;
-    lease_clock::time_point period_ends_{}, next_give_back_{}; ///< of the pools
+    lease_clock::time_point period_ends_{}, next_give_back_{}; ///< for the memory of the pools
     operation_list shutdowns_, drains_;
     drain_limit drain_limit_{*this};
-    bool draining_ = false; ///< no lease is given any more
+    bool draining_ = false; ///< no lease is granted any more
     bool stopping_ = false;
     bool stopped_ = false;
     std::uint64_t lost_before_drain_ = 0;
     errc drained_{};                  ///< once the shutdown has begun: the result of drains
-    std::shared_ptr<engine> running_; ///< itself, from start() until it has shut down
+    std::shared_ptr<engine> running_; ///< keeps the engine alive until it has shut down
 };
 
 } // namespace holdfast::runtime

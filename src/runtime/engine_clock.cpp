@@ -1,4 +1,4 @@
-// When our own clock has stood still: protocol/standstill.hpp finds that out.
+// Acts on a standstill of our own clock, which protocol/standstill.hpp detects.
 #include "runtime/engine.hpp"
 
 namespace holdfast::runtime {
@@ -11,7 +11,8 @@ void engine::on_clock_reading(unsigned instance, protocol::clock_reading const& 
 void engine::judge_clock() {
     if (!standstill_.has_unexplained_jumps()) return;
     auto const there = instances_.usable_now();
-    // The others at once, and not within a second or two.
+    // Asks the instances for their time at once, because their next regular checks may come seconds
+    // later.
     standstill_.to_ask(there).for_each(
         [&](unsigned i) { turn_.attempt([&] { instances_[i].ask_time_now(); }); });
     auto const found = standstill_.judge(there);

@@ -10,13 +10,13 @@ namespace {
 
 constexpr std::chrono::seconds period{10};
 
-/// Of each pool; a tenth of a millisecond or less.
+/// The limit for each pool. Destroying so many takes 0.1 ms or less.
 constexpr std::size_t objects_a_turn = 256;
 
 } // namespace
 
-// At the end of a turn, when nothing on the stack refers to free memory. An idle client has turns
-// too, as it checks its instances.
+// Called at the end of a turn, when nothing on the stack refers to free objects. An idle client has
+// turns too, because it checks its instances.
 void engine::give_back_memory() noexcept {
     auto const began = turn_.began();
     auto const ended = began >= period_ends_;

@@ -13,8 +13,8 @@ namespace holdfast::runtime {
 
 class engine;
 
-/// Handlers wait in the engine, not in the context, and hold objects that hold the engine. So when
-/// the context is destroyed, this service destroys the handlers.
+/// Handlers wait in the engine, not in the context, and may own objects that keep the engine alive.
+/// So this service destroys the handlers when the context is destroyed.
 class engine_service final : public boost::asio::execution_context::service {
 public:
     using key_type = engine_service;

@@ -1,12 +1,12 @@
-// The end of a client, at once or as a drain: waiters are refused, holders go on, and the
-// client shuts down when no lease is held any more, or the limit has come.
+// Ends a client, at once or with a drain. A drain refuses waiters, and lets holders go on. The
+// client shuts down when no lease is held any more, or when the time limit has passed.
 #include "runtime/engine.hpp"
 
 #include <algorithm>
 
 namespace holdfast::runtime {
 
-// `left_over`: the result of a drain if there are leases left.
+// `left_over`: the result of a drain if leases are still held.
 void engine::begin_shutdown(errc left_over) {
     if (std::exchange(stopping_, true)) return;
     refuse_waiting();
@@ -15,7 +15,7 @@ void engine::begin_shutdown(errc left_over) {
     drained_ = keeper_.holds() ? left_over : lost ? errc::lease_lost : errc{};
     while (keeper_.holds()) settle(keeper_.lose_a_lease());
     acquirer_.for_each_queue([this](active_queue& q) {
-        // Its holder was told of the loss, and its deadline has not come.
+        // The holder was told of the loss, and the deadline has not come.
         if (q.machine.held()) settle(keeper_.end_tenure(q));
     });
 }
@@ -23,7 +23,8 @@ void engine::begin_shutdown(errc left_over) {
 void engine::refuse_waiting() {
     acquirer_.refuse_new();
     acquirer_.refuse_waiting();
-    // Leases without a handle are released, and do not count as lost.
+    // The inbox may have leases that were given up or dropped. They are released here, so that they
+    // do not count as lost.
     while (inbox_.deliver_drops(receiver{*this})) {
     }
     acquirer_.for_each_queue([this](active_queue& q) { settle(&q); });
@@ -32,7 +33,7 @@ void engine::refuse_waiting() {
 void engine::start_drain(operation& op) {
     op.stage = operation_stage::attached;
     drains_.push_back(op);
-    if (stopping_) return; // it ends with the shutdown
+    if (stopping_) return; // the drain completes with the shutdown
     if (!std::exchange(draining_, true)) {
         lost_before_drain_ = counters::get(counters_.lost);
         refuse_waiting();
@@ -40,7 +41,7 @@ void engine::start_drain(operation& op) {
     auto const now = turn_.time();
     auto const limit = op.limit.time;
     if (limit <= std::chrono::nanoseconds::zero()) return drain_limit_.on_time(now);
-    // A limit too large to be added to the time is no limit.
+    // A limit that is too large to be added to the time counts as no limit.
     auto const until =
         now + std::min<lease_clock::duration>(limit, lease_clock::time_point::max() - now);
     if (!drain_limit_.is_linked() || until < drain_limit_.when()) {
@@ -52,19 +53,20 @@ void engine::drain_limit::on_time(lease_clock::time_point) {
     engine_.begin_shutdown(errc::wait_timeout);
 }
 
-// At the end of each turn.
+// Called at the end of each turn.
 void engine::end_drain_if_done() {
     if (draining_ && !stopping_ && !keeper_.has_tenures()) begin_shutdown();
 }
 
-// The pointer that has kept the engine alive, when it is over: for the turn, which may be one of an
-// instance.
+// When the shutdown is complete, returns the pointer that has kept the engine alive, otherwise
+// null. The caller keeps the pointer until the turn is over: a turn that an instance began has no
+// other reference.
 std::shared_ptr<engine> engine::finish_shutdown_if_done() noexcept {
     if (!stopping_) return nullptr;
     if (!stopped_) {
         if (keeper_.is_releasing() || tenures_.owes() || !instances_.settled()) return nullptr;
         stopped_ = true;
-        // Those that stand back would keep their lock, and so this engine: their time does not come
+        // A queue that stands back keeps its lock state, and so this engine. Its timer will not run
         // any more.
         acquirer_.for_each_queue([this](active_queue& q) { acquirer_.forget(q); });
         timers_.stop();

@@ -1,5 +1,5 @@
-// The way into the client from any thread: calls, cancellations, and leases that were given up. It
-// asks for a turn of the executor, one at a time, and hands on the calls in the turn.
+// Takes calls, cancellations, and leases that were given up, from any thread. The inbox asks the
+// executor for a turn, one at a time, and passes the calls on in that turn.
 #ifndef HOLDFAST_RUNTIME_INBOX_HPP
 #define HOLDFAST_RUNTIME_INBOX_HPP
 
@@ -37,13 +37,13 @@ namespace holdfast::runtime {
 /// A receiver of deliver() has start(operation&), cancel(operation&, cancellation_type_t) and
 /// drop(lease_record&, bool dropped), none of which may throw.
 ///
-/// @par Thread safety  As each section says.
+/// @par Thread safety  See the sections below.
 template <class Owner>
 class basic_inbox final : public turn_source {
 public:
-    /// The calls that one turn begins, so that timers and replies are seen to in between. Leases
-    /// without a handle can wait for a while, so there are fewer of them: a burst of drops must not
-    /// hold up holders and callers.
+    /// The most calls and drops that one turn takes, so that timers and replies are handled in
+    /// between. A dropped lease can wait, so the limit for drops is lower: a burst of drops must
+    /// not delay holders and callers.
     static constexpr std::size_t calls_a_turn = 256;
     static constexpr std::size_t drops_a_turn = 64;
 
@@ -62,14 +62,15 @@ public:
     // From any thread
     //
 
-    /// If this throws, the call was not made.
+    /// If this throws, nothing was submitted, and the arguments are unchanged.
     void submit(operation_kind, detail::lock_state_ptr&&, detail::wait_limit, detail::lease_ref&&,
                 operation::any_handler&&, renewal_condition_ptr&& = nullptr);
 
-    /// Recorded in the operation itself. Several requests count as the sum of them.
+    /// Recorded in the operation itself. If one operation gets several requests, their types are
+    /// combined.
     void cancel(operation*, std::uint32_t generation, asio::cancellation_type_t) noexcept;
 
-    /// The last share of a lease was given up; `dropped`: its last handle is gone.
+    /// Called when the last share of a lease was given up. `dropped`: its last handle is gone.
     void let_go(lease_record&, bool dropped) noexcept;
 
     void shut_down_in_background() noexcept;
@@ -89,31 +90,33 @@ public:
     struct arrivals {
         bool cancellations = false, drops = false;
     };
-    /// The turn that was asked for has come. The inbox takes back the operations that are finished.
+    /// Called at the beginning of a turn that was asked for. Takes back the `finished` operations.
     arrivals open(operation_list& finished);
-    /// Hands on some of the calls. Cancellations go before starts: an operation that is
-    /// cancelled before it was begun sends nothing. True: there is more, for another turn.
+    /// Passes some of the calls to the receiver. Cancellations come before starts, so an operation
+    /// that is cancelled before it begins sends nothing. Returns true if calls are left for another
+    /// turn.
     template <class Receiver>
     bool deliver(arrivals, Receiver&&);
     /// The same for drops alone.
     template <class Receiver>
     bool deliver_drops(Receiver&&);
-    /// Takes a lease out of the inbox ahead of its turn. Empty: it was not there; else whether it
-    /// was dropped.
+    /// Takes a lease out of the inbox ahead of its turn. Returns whether the lease was dropped, or
+    /// nothing if it is not in the inbox.
     std::optional<bool> take_drop(lease_record&);
-    /// At the end of a turn: asks again if the executor has lost a turn.
+    /// Called at the end of a turn. Asks again if the executor did not take an earlier turn.
     void mend() noexcept {
         if (turn_lost_.load(std::memory_order_relaxed) && turn_lost_.exchange(false)) {
             ask_for_turn();
         }
     }
-    /// The operation of shut_down_in_background().
+    /// True for the operation of shut_down_in_background().
     bool is_background(operation const& op) const { return &op == &background_; }
 
-    /// A period of the pool has ended, or not. True: there is more to give back.
+    /// Destroys up to `most` unused operations. `period_ended`: a period of the pool has ended.
+    /// Returns true if there is more to give back.
     bool give_back_memory(bool period_ended, std::size_t most) noexcept;
 
-    /// Nothing comes in any more.
+    /// Empties the inbox. From now on it takes no call.
     void close() noexcept {
         {
             auto const guard = lock();
@@ -124,9 +127,10 @@ public:
         }
         taken_.clear();
     }
-    /// The context is going: lets go of every handler without calling it.
+    /// Called when the execution context is being destroyed. Destroys all handlers without calling
+    /// them.
     void abandon() noexcept;
-    /// Before the leases are destroyed.
+    /// Called before the leases are destroyed.
     void clear() noexcept {
         starts_.clear();
         taken_.clear();
@@ -135,7 +139,7 @@ public:
     }
 
 private:
-    /// The content of a cancellation slot: cancels if the owner still exists.
+    /// The handler in a cancellation slot: cancels the operation if the owner still exists.
     struct canceller {
         canceller(std::weak_ptr<Owner> o, operation& called)
             : owner(std::move(o))
@@ -167,8 +171,8 @@ private:
     template <class Receiver>
     bool deliver_cancellations(std::size_t& calls_left, Receiver&);
 
-    // Only an executor that takes no memory of ours can fail to take the turn. The inbox then waits
-    // for the next turn of any kind: each check of an instance brings one.
+    // Only an executor that does not use our reserved memory can fail to take the turn. The inbox
+    // then waits for any other turn. The checks of the instances bring turns.
     void post_turn() noexcept {
         try {
             turns_.post([owner = owner_.shared_from_this()] { owner->run_turn(); });
@@ -186,21 +190,22 @@ private:
     // Under the mutex.
     mutable std::mutex mutex_;
     pool<operation> operations_;
-    /// Of an operation that is made now: no object that had its place before had it.
+    /// The generation of a new operation. No cancellation of a destroyed operation has this
+    /// generation.
     std::uint32_t first_generation_ = 0;
     operation_list starts_;
     cancel_list cancellations_;
     drop_list drops_;
     bool turn_pending_ = false;
     bool dead_ = false;      ///< the context is gone
-    bool shut_down_ = false; ///< by background_, in the background
+    bool shut_down_ = false; ///< shut_down_in_background() was called
 
-    std::atomic<bool> turn_lost_{false}; ///< asked for, and not taken by the executor
+    std::atomic<bool> turn_lost_{false}; ///< the executor did not take a turn that was asked for
     operation background_{0};
     turn_executor turns_;
 
     // On the executor alone.
-    operation_list taken_; ///< starts that have not been handed on
+    operation_list taken_; ///< starts that have not been delivered
 };
 
 template <class Owner>
@@ -222,14 +227,13 @@ void basic_inbox<Owner>::submit(operation_kind kind, detail::lock_state_ptr&& lo
         op.condition = std::move(condition);
         op.handler = std::move(handler);
         if (slot.is_connected()) {
-            // Not under the mutex: the slot may have to let go of an older handler of the user.
+            // Without the mutex: emplace() may destroy an older handler of the user.
             if (guard) guard.unlock();
             try {
                 asio::cancellation_slot(slot).template emplace<canceller>(owner_.weak_from_this(),
                                                                           op);
             } catch (...) {
-                // As if it had never been called: its arguments are destroyed as the exception
-                // leaves.
+                // The caller gets its arguments back, as if it had not called.
                 handler = std::exchange(op.handler, {});
                 lease = std::move(op.lease);
                 lock_state = std::move(op.lock);
@@ -270,17 +274,17 @@ void basic_inbox<Owner>::cancel(operation* asked, std::uint32_t generation,
 
 template <class Owner>
 void basic_inbox<Owner>::let_go(lease_record& l, bool dropped) noexcept {
-    // The lease itself may be all that keeps the owner, and a turn on another thread may let go of
-    // it at once.
+    // The lease may have the last reference to the owner, and a turn on another thread may recycle
+    // the lease at once.
     auto const self = owner_.shared_from_this();
-    detail::lock_state_ptr last; // destroyed without the mutex
+    detail::lock_state_ptr last; // destroyed after the mutex is unlocked
     {
         auto const guard = lock();
         if (dead_) {
             if (dropped) last = std::move(l.lock);
             return;
         }
-        // Nobody holds it, though its turn to be released may come later.
+        // The lease does not count as held any more, even if a later turn releases it.
         l.discount(counters_);
         l.dropped = l.dropped || dropped;
         if (!l.drop_hook::is_linked()) drops_.push_back(l);
@@ -391,7 +395,7 @@ bool basic_inbox<Owner>::give_back_memory(bool period_ended, std::size_t most) n
     auto const guard = lock();
     if (period_ended) operations_.period_ended();
     return operations_.shrink(most, [this](operation const& op) {
-        if (op.cancel_hook::is_linked()) return false; // it is in the inbox
+        if (op.cancel_hook::is_linked()) return false; // a cancellation is in the inbox
         auto const later = static_cast<std::int32_t>(op.generation - first_generation_) > 0;
         if (later) first_generation_ = op.generation;
         return true;

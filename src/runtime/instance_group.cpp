@@ -24,7 +24,7 @@ protocol::instance_set instance_group::usable_now() const {
 
 bool instance_group::is_new_server(unsigned instance, std::string_view run_id) const {
     for (unsigned i = 0; i < size(); ++i) {
-        // A suspect counts: it may answer again, and vote.
+        // A suspect instance counts too: it may answer again, and vote.
         if (i != instance && all_[i]->connected() && all_[i]->run_id() == run_id) return false;
     }
     return true;

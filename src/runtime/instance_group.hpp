@@ -19,7 +19,7 @@
 
 namespace holdfast::runtime {
 
-/// @par Thread safety  On the executor alone, but for the iteration.
+/// @par Thread safety  On the executor alone, except for the iteration.
 class instance_group {
 public:
     using pointer = std::shared_ptr<redis::instance>;
@@ -28,7 +28,6 @@ public:
         : turn_(t) {}
 
     void add(pointer i) { all_.push_back(std::move(i)); }
-    /// There are none any more.
     void clear() { all_.clear(); }
 
     unsigned size() const { return static_cast<unsigned>(all_.size()); }
@@ -36,8 +35,8 @@ public:
     auto begin() const { return all_.begin(); }
     auto end() const { return all_.end(); }
 
-    /// Those that can be asked, and those that may grant. Determined once a turn, and again after
-    /// changed().
+    /// The instances that can be asked, and the instances that may grant. Determined once a turn,
+    /// and again after changed().
     protocol::instance_set reachable() const {
         determine();
         return reachable_;
@@ -52,21 +51,21 @@ public:
         auto const there = voters().size();
         return there >= protocol::redlock_rules::quorum(size(), there);
     }
-    protocol::instance_set usable_now() const; ///< connected and available: they answer questions
+    protocol::instance_set usable_now() const; ///< connected and available
     bool is_new_server(unsigned instance, std::string_view run_id) const;
-    /// Why an instance that was not asked could not be. An instance that is back since then was not
-    /// connected.
+    /// The reason why an instance was not asked: errc::unreachable if the instance is back by now.
     errc cause_of(unsigned instance) const;
-    /// Why each of them cannot be asked, or may not grant; errc{} where neither is so.
+    /// The reason why each instance cannot be asked, or may not grant; errc{} if neither.
     std::array<errc, protocol::instance_set::capacity> causes() const;
-    /// Nothing is under way that could still be answered.
+    /// True if no command is under way that could still be answered.
     bool settled() const;
 
-    /// Sends the commands of the turn. False: memory ran out, and another turn is to follow.
+    /// Sends the commands of the turn. Returns false if memory ran out; another turn must then
+    /// follow.
     [[nodiscard]] bool flush() noexcept;
 
     //
-    // How long they take to answer
+    // Round trips
     //
 
     protocol::round_trips const& round_trips() const { return round_trips_; }
@@ -74,10 +73,10 @@ public:
         round_trips_[instance].heard(took);
     }
     protocol::instance_set late() const;
-    /// Those of them that are not late, if there are such.
+    /// The instances in `of` that are not late; all of `of` if all are late.
     protocol::instance_set punctual(protocol::instance_set of) const;
-    /// Those that have become late since it was asked the last time. None where all are late: then
-    /// there is nowhere to go, and mostly it was this process.
+    /// The instances that have become late since the last call. Empty if all that may grant are
+    /// late: then no other instance is better, and mostly this process did not run.
     protocol::instance_set newly_late();
 
 private:

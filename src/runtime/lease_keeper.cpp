@@ -27,8 +27,8 @@ active_queue* lease_keeper::on_answer(active_tenure& t, unsigned instance, comma
 }
 
 active_queue* lease_keeper::on_time(active_tenure& t, lease_clock::time_point now) {
-    // `now` may be a moment ahead, as timers that are due together run together. Commands are sent
-    // by the clock.
+    // `now` may be up to 1 ms ahead, because timers that are due together run together. Releases at
+    // the deadline and extensions use the time of the turn instead.
     auto action = t.machine.time(t.machine.phase() == phase::ending ? turn_.time() : now);
     if (action.effect == effect::renewal_due) {
         if (t.lease->condition && !is_condition(*t.lease)) {
@@ -40,7 +40,7 @@ active_queue* lease_keeper::on_time(active_tenure& t, lease_clock::time_point no
     return apply(t, action);
 }
 
-// The queue that is to be settled, if there is one.
+// Returns the queue that the caller must settle, or null.
 active_queue* lease_keeper::apply(active_tenure& t, protocol::tenure_action const& a) {
     active_tenure_ptr const alive(&t);
     active_queue* concerned = nullptr;
@@ -73,7 +73,7 @@ active_queue* lease_keeper::apply(active_tenure& t, protocol::tenure_action cons
     case effect::arbiter_refused:
     case effect::arbiter_failed:
     case effect::inspected:
-        break; // of tries: the acquirer's
+        break; // of tries: handled by the acquirer
     }
     tenures_.schedule(t);
     return concerned;
@@ -86,7 +86,8 @@ void lease_keeper::on_extended(active_tenure& t) {
     tell_extends(*t.lease, errc{});
 }
 
-// A lease may last for longer than the instances keep the counters of an unused key.
+// Writes the counters of the fence again: a lease may last longer than the instances keep the
+// counter of an unused key.
 void lease_keeper::keep_counters(active_tenure& t) {
     auto const now = turn_.time();
     if (!t.machine.fenced() || now - t.counted < fence_ttl_ / 4) return;
@@ -106,12 +107,12 @@ active_queue* lease_keeper::on_over(active_tenure& t, effect how) {
     return nullptr;
 }
 
-// A lease that is held.
+// Ends a held lease that was lost.
 active_queue* lease_keeper::on_lost(active_tenure& t) {
     auto& l = *t.lease;
     close(l, lease_record::end::lost);
     tell_waiters(l, errc::lease_lost, errc{});
-    // The deadline that its holder knows has not come: until then the queue has the key.
+    // The deadline that the holder knows has not come. Until then the queue has the key.
     if (t.machine.phase() == phase::ending) {
         ++ending_;
         return nullptr;
@@ -122,7 +123,7 @@ active_queue* lease_keeper::on_lost(active_tenure& t) {
     return &q;
 }
 
-// The deadline of a lease, after its holder was told of the loss.
+// Called at the deadline of a lease, after its holder was told of the loss.
 active_queue* lease_keeper::on_deadline(active_tenure& t) {
     --ending_;
     if (hand_over(t, nullptr, nullptr, turn_.time())) return nullptr;
@@ -203,13 +204,13 @@ active_queue* lease_keeper::let_go(lease_record& l, bool dropped) {
     return concerned;
 }
 
-// The lease ends, and with it the tenure, unless a waiter of this process gets it.
+// Ends a lease. Also ends its tenure, unless a waiter of this process gets a lease of that tenure.
 active_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_record::end as) {
     auto const now = turn_.time();
     auto const lost = as == lease_record::end::lost;
     tell_waiters(l, lost ? errc::shut_down : errc::lease_released,
                  lost ? errc{} : errc::lease_released);
-    // A release that comes too late is to say so.
+    // A release after the deadline must report the loss, so there is no hand-over.
     auto const in_time = now < l.deadline.load(std::memory_order_relaxed);
     if (!lost && in_time && hand_over(*l.tenure, &l, op, now)) return nullptr;
     active_tenure_ptr const t = l.tenure;
@@ -227,13 +228,14 @@ active_queue* lease_keeper::release(active_tenure& t, operation* op, bool gives_
     active_tenure_ptr const alive(&t);
     q.detach();
     apply(t, t.machine.release(now, instances_.reachable()));
-    // After the release has been handed to the instances: later commands arrive there after it.
+    // Only after apply() has submitted the release. So later commands reach the instances after it.
     q.machine.released(now, t.machine.opposed());
     return &q;
 }
 
-// The next waiter of this process gets a lease of the same tenure; the servers hear nothing of it.
-// `l` is the one before, unless that has ended already.
+// Gives the next waiter of this process a lease of the same tenure, without a command to the
+// servers. `l`: the lease before, or null if that has ended already. Returns false if there is no
+// hand-over.
 bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* op,
                              lease_clock::time_point now) {
     active_tenure_ptr const t(&tenure);
@@ -255,7 +257,7 @@ bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* 
     return true;
 }
 
-// The lease is held no longer.
+// Marks a held lease as ended.
 void lease_keeper::close(lease_record& l, lease_record::end as) {
     l.ended = as;
     l.over.store(true, std::memory_order_release);
@@ -281,7 +283,7 @@ active_queue* lease_keeper::start_extend(operation& op) {
     op.stage = operation_stage::attached;
     l.waiters.push_back(op);
     auto& t = *l.tenure;
-    if (t.machine.extending()) return nullptr; // the one under way answers for both
+    if (t.machine.extending()) return nullptr; // the extension under way answers both
     return apply(t, t.machine.extend(turn_.time(), instances_.reachable()));
 }
 
@@ -295,7 +297,8 @@ void lease_keeper::start_wait_lost(operation& op) {
     op.timer = this;
     l.waiters.push_back(op);
     op.watched_lease = &l;
-    // A wait for the loss does not hold: the lease may go, and that ends the wait.
+    // A wait for the loss keeps no handle: if the last handle goes, the lease ends, and so does the
+    // wait.
     op.lease = {};
     if (op.limit.time > l.tenure->machine.margin()) wait_for_end(op, turn_.time());
 }
@@ -304,8 +307,8 @@ void lease_keeper::on_time(operation& op, lease_clock::time_point now) {
     wait_for_end(op, now);
 }
 
-// Until the deadline is near. The deadline moves; a timer that checks again is less work than one
-// that moves with it.
+// Waits until the deadline is near. Extensions move the deadline. A timer that checks it again is
+// less work than a timer that moves with each extension.
 void lease_keeper::wait_for_end(operation& op, lease_clock::time_point now) {
     auto const due = op.watched_lease->deadline.load(std::memory_order_relaxed) - op.limit.time;
     if (now >= due) return completer_.complete(op, errc{});
@@ -345,7 +348,7 @@ bool lease_keeper::is_condition(lease_record& l) {
     try {
         return l.condition->holds();
     } catch (...) {
-        return false; // no answer is no
+        return false; // an exception counts as no
     }
 }
 

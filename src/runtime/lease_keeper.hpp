@@ -47,11 +47,12 @@ public:
     // Events of tenures
     //
 
-    /// Null: there is no memory for one.
+    /// Returns null if memory ran out.
     lease_record* new_lease() noexcept;
-    /// A waiter has left the queue of its key with the tenure, and gets its lease.
+    /// Begins a lease of the tenure, and completes the acquire with it. The acquire has left its
+    /// queue.
     void grant(operation&, active_tenure&, lease_record&);
-    /// A tenure was won, and there is no memory for a lease.
+    /// Releases a tenure that was won, because there is no memory for its lease.
     [[nodiscard]] active_queue* give_back(active_tenure& t) {
         return release(t, nullptr, false, turn_.time());
     }
@@ -59,8 +60,8 @@ public:
     [[nodiscard]] active_queue* on_answer(active_tenure&, unsigned instance, protocol::command,
                                           std::uint32_t round, redis::answer const&);
     [[nodiscard]] active_queue* on_time(active_tenure&, lease_clock::time_point now);
-    /// Our own clock stood still for `by`, at a moment before `until`. If a deadline has passed by
-    /// that, the holder is told when the timer runs next.
+    /// The clock of this process stood still for `by`, at a moment before `until`. If a deadline
+    /// has passed because of that, the holder is told when the timer runs next.
     void clock_stood_still(active_tenure&, lease_clock::time_point until, lease_clock::duration by);
 
     //
@@ -79,27 +80,28 @@ public:
     //
 
     bool holds() const { return !held_.empty(); }
-    /// Also true from the loss that was told until the deadline: the tenure keeps its key for so
-    /// long.
+    /// Also true after the holder was told of a loss, until the deadline: the tenure keeps its key
+    /// until then.
     bool has_tenures() const { return holds() || ending_ > 0; }
     bool is_releasing() const { return releasing_ > 0; }
-    /// Ends a held lease as lost. There must be one.
+    /// Ends one of the held leases as lost. To be called only if holds().
     [[nodiscard]] active_queue* lose_a_lease() {
         return end_lease(held_.front(), nullptr, lease_record::end::lost);
     }
-    /// Ends the tenure of a queue that has one, after its holder was told of the loss.
+    /// Ends the tenure of a queue after the holder was told of the loss. The queue must have a
+    /// tenure.
     [[nodiscard]] active_queue* end_tenure(active_queue&);
 
     //
     // Memory
     //
 
-    /// Destroys the functions given to renew_while(), of leases that have ended. Their destructors
-    /// are the user's, and may do anything.
+    /// Destroys the functions given to renew_while() that are not needed any more. Their
+    /// destructors are user code, and may do anything.
     void destroy_retired() noexcept;
-    /// The context is being destroyed.
+    /// Called when the execution context is being destroyed.
     void abandon() noexcept;
-    /// Before the tenures are destroyed.
+    /// Called before the tenures are destroyed: forgets the references to them.
     void clear() noexcept;
     void period_ended() noexcept { leases_.period_ended(); }
     bool shrink(std::size_t most) noexcept {
@@ -139,8 +141,8 @@ private:
     pool<lease_record> leases_;
     lease_list held_;
     renewal_condition_ptr retired_; ///< to be destroyed in the next turn
-    std::size_t releasing_ = 0;     ///< leases with a release under way
-    std::size_t ending_ = 0;        ///< tenures between the loss that was told and the deadline
+    std::size_t releasing_ = 0;     ///< tenures with a release under way
+    std::size_t ending_ = 0;        ///< tenures between the loss and the deadline
 };
 
 } // namespace holdfast::runtime

@@ -1,27 +1,27 @@
-// A lease in production, and the rules by which the objects behind it live and go.
+// A lease in production, and the rules for the lifetime of the objects behind it.
 //
-// lease           A detail::lease_data is the public part of a lease_record. It counts its handles.
-//                 Each object lease, and each operation on the lease, has one; a wait for the loss
-//                 gives its handle up when it begins. The last handle calls detail::drop(), from
-//                 any thread, and so the lease comes to the inbox.
-// share           Each object lease refers to a detail::lease_share, and each share counts as one
+// lease           detail::lease_data is the public part of a lease_record, and counts the handles.
+//                 Each lease object, and each operation on the lease, has a handle. A wait for the
+//                 loss gives its handle up when the wait begins. When the last handle goes, on any
+//                 thread, detail::drop() puts the lease into the inbox.
+// share           Each lease object refers to a detail::lease_share, and each share counts as one
 //                 handle. detail::lease_data::shares counts the shares that have not been given
-//                 up: a release gives a share up, and so does the end of the share. The last one
-//                 that is given up releases the lease, though operations may still have handles.
-//                 The first share is part of the lease; only the others are allocated.
-// drop            The inbox notes a lease once (drop_hook), for one of two reasons: its last share
-//                 was given up, or its last handle is gone (lease_record::dropped). A lease whose
-//                 last handle is gone gets no further note. The keeper then ends the lease if it
-//                 has not ended, and recycles it if it was dropped.
+//                 up. A share is given up when it is released, or when it is destroyed. When the
+//                 last share is given up, the lease is released, even if operations still have
+//                 handles. The first share is part of the lease; only the others are allocated.
+// drop            The inbox lists a lease (drop_hook) when its last share was given up, or when its
+//                 last handle is gone (lease_record::dropped). A lease is never twice in the list,
+//                 and comes into it no more after its last handle is gone. The keeper then ends the
+//                 lease if it has not ended, and recycles the lease if it was dropped.
 // pool            A lease_record comes from the keeper's pool with begin(). It goes back after
 //                 recycle(), in the turn that takes its drop from the inbox. So it stays in use for
 //                 as long as there is a handle, whether the lease has ended or not.
-// lock state      detail::lock_state keeps the engine. A lease has a reference to it from begin()
-//                 to recycle(), and a tenure, a queue and an acquire have one each while they are
-//                 in use. An engine that has ended keeps no lock state: otherwise it would keep
-//                 itself.
-// context         When the context is destroyed, abandon() ends each lease. From then on the last
-//                 handle takes the lock state with it (basic_inbox::let_go), as there are no turns.
+// lock state      detail::lock_state keeps the engine alive. A lease has a reference to it from
+//                 begin() to recycle(). A tenure, a queue and an acquire have a reference each
+//                 while they are in use. An engine that has ended keeps no lock state, because it
+//                 would keep itself alive.
+// context         When the context is destroyed, abandon() ends each lease. There are no turns
+//                 after that, so the last handle drops the lock state (basic_inbox::let_go).
 #ifndef HOLDFAST_RUNTIME_LEASE_RECORD_HPP
 #define HOLDFAST_RUNTIME_LEASE_RECORD_HPP
 
@@ -40,7 +40,7 @@
 
 namespace holdfast::runtime {
 
-/// In the inbox, of leases that were given up or dropped.
+/// Links a lease that was given up or dropped into the list of the inbox.
 using drop_hook = boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_drops>>;
 
 /// The executor's part of a lease.
@@ -54,8 +54,8 @@ public:
         released
     };
 
-    /// Taken from the pool: becomes a new lease of one share. The keeper connects it with its
-    /// tenure.
+    /// Called after the record was taken from the pool: makes it a new lease with one share. The
+    /// keeper then connects the lease with its tenure.
     void begin(detail::lock_state_ptr of) noexcept {
         lock = std::move(of);
         ended = end::none;
@@ -64,14 +64,14 @@ public:
         shared.store(false, std::memory_order_relaxed);
         first.released.store(false, std::memory_order_relaxed);
     }
-    /// Before it goes back to the pool. The lock state is destroyed here, and not under the inbox's
-    /// mutex.
+    /// Called before the record goes back to the pool. Drops the lock state here, and not under the
+    /// inbox's mutex.
     void recycle() noexcept {
         dropped = false;
         lock.reset();
     }
-    /// The context is being destroyed. A lease that still has handles keeps its lock state for
-    /// them.
+    /// Called when the execution context is being destroyed. A lease that still has handles keeps
+    /// its lock state for them.
     void abandon(counters& c) noexcept {
         over.store(true, std::memory_order_release);
         discount(c);
@@ -80,7 +80,8 @@ public:
         if (handles.load() == 0) last = std::move(lock);
     }
 
-    /// A lease counts as held from its beginning until it ends, or its last handle is gone.
+    /// A lease counts as held from its grant until it ends, or until its last share or handle is
+    /// gone.
     void count(counters& c) noexcept {
         counted_.store(true, std::memory_order_relaxed);
         counters::add(c.held);
@@ -90,10 +91,10 @@ public:
     }
 
     boost::intrusive_ptr<active_tenure> tenure; ///< until the lease ends
-    operation_list waiters;                     ///< extend and lost
+    operation_list waiters;                     ///< waiting operations: extend and wait_lost
     renewal_condition_ptr condition;            ///< asked before each renewal
     end ended = end::none;
-    bool dropped = false; ///< under the inbox's mutex: it has no handle any more
+    bool dropped = false; ///< under the inbox's mutex: the last handle is gone
 
 private:
     std::atomic<bool> counted_{false};

@@ -26,19 +26,19 @@ class operation;
 using operation_hook =
     boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
-/// Whether a lease is to be renewed, as its holder says. A node, so that it can be kept without
-/// memory when the lease ends.
+/// The function of a holder that decides whether its lease is renewed. Also the node of a list, so
+/// that lease_keeper::retire() needs no memory.
 struct renewal_condition {
     std::function<bool()> holds;
     std::unique_ptr<renewal_condition> next{};
 };
 using renewal_condition_ptr = std::unique_ptr<renewal_condition>;
 
-/// In the inbox, of operations that are to be cancelled.
+/// Links an operation that is to be cancelled into the list of the inbox.
 using cancel_hook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_cancellations>>;
 
-/// The part of the engine in which an operation waits, when the operation's time comes.
+/// The part of the engine that acts when the timer of an operation runs.
 class operation_timer {
 public:
     virtual void on_time(operation&, lease_clock::time_point now) = 0;
@@ -52,13 +52,13 @@ enum class operation_kind : std::uint8_t {
     release,
     extend,
     wait_lost,
-    renew, ///< it has no handler
+    renew, ///< has no handler
     shutdown,
     drain
 };
 
 enum class operation_stage : std::uint8_t {
-    starting, ///< handed in, and not begun
+    starting, ///< submitted, and not begun
     queued,   ///< acquire: stands in the queue of its key
     attached, ///< waits for an event of its lease, or of the client
 };
@@ -76,20 +76,20 @@ public:
 
     void on_time(lease_clock::time_point now) override { timer->on_time(*this, now); }
 
-    operation_timer* timer = nullptr; ///< set before it is scheduled
-    /// Counts the uses of this object, and of others that had its place before, so that a late
-    /// cancellation finds that it comes too late.
+    operation_timer* timer = nullptr; ///< set before the operation is scheduled
+    /// Counts the uses of this object, and of destroyed objects that had its address. A
+    /// cancellation with an older generation comes too late, and is ignored.
     std::uint32_t generation;
     operation_kind kind{};
     operation_stage stage{};
-    bool cancel_requested = false; ///< in a way that must wait for the round's end
-    bool behind = false;           ///< counted as one that waits for others
+    bool cancel_requested = false; ///< takes effect at the start, or at the end of the try
+    bool behind = false;           ///< counted in counters::waiters
     any_handler handler;
     detail::lease_ref lease;
     renewal_condition_ptr condition; ///< renew
 
-    // Under the inbox's mutex: the cancellation that was asked for, and of which use of this
-    // object.
+    // Under the inbox's mutex: the type of the cancellation that was requested, and the generation
+    // that it is for.
     asio::cancellation_type_t cancellation = asio::cancellation_type_t::none;
     std::uint32_t cancelled_generation = 0;
 
@@ -97,10 +97,10 @@ public:
     detail::lock_state_ptr lock;
     detail::wait_limit limit;
     lease_clock::time_point started{};
-    unsigned tenures_before = 0, tries_before = 0; ///< of the queue, when this came to it
+    unsigned tenures_before = 0, tries_before = 0; ///< counts of the queue when it was joined
     union {
         active_queue* queue = nullptr;
-        lease_record* watched_lease; ///< lost
+        lease_record* watched_lease; ///< wait_lost
     };
 };
 

@@ -13,28 +13,29 @@
 
 namespace holdfast::runtime {
 
-/// How many objects a pool may do without: half of those that were unused for a whole period,
-/// but for a few. So the memory of a burst is gone after some periods, and a load that comes again
-/// and again finds most of it.
+/// Decides how many free objects a pool destroys after each period. Of the objects that were free
+/// for the whole period, the pool keeps `kept`, and destroys half of the rest. So the memory of a
+/// burst is given back after some periods, and a load that comes again still finds most of its
+/// objects.
 class spare_policy {
 public:
     static constexpr std::size_t kept = 1024;
 
-    /// An object has been taken, and so many are left free.
+    /// An object was taken, and `free` objects are left.
     void taken(std::size_t free) noexcept { least_ = std::min(least_, free); }
 
-    /// A period has ended. How many of the free ones may go.
+    /// Called at the end of a period. Returns how many of the `free` objects to destroy.
     std::size_t period_ended(std::size_t free) noexcept {
         auto const unused = std::min(std::exchange(least_, free), free);
         return unused > kept ? (unused - kept + 1) / 2 : 0;
     }
 
 private:
-    std::size_t least_ = 0; ///< the fewest that were free in this period
+    std::size_t least_ = 0; ///< the fewest free objects in this period
 };
 
-/// The address of an object does not change, and stays valid until shrink() destroys it; owns()
-/// tells whether it is one of ours.
+/// The address of an object is valid until shrink() destroys the object. owns() is true for the
+/// address of an object of this pool.
 template <class T>
 class pool {
 public:
@@ -45,17 +46,17 @@ public:
         for (auto* const t : all_) delete t;
     }
 
-    /// Where it throws, the pool is as it was.
+    /// If this throws, the pool is unchanged.
     template <class... Args>
     T& take(Args&&... args) {
         return take_or_make([&] { return std::make_unique<T>(std::forward<Args>(args)...); });
     }
-    /// The same, where `make` makes a new object: std::unique_ptr<T>, or of a class derived from
-    /// it.
+    /// The same, but `make` makes a new object. It returns a std::unique_ptr to T, or to a class
+    /// derived from T.
     template <class Make>
     T& take_or_make(Make&& make) {
         if (free_.empty()) {
-            // Room to give it back is made now, as that may not fail.
+            // Reserves the room for give_back() now, because give_back() must not fail.
             if (free_.capacity() <= all_.size()) free_.reserve(std::max(all_.size() * 2, smallest));
             auto made = make();
             all_.insert(made.get());
@@ -77,10 +78,12 @@ public:
         for (auto* const t : all_) visit(*t);
     }
 
-    /// To be called once a period: shrink() destroys objects that were not needed in it.
+    /// To be called once a period. shrink() then destroys objects that were not needed in that
+    /// period.
     void period_ended() noexcept { to_go_ = spare_.period_ended(free_.size()); }
-    /// Destroys some of that, `most` objects, after `on_end` was called for each; where that says
-    /// no, none from there on. Whether there are more.
+    /// Destroys up to `most` of those objects. Calls `on_end` before it destroys an object; if
+    /// `on_end` returns false, it destroys no more objects in this period. Returns true if there
+    /// are more to destroy.
     template <class OnEnd>
     bool shrink(std::size_t most, OnEnd&& on_end) noexcept {
         for (; to_go_ > 0 && most > 0 && !free_.empty(); --to_go_, --most) {
@@ -111,7 +114,7 @@ private:
             free_.swap(smaller);
             all_.rehash(0);
         } catch (std::bad_alloc const&) {
-            // Next time.
+            // A later call tries again.
         }
     }
 

@@ -8,7 +8,7 @@ namespace holdfast::runtime {
 
 namespace {
 
-/// An instance that is back since then was not connected when it was to be asked.
+/// An instance without a cause is back by now. It was not connected when it was to be asked.
 errc or_unreachable(errc cause) {
     return cause != errc{} ? cause : errc::unreachable;
 }
@@ -28,7 +28,7 @@ instance_outcome outcome_of(errc cause) {
     }
 }
 
-/// Whether an instance with this cause would not have voted on any command.
+/// True if an instance with this cause would not have voted on any other command either.
 bool is_silence(errc cause) {
     return cause == errc{} || cause == errc::unreachable || cause == errc::instance_timeout ||
            cause == errc::quarantined || cause == errc::out_of_memory;
@@ -38,7 +38,8 @@ bool failed(round_record const& round, unsigned instance) {
     return round.of(instance).noted || round.votes.failed().contains(instance);
 }
 
-/// Of an instance that had no part in the last round: nothing is wrong with it where it is up.
+/// The outcome of an instance without a vote in the last round. If the instance is up, its vote was
+/// not needed.
 instance_outcome outcome_without_vote(bool asked, instance_snapshot const& s) {
     if (asked || s.status.state == instance_state::connecting) return instance_outcome::unanswered;
     return s.status.state == instance_state::up ? instance_outcome::not_needed

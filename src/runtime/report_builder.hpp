@@ -17,16 +17,16 @@
 
 namespace holdfast::runtime {
 
-/// An instance when the acquire ends.
+/// The state of an instance at the end of the acquire.
 struct instance_snapshot {
     instance_status status;
-    errc cause{};          ///< why it cannot be asked, or may not grant; errc{} if neither
-    std::string message{}; ///< the cause in words; used only where needs_message() says so
+    errc cause{}; ///< why the instance cannot be asked, or may not grant; errc{} if neither
+    std::string message{}; ///< the cause in words; used only if needs_message()
 };
 
-/// This client has the key itself.
+/// The tenure of this client, if it has the key itself.
 struct own_tenure {
-    protocol::instance_set instances; ///< that have the key for it
+    protocol::instance_set instances; ///< instances that may have its key
     std::chrono::milliseconds left{0};
 };
 
@@ -34,24 +34,24 @@ struct report_input {
     std::string_view key;
     unsigned attempts = 0;
     std::chrono::nanoseconds waited{0};
-    protocol::instance_set asked; ///< by the try that is under way
+    protocol::instance_set asked; ///< instances that the try under way has asked
     std::optional<own_tenure> held_here{};
     round_record const& round;
-    /// All of them, in the order of the client. Their texts are moved into the report.
+    /// All instances, in the order of the client. Their texts are moved into the report.
     std::span<instance_snapshot> instances;
 };
 
 acquire_report build_report(report_input const&);
 
-/// Whether a report needs to know in words why the instance cannot be asked.
+/// True if the report needs instance_snapshot::message of this instance.
 bool needs_message(round_record const&, unsigned instance);
 
-/// The error for a round without a quorum: the cause that all failed votes have in common, and
-/// errc::no_quorum where there is no such cause. `causes`: why each instance cannot be asked.
+/// The error for a round without a quorum: the cause that all failed votes have in common, or
+/// errc::no_quorum if their causes differ. `causes`: the reason why each instance cannot be asked.
 errc common_cause(round_record const&, std::span<errc const> causes);
 
-/// Whether an instance refused the command itself. A command without a fence may fare better there:
-/// it needs no script.
+/// True if an instance refused the command itself. That instance may accept a command without a
+/// fence, because it needs no script.
 bool refused_command(round_record const&);
 
 } // namespace holdfast::runtime

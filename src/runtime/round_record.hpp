@@ -16,9 +16,9 @@ namespace holdfast::runtime {
 
 /// The answer of an instance that did not grant.
 struct vote_record {
-    errc cause{}; ///< why it did not vote, where it did not
+    errc cause{}; ///< why the instance did not vote, if it did not
     bool noted = false;
-    bool held = false; ///< it has the key, of another client
+    bool held = false; ///< the instance has the key of another client
     bool ttl_known = false;
     std::optional<std::chrono::milliseconds> ttl_left;
     std::chrono::nanoseconds round_trip{0};
@@ -27,11 +27,11 @@ struct vote_record {
 };
 
 struct round_record {
-    protocol::tally votes;              ///< of the last round to all
-    std::vector<vote_record> instances; ///< made when the first of them does not grant
+    protocol::tally votes;              ///< of the last round to all instances
+    std::vector<vote_record> instances; ///< empty until an instance does not grant
     unsigned wrong_types = 0;           ///< instances at which the key is no lock
 
-    /// Null: there is no memory for it. `count` instances are configured.
+    /// `count`: the number of configured instances. Returns null if memory ran out.
     vote_record* record(unsigned instance, unsigned count) noexcept {
         if (instances.size() < count) {
             try {

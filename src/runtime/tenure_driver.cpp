@@ -22,7 +22,8 @@ void tenure_driver::send_all(active_tenure& t, protocol::tenure_action const& a)
         counters::add(counters_.raises);
         auto const there = instances_.reachable();
         send(t, command::raise, a.raise & there, t.machine.round_number());
-        // An instance that has granted is raised also where it has gone since; it will not answer.
+        // An instance that has granted may be unreachable now. That instance gets no command, so
+        // the driver owes its answer.
         t.owed.gone = t.owed.gone | (a.raise - there);
         if (!t.owed.gone.empty()) owe(t);
     }
@@ -75,7 +76,8 @@ void tenure_driver::answer_owed() {
             t.owed.releases = static_cast<std::uint8_t>(owed.releases + 1);
             auto const again = std::exchange(unsent, {});
             send(t, command::release, again, 0);
-            // If an instance has gone since, it keeps the release as pending, without an answer.
+            // An instance that is unreachable now keeps the release as pending, and does not
+            // answer.
             (again - instances_.reachable()).for_each([&](unsigned i) {
                 answer(i, command::release, 0, instances_.cause_of(i));
             });

@@ -1,4 +1,4 @@
-// Carries out the actions of tenures: commands, and the time at which to ask them again.
+// Carries out the actions of tenures: sends their commands, and sets their timers.
 #ifndef HOLDFAST_RUNTIME_TENURE_DRIVER_HPP
 #define HOLDFAST_RUNTIME_TENURE_DRIVER_HPP
 
@@ -21,15 +21,14 @@ namespace holdfast::runtime {
 
 class tenure_factory {
 public:
-    /// Called when the pool has none.
+    /// Called when the pool has no free tenure.
     virtual std::unique_ptr<active_tenure> make_tenure() = 0;
 
 protected:
     ~tenure_factory() = default;
 };
 
-/// It decides nothing. The effect of an action is the caller's to handle: the acquirer's or the
-/// keeper's.
+/// Decides nothing. The caller (the acquirer or the lease keeper) handles the effect of an action.
 class tenure_driver {
 public:
     tenure_driver(turn& t, instance_group& instances, timer_queue& timers, counters& c,
@@ -43,26 +42,27 @@ public:
     active_tenure& take() {
         return tenures_.take_or_make([this] { return factory_.make_tenure(); });
     }
-    /// Nobody refers to it any more.
+    /// Called when the last reference to the tenure is gone.
     void recycle(active_tenure&) noexcept;
 
-    /// Sends the commands of a action.
+    /// Sends the commands of an action.
     void send_all(active_tenure&, protocol::tenure_action const&);
     void send(active_tenure&, protocol::command, protocol::instance_set to, std::uint32_t round);
 
     /// Sets the tenure's timer.
     void schedule(active_tenure&);
-    /// The same after an answer that decided nothing, except how long the others are waited for.
+    /// The same after an answer that decided nothing, but may change how long the tenure waits for
+    /// the other answers.
     void schedule_if_late(active_tenure& t) {
         if (t.machine.depends_on_late_answers()) schedule(t);
     }
 
-    /// Answers for commands that were not sent: those of the last turn are given in this one.
+    /// Gives the answers to commands of the last turn that were not sent.
     void answer_owed();
     bool owes() const { return !owed_.empty(); }
     void forget_owed() noexcept;
 
-    /// The context is going.
+    /// Called when the execution context is being destroyed.
     void abandon() noexcept {
         tenures_.for_each([](active_tenure& t) { auto const lock = std::move(t.lock); });
     }
@@ -72,7 +72,8 @@ public:
     }
 
 private:
-    /// Memory is lacking for a moment, or for longer: then a key is left to its ttl.
+    /// If memory runs out, a release is tried again this often. After that the key stays until its
+    /// ttl ends.
     static constexpr std::uint8_t release_retries = 3;
 
     void owe(active_tenure&) noexcept;

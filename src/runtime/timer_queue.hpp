@@ -1,4 +1,4 @@
-// Many points in time behind one timer.
+// Many timers on one Asio timer.
 #ifndef HOLDFAST_RUNTIME_TIMER_QUEUE_HPP
 #define HOLDFAST_RUNTIME_TIMER_QUEUE_HPP
 
@@ -24,7 +24,7 @@ namespace holdfast::runtime {
 
 namespace asio = boost::asio;
 
-/// Something that waits for its time. Destroying it while it waits is a bug.
+/// An object with a timer. It must not be destroyed while it waits.
 class timed : public boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
 public:
     virtual void on_time(lease_clock::time_point now) = 0;
@@ -32,7 +32,7 @@ public:
 
 protected:
     enum class precision : bool {
-        coarse, ///< may be called up to a millisecond early, together with others
+        coarse, ///< may be called up to 1 ms early, together with others
         exact
     };
     explicit timed(precision p = precision::coarse)
@@ -45,13 +45,12 @@ private:
     bool exact_;
 };
 
-/// Ordered by time. Not thread-safe. The timer is armed anew only when something comes to wait that
-/// is due earlier than everything else: an uncontended acquire and release do not touch it.
+/// Ordered by time. Not thread-safe. The Asio timer is set again only for an entry that is due
+/// before all others. So an uncontended acquire and release do not touch the Asio timer.
 ///
-/// One wait is under way at a time, in memory that is reserved for it. Where the executor loses it
-/// all the same, as it may when it has no memory to hand it on, run() is called with
-/// asio::error::no_memory: from any thread, and so all that it may do is to see to it that mend()
-/// is called.
+/// At most one wait is under way, in memory that is reserved for it. The executor may still lose
+/// the wait, if it has no memory to pass the wait on. Then the function given to call() gets
+/// asio::error::no_memory, on any thread. The function may then only arrange that mend() is called.
 class timer_queue {
 public:
     /// A timer that is not exact is called up to this much early.
@@ -60,8 +59,8 @@ public:
     explicit timer_queue(asio::any_io_executor executor)
         : timer_(std::in_place, std::move(executor)) {}
 
-    /// The timer's handler calls this, and this calls run_due(), or woken_early() where it is
-    /// given asio::error::operation_aborted.
+    /// Sets the function that the Asio timer's handler calls. The function must call run_due(), or
+    /// woken_early() if it gets asio::error::operation_aborted.
     void call(std::function<void(boost::system::error_code)> run) { wait_->run = std::move(run); }
 
     void schedule(timed& t, lease_clock::time_point when) noexcept {
@@ -69,10 +68,10 @@ public:
             if (t.when_ == when) return;
             queue_.erase(queue_.iterator_to(t));
         }
-        // Each is called once in a run: a timer that is put off by less than is called together
-        // waits for the next.
+        // A run of run_due() calls each timer at most once: a timer that is set again to a time
+        // within the run waits for the next run.
         t.when_ = std::max(when, (t.exact_ ? run_now_ : run_horizon_) + lease_clock::duration(1));
-        // Most deadlines are later than those before them.
+        // cend() is a hint: most deadlines are later than those that already wait.
         queue_.insert(queue_.cend(), t);
         arm();
     }
@@ -81,9 +80,9 @@ public:
         if (t.is_linked()) queue_.erase(queue_.iterator_to(t));
     }
 
-    /// Calls all that are due, or fall due within the next millisecond unless it is exact: all of
-    /// that travels in the same batch. All are called, even if some of them throw; the first of
-    /// that is thrown on.
+    /// Calls all timers that are due, and all coarse timers that are due within the next
+    /// millisecond. So their commands leave in the same batch. If a timer throws, the others are
+    /// still called, and the first exception is then rethrown.
     void run_due(lease_clock::time_point now) {
         armed_for_ = lease_clock::time_point::max();
         run_now_ = now;
@@ -104,12 +103,12 @@ public:
         if (thrown) std::rethrow_exception(thrown);
     }
 
-    /// The timer has been set to an earlier time since the wait began.
+    /// Called when the wait was aborted, because the Asio timer was set to an earlier time.
     void woken_early() noexcept {
         if (!stopped_ && !wait_->under_way && armed_for_ != lease_clock::time_point::max()) wait();
     }
 
-    /// Waits again if the wait was lost. Quick where it was not.
+    /// Waits again if the wait was lost. Cheap if it was not.
     void mend() noexcept {
         if (!wait_->lost.load(std::memory_order_relaxed) || !wait_->lost.exchange(false)) return;
         wait_->under_way = false;
@@ -122,7 +121,8 @@ public:
         if (timer_) timer_->cancel();
     }
 
-    /// The timer's execution context is being destroyed: nothing of it is kept.
+    /// Called when the timer's execution context is being destroyed. Drops all that belongs to the
+    /// context.
     void abandon() noexcept {
         stopped_ = true;
         queue_.clear();
@@ -144,7 +144,8 @@ private:
         redis::reserved_memory memory;
     };
 
-    /// Tells when it is destroyed without having been called.
+    /// The handler of the wait. If it is destroyed without a call, it reports
+    /// asio::error::no_memory.
     class waiter {
     public:
         using allocator_type = redis::reserving_allocator<void>;
@@ -173,12 +174,13 @@ private:
     void arm() noexcept {
         if (stopped_ || queue_.empty() || queue_.begin()->when_ >= armed_for_) return;
         armed_for_ = queue_.begin()->when_;
-        // In steps: this timer stands still while the machine is suspended, and the lease clock
-        // does not.
+        // In steps of at most 1 s: the Asio timer stands still while the machine is suspended, and
+        // the lease clock does not.
         constexpr lease_clock::duration longest = std::chrono::seconds(1);
         timer_->expires_after(
             std::clamp(armed_for_ - lease_clock::now(), lease_clock::duration::zero(), longest));
-        if (!wait_->under_way) wait(); // else the wait that this has ended is followed by another
+        // If a wait is under way, expires_after() has aborted it, and woken_early() waits again.
+        if (!wait_->under_way) wait();
     }
 
     void wait() noexcept {
@@ -186,20 +188,20 @@ private:
         try {
             timer_->async_wait(waiter(wait_));
         } catch (...) {
-            // The handler has told of it when it was destroyed.
+            // The destructor of the handler has reported the failure.
         }
     }
 
-    /// So long ago that it changes nothing.
+    /// Outside of run_due(): so early that schedule() ignores it.
     static constexpr lease_clock::time_point none{};
 
     std::shared_ptr<shared_wait> const wait_ = std::make_shared<shared_wait>();
-    std::optional<asio::steady_timer> timer_; ///< until its context is destroyed
+    std::optional<asio::steady_timer> timer_; ///< empty after its context was destroyed
     boost::intrusive::multiset<timed, boost::intrusive::compare<by_time>,
                                boost::intrusive::constant_time_size<false>>
         queue_;
     lease_clock::time_point armed_for_ = lease_clock::time_point::max();
-    lease_clock::time_point run_now_ = none, run_horizon_ = none; ///< while run_due() is at it
+    lease_clock::time_point run_now_ = none, run_horizon_ = none; ///< set during run_due()
     bool stopped_ = false;
 };
 

@@ -12,7 +12,7 @@ namespace holdfast::runtime {
 
 namespace {
 
-/// How many forks are between this process and the one that loaded the library.
+/// The number of forks between the process that loaded the library and this process.
 std::atomic<unsigned> forks{0};
 
 void count_fork() {

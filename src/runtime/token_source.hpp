@@ -1,4 +1,4 @@
-// The randomness of tokens and pauses.
+// Random bits for tokens and pauses.
 #ifndef HOLDFAST_RUNTIME_TOKEN_SOURCE_HPP
 #define HOLDFAST_RUNTIME_TOKEN_SOURCE_HPP
 
@@ -12,8 +12,8 @@
 
 namespace holdfast::runtime {
 
-/// Random bits of the operating system, fetched many at a time. After a fork the child fetches its
-/// own.
+/// Fetches random bits from OpenSSL's generator, many at a time. After a fork the child fetches new
+/// bits.
 class token_source {
 public:
     explicit token_source(std::string_view label)
@@ -21,14 +21,14 @@ public:
 
     void renew(redis::token&);
     std::uint64_t next_bits();
-    /// For pauses, which need no secret: where no random numbers are to be had, the time will do.
+    /// For pauses, which need no secret. If the generator fails, the bits come from the time.
     std::uint64_t pause_bits() noexcept;
 
 private:
     std::string const label_;
     std::array<std::uint64_t, 256> pool_{};
     std::size_t used_ = pool_.size();
-    unsigned forks_ = 0; ///< of the process, when they were fetched
+    unsigned forks_ = 0; ///< count of forks when the bits were fetched
 };
 
 } // namespace holdfast::runtime

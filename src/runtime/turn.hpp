@@ -10,7 +10,7 @@
 
 namespace holdfast::runtime {
 
-/// Sees to it that there is a turn soon. From any thread.
+/// Asks for a turn, from any thread.
 class turn_source {
 public:
     virtual void ask_for_turn() noexcept = 0;
@@ -19,11 +19,11 @@ protected:
     ~turn_source() = default;
 };
 
-/// Everything in a turn has one time, that of its beginning: before the first byte is sent, and
-/// after every call that the turn answers.
+/// All events of a turn have the time at which the turn began. That is before the turn sends its
+/// first byte, and after the submission of each operation that it starts.
 ///
-/// An exception belongs to one operation. attempt() contains it: for a lack of memory the caller
-/// has an answer of its own, and any other exception is kept and leaves when the turn is over.
+/// An exception concerns one operation only. attempt() catches it. The caller handles a lack of
+/// memory; any other exception is kept, and rethrown when the turn is over.
 class turn {
 public:
     explicit turn(turn_source& source) noexcept
@@ -33,7 +33,7 @@ public:
 
     bool running() const noexcept { return depth_ > 0; }
     lease_clock::time_point began() const noexcept { return began_; }
-    /// Outside of turns it is the present time.
+    /// The beginning of the turn; outside of turns, the present time.
     lease_clock::time_point time() const noexcept {
         return running() ? began_ : lease_clock::now();
     }
@@ -51,30 +51,31 @@ public:
         if (std::exchange(again_, false)) ask();
     }
 
-    /// The present turn ends with the pending work, or else a turn follows.
+    /// Ensures that the pending work is done: by the end of the running turn, or by a new turn.
     void ask() noexcept {
         if (!running()) source_.ask_for_turn();
     }
-    /// Another turn follows.
+    /// Asks for another turn after the running one.
     void ask_for_another() noexcept {
         if (!running()) return source_.ask_for_turn();
         again_ = true;
     }
 
-    /// Whether it did not throw.
+    /// Runs `work`. Returns false if `work` threw.
     template <class Work>
     bool attempt(Work&& work) noexcept {
         try {
             work();
             return true;
         } catch (std::bad_alloc const&) {
-            // The caller tells the operations that got no memory.
+            // The caller completes the operations for which memory ran out.
         } catch (...) {
             keep_exception();
         }
         return false;
     }
-    /// The exception that is being handled leaves when the turn is over. Of several the first does.
+    /// Keeps the exception that is being handled until the turn is over. Of several exceptions it
+    /// keeps the first.
     void keep_exception() noexcept {
         if (!thrown_) thrown_ = std::current_exception();
         ask();

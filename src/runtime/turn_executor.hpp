@@ -1,4 +1,4 @@
-// How a turn gets onto the client's executor: from any thread, and without memory to be had for it.
+// Posts turns to the client's executor, from any thread, and without an allocation where possible.
 #ifndef HOLDFAST_RUNTIME_TURN_EXECUTOR_HPP
 #define HOLDFAST_RUNTIME_TURN_EXECUTOR_HPP
 
@@ -20,8 +20,9 @@ namespace holdfast::runtime {
 
 namespace asio = boost::asio;
 
-/// Posts one function at a time. On an io_context, and on a strand of ours on one, that needs no
-/// allocation. An erased executor takes no allocator from us, so posting to any other may throw.
+/// Posts one function at a time. On an io_context, and on the client's strand on an io_context,
+/// this needs no allocation. A type-erased executor does not use our allocator, so posting to any
+/// other executor may throw.
 class turn_executor {
 public:
     explicit turn_executor(asio::any_io_executor const& executor)
@@ -39,7 +40,7 @@ public:
             *executor_);
     }
 
-    /// The execution context is being destroyed: nothing of it is kept.
+    /// Called when the execution context is being destroyed. Drops the executor.
     void abandon() noexcept { executor_.reset(); }
 
 private:
