@@ -14,7 +14,7 @@ std::string milliseconds(std::chrono::nanoseconds d) {
     return text;
 }
 
-// Keys hold any bytes, a line of text does not.
+// A key may hold any byte, but the report must be one line of text.
 std::string quoted(std::string const& key) {
     std::string text = "\"";
     for (char const c : key) {

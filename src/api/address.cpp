@@ -12,8 +12,8 @@ namespace holdfast {
 
 namespace {
 
-// The part of an invalid address that a message may show: no user, no password, and no query, which
-// may hold either.
+// The part of an invalid address that a message may show, without user and password. Also without
+// the query, because it may hold them too.
 std::string masked(std::string_view text) {
     auto const scheme = text.find("://");
     auto const has_scheme = scheme != text.npos && text.find_first_of(":@/?#") == scheme;
@@ -29,7 +29,7 @@ std::string masked(std::string_view text) {
 
 [[noreturn]] void reject(std::string_view text, std::string const& reason) {
     auto shown = masked(text);
-    // A NUL would end the message early.
+    // Control characters are replaced: a NUL would end the message early.
     std::replace_if(
         shown.begin(), shown.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
     throw system_error(make_error_code(errc::invalid_address), "\"" + shown + "\": " + reason);
@@ -44,7 +44,7 @@ bool parse_number(std::string_view text, Number& number) {
 // The parts of a URL, as RFC 3986 splits it.
 class url {
 public:
-    // `text` outlives the object. Empty if it is no URL.
+    // `text` must outlive the object. Returns nothing if `text` is no URL.
     static std::optional<url> parse(std::string const& text) {
         UriUriA parts;
         auto const result =
@@ -63,14 +63,14 @@ public:
     std::string_view scheme() const { return view(parts_.scheme); }
     std::string_view user_info() const { return view(parts_.userInfo); }
     std::string_view host() const { return view(parts_.hostText); }
-    // [v7.x]: an address of a version that does not exist yet.
+    // True for an address of a future version of IP, such as [v7.x].
     bool is_future_address() const { return parts_.hostData.ipFuture.first != nullptr; }
     std::optional<std::string_view> port() const {
         if (parts_.portText.first == nullptr) return std::nullopt;
         return view(parts_.portText);
     }
-    // Without the first slash. The pieces are joined, because an empty segment does not point into
-    // the text.
+    // The path without its first slash. Joined from its segments, because an empty segment does not
+    // point into the text.
     std::string path() const {
         std::string joined;
         for (auto const* s = parts_.pathHead; s != nullptr; s = s->next) {
@@ -92,8 +92,8 @@ private:
     UriUriA parts_;
 };
 
-// `text` is part of a URL, so two hexadecimal digits follow each %. uriparser's own function stops
-// at a NUL.
+// Decodes percent escapes. `text` is part of a URL, so two hexadecimal digits follow each %.
+// uriparser's own function stops at a NUL.
 std::string decoded(std::string_view text) {
     std::string result;
     result.reserve(text.size());

@@ -1,4 +1,4 @@
-// Chooses the system clock that lease_clock reads, and replaces one that is refused.
+// Chooses the system clock that lease_clock reads, and replaces a clock that the system refuses.
 #ifndef HOLDFAST_CLOCK_CHOICE_HPP
 #define HOLDFAST_CLOCK_CHOICE_HPP
 
@@ -10,9 +10,10 @@
 namespace holdfast {
 
 /// A sandbox may refuse a clock, from the start or later (seccomp, where the vdso does not answer).
-/// A clock that stands still is worse than none: each lease would seem held for ever. So another
-/// clock takes over. It does not count suspends, and goes on from the last reading of the first. If
-/// every clock is refused, each reading is a day later than the one before: all leases are over.
+/// A clock that stands still is worse than none: each lease would seem held for ever. So a second
+/// clock takes over, and goes on from the last reading of the first clock. The second clock does
+/// not count suspends. If both clocks are refused, each reading is a day later than the reading
+/// before, so all leases are over.
 ///
 /// `Read` is like ::clock_gettime.
 ///
@@ -56,18 +57,19 @@ public:
     static constexpr clockid_t second_id = CLOCK_MONOTONIC;
 
 private:
-    /// Later than any clock that counts from a boot, and far from the greatest time point: a ttl
-    /// can be added.
+    /// Later than any clock that counts from a boot, and so far below the greatest time point that
+    /// a ttl can be added.
     static constexpr nanoseconds no_clock = std::chrono::hours(24 * 365 * 50);
     static constexpr std::int64_t most = 30'000; // days
 
-    /// Readings closer than this are not remembered one by one.
+    /// A reading is remembered if it is at least this much later than the last one remembered.
     static constexpr nanoseconds close = std::chrono::milliseconds(1);
 
     void remember(nanoseconds t) noexcept {
         if (t.count() - latest_.load(std::memory_order_relaxed) >= close.count()) raise(latest_, t);
     }
-    // The machine may have been suspended since the constructor.
+    // Raises `ahead_` if the second clock is behind: the machine may have been suspended since the
+    // constructor.
     void take_over() noexcept {
         nanoseconds second{};
         auto const latest = nanoseconds(latest_.load(std::memory_order_relaxed));
@@ -91,8 +93,8 @@ private:
     }
 
     Read read_;
-    std::atomic<std::int64_t> ahead_{0};  ///< of the second clock, at the constructor
-    std::atomic<std::int64_t> latest_{0}; ///< reading of the first clock, nearly
+    std::atomic<std::int64_t> ahead_{0};  ///< the first clock's lead over the second clock
+    std::atomic<std::int64_t> latest_{0}; ///< the last remembered reading of the first clock
     std::atomic<bool> refused_{false};
     std::atomic<std::int64_t> readings_{0};
 };

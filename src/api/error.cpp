@@ -6,8 +6,8 @@ namespace holdfast {
 
 namespace {
 
-// A process may have this library twice: in the program, and in a shared library that it loads. The
-// random ids make the categories of both equal.
+// A process may contain this library twice: in the program, and in a shared library that the
+// program loads. Equal ids make the categories of both compare equal.
 class category final : public boost::system::error_category {
 public:
     constexpr category() noexcept
@@ -65,7 +65,7 @@ public:
         return "unknown holdfast error " + std::to_string(value);
     }
 
-    // For code that knows only the generic conditions.
+    // For code that compares with the generic conditions.
     boost::system::error_condition default_error_condition(int value) const noexcept override {
         namespace generic = boost::system::errc;
         switch (static_cast<errc>(value)) {

@@ -66,8 +66,8 @@ bool fence_gate::admit(std::string_view key, std::uint64_t fence) {
     } else {
         keys.insert(known, entry{std::string(key), fence});
         if (keys.size() > self.max_keys) {
-            // The new key may be the one. The floor is then its fence, which keeps out all late
-            // holders.
+            // Forgets the key with the lowest fence, which may be the new key. The floor is then
+            // that fence, and keeps out all late holders.
             auto& fences = self.remembered.get<by_fence>();
             self.floor = fences.begin()->fence;
             fences.erase(fences.begin());

@@ -47,8 +47,8 @@ void async_release(lease_ref lease, share_ref share, release_handler handler, co
         auto const lasted = !lease->over && lease_clock::now() < lease->deadline.load();
         std::move(handler)(lasted ? release_result() : release_result(errc::lease_lost));
     } catch (...) {
-        // The share was not given up. If another share took itself for the last meanwhile, the
-        // lease has ended anyway.
+        // The release failed, so the share is not given up. If another share was given up as the
+        // last one meanwhile, the lease ends anyway.
         if (shared) lease->shares.fetch_add(1);
         share->released.store(again);
         throw;

@@ -1,4 +1,4 @@
-// Checks the options of a client and its locks, where the user hands them over.
+// Checks the options of a client and its locks, when the user passes them in.
 #ifndef HOLDFAST_API_OPTION_CHECKS_HPP
 #define HOLDFAST_API_OPTION_CHECKS_HPP
 
@@ -11,10 +11,10 @@
 
 namespace holdfast::detail {
 
-/// @throws system_error  With `message` as what().
+/// @throws system_error  what() begins with `message`.
 [[noreturn]] void reject(errc code, std::string const& message);
 
-/// A key for a message: shortened and printable, because a key may hold any byte.
+/// A key or label for a message: quoted, shortened and printable, because it may hold any byte.
 std::string quoted(std::string_view key);
 
 /// @throws system_error  errc::invalid_options; what() names the option, its value and its range.
