@@ -1,13 +1,14 @@
-// The rounds by which a tenure gets its key: all instances at once, or the arbiter and then the
-// others. A last round, the raise, is for instances that hold a smaller number.
+// The rounds that win a key for a tenure. The tenure asks all instances at once, or the arbiter
+// first and then the others. A last round, the raise, is for instances that hold a smaller number
+// than the tenure.
 //
 //     begin_all() ----------------------> voting --------------------> granted, with the number
 //                                         ^    |                         ^
 //     begin_at_arbiter() --> contending --+    | a quorum granted,       | a quorum holds
-//                            ask_others()      | and holds less          | the number
+//                            ask_others()      | too few hold the number | the number
 //                                              +-----> raising ----------+
 //
-// Each state can end without the key: see `effect`.
+// Each state can also end without the key: see tenure_effect.
 #ifndef HOLDFAST_PROTOCOL_ACQUISITION_HPP
 #define HOLDFAST_PROTOCOL_ACQUISITION_HPP
 
@@ -25,8 +26,8 @@
 
 namespace holdfast::protocol {
 
-/// Its effect is `won` if a quorum has granted and holds the number. The tenure then decides
-/// whether that was in time.
+/// The acquisition of one tenure. Its effect is `won` when a quorum has granted the key and holds
+/// the number. The tenure then decides whether the round was won in time.
 template <class Rules>
 class acquisition {
 public:
@@ -55,13 +56,13 @@ public:
         contending_ = false;
         votes_ = round(reachable, reachable | arbiter_);
         arbiter_.for_each([this](unsigned i) { votes_.count(i, verdict::yes); });
-        // A lone arbiter is a quorum, and holds the number that it gave.
+        // If the arbiter is the only instance, it is a quorum, and holds the number that it gave.
         if (votes_.won()) return {.effect = effect::won};
         if (votes_.impossible()) return {.effect = effect::no_quorum};
         return {.acquire = reachable - arbiter_};
     }
 
-    /// `counted`: by the instance, for the tenure's `number`.
+    /// `counted`: the instance's counter, which a grant returns if the tenure has a number.
     tenure_action arbiter_answer(unsigned instance, verdict v, number_type& number,
                                  std::uint64_t counted) {
         votes_.count(instance, v);
@@ -90,40 +91,43 @@ public:
         return level(lifted, instance, clock, number);
     }
 
-    /// `current`: the answer is to the raise that was begun last.
+    /// `current`: true if the answer belongs to the raise that was begun last.
     tenure_action raise_answer(bool current, unsigned instance, verdict v, number_type& number) {
         if (!votes_.yes().contains(instance)) return {};
         if (v == verdict::yes) {
             if (current) number.raised(instance);
             return {.effect = is_level(number) ? effect::won : effect::none};
         }
-        // The instance lost the key after its grant, or does not answer: its grant does not count
-        // any more.
+        // The instance lost the key after its grant, or the raise failed there. Its grant no longer
+        // counts.
         number.lost(instance);
         votes_.retract(instance, v);
         return judge();
     }
 
-    /// True once, after an answer with which a raise of all instances began.
+    /// True once after an answer that began a raise of all granting instances with a smaller
+    /// number.
     bool began_raise() { return std::exchange(began_raise_, false); }
 
-    /// One arbiter was asked before all others.
+    /// True if the arbiter was asked before the other instances.
     bool had_arbiter() const { return !arbiter_.empty(); }
     bool contending() const { return contending_; }
     tally const& votes() const { return votes_; }
 
-    /// From this time on the machine does not wait for the missing answers: they are late.
+    /// The time from which the missing answers are late. The machine does not wait for them any
+    /// longer.
     ///
-    /// A contended round may need the votes of a few instances that do not answer. The other
-    /// contenders may need the same ones, and all would keep their votes until those instances are
-    /// suspected. So a round that only late answers can save gives its votes back. It goes on while
-    /// no other client is seen to have a vote: giving up would gain nothing.
+    /// A contended round may need votes of instances that do not answer. Other contenders may need
+    /// the same votes. Without this limit, all contenders would keep their votes until those
+    /// instances are suspect. So a round that only late answers can win gives its votes back. If no
+    /// other client is seen to have votes, the round goes on, because giving up would gain nothing.
     time_point patience_ends(round_trips const& usual, number_type const& number) const {
         auto const quorum = votes_.quorum();
-        // The arbiter may be given up only if the others can be a quorum without it.
+        // A late arbiter is given up only if the other instances can be a quorum without it.
         if (contending_) {
             if (configured_ <= quorum || votes_.pending().empty()) return time_point::max();
-            // An arbiter that was late when it was asked gets its time too: all others were late.
+            // An arbiter that was late already when it was asked gets its usual time too, because
+            // then all other instances were late.
             auto longest = duration::zero();
             arbiter_.for_each([&](unsigned i) { longest = usual[i].usual(); });
             return asked_ + longest;
@@ -139,9 +143,9 @@ private:
         return tally(configured_, Rules::quorum(configured_, reachable.size()), asked);
     }
 
-    // A quorum decides that the key is contended. If too many instances refuse to vote or are gone,
-    // that is an outage and no contention: a waiter must not wait for a holder then. If neither is
-    // certain yet, the missing answers decide.
+    // If the votes for and against are together a quorum, the key is contended. If too few
+    // instances can vote, that is an outage: a waiter must not wait for a holder then. Until one of
+    // the two is certain, the round waits for the missing answers.
     tenure_action judge() const {
         if (!votes_.impossible()) return {};
         if (votes_.has_verdict()) return {.effect = effect::contended};
@@ -152,11 +156,11 @@ private:
         return number.holders().size() >= votes_.quorum();
     }
 
-    /// A quorum has granted. It must also hold our number: see tenure_number.hpp.
+    /// A quorum must not only grant, but also hold the tenure's number: see tenure_number.hpp.
     template <class Clock>
     tenure_action level(bool lifted, unsigned instance, Clock&& clock, number_type& number) {
         if (is_level(number)) return {.effect = effect::won};
-        if (votes_.impossible()) return judge(); // some lost the key after their grant
+        if (votes_.impossible()) return judge(); // instances lost the key after their grant
         auto behind = instance_set::only(instance);
         if (number.begin_raising() || lifted) {
             behind = votes_.yes();
@@ -166,7 +170,7 @@ private:
         return {.raise = behind - number.holders()};
     }
 
-    time_point asked_{}; ///< when the awaited answers were asked for
+    time_point asked_{}; ///< when the round, or its last raise, was sent
     tally votes_;
     instance_set arbiter_;
     std::uint8_t configured_;

@@ -1,5 +1,6 @@
-// The output of a protocol machine. Each machine answers an event with one action, or is asked for
-// its next one, and its driver carries it out: first the commands, then the effect.
+// The output of a protocol machine. A tenure answers each event with one action, and a wait queue
+// gives its actions in next(). The driver carries out an action: first its commands, then its
+// effect.
 #ifndef HOLDFAST_PROTOCOL_ACTION_HPP
 #define HOLDFAST_PROTOCOL_ACTION_HPP
 
@@ -7,14 +8,14 @@
 
 namespace holdfast::protocol {
 
-/// `Effect` says what happens in this process: to the owner of the key, or to the queue.
+/// `Effect` names an event in this process: for the owner of the key, or for the queue.
 template <class Effect>
 struct action {
-    /// The instances that get each command. The driver sends them in this order.
+    /// The instances that get each command. The driver sends the commands in this order.
     instance_set acquire{}, contend{}, raise{}, extend{}, heal{}, release{}, inspect{}, watch{};
     Effect effect = Effect::none;
 
-    /// No command, and no effect.
+    /// True if there is no command and no effect.
     bool empty() const {
         return effect == Effect::none && !sets_keys() && (release | inspect | watch).empty();
     }

@@ -1,9 +1,9 @@
-// Where the contenders for a key meet first: the same instance for all of them, and another for
-// each key.
+// The arbiter of a key: the instance that all contenders for the key ask first. The arbiters of
+// different keys are spread over the instances.
 //
 // Rendezvous hashing (Thaler and Ravishankar, 1998): each pair of key and instance has a weight,
-// and the largest wins. When an instance goes, only its own keys move, each to the next in its
-// order.
+// and the instance with the largest weight is the arbiter. If an instance fails, only its own keys
+// move, each to the instance with the next largest weight.
 #ifndef HOLDFAST_PROTOCOL_ARBITER_HPP
 #define HOLDFAST_PROTOCOL_ARBITER_HPP
 
@@ -21,8 +21,9 @@ constexpr std::uint64_t mixed(std::uint64_t x) {
     return x ^ (x >> 31);
 }
 
-/// The arbiter among `candidates`, of which there must be one. `key` and the results of `identity`
-/// for an instance are hashes that all processes compute alike, in any order of the instances.
+/// The arbiter among `candidates`, which must not be empty. `key` is a hash of the key, and
+/// `identity(i)` is a hash of instance `i`. All processes compute the same hashes, in whatever
+/// order they list the instances.
 template <class Identity>
 constexpr unsigned arbiter(std::uint64_t key, instance_set candidates, Identity&& identity) {
     unsigned best = 0;

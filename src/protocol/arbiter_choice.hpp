@@ -16,13 +16,14 @@ public:
     void failed(unsigned arbiter) { failed_.insert(arbiter); }
     unsigned failures() const { return failed_.size(); }
 
-    /// The arbiter granted, and these refused: the holder has the key there and not at the arbiter.
-    /// So the next arbiter is one of these. Otherwise all waiters would take the old one in turn,
-    /// in vain, and wake each other by its release. False: nothing new was learned.
+    /// The arbiter granted, but the instances `refusing` refused: the holder has the key there, and
+    /// not at the arbiter. So the next arbiter is one of these instances. Otherwise all waiters
+    /// would win the old arbiter in turn, in vain, and wake each other by releasing it. False if
+    /// the queue already chose among refusing instances, or if no instance refused.
     bool refused_by(instance_set refusing) {
         auto const news = refusing_.empty() && !refusing.empty();
         refusing_ = news ? refusing : instance_set();
-        failed_ = failed_ - refusing_; // they have answered
+        failed_ = failed_ - refusing_; // these instances have answered
         return news;
     }
     void reset() { failed_ = refusing_ = {}; }

@@ -1,8 +1,9 @@
-// The time in which an instance's grants do not count, as its clock has jumped ahead.
+// The time in which an instance's grants do not count because its clock has jumped ahead.
 //
-// That is as long as the longest ttl, however small the jump: a key with more to live than the jump
-// is not expired by it, but goes as much too early later on. Nor does it help to count each grant
-// later by the jump: small jumps that remain unnoticed come on top of it.
+// This time is the longest ttl, however small the jump. A key that has longer to live than the jump
+// does not expire at once, but later it expires too early by the length of the jump. To let each
+// grant count only after a delay as long as the jump would not help either, because small jumps
+// that remain unnoticed make the error larger.
 #ifndef HOLDFAST_PROTOCOL_CLOCK_DOUBT_HPP
 #define HOLDFAST_PROTOCOL_CLOCK_DOUBT_HPP
 
@@ -16,13 +17,13 @@ public:
     explicit clock_doubt(duration longest)
         : longest_(longest) {}
 
-    /// The clock was read. A jump may be seen in two parts, by one reading and the next.
+    /// The clock was read. Two readings in a row may each show a part of one jump.
     void observed(time_point now, bool jumped) {
         if (jumped && !in_a_jump_) before_ = quarantine_;
         if (jumped) quarantine_.begin(now, longest_);
         in_a_jump_ = jumped;
     }
-    /// The last jump was none of its own.
+    /// The instance's clock did not jump: our own clock stood still.
     void excuse() {
         quarantine_ = before_;
         in_a_jump_ = false;

@@ -3,10 +3,11 @@
 // https://redis.io/docs/latest/develop/use/patterns/distributed-locks/ ("Redis is not using
 // monotonic clock for TTL expiration").
 //
-// Each time the server tells its time, its clock's offset against ours is known to lie in an
-// interval: it read its clock at some moment between our question and the answer. A jump is certain
-// when the new interval lies wholly above the old one, widened by the drift that the clocks may
-// have meanwhile. So a slow answer makes the guard less sharp, and never wrong.
+// The server reads its clock at some moment between our question and its answer. So each answer
+// gives an interval for the offset of the server's clock against ours. A jump is certain when the
+// new interval lies wholly above the old one, widened by the possible drift of the clocks in
+// between. A slow answer makes the interval wider: the guard may then miss a jump, but never
+// reports a false one.
 #ifndef HOLDFAST_PROTOCOL_CLOCK_GUARD_HPP
 #define HOLDFAST_PROTOCOL_CLOCK_GUARD_HPP
 
@@ -21,23 +22,24 @@ namespace holdfast::protocol {
 
 class clock_guard {
 public:
-    /// `longest`: the longest ttl. A key is not older than that, so drift that adds up before
-    /// does not matter.
+    /// `longest`: the longest ttl. No key is older, so drift from before that time does not matter.
     explicit clock_guard(duration longest)
         : longest_(longest) {}
 
-    /// The server has answered a question that was sent and received at these times of our clock:
-    /// `shown` is its wall clock, from any epoch. Gives how far that has jumped ahead since it was
-    /// asked before, less the drift that the clocks may have; zero if it need not have.
+    /// The server has answered the question for its time. `sent` and `received` are times of our
+    /// clock; `shown` is the server's wall clock, from any epoch. If the server's clock has
+    /// certainly jumped ahead since the question before, returns the distance between the two
+    /// intervals, else zero.
     duration told(time_point sent, time_point received, duration shown) {
         interval const now{shown - received.time_since_epoch(), shown - sent.time_since_epoch()};
         auto const before = offset_;
-        // Drift may hide a jump. That is not bounded by the longest ttl.
+        // Drift may also hide a part of a jump. That drift is not bounded by the longest ttl.
         auto const hidden = redlock_rules::drift(received - last_);
         auto const drift = redlock_rules::drift(std::min<duration>(received - last_, longest_));
         auto const least_jump = now.least - (before.most + drift);
         auto const most_jump = now.most - before.least + hidden;
-        // Of the server's time: its seconds may be longer or shorter than ours.
+        // The jump is measured in seconds of the server, which may be 1 % longer or shorter than
+        // ours.
         reading_ = {.first = !known_,
                     .least = least_jump - std::max(least_jump, duration::zero()) / 100,
                     .most = most_jump + std::max(most_jump, duration::zero()) / 100,
@@ -46,11 +48,11 @@ public:
                     .asked = last_,
                     .sure_from = received_,
                     .sure_to = sent};
-        last_ = sent; // it may have read its clock as early as that
+        last_ = sent; // the server may have read its clock this early
         received_ = received;
         offset_ = now;
-        // A slow answer can hide a jump: then the next one that shows it may show one from before
-        // the slow one.
+        // A slow answer can hide a jump. A later answer then shows that jump, which may be older
+        // than the slow answer.
         auto const most = before.most + drift;
         if (!known_ || reading_.jumped() || now.most < most) most_since_ = sent;
         if (!std::exchange(known_, true)) {
@@ -58,18 +60,18 @@ public:
             return duration::zero();
         }
         if (reading_.jumped()) return now.least - before.most;
-        // Backwards: keys live longer than they should, which endangers no lease.
+        // A jump back lets keys live longer than they should, which endangers no lease.
         auto const least = before.least - drift;
         if (now.most < least) return duration::zero();
         offset_ = interval{std::max(now.least, least), std::min(now.most, most)};
         return duration::zero();
     }
 
-    /// Of the answer that was told last.
+    /// The reading from the last answer.
     clock_reading const& last() const { return reading_; }
 
-    /// Our clock stood still, at a moment within this time and for so long: that is no jump of the
-    /// server's, where it has not been seen yet.
+    /// Our own clock stood still, at a moment in [from, to], for `least` to `most`. If this server
+    /// has not shown the standstill yet, its next answer will not count the standstill as a jump.
     void stood_still(time_point from, time_point to, duration least, duration most) {
         if (!known_ || last_ >= to) return;
         offset_.most += most + most / 100;
@@ -86,7 +88,7 @@ private:
     bool known_ = false;
     time_point last_{};       ///< when the last question was sent
     time_point received_{};   ///< when it was answered
-    time_point most_since_{}; ///< when the question was sent that bounds the offset from above
+    time_point most_since_{}; ///< sending time of the question that bounds the offset from above
     clock_reading reading_;
 };
 

@@ -30,10 +30,10 @@ public:
         votes_ = votes;
         state_ = state::under_way;
     }
-    /// Nothing is awaited any more.
+    /// Stops waiting for answers.
     void stop() { state_ = state_ == state::won ? state::won : state::idle; }
 
-    /// True: this answer has decided the round. The caller then calls decide().
+    /// True if this answer decides the round. The caller then calls decide().
     bool count(unsigned instance, verdict v) {
         if (state_ != state::under_way || !votes_.count(instance, v)) return false;
         return votes_.won() || votes_.impossible();
@@ -44,7 +44,7 @@ public:
     }
 
     bool under_way() const { return state_ == state::under_way; }
-    /// An instance that has lost the key may get it back: see redlock_rules::may_heal().
+    /// True if an instance that has lost the key may get it back: see redlock_rules::may_heal().
     bool may_heal() const { return Rules::may_heal(state_ == state::won); }
     tally const& votes() const { return votes_; }
 

@@ -1,10 +1,10 @@
-// The arithmetic of fencing tokens ("fences"): a tenure's number from the instances' counters, and
-// a lease's fence from that.
+// The arithmetic of fencing tokens ("fences"). The counters of the instances give a tenure's
+// number, and that number gives the fences of the tenure's leases.
 //
 // A lease's fence is `tenure number * 100 + number of leases that the tenure served before`. The
-// tenure number is the greatest that the granting instances counted, and a quorum that the tenure
-// owns must hold at least that number (see tenure_number.hpp). Every later tenure shares an
-// instance with that quorum, so it counts on from there.
+// tenure number is the greatest counter of the granting instances. A quorum must hold at least that
+// number before the tenure is won (see tenure_number.hpp). Every later tenure needs a grant from an
+// instance of that quorum, so its number is greater.
 //
 // A fence is below 2^53, so Lua, JavaScript and JSON represent it exactly as a number. It is close
 // to the time in microseconds since 1970.
@@ -22,11 +22,12 @@ inline constexpr unsigned leases_per_number = 100;
 /// Every tenure number is below this. The clock reaches it in the year 2255.
 inline constexpr std::uint64_t fence_limit = (std::uint64_t{1} << 53) / leases_per_number;
 
-/// Tenure numbers that the clock provides in a millisecond: more than one key has tenures.
+/// The tenure numbers that the clock provides for each millisecond. A key has fewer tenures than
+/// that.
 inline constexpr unsigned numbers_per_millisecond = 10;
 
-/// The tenure number that belongs to this time of the wall clock. Zero, which is no hint, for a
-/// time that has no number.
+/// The tenure number that belongs to this time of the wall clock. Zero, which means no hint, if the
+/// time has no number.
 constexpr std::uint64_t fence_hint(std::chrono::milliseconds since_epoch) {
     auto const ms = since_epoch.count();
     if (ms <= 0 || ms > static_cast<std::int64_t>((fence_limit - 1) / numbers_per_millisecond))
@@ -34,12 +35,12 @@ constexpr std::uint64_t fence_hint(std::chrono::milliseconds since_epoch) {
     return static_cast<std::uint64_t>(ms) * numbers_per_millisecond;
 }
 
-/// Whether an instance can have counted so far.
+/// True if an instance's counter can have this value.
 constexpr bool is_fence_count(std::uint64_t n) {
     return n > 0 && n < fence_limit;
 }
 
-/// The fence of the lease before which the tenure with this number had served `handoffs`.
+/// The fence of a lease of the tenure with this number. The tenure served `handoffs` leases before.
 constexpr std::uint64_t fence_of(std::uint64_t number, unsigned handoffs) {
     assert(is_fence_count(number) && handoffs < leases_per_number);
     return number * leases_per_number + handoffs;

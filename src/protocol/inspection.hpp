@@ -1,4 +1,5 @@
-// The question to the instances that refused a key: is it a lock, and how long does it last?
+// The inspection asks the instances that refused a key: is the key a lock, and how long does it
+// last?
 #ifndef HOLDFAST_PROTOCOL_INSPECTION_HPP
 #define HOLDFAST_PROTOCOL_INSPECTION_HPP
 
@@ -17,7 +18,7 @@ public:
         complete_ = !asked.empty();
         found_lock_ = false;
     }
-    /// False: the answer of this instance is not awaited.
+    /// False if no answer of this instance is awaited.
     bool count(unsigned instance, verdict v) {
         if (!pending_.contains(instance)) return false;
         pending_.erase(instance);
@@ -25,16 +26,16 @@ public:
         if (v == verdict::unsent || v == verdict::unknown) complete_ = false;
         return true;
     }
-    /// The answers that have not come are not waited for.
+    /// Stops waiting for the missing answers.
     void give_up() {
         pending_ = {};
         complete_ = false;
     }
 
     instance_set pending() const { return pending_; }
-    /// Every instance that was asked has answered, or will.
+    /// True if every instance that was asked has answered or still may. False if none was asked.
     bool complete() const { return complete_; }
-    /// From then on the awaited answers come too late to be waited for.
+    /// The time from which the missing answers are late.
     time_point patience_ends(round_trips const& usual) const {
         return found_lock_ ? late_from(usual, asked_, pending_, 1) : time_point::max();
     }
@@ -43,8 +44,8 @@ private:
     time_point asked_{};
     instance_set pending_;
     bool complete_ = true;
-    /// An instance had a lock, or the key had gone. Before that the key may be no lock, and then a
-    /// wait for it would never end.
+    /// An instance said that the key is a lock, or is gone. Until then the key may be no lock, and
+    /// a waiter might wait for ever.
     bool found_lock_ = false;
 };
 

@@ -9,7 +9,7 @@ namespace holdfast::protocol {
 
 class instance_set {
 public:
-    /// As many instances as a client can have; the bits of a word.
+    /// The greatest number of instances of a client: one bit of a word for each.
     static constexpr unsigned capacity = 32;
 
     constexpr instance_set() = default;

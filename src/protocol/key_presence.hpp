@@ -1,4 +1,4 @@
-// Where a tenure's key may be. All knowledge of that is written here.
+// Records which instances may have a tenure's key. No other class records this.
 //
 //             ask()                 deny(), confirm_release()
 //   absent ----------> possible ------------------------------> absent
@@ -7,8 +7,8 @@
 //                        v   |          ---------------------> absent
 //                       healed
 //
-// A healed key exists until a release is answered. Answers to other commands may be about the time
-// before the healing, so deny() changes nothing then.
+// A healed key counts as present until the instance answers a release. Answers to other commands
+// may be older than the healing, so deny() ignores them for a healed instance.
 #ifndef HOLDFAST_PROTOCOL_KEY_PRESENCE_HPP
 #define HOLDFAST_PROTOCOL_KEY_PRESENCE_HPP
 
@@ -28,7 +28,7 @@ public:
         assert((to - all_).empty());
         possible_ = possible_ | to;
     }
-    /// The same, for instances that lost the key of a held lease. Returns them.
+    /// As ask(), for instances that lost the key of a held lease. Returns `to`.
     instance_set heal(instance_set to) {
         ask(to);
         healed_ = healed_ | to;

@@ -2,12 +2,14 @@
 // arbiter still has the key: the arbiter was unreachable for a release, the keys of a majority were
 // deleted, or the votes of a failed try expire one by one.
 //
-// The key is watched at so many instances that no quorum can become free without one of them: with
-// `n` instances that can be asked and a quorum of `q`, at n - q + 1, the arbiter among them. A
-// watched instance has the key and will push when it changes. If an instance is found free, another
-// one is watched in its place. When a quorum has been found free, a try at all instances follows.
+// The queue watches the key at so many instances that no quorum can become free without one of
+// them. With `n` instances that can be asked and a quorum of `q`, the queue watches n - q + 1, the
+// arbiter among them. A watched instance has the key, and will push when the key changes. If an
+// instance turns out to be free, the queue watches another one in its place. When a quorum is free,
+// the queue tries at all instances.
 //
-// Like the queue it does no I/O, reads no clock and allocates nothing. Safety never rests on it.
+// Like the queue, this class does no I/O, reads no clock and allocates nothing. Safety never rests
+// on it.
 #ifndef HOLDFAST_PROTOCOL_KEY_WATCH_HPP
 #define HOLDFAST_PROTOCOL_KEY_WATCH_HPP
 
@@ -24,16 +26,16 @@ namespace holdfast::protocol {
 
 /// The right rules. Tests break them one at a time.
 struct watching_rules {
-    /// How long a waiter waits at the arbiter before the others are asked too. Where the key
-    /// changes hands more often, they are never asked.
+    /// How long the queue waits at the arbiter before it asks other instances too. If the key
+    /// changes hands more often than that, the queue never asks them.
     static constexpr duration settled_after = std::chrono::milliseconds(100);
-    /// The least pause between a push and the question that follows it; a random pause of up to the
-    /// same length is added. Mostly the arbiter pushes meanwhile, because the key was released or
-    /// renewed. Then there is nothing to ask.
+    /// The least pause between a push and the question that follows it. A random pause of up to the
+    /// same length is added. Mostly the arbiter pushes in that time too, because the key was
+    /// released or renewed, and then there is nothing to ask.
     static constexpr duration least_pause = std::chrono::milliseconds(25);
-    /// How often an instance is asked that cannot push.
+    /// How often the queue asks an instance that cannot push.
     static constexpr duration poll_interval = std::chrono::milliseconds(100);
-    /// At how many of `reachable` the key is watched.
+    /// The number of instances at which the key is watched, if `reachable` can be asked.
     static constexpr unsigned watched(unsigned reachable, unsigned quorum) {
         return reachable - quorum + 1;
     }
@@ -44,9 +46,9 @@ struct sighting {
     enum class state : std::uint8_t {
         held,
         gone,
-        unknown ///< it could not be asked
+        unknown ///< no answer, or an error
     } is = state::unknown;
-    std::optional<duration> left{}; ///< none: it never expires
+    std::optional<duration> left{}; ///< empty: the key never expires
     bool told = false;              ///< the instance will push when the key changes
 };
 
@@ -69,13 +71,14 @@ public:
         asked_.erase(arbiter);
         check_ = now + Rules::settled_after;
     }
-    /// Our own write ends our registration for a push, without a message.
+    /// Ends the watch. Our own write to the key ends our registrations, and the servers do not
+    /// report that.
     void forget() {
         watched_ = asked_ = free_ = {};
         check_ = expiry_ = time_point::max();
         ++round_;
     }
-    /// Whether there is nothing to forget.
+    /// True if there is no watch to forget.
     bool idle() const { return (watched_ | asked_ | free_).empty(); }
 
     watch_action next(time_point now, instance_set reachable) {
@@ -95,7 +98,7 @@ public:
         // Instances that answered the last question come first.
         for (auto const candidates : {reachable - failing_, reachable & failing_}) {
             for (unsigned n = 1; n < configured_ && known.size() + to_ask_.size() < wanted; ++n) {
-                // Begins at the arbiter, so different keys are watched at different instances.
+                // Begins next to the arbiter, so different keys are watched at different instances.
                 auto const i = (arbiter_ + n) % configured_;
                 if (candidates.contains(i) && !(known | free_).contains(i)) to_ask_.insert(i);
             }
@@ -104,7 +107,7 @@ public:
         return to_ask_.empty() ? watch_action::none : watch_action::ask;
     }
     instance_set to_ask() const { return to_ask_; }
-    /// Goes with the questions, and comes back with the answers.
+    /// The number of this watch. It goes with the questions, and comes back with the answers.
     std::uint32_t round() const { return round_; }
     /// When to call next(), if nothing else happens.
     time_point wake() const { return std::min(check_, expiry_); }
@@ -135,9 +138,9 @@ public:
         }
     }
 
-    /// The key has changed at an instance. False: this instance is not watched.
+    /// The key has changed at an instance. False if this instance is not watched.
     bool push(time_point now, unsigned instance, std::uint64_t random) {
-        free_.erase(instance); // a client has taken it
+        free_.erase(instance); // another client has taken the key
         if (!watched_.contains(instance)) return false;
         watched_.erase(instance);
         check_soon(now, random);
@@ -149,13 +152,14 @@ public:
         asked_.erase(instance);
         free_.erase(instance);
     }
-    /// An instance can be asked again: it may complete a quorum.
+    /// Checks again after a pause. If an instance can be asked again, it may complete a quorum.
     void check_soon(time_point now, std::uint64_t random) {
         check_ = std::min(check_, now + Rules::least_pause + spread(random));
     }
 
 private:
-    /// Waiters that are told at one moment do not all ask at one moment.
+    /// A random pause, so that processes that get a push at one moment do not all ask at one
+    /// moment.
     static duration spread(std::uint64_t random) {
         auto const most = static_cast<std::uint64_t>(Rules::least_pause.count());
         return duration(static_cast<duration::rep>(random % most));
@@ -165,12 +169,12 @@ private:
     unsigned arbiter_ = 0;
     std::uint32_t round_ = 0;
     instance_set watched_; ///< has the key, and will push
-    instance_set asked_;   ///< its answer is to come
-    instance_set free_;    ///< has not the key
+    instance_set asked_;   ///< was asked, and has not answered
+    instance_set free_;    ///< does not have the key
     instance_set to_ask_;
-    instance_set failing_; ///< could not be asked the last time
+    instance_set failing_; ///< did not answer the last question
     time_point check_ = time_point::max();
-    time_point expiry_ = time_point::max(); ///< the earliest of the watched keys
+    time_point expiry_ = time_point::max(); ///< the first expiry of a watched key, or the next poll
 };
 
 } // namespace holdfast::protocol

@@ -1,8 +1,8 @@
-// The order in which commands leave that do not fit one batch: first those that keep a lease alive,
-// then those that make a lease, then those that end one.
+// The order in which commands leave if they do not fit into one batch: first the commands that keep
+// a lease alive, then those that make a lease, then those that end one.
 //
-// Commands on one key keep the order in which they came: no release overtakes its SET, no acquire
-// the release before it. So a command on a key that has one waiting joins that one's lane.
+// Commands on one key keep their order: no release overtakes its SET, and no acquire overtakes the
+// release before it. So if a command on the same key waits already, a new command joins its lane.
 #ifndef HOLDFAST_PROTOCOL_LANES_HPP
 #define HOLDFAST_PROTOCOL_LANES_HPP
 
@@ -44,18 +44,18 @@ constexpr lane lane_of(command c) {
 
 /// The right rules. Tests break them one at a time.
 struct lane_rules {
-    /// A command on a key that has one waiting joins that one's lane.
+    /// A command joins the lane of a command that waits already on the same key.
     static constexpr bool joins() { return true; }
     static constexpr unsigned turns = 8;
-    /// The lane that goes first in this of so many turns. One turn is the last lane's, and one is
-    /// the middle lane's, so that neither starves.
+    /// The lane that goes first in turn `turn`, from 0 to turns - 1. The last lane and the middle
+    /// lane go first in one turn each, so that neither starves.
     static constexpr lane first(unsigned turn) {
         return turn == 0 ? lane::leave : turn == turns / 2 ? lane::take : lane::keep;
     }
 };
 
-/// The waiting commands, in three queues. Keys are known by a hash. Two keys with one hash share
-/// a lane, which does no harm.
+/// The waiting commands, in three queues. A key is known by its hash. If two keys have the same
+/// hash, their commands share a lane, which does no harm.
 template <class Item, class Rules = lane_rules>
 class lanes {
 public:
@@ -76,7 +76,7 @@ public:
         ++size_;
     }
 
-    /// The next that is to leave. Not for empty lanes.
+    /// Takes out the command that leaves next. The lanes must not be empty.
     Item pop() noexcept {
         auto& q = queue_of(next());
         auto [item, key_hash] = std::move(q.items[q.first]);
@@ -99,7 +99,8 @@ private:
         void drop_first() noexcept {
             ++first;
             if (first < items.size() - first) return;
-            // Half of it has left: each item is moved once, or twice, in its time here.
+            // Half of the items have left. So on average an item is moved at most once while it
+            // waits.
             items.erase(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(first));
             first = 0;
         }
@@ -114,7 +115,7 @@ private:
 
     queue& queue_of(lane l) { return queues_[static_cast<std::size_t>(l)]; }
 
-    /// The lane that has its turn, or the first that is not empty.
+    /// The lane that goes first in this turn. If that lane is empty, the first lane that is not.
     lane next() {
         turn_ = (turn_ + 1) % Rules::turns;
         if (auto const l = Rules::first(turn_); !queue_of(l).empty()) return l;
@@ -123,8 +124,7 @@ private:
                                                : lane::leave;
     }
 
-    /// Memory that a burst needed is not kept. (Assigned from braces a container would keep its
-    /// memory.)
+    /// Gives back the memory of a burst. (`= {}` would let a container keep its memory.)
     void shrink() noexcept {
         static constexpr std::size_t kept = 1024;
         for (auto& q : queues_) {

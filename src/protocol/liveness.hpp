@@ -1,5 +1,4 @@
-// Whether an instance can be counted on: the answers that it owes, for how long it has been
-// silent, and the consequences.
+// The liveness of an instance: how long its answers are overdue, and the consequences.
 //
 //                 probed                    answered
 //    connecting ----------> up <---------------------------- suspect
@@ -9,11 +8,11 @@
 //        |                  | lost                               | lost, or given up
 //        +----------------> down <-------------------------------+
 //
-//    down --> up when a later connection is probed. A connection that does not answer its probe is
-//    given up.
+//    down --> up when a later connection has answered its probe. The client gives up a connection
+//    that does not answer its probe.
 //
-// A quarantine is no state of this machine: it says whether grants count, and an instance in
-// quarantine answers.
+// Quarantine is no state of this machine. An instance in quarantine answers, but its grants do not
+// count.
 #ifndef HOLDFAST_PROTOCOL_LIVENESS_HPP
 #define HOLDFAST_PROTOCOL_LIVENESS_HPP
 
@@ -28,12 +27,12 @@ namespace holdfast::protocol {
 
 /// The right rules. Tests break them one at a time.
 struct liveness_rules {
-    /// Before an answer is called overdue, the input that has come meanwhile is read.
+    /// Before an answer counts as overdue, the client reads the input that has arrived.
     static constexpr bool checks_twice() { return true; }
-    /// Replies to a batch show that it is worked on.
+    /// Replies to a batch show that the instance works on the batch.
     static constexpr bool counts_progress() { return true; }
-    /// Batches are bounded, so one that takes twice as long as silence is allowed to last is not
-    /// slow but trickles.
+    /// Batches are bounded. So if a batch takes twice as long as an instance may be silent, the
+    /// instance is not just slow: its replies only trickle.
     static constexpr duration slow_limit(duration limit) { return 2 * limit; }
 };
 
@@ -43,15 +42,15 @@ public:
     enum class state : std::uint8_t {
         connecting, ///< the first connection is being made: commands wait for it
         up,
-        suspect, ///< connected, but an answer is overdue: it is done without
+        suspect, ///< connected, but an answer is overdue: rounds go on without it
         down,
     };
     enum class action : std::uint8_t {
         none,
-        ask,          ///< nothing was sent for a while: ask for something, to see that it lives
+        ask,          ///< nothing was sent for a while: send a command, to see that it answers
         fail_waiting, ///< commands have waited long enough for the first connection
-        suspect,      ///< it has become suspect: rounds go on without its answers
-        give_up,      ///< its connection is to be closed
+        suspect,      ///< the instance has become suspect: rounds go on without it
+        give_up,      ///< close the connection
     };
 
     /// `limit`: how long an instance may take to answer.
@@ -59,10 +58,10 @@ public:
         : limit_(limit) {}
 
     state current() const { return state_; }
-    /// Whether it can be asked.
+    /// True if the instance takes commands.
     bool available() const { return state_ == state::up || state_ == state::connecting; }
     bool is_probed() const { return probed_; }
-    /// How long the connection has been up: zero unless it was probed.
+    /// How long the connection has been up. Zero until its probe is answered.
     duration up_for(time_point now) const { return probed_ ? now - up_since_ : duration::zero(); }
 
     // The connection
@@ -72,11 +71,11 @@ public:
         waits_ = true;
         since_ = front_since_ = now;
     }
-    /// It was answered as by a server that can vote.
+    /// The probe was answered, and the server can vote.
     void probed(time_point now) {
         probed_ = true;
         up_since_ = now;
-        quiet_ = false; // nothing was sent since the last check, but on another connection
+        quiet_ = false; // quiet_ was about the connection before
         state_ = state::up;
     }
     /// The connection has ended, or could not be made.
@@ -94,7 +93,7 @@ public:
         since_ = front_since_ = now;
         progress_ = false;
     }
-    /// A reply has come. True: a suspect has come back.
+    /// A reply has come. True if a suspect instance is up again.
     bool answered(time_point now) {
         progress_ = Rules::counts_progress();
         if (state_ != state::suspect || now - front_since_ >= Rules::slow_limit(limit_))
@@ -103,8 +102,8 @@ public:
         since_ = now;
         return true;
     }
-    /// The first batch has been answered; `more`: another is under way. True: a suspect has come
-    /// back.
+    /// The first batch has been answered. `more`: another batch is under way. True if a suspect
+    /// instance is up again.
     bool finished(time_point now, bool more) {
         waits_ = more;
         since_ = front_since_ = now;
@@ -112,7 +111,7 @@ public:
         return std::exchange(state_, state_ == state::suspect ? state::up : state_) ==
                state::suspect;
     }
-    /// Commands wait for the first connection, since then.
+    /// Commands wait for the first connection.
     void queued(time_point now) {
         if (!std::exchange(queued_, true)) queued_since_ = now;
     }
@@ -120,7 +119,7 @@ public:
 
     // The watch
 
-    /// When to check.
+    /// When to call check().
     time_point next_check() const { return next_check_; }
 
     /// To be called at next_check() or later.
@@ -136,7 +135,8 @@ public:
             check_at(queued_since_ + limit_);
         }
         if (!waits_) return check_idle();
-        // We were stopped, or busy: no time in which it trickled.
+        // The check runs late, because this process was stopped or busy. The slow limit does not
+        // count that time.
         if (late >= limit_) front_since_ += std::min(late, now - front_since_);
         if (second_check_ && now < second_check_at_) {
             check_at(second_check_at_);
@@ -157,14 +157,14 @@ public:
         second_check_ = false;
         if (!probed_ || missing >= limit_ * limits_until_given_up) return action::give_up;
         check_at(now + limit_ * limits_until_given_up - missing);
-        // A suspect that stays one is checked again when it is to be given up.
+        // An instance that stays suspect is checked again when its connection is to be given up.
         return std::exchange(state_, state::suspect) == state::up ? action::suspect : action::none;
     }
 
-    /// Whether the next check has to come earlier than it was to, because of commands under way.
+    /// Makes the next check earlier if commands under way need it. True if the time has changed.
     bool needs_earlier_check() {
         auto const before = next_check_;
-        // A suspect is overdue already: its next check is on its way to being given up.
+        // A suspect instance is overdue already. check() has set the time at which to give it up.
         if (waits_ && !second_check_ && state_ != state::suspect) {
             check_at(std::min(since_ + limit_, front_since_ + Rules::slow_limit(limit_)));
         }
@@ -178,11 +178,12 @@ public:
     void start(time_point now) { next_check_ = now + std::min(limit_, check_interval); }
 
 private:
-    // A suspect gets this many limits to come back before its connection is given up.
+    // The connection is given up when an answer has been missing for this many limits.
     static constexpr int limits_until_given_up = 4;
-    // A check that finds nothing sent since the last one asks for something.
+    // If a check finds that nothing was sent since the last one, the client sends a command.
     static constexpr duration check_interval = std::chrono::milliseconds(1'250);
-    // Before an answer is called overdue, the input that has come meanwhile is read.
+    // The time in which the client reads the input that has arrived, before an answer counts as
+    // overdue.
     static constexpr duration reading_time = std::chrono::milliseconds(1);
 
     void check_at(time_point when) { next_check_ = std::min(next_check_, when); }
@@ -192,14 +193,15 @@ private:
         return probed_ && std::exchange(quiet_, true) ? action::ask : action::none;
     }
 
-    /// For how long it has been silent, or has trickled beyond the first limit.
+    /// How long the instance has been silent. If its replies trickle: how long the first batch has
+    /// taken, less the extra time for a slow batch.
     duration overdue(time_point now) const {
         return std::max(now - since_, now - front_since_ - (Rules::slow_limit(limit_) - limit_));
     }
 
-    /// For how long an answer that seems overdue is awaited after all. A check that comes late
-    /// comes from a process that was stopped, or a thread that was busy: then the question itself
-    /// may have left only now.
+    /// The time between the first check and the second. If the first check ran late, the process
+    /// was stopped or its thread was busy, and the command may have left only now. Then the second
+    /// check comes later too.
     duration grace(duration late) const {
         if (late <= reading_time) return reading_time;
         return std::clamp<duration>(late, limit_ / 8 + reading_time, limit_ + reading_time);
@@ -208,13 +210,13 @@ private:
     duration limit_;
     state state_ = state::connecting;
     bool probed_ = false;
-    bool waits_ = false;        ///< an answer is to come
+    bool waits_ = false;        ///< an answer is awaited
     bool progress_ = false;     ///< replies came since the last check
     bool quiet_ = false;        ///< nothing was sent since the last check
-    bool second_check_ = false; ///< something may be overdue
+    bool second_check_ = false; ///< an answer may be overdue
     bool queued_ = false;
-    time_point since_{};       ///< the silence
-    time_point front_since_{}; ///< the first batch is the first
+    time_point since_{};       ///< the beginning of the silence
+    time_point front_since_{}; ///< when the first batch became the first
     time_point queued_since_{}, up_since_{}, next_check_{}, second_check_at_{};
 };
 

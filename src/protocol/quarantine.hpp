@@ -1,4 +1,4 @@
-// The time in which an instance's grants do not count, as it may have forgotten earlier ones.
+// The time in which an instance's grants do not count because it may have forgotten earlier ones.
 #ifndef HOLDFAST_PROTOCOL_QUARANTINE_HPP
 #define HOLDFAST_PROTOCOL_QUARANTINE_HPP
 
@@ -10,7 +10,7 @@ namespace holdfast::protocol {
 
 class quarantine {
 public:
-    /// From now on for as long as the longest lease that it can have forgotten.
+    /// Begins now, and lasts as long as the longest lease that the instance may have forgotten.
     void begin(time_point now, duration longest) { until_ = std::max(until_, now + longest); }
     bool active(time_point now) const { return now < until_; }
     time_point until() const { return until_; }

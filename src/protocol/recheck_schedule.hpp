@@ -1,5 +1,5 @@
-// When a waiter that waits at one instance asks all of them again: a holder that could not reach
-// that instance has left its key there, and a majority may be free all the same.
+// When a queue that waits at the arbiter asks all instances again. A holder that could not reach
+// the arbiter has left its key there, although a majority may be free.
 #ifndef HOLDFAST_PROTOCOL_RECHECK_SCHEDULE_HPP
 #define HOLDFAST_PROTOCOL_RECHECK_SCHEDULE_HPP
 
@@ -12,14 +12,14 @@ namespace holdfast::protocol {
 template <class Rules>
 class recheck_schedule {
 public:
-    /// It begins to wait at one instance.
+    /// The queue begins to wait at the arbiter.
     void begin(time_point now) {
         if (next_ != time_point::max()) return;
         pause_ = Rules::first_recheck;
         next_ = now + pause_;
     }
     void at_once(time_point now) { next_ = now; }
-    /// Where no push is to be had, some of the tries ask all instances.
+    /// The arbiter will not push. Each polls_between_rechecks-th of these tries leads to a recheck.
     void polled(time_point now) {
         if (++polls_ % Rules::polls_between_rechecks == 0) at_once(now);
     }
@@ -28,7 +28,7 @@ public:
         polls_ = 0;
     }
 
-    /// Whether it is time, and if so, the next time is set.
+    /// True if a recheck is due. The time of the next one is then set.
     bool take(time_point now) {
         if (now < next_) return false;
         pause_ = std::min<duration>(2 * pause_, Rules::longest_between_rechecks);

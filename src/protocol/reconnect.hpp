@@ -1,4 +1,4 @@
-// How long to wait before the next connection to an instance.
+// The pauses before new connections to an instance.
 #ifndef HOLDFAST_PROTOCOL_RECONNECT_HPP
 #define HOLDFAST_PROTOCOL_RECONNECT_HPP
 
@@ -17,9 +17,9 @@ struct reconnect_rules {
     }
 };
 
-/// Pauses grow with each connection that came to nothing. One that was up for at least the longest
-/// pause has come to something: an instance that accepts, answers the probe and closes is not asked
-/// again at once for ever.
+/// The pauses grow until a connection has been up for at least the longest pause. So the client
+/// does not connect again at once for ever to an instance that accepts, answers the probe and
+/// closes.
 template <class Rules>
 class basic_reconnect_policy {
 public:
@@ -28,15 +28,16 @@ public:
     explicit basic_reconnect_policy(duration longest)
         : longest_(longest) {}
 
-    /// A connection has ended, `up_for` after its probe was answered; zero if that never was.
+    /// A connection has ended. `up_for`: the time since its probe was answered; zero if the probe
+    /// was not answered.
     void ended(duration up_for) {
         if (Rules::came_to_something(up_for, longest_)) failures_ = 0;
     }
 
-    /// The pause before the next one, from 64 random bits.
+    /// The pause before the next connection, from 64 random bits.
     duration next(std::uint64_t random) {
         auto const pause = full_jitter(first_pause, longest_, failures_, random);
-        // Beyond this the longest pause is reached with any options.
+        // After this many failures the longest pause is reached with any options.
         constexpr unsigned most = 32;
         if (failures_ < most) ++failures_;
         return pause;

@@ -13,7 +13,7 @@ namespace holdfast::protocol {
 
 class release_round {
 public:
-    /// `in_time`: the lease has lasted until now.
+    /// `in_time`: the lease had not ended at `now`.
     void begin(time_point now, tally const& votes, bool in_time) {
         asked_ = now;
         votes_ = votes;
@@ -22,14 +22,14 @@ public:
     bool count(unsigned instance, verdict v) { return votes_.count(instance, v); }
 
     /// `released`: a majority is known not to have the key any more. `lost`: a majority is known
-    /// not to have had it, or the lease had ended. `release_unconfirmed`: neither can become known.
-    /// `none`: the awaited answers decide.
+    /// not to have had the key, or the lease had ended. `release_unconfirmed`: neither can become
+    /// known. `none`: the missing answers will decide.
     tenure_effect result(key_presence const& key) const {
         auto const decided = judge(key);
         return decided == tenure_effect::none || in_time_ ? decided : tenure_effect::lost;
     }
-    /// A majority is known not to have the key any more. The other answers may still say that it
-    /// was lost, and are awaited until patience_ends().
+    /// The result at patience_ends(). A majority is known not to have the key any more, and the
+    /// missing answers could only show that the lease had been lost.
     tenure_effect result_without_late() const {
         return in_time_ ? tenure_effect::released : tenure_effect::lost;
     }

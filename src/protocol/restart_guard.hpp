@@ -1,11 +1,11 @@
-// Tells from a server's INFO whether it may have forgotten keys that it granted: when
-// it connects, and when it is checked again later.
+// Finds out from a server's INFO whether the server may have forgotten keys that it granted. It
+// judges each new connection, and each server check on a connection.
 //
-// Redlock assumes that an instance keeps a key for its ttl. One that restarts has forgotten all
-// that was not on its disk, and could then grant a second client a lock that a first one holds;
-// https://redis.io/docs/latest/develop/use/patterns/distributed-locks/ recommends "delayed
-// restarts", which no server does by itself. The server's uptime is of no help: it follows the wall
-// clock, which may be set.
+// Redlock assumes that an instance keeps a key for its ttl. A server that restarts has forgotten
+// all keys that were not on its disk. It could then grant a lock to a second client while the first
+// one holds it. https://redis.io/docs/latest/develop/use/patterns/distributed-locks/ recommends
+// "delayed restarts", but no server delays its start. The server's uptime does not help: it follows
+// the wall clock, which may be set.
 #ifndef HOLDFAST_PROTOCOL_RESTART_GUARD_HPP
 #define HOLDFAST_PROTOCOL_RESTART_GUARD_HPP
 
@@ -16,31 +16,31 @@ namespace holdfast::protocol {
 
 /// Where a server's data comes from.
 struct data_origin {
-    std::uint64_t run = 0; ///< the server process
-    std::uint64_t history =
-        0; ///< its replication id: it gets a new one when it stops being a replica
+    std::uint64_t run = 0; ///< identifies the server process
+    /// The replication id. The server takes a new one when it stops being a replica.
+    std::uint64_t history = 0;
     std::uint64_t flushes = 0; ///< commands that deleted or exchanged all keys, in this process
-    bool promoted = false;     ///< it remembers the history of a former time as a replica
-    bool durable = false;      ///< it loses nothing in a crash
+    bool promoted = false;     ///< the server still reports that it was a replica
+    bool durable = false;      ///< the server loses no write in a crash
 };
 
 enum class forgetting : std::uint8_t {
     none,
-    restart,     ///< a new process, and not each write was on disk
+    restart,     ///< a new process, and some writes may not have been on disk
     flush,       ///< all keys were deleted, or exchanged for others
-    replacement, ///< it has been a replica, so another server's data may have replaced its own
+    replacement, ///< it was a replica, so another server's data may have replaced its own
 };
 
 class restart_guard {
 public:
-    /// `observed`: restarts between two connections count. `strict`: and so does a restart that may
-    /// have been before the first one.
+    /// `observed`: a restart between two connections counts. `strict`: a restart that may have been
+    /// before the first connection counts too.
     restart_guard(bool observed, bool strict)
         : observed_(observed)
         , strict_(strict) {}
 
-    /// It has answered on a new connection. Not `none`: its grants must not count for as long as
-    /// the longest lease may last that was granted before.
+    /// The server has answered on a new connection. If the result is not `none`, its grants must
+    /// not count until every lease that it may have forgotten has ended.
     forgetting connected(data_origin const& now) {
         auto const first = !known_;
         auto const restarted = known_ && now.run != last_.run;
@@ -60,13 +60,15 @@ public:
         }
         if (loses) return forgetting::restart;
         if (restarted && now.flushes != 0) return forgetting::flush; // since its start
-        // Each process has a history of its own. So this counts from its start only.
+        // Each process begins with a history of its own. So `promoted` tells only of the time since
+        // its start.
         return now.promoted ? forgetting::replacement : forgetting::none;
     }
 
-    /// It was asked again on the same connection. `announced`: it would have told of replaced data
-    /// (see emptied()). Then a new history alone means nothing: a server takes one also when its
-    /// first replica comes, and when its last one has been gone for long.
+    /// The server was asked again on the same connection. `announced`: the server pushes when its
+    /// data is replaced (see emptied()). Then a new history alone means nothing: a server also
+    /// takes a new one when its first replica connects, or when its last replica has been gone for
+    /// long.
     forgetting observed(data_origin const& now, bool announced) {
         auto const flushed = has_flushed_since(now);
         announced_ = 0;
@@ -76,25 +78,27 @@ public:
         return replaced && observed_ ? forgetting::replacement : forgetting::none;
     }
 
-    /// It is a replica now. Counts when it connects as a primary.
+    /// The server is a replica now. This counts when it connects as a primary.
     void is_replica() { replica_ = true; }
 
-    /// All its keys are gone, and perhaps others came in their place. True: as above. It may have
-    /// kept the locks: it does not say which of its databases was flushed.
+    /// The server has announced that its keys are gone, and perhaps others came in their place.
+    /// True if its grants must not count, as above. The locks may still be there: the server does
+    /// not say which of its databases was flushed.
     bool emptied() {
         ++announced_;
         return observed_;
     }
 
 private:
-    /// Beyond those that were announced. A count that has become smaller was reset in between.
+    /// True if there were more flushes than were announced. A count that has become smaller was
+    /// reset in between.
     bool has_flushed_since(data_origin const& now) const {
         if (now.flushes < last_.flushes) return now.flushes != 0;
         return now.flushes - last_.flushes > announced_;
     }
 
     data_origin last_;
-    std::uint64_t announced_ = 0; ///< times that its keys were gone, since it was asked last
+    std::uint64_t announced_ = 0; ///< calls of emptied() since the last INFO
     bool observed_, strict_;
     bool known_ = false;
     bool replica_ = false;

@@ -1,5 +1,5 @@
-// How long a queue pauses before its next try: the results of its last tries, and how long
-// instances take to answer.
+// The pause of a queue before its next try. It depends on the results of the last tries, and on how
+// long instances take to answer.
 #ifndef HOLDFAST_PROTOCOL_RETRY_PACE_HPP
 #define HOLDFAST_PROTOCOL_RETRY_PACE_HPP
 
@@ -25,26 +25,27 @@ public:
         missed_ = failures_ = 0;
         pushed_ = vanished_ = false;
     }
-    /// The arbiter has refused. True: the try followed a push, and so another client took the turn.
+    /// The arbiter has refused. True if the try followed a push: another client then took the turn.
     bool refused() {
         if (!std::exchange(pushed_, false)) return false;
         ++missed_;
         return true;
     }
-    /// The key went between the SET and the PTTL of one try. True: as at the last refusal.
+    /// The key vanished between the SET and the PTTL of one try. True if this also happened at the
+    /// refusal before.
     bool vanished() { return std::exchange(vanished_, true); }
     void not_vanished() { vanished_ = false; }
 
     void failed() { ++failures_; }
-    /// A push is promised: no pause follows from earlier failures.
+    /// A push will come, so earlier failures cause no pause.
     void forget_failures() { failures_ = 0; }
     bool has_failed() const { return failures_ > 0; }
 
-    /// Between a wake-up and the try that follows it.
+    /// The pause between a wake-up and the try that follows it.
     duration after_wake_up(std::uint64_t random) const {
         return Rules::wake_delay(round_trip_, missed_, random);
     }
-    /// After a failed try. It grows with each.
+    /// The pause after a failed try. It grows with each failure in a row.
     duration backoff(duration longest, std::uint64_t random) {
         return full_jitter(Rules::first_backoff, longest, std::min(failures_++, 16U), random);
     }
@@ -53,9 +54,9 @@ public:
 private:
     duration round_trip_{};
     unsigned failures_ = 0; ///< in a row
-    unsigned missed_ = 0;   ///< turns of other processes since our last
+    unsigned missed_ = 0;   ///< turns of other processes since our last turn
     bool pushed_ = false;   ///< since the last try
-    bool vanished_ = false; ///< the last refusal found no key any more
+    bool vanished_ = false; ///< at the last refusal the key was already gone
 };
 
 } // namespace holdfast::protocol

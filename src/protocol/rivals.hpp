@@ -10,7 +10,7 @@ class rivals {
 public:
     /// Another client was seen to have the key, or votes for it.
     void meet() { met_ = seen_ = true; }
-    /// Others want the key now. True: that was known.
+    /// Other clients want the key now. True if that was known already.
     bool contest() { return std::exchange(contested_, true); }
     /// A tenure begins. Clients that were met before it still want the key.
     void begin_tenure() { contested_ = std::exchange(met_, false); }

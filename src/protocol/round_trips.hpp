@@ -1,6 +1,6 @@
-// How long each instance usually takes to answer, and so from when on an answer is late: long
-// before the instance is suspected. A round that only late answers could save does not wait for
-// them (acquisition::patience_ends), and a waiter for the push of a late instance asks elsewhere.
+// The usual time that each instance takes to answer. It decides from when an answer is late, long
+// before the instance is suspect. A round that only late answers can win does not wait for them
+// (acquisition::patience_ends). A waiter for the push of a late instance tries at another arbiter.
 //
 // Mean and mean deviation as in RFC 6298 (https://www.rfc-editor.org/rfc/rfc6298, section 2).
 #ifndef HOLDFAST_PROTOCOL_ROUND_TRIPS_HPP
@@ -20,16 +20,17 @@ class round_trip {
 public:
     static constexpr duration shortest_patience = std::chrono::milliseconds(2);
     static constexpr duration longest_patience = std::chrono::milliseconds(250);
-    /// Of an instance that has not answered yet.
+    /// For an instance that has not answered yet.
     static constexpr duration first_patience = std::chrono::milliseconds(20);
-    /// An instance is not called late sooner than this: the waiters for its pushes each make a
-    /// try elsewhere.
+    /// An instance is late after this time at the earliest, because each waiter for its pushes then
+    /// makes a try elsewhere.
     static constexpr duration soonest_late = std::chrono::milliseconds(10);
-    /// A process that was stopped finds everything late, and first reads its input.
+    /// The time between the two checks of an instance. After a pause of this process every instance
+    /// seems late, until the process has read its input.
     static constexpr duration reading_time = std::chrono::milliseconds(1);
 
-    /// An answer came after `took`. One that was long overdue counts as a late one: the instance
-    /// was stopped, and that says little of its next answer.
+    /// An answer came after `took`. If the answer was long overdue, it counts as one that took
+    /// twice the usual time: the instance was stopped, which says little about its next answer.
     void heard(duration took) {
         late_ = false;
         if (mean_ == duration::zero()) {
@@ -43,8 +44,8 @@ public:
         mean_ += (counted - mean_) / 8;
     }
 
-    /// The oldest question without an answer was asked at `asked`. True, once: the
-    /// instance is late.
+    /// The oldest question without an answer was sent at `asked`. True once, when the instance
+    /// becomes late.
     bool becomes_late(time_point now, time_point asked) {
         if (late_ || now - asked < std::max(usual(), soonest_late)) return false;
         if (asked != doubted_) {
@@ -54,12 +55,13 @@ public:
         late_ = now - doubted_at_ >= reading_time;
         return late_;
     }
-    /// Until it answers.
+    /// True if the instance has become late, and has not answered since.
     bool late() const { return late_; }
 
-    /// An answer that takes longer is late; any answer of an instance that is late already.
+    /// An answer that takes longer is late. Zero for an instance that is late already.
     duration patience() const { return late_ ? duration::zero() : usual(); }
-    /// The same where no other instance is in time.
+    /// As patience(), but not zero for a late instance. For rounds in which no other instance is in
+    /// time.
     duration usual() const {
         if (mean_ == duration::zero()) return first_patience;
         return std::clamp<duration>(mean_ + std::max(mean_, 4 * deviation_), shortest_patience,
@@ -72,11 +74,11 @@ private:
     bool late_ = false;
 };
 
-/// Of all instances of a client.
+/// The round trips of all instances of a client.
 using round_trips = std::array<round_trip, instance_set::capacity>;
 
-/// After how long fewer than `needed` of those that are `awaited`, of which there are as many, can
-/// be in time.
+/// The time after which fewer than `needed` of the `awaited` instances can still answer in time. At
+/// least `needed` instances must be awaited.
 inline duration patience(round_trips const& usual, instance_set awaited, unsigned needed) {
     std::array<duration, instance_set::capacity> each;
     auto end = each.begin();
@@ -86,8 +88,8 @@ inline duration patience(round_trips const& usual, instance_set awaited, unsigne
     return *last;
 }
 
-/// From when on answers that were asked for at `asked` come too late, where `needed` of those
-/// `awaited` must come.
+/// The time from which answers are too late: of the `awaited` instances, which were asked at
+/// `asked`, fewer than `needed` can still answer in time.
 inline time_point late_from(round_trips const& usual, time_point asked, instance_set awaited,
                             unsigned needed) {
     if (awaited.size() < needed) return time_point::max();

@@ -1,8 +1,9 @@
-// After a tenure a process stands back from the key for a moment, so that others get their turn.
+// After a tenure a process stands back from the key for a moment, so that other processes get their
+// turn.
 //
-// Meanwhile the process may listen: it asks the arbiter for a push when the key changes. If no
-// other process took the key many times in a row, this process is alone and need not stand back
-// each time.
+// Meanwhile the process may listen: it asks the arbiter for a push when the key changes. If it
+// hears of no other process many times in a row, it counts as alone, and need not stand back each
+// time.
 #ifndef HOLDFAST_PROTOCOL_STAND_BACK_HPP
 #define HOLDFAST_PROTOCOL_STAND_BACK_HPP
 
@@ -24,9 +25,9 @@ public:
         ended_ = now;
     }
 
-    /// True once, if this process is to listen.
+    /// True once if this process is to ask the arbiter for a push.
     bool take_question() { return std::exchange(to_listen_, false); }
-    /// The arbiter has answered: it will push when the key changes, or not.
+    /// The arbiter has answered. `told`: it will push when the key changes.
     void listens(bool told) { hears_ = told; }
     bool listens() const { return hears_; }
     /// Another process has taken the key.
@@ -38,7 +39,7 @@ private:
     time_point ended_{};
     unsigned silent_ = 0; ///< times in a row in which no other process took the key
     bool to_listen_ = false;
-    bool hears_ = false; ///< a push would come
+    bool hears_ = false; ///< the arbiter would push
 };
 
 } // namespace holdfast::protocol

@@ -1,16 +1,17 @@
 // Tells a standstill of our own clock from jumps of the servers' clocks.
 //
-// A hypervisor can stop a machine with its clocks: then all servers seem to jump ahead, by the same
-// amount and at the same moment. In truth the keys are as they should be, and the error is in how
-// long we believe in our leases. So equal jumps of a majority of the configured instances mean
-// - in any case that deadlines are too late by as much. Where it was the servers' clocks, the keys
-//   of a majority expire earlier, and so the deadlines are too late as well;
-// - that the servers did nothing wrong, if each other instance that could tell agrees. A lone
+// A hypervisor can stop a machine with its clocks. Then the clocks of all servers seem to jump
+// ahead, by the same amount and at the same moment. In truth their keys are right, and our
+// deadlines are too late. So equal jumps of a majority of the configured instances mean two things:
+// - Our deadlines are too late by the amount of the jump. If the servers' clocks did jump, the keys
+//   of a majority expire earlier, so our deadlines are too late in that case as well.
+// - The servers' clocks did not jump, if each other instance that could tell agrees. A single
 //   instance has no other one that could agree. Only readings at short intervals can show that
-//   jumps were equal: a reading after a long time, as after an outage, leaves the amount open by as
-//   much as clocks drift, and jumps that were seconds apart would pass for one.
+//   jumps were equal. A reading after a long time, as after an outage, leaves the amount uncertain
+//   by the drift of the clocks, and jumps that were seconds apart would seem to be one.
 //
-// The clocks are read one after the other, so this is told of each reading and judges again.
+// The servers' clocks are read one after the other. So this class gets each reading, and judges
+// again after each.
 #ifndef HOLDFAST_PROTOCOL_STANDSTILL_HPP
 #define HOLDFAST_PROTOCOL_STANDSTILL_HPP
 
@@ -27,24 +28,25 @@ namespace holdfast::protocol {
 
 class standstill {
 public:
-    /// The longest time between two readings that are of use. The clock of an idle instance is read
-    /// every 2.5 s, and a machine that goes on after a pause is slow to read the answers.
+    /// The longest time between two readings that are of use. The client reads the clock of an idle
+    /// instance every 2.5 s, and a machine that resumes after a pause is slow to read the answers.
     static constexpr duration longest_interval = std::chrono::seconds(6);
 
-    /// `longest`: the longest ttl. A jump before that concerns no lease.
+    /// `longest`: the longest ttl. An older jump concerns no lease.
     standstill(unsigned configured, duration longest)
         : configured_(configured)
         , longest_(std::max<duration>(longest, longest_interval)) {}
 
     /// Equal jumps at one moment.
     struct equal_jumps {
-        instance_set instances{}; ///< empty: there are none of a majority
-        /// The greatest that one of them may have been: an answer that was under way shows a part.
+        instance_set instances{}; ///< empty: no majority has equal jumps
+        /// The bounds of the greatest of these jumps. An answer that was under way shows only a
+        /// part of its jump.
         duration least{}, most{};
-        time_point from{}, to{}; ///< within this time
-        bool is_new = false;     ///< deadlines have not been moved for all of it
-        duration by{};           ///< is_new: they are to be moved by this
-        bool is_ours = false;    ///< no clock of a server has jumped
+        time_point from{}, to{}; ///< the moment lies within this time
+        bool is_new = false;     ///< deadlines have not been moved by all of the jump yet
+        duration by{};           ///< if is_new: move the deadlines by this
+        bool is_ours = false;    ///< our clock stood still: no server's clock has jumped
     };
 
     void observed(unsigned instance, clock_reading const& reading) {
@@ -54,7 +56,7 @@ public:
         known_.insert(instance);
         forget_before(reading.to - longest_);
         if (!reading.jumped()) return;
-        // An answer that was under way may have shown a part of it.
+        // The reading before may have shown a part of this jump, if its answer was under way then.
         auto const before = i.jump;
         i.jump = reading;
         if (goes_on) {
@@ -68,10 +70,11 @@ public:
         jumped_.insert(instance);
     }
 
-    /// Whether there are jumps that are not explained.
+    /// True if there are jumps that are not explained.
     bool has_unexplained_jumps() const { return !jumped_.empty(); }
-    /// The instances to ask for the time now: each that was not asked since a jump that is not
-    /// explained. That one as well: it may have shown a part.
+    /// The instances to ask for the time now: all that were not asked since the last unexplained
+    /// jump. That includes the instance that showed the jump, because it may have shown only a
+    /// part.
     instance_set to_ask(instance_set connected) const {
         instance_set all;
         if (jumped_.empty()) return all;
@@ -83,8 +86,8 @@ public:
         return all;
     }
 
-    /// To be called after each reading, and when an instance can be asked no more. A jump that is
-    /// found to be ours is forgotten with that.
+    /// To be called after each reading, and when an instance can be asked no more. Jumps that our
+    /// own clock explains are then forgotten.
     equal_jumps judge(instance_set connected) {
         auto f = largest();
         if (f.instances.size() < redlock_rules::quorum(configured_, configured_)) return {};
@@ -107,11 +110,11 @@ public:
 private:
     struct instance_clock {
         clock_reading last, jump;
-        duration moved{}; ///< deadlines, for this jump
+        duration moved{}; ///< how far deadlines were moved for this jump
     };
 
-    /// Amounts and times are intervals, so if some have anything in common, they have the greatest
-    /// least of them.
+    /// The largest set of equal jumps. Amounts and times are intervals. If several intervals have a
+    /// point in common, the greatest of their lower bounds is such a point.
     equal_jumps largest() const {
         equal_jumps best;
         jumped_.for_each([&](unsigned a) {
@@ -123,7 +126,7 @@ private:
         return best;
     }
 
-    /// All jumps that may have been by `amount`, and right after `when`.
+    /// All jumps that may have this amount, and may have been right after `when`.
     equal_jumps jumps_of(duration amount, time_point when) const {
         equal_jumps f{.least = amount, .from = when, .to = time_point::max()};
         jumped_.for_each([&](unsigned i) {
@@ -136,12 +139,13 @@ private:
         return f;
     }
 
-    /// Whether one that did not jump may not have been able to see it.
+    /// True if an instance whose jump is not among the equal ones does not rule them out.
     bool agrees(unsigned instance, equal_jumps const& f, instance_set connected) const {
         auto const& reading = seen_[instance].last;
-        if (reading.sure_to < f.to) return !connected.contains(instance); // else it is asked now
+        // Not asked since. If the instance is connected, it is asked now, and its answer decides.
+        if (reading.sure_to < f.to) return !connected.contains(instance);
         if (reading.first) return true;
-        // It was asked since. Slow answers may leave the jump undecided.
+        // Asked since. A slow answer may leave the jump undecided.
         return is_short(reading) && reading.from <= f.from && reading.least <= f.most &&
                f.least <= reading.most;
     }
@@ -161,7 +165,7 @@ private:
     duration longest_;
     std::array<instance_clock, instance_set::capacity> seen_{};
     instance_set known_;  ///< their clocks were read at least once
-    instance_set jumped_; ///< by an amount that is not explained
+    instance_set jumped_; ///< by an amount that is not explained yet
 };
 
 } // namespace holdfast::protocol

@@ -21,7 +21,7 @@ public:
         , configured_(static_cast<std::uint8_t>(configured))
         , quorum_(static_cast<std::uint8_t>(quorum)) {}
 
-    /// Counts an instance's answer, once. False: it had answered already or was not asked.
+    /// Counts an instance's answer. False if it was not asked, or has answered already.
     bool count(unsigned instance, verdict v) {
         if (!pending_.contains(instance)) return false;
         pending_.erase(instance);
@@ -42,7 +42,7 @@ public:
         return true;
     }
 
-    /// An instance that had said yes turns out not to: as if it had answered so.
+    /// Replaces the yes of an instance by another verdict.
     void retract(unsigned instance, verdict v) {
         yes_.erase(instance);
         pending_.insert(instance);
@@ -50,13 +50,13 @@ public:
     }
 
     bool won() const { return yes_.size() >= quorum_; }
-    /// No answer that may still come can make a quorum.
+    /// True if the missing answers can no longer make a quorum of yes.
     bool impossible() const { return yes_.size() + pending_.size() < quorum_; }
-    /// Too few instances answered at all: neither yes nor no could have won.
+    /// True if so many instances failed that the others are no quorum.
     bool too_few_answered() const { return failed_.size() + quorum_ > configured_; }
-    /// A quorum has said yes or no.
+    /// True if the votes for and against are together a quorum.
     bool has_verdict() const { return yes_.size() + no_.size() >= quorum_; }
-    /// Even if every instance that has not said no said yes, there would be no quorum.
+    /// True if so many instances said no that the others are no quorum.
     bool denied() const { return configured_ - no_.size() < quorum_; }
 
     instance_set yes() const { return yes_; }

@@ -1,7 +1,7 @@
 // A tenure: one ownership of a key on the instances, from the first request to the last release.
-// The rounds of acquire, raise, extend, heal and release are one machine. The driver tells it
-// each event with its time, and carries out the action that follows. The machine does no I/O, reads
-// no clock and allocates nothing, so it runs in simulation as it does in production.
+// The rounds of acquire, raise, extend, heal and release are one machine. The driver tells the
+// machine each event with its time, and carries out the action that follows. The machine does no
+// I/O, reads no clock and allocates nothing, so it runs in simulation as it does in production.
 //
 //   acquire(), or contend() and ask_rest()
 //        |
@@ -16,7 +16,7 @@
 //        |  +-------------------------------|------------|----+ or abandon()
 //        |                                  v            |
 //        +----------------------------- releasing <------+ release()
-//          a quorum confirmed, or cannot any more
+//          a quorum confirmed, or none can
 //
 // Parts: tenure_round (acquisition, extension or release_round); tally (votes); key_presence (where
 // the key may be); validity (until when); tenure_number (for fences); inspection (the reason of a
@@ -51,7 +51,7 @@ class basic_tenure {
 public:
     using effect = tenure_effect;
 
-    /// `watched`: time() answers `renewal_due` after each `period`.
+    /// `watched`: time() gives the effect `renewal_due` after each `period`.
     basic_tenure(unsigned configured, duration ttl, bool watched, duration period)
         : validity_(ttl, watched, period)
         , presence_(configured)
@@ -64,20 +64,20 @@ public:
     /// their clocks. To be called before the first round.
     void number_from(std::uint64_t hint) { number_.request(hint); }
 
-    /// How long instances usually take to answer. Without it no answer is ever late.
+    /// `usual`: how long instances usually take to answer. Without heed() no answer is ever late.
     void heed(round_trips const& usual) { usual_ = &usual; }
 
-    /// Asks every instance that can be reached; `now` is read before anything is sent.
+    /// Asks every instance that can be reached. `now` must be read before anything is sent.
     tenure_action acquire(time_point now, instance_set reachable) {
         validity_.begin_round(now);
         return conclude(round_.acquiring().begin_all(now, reachable), now);
     }
-    /// Asks the arbiter alone, where contenders meet first.
+    /// Asks the arbiter alone.
     tenure_action contend(time_point now, unsigned arbiter) {
         validity_.begin_round(now);
         return conclude(round_.acquiring().begin_at_arbiter(now, arbiter), now);
     }
-    /// Asks the others, after the arbiter has granted.
+    /// Asks the other instances, after the arbiter has granted.
     tenure_action ask_rest(time_point now, instance_set reachable) {
         assert(phase_ == tenure_phase::acquiring);
         return conclude(round_.acquiring().ask_others(now, reachable), now);
@@ -95,7 +95,7 @@ public:
         return {.extend = reachable};
     }
 
-    /// Gives the key up wherever it may be.
+    /// Releases the key on every instance that may have it.
     tenure_action release(time_point now, instance_set reachable) {
         if (phase_ == tenure_phase::over) return {.effect = effect::lost};
         phase_ = tenure_phase::releasing;
@@ -116,10 +116,10 @@ public:
         return {.inspect = refusing, .effect = refusing.empty() ? effect::inspected : effect::none};
     }
 
-    /// An instance answered, or is known not to. `round` is the round_number() at which an extend
-    /// or raise command was sent, and is ignored for the others. `now` is a time point, or a
-    /// function that reads one: most answers decide nothing, and need no time. `number` comes with
-    /// a grant that has a fence.
+    /// An instance answered, or is known not to answer. `round` is the round_number() at which an
+    /// extend or raise command was sent; for other commands it is ignored. `now` is a time point,
+    /// or a function that reads the clock: most answers decide nothing, and need no time. `number`
+    /// comes with a grant that has a fence.
     template <class Now>
     tenure_action answer(command c, std::uint32_t round, unsigned instance, verdict v, Now now,
                          std::uint64_t number = 0) {
@@ -146,7 +146,7 @@ public:
         auto const end = patience_ends();
         return end == time_point::max() ? std::nullopt : std::optional(end);
     }
-    /// The last answer may have changed wake(), though it decided nothing.
+    /// True if an answer may have changed wake(), though it decided nothing.
     bool depends_on_late_answers() const { return patience_ends() != time_point::max(); }
 
     /// A lease begins, the first or after another one, and lasts for `longest` at most.
@@ -155,7 +155,7 @@ public:
         validity_.begin_lease(watched, now, longest);
         phase_ = tenure_phase::held;
     }
-    /// No more renewals for this lease.
+    /// This lease is not renewed any more.
     void stop_renewing() { validity_.stop_renewing(); }
     /// After `ended`, when no other lease begins.
     tenure_action abandon() {
@@ -168,7 +168,7 @@ public:
 
     tenure_phase phase() const { return phase_; }
     bool extending() const { return round_.extending(); }
-    /// Of the extension or raise that was begun last.
+    /// The number of the extension or raise that was begun last.
     std::uint32_t round_number() const { return round_number_; }
     bool fenced() const { return number_.requested(); }
     /// The tenure's number, once there is a grant.
@@ -182,14 +182,14 @@ public:
     /// The deadline of the keys: until then leases may follow one another.
     time_point valid_until() const { return validity_.key_deadline(); }
     duration ttl() const { return validity_.ttl(); }
-    /// Whether every instance that was asked for its reason has told it.
+    /// True if every instance that was asked for the reason has told it.
     bool inspected_all() const { return inspection_.complete(); }
     /// The votes of the round that was started last.
     tally const& votes() const { return round_.votes(); }
-    /// Whether an instance had another client's key when it was asked, also if its vote was not
+    /// True if an instance had another client's key when it was asked, even if its vote was not
     /// needed.
     bool opposed() const { return opposed_; }
-    /// Where our key may be: asked for there, and neither refused nor released.
+    /// The instances that may have our key: asked for it, and neither refused nor released.
     instance_set maybe_held() const { return presence_.possible(); }
 
 private:
@@ -263,8 +263,8 @@ private:
 
     template <class Now>
     tenure_action acquire_answer(unsigned instance, verdict v, Now now, std::uint64_t number) {
-        // The key may be there until the instance confirms a release. An unknown outcome counts as
-        // a possible grant.
+        // An unknown outcome counts as a possible grant: the instance may have the key until it
+        // confirms a release.
         opposed_ = opposed_ || v == verdict::no;
         if (sets_no_key(v)) presence_.deny(instance);
         if (phase_ != tenure_phase::acquiring) return {};
@@ -308,7 +308,8 @@ private:
         }
     }
 
-    /// One slow arbiter does not mean that all are.
+    /// The effect if the round was not won by the deadline. If the arbiter was asked first, only
+    /// the arbiter may have been slow.
     tenure_effect too_slow() const {
         return round_.acquiring().had_arbiter() ? effect::arbiter_failed : effect::expired;
     }
@@ -329,7 +330,8 @@ private:
         if (round == nullptr) return {};
         if (v == verdict::no) presence_.deny(instance);
         tenure_action a;
-        // Also when the round has been decided: an instance that has lost the key is given it back.
+        // After a round that was won, an instance that has lost the key gets it back, even if its
+        // answer comes later.
         if (v == verdict::no && round->may_heal())
             a.heal = presence_.heal(instance_set::only(instance));
         if (!round->count(instance, v)) return a;
@@ -360,15 +362,15 @@ private:
 
     bool renews() const { return !extending() && validity_.renews(); }
 
-    /// The loss, when the deadline is so near that the holder must hear of it.
+    /// The loss of the lease, if the deadline is so near that the holder must hear of it.
     std::optional<tenure_action> expire(time_point now) {
         if (phase_ != tenure_phase::held || now < validity_.loss_time()) return std::nullopt;
         return lose(now);
     }
 
-    /// The holder is told. The key stays until the deadline that the holder knows: it may have
-    /// begun work that ends by then. If this process sees a limit (max_hold) late, the key may
-    /// still be good for another lease: see end().
+    /// Tells the holder. The key stays until the deadline that the holder knew, because the holder
+    /// may have begun work that ends by then. If this process sees a limit (max_hold) late, the key
+    /// may still be good for another lease: see end().
     tenure_action lose(time_point now) {
         if (now >= deadline() && !validity_.ends_at_limit()) return forfeit();
         round_.stop_extending();
@@ -376,14 +378,14 @@ private:
         return {.effect = effect::lost};
     }
 
-    /// The same where the keys are of no more use: they are released at once.
+    /// Tells the holder, and releases the keys at once, because they are of no more use.
     tenure_action forfeit() {
         round_.stop_extending();
         phase_ = tenure_phase::over;
         return {.release = maybe_held(), .effect = effect::lost};
     }
 
-    /// Where the lease came to a limit, the keys are still good for another.
+    /// If the lease came to a limit (max_hold), the keys are still good for another lease.
     tenure_action end() {
         if (validity_.ends_at_limit()) return {.effect = effect::ended};
         phase_ = tenure_phase::over;
@@ -406,7 +408,8 @@ private:
         return result;
     }
 
-    /// From this time on the machine does not wait for the missing answers: they are late.
+    /// The time from which the missing answers are late. The machine does not wait for them any
+    /// longer.
     time_point patience_ends() const {
         if (usual_ == nullptr) return time_point::max();
         switch (phase_) {

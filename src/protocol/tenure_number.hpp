@@ -1,7 +1,7 @@
 // The number from which the fences of a tenure's leases are made, and the instances that hold it.
 //
-// A quorum that has granted must also hold the number: instances that know nothing of it might else
-// give the same number, or a smaller one, to a later tenure. Instances that hold less are raised.
+// A quorum must hold the number before the tenure is won. Otherwise instances that do not know the
+// number might give it, or a smaller one, to a later tenure. Instances that hold less are raised.
 #ifndef HOLDFAST_PROTOCOL_TENURE_NUMBER_HPP
 #define HOLDFAST_PROTOCOL_TENURE_NUMBER_HPP
 
@@ -17,15 +17,16 @@ namespace holdfast::protocol {
 template <class Rules>
 class tenure_number {
 public:
-    /// Instances are asked for a number of at least `hint`, where they find that credible.
+    /// Instances give a number of at least `hint`, unless the hint is too far ahead of their
+    /// clocks.
     void request(std::uint64_t hint) {
         requested_ = true;
         hint_ = hint;
     }
     bool requested() const { return requested_; }
 
-    /// An instance has counted so far. True: the number has grown, and instances that held the last
-    /// one do not hold this one.
+    /// An instance has granted, and its counter is `number`. True if the number of the tenure has
+    /// grown, so that earlier holders of it hold less.
     bool count(unsigned instance, std::uint64_t number) {
         auto const first = number_ == 0;
         if (number == number_ || (raising_ && number > number_ && !Rules::late_grant_lifts())) {
@@ -39,7 +40,7 @@ public:
     }
     /// An instance has been raised to the number.
     void raised(unsigned instance) { holders_.insert(instance); }
-    /// An instance has lost the key, and its number with it.
+    /// The grant of an instance no longer counts, and neither does its number.
     void lost(unsigned instance) { holders_.erase(instance); }
 
     /// True for the first raise.
@@ -50,9 +51,9 @@ public:
     std::uint64_t value() const { return number_; }
     /// The instances that are known to hold the number, or a greater one.
     instance_set holders() const { return holders_; }
-    /// The number to send with a command. An instance that is asked after another has granted gets
-    /// the hint too, even if the other did not believe it: it may have lost its counter, and then
-    /// only the hint keeps this number above earlier ones.
+    /// The number to send with a command. Instances that are asked after another one has granted
+    /// get the hint too, even if that one rejected the hint. They may have lost their counters, and
+    /// then only the hint keeps this number above earlier ones.
     std::uint64_t for_command(command c) const {
         return c == command::raise ? number_ : std::max(number_, hint_);
     }

@@ -1,5 +1,5 @@
-// The round of a tenure that was started last. Each round takes the place of the one before, so a
-// tenure has room for one.
+// The round of a tenure that was started last. Each round replaces the one before, so a tenure has
+// room for one round.
 #ifndef HOLDFAST_PROTOCOL_TENURE_ROUND_HPP
 #define HOLDFAST_PROTOCOL_TENURE_ROUND_HPP
 
@@ -21,7 +21,7 @@ public:
     explicit tenure_round(unsigned configured)
         : round_(std::in_place_type<acquisition<Rules>>, configured) {}
 
-    /// Until the first extension or release.
+    /// Valid until the first extension or release.
     acquisition<Rules>& acquiring() { return std::get<acquisition<Rules>>(round_); }
     acquisition<Rules> const& acquiring() const { return std::get<acquisition<Rules>>(round_); }
 
@@ -42,7 +42,7 @@ public:
     void begin_release(time_point now, tally const& votes, bool in_time) {
         round_.template emplace<release_round>().begin(now, votes, in_time);
     }
-    /// After begin_release().
+    /// Valid after begin_release().
     release_round& releasing() { return std::get<release_round>(round_); }
     release_round const& releasing() const { return std::get<release_round>(round_); }
 

@@ -1,5 +1,5 @@
-// Time as the protocol sees it: points of the lease clock that are handed in. Nothing here reads a
-// clock.
+// The types of time in the protocol. Callers hand in times of the lease clock; no class in this
+// folder reads a clock.
 #ifndef HOLDFAST_PROTOCOL_TIME_HPP
 #define HOLDFAST_PROTOCOL_TIME_HPP
 
@@ -14,7 +14,7 @@ namespace protocol {
 using duration = std::chrono::nanoseconds;
 using time_point = std::chrono::time_point<lease_clock, duration>;
 
-/// A time that is given, or read only where it is needed.
+/// Returns a time that was given, or calls a function that reads the clock.
 inline time_point read_time(time_point now) {
     return now;
 }

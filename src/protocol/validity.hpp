@@ -10,8 +10,8 @@
 
 namespace holdfast::protocol {
 
-/// The key lasts until key_deadline(), which extensions move on. The lease ends at deadline(): at
-/// the key's deadline, or at a limit of its own if that is earlier.
+/// The key lasts until key_deadline(), and extensions move that time. The lease ends at deadline():
+/// at the key's deadline, or at a limit of its own if that is earlier.
 template <class Rules>
 class validity {
 public:
@@ -29,7 +29,7 @@ public:
     /// A round that extends the key is sent.
     void begin_extension(time_point now) { sent_ = now; }
 
-    /// The round that was sent last has won. False: too late to count.
+    /// The round that was sent last has won. False if it was won too late to count.
     [[nodiscard]] bool confirm(time_point now) {
         auto const until = Rules::deadline(sent_, now, ttl_);
         if (!Rules::in_time(now, until)) return false;
@@ -54,8 +54,8 @@ public:
     }
     void stop_renewing() { watched_ = false; }
 
-    /// Our clock stood still for up to `by`, at a moment before `until`: all that counts from
-    /// before that moment ends earlier.
+    /// Our clock stood still for up to `by`, at a moment before `until`. So all times that count
+    /// from before that moment move back by `by`.
     void clock_stood_still(time_point until, duration by) {
         auto const length = Rules::deadline(time_point{}, time_point{}, ttl_);
         if (deadline_ - length.time_since_epoch() < until) {
@@ -69,13 +69,13 @@ public:
     duration ttl() const { return ttl_; }
     time_point key_deadline() const { return deadline_; }
     time_point deadline() const { return std::min(deadline_, limit_); }
-    /// The lease ends before its key.
+    /// True if the lease ends before its key.
     bool ends_at_limit() const { return limit_ < deadline_; }
     /// How long before the deadline the holder is told of a loss.
     duration margin() const { return margin_; }
     time_point loss_time() const { return deadline() - margin_; }
     time_point renewal() const { return renewal_; }
-    /// Renewals are wanted, and can move the deadline.
+    /// True if renewals are wanted, and can move the deadline.
     bool renews() const { return watched_ && deadline_ < limit_; }
 
 private:

@@ -1,5 +1,5 @@
 // The waiters of one process for one key, in order. A try asks the instances for the key, for the
-// first waiter; the others cost nothing but their place in the queue.
+// first waiter. The other waiters cost only their place in the queue.
 //
 // The try that is under way belongs to the queue and not to the waiter for which it was made. If
 // that waiter leaves, the next waiter inherits the try.
@@ -54,16 +54,16 @@ public:
     // Waiters
     //
 
-    /// False: `w` wants to know at once (try_acquire), and this process has the key or wants it.
+    /// False if `w` does not wait (try_acquire), and this process has the key or wants it.
     [[nodiscard]] bool join(waiter& w) {
         auto const free = phase_ == phase::ready || phase_ == phase::standing_back;
         if (!w.waits && (!free || !waiters_.empty())) return false;
         waiters_.push_back(w);
         return true;
     }
-    /// For how long the key is left alone when it has become free, for clients that poll for it.
+    /// How long this process leaves a free key to clients that poll for it.
     void yields(duration d) { yields_ = d; }
-    /// Cancelled, timed out, refused or failed.
+    /// `w` was cancelled, timed out, refused or has failed.
     void leave(waiter& w) { waiters_.erase(waiters_.iterator_to(w)); }
     /// Removes all waiters, and tells them nothing.
     void abandon() { waiters_.clear(); }
@@ -126,7 +126,7 @@ public:
     /// The arbiter is chosen among these.
     instance_set candidates(instance_set reachable) const { return choice_.candidates(reachable); }
 
-    /// The tenure has been begun; after try_arbiter, at `arbiter`.
+    /// The driver has begun the tenure; after try_arbiter, at `arbiter`.
     void try_begun(time_point now, unsigned arbiter = 0) {
         assert(phase_ == phase::trying); // one try at a time
         try_.begun = now;
@@ -157,13 +157,13 @@ public:
         rivals_.meet();
         excused_ = false;
         watch_.forget();
-        // A quorum that refuses has a holder. Otherwise contenders kept each other from a quorum.
+        // A quorum that refuses shows a holder. Otherwise contenders kept each other from a quorum.
         auto const a_holder = votes.no().size() >= votes.quorum();
         if (!a_holder) ++splits_;
         if (try_.asks_all) {
             pace_.answered_after(now - try_.begun);
             auto const again = rivals_.contest() && pace_.has_failed();
-            auto const at_once = a_holder && !again; // a second time in a row is odd
+            auto const at_once = a_holder && !again; // but not twice in a row
             if (at_once) pace_.failed();
             wake_ = at_once ? now : now + pace_.backoff(longest_pause, random);
             phase_ = obstacle_known_ && (waiters_.empty() || front().waits) ? phase::waiting
@@ -175,8 +175,8 @@ public:
         phase_ = phase::waiting;
     }
 
-    /// The arbiter refused. `left`: the key's time to live; none: it never expires; negative: it
-    /// has just gone. `will_push`: the arbiter will push when the key changes.
+    /// The arbiter refused. `left` is the key's time to live: empty if the key never expires,
+    /// negative if it has just gone. `will_push`: the arbiter will push when the key changes.
     void refused(time_point now, std::optional<duration> left, bool will_push,
                  duration longest_pause, std::uint64_t random) {
         pace_.answered_after(now - try_.begun);
@@ -193,7 +193,7 @@ public:
             rechecks_.polled(now);
         }
         if (left && *left < duration::zero()) {
-            // It went between the SET and the PTTL. If that happens again, the pauses grow.
+            // The key went between the SET and the PTTL. If that happens again, the pauses grow.
             wake_ = now + yields_;
             if (pace_.vanished()) wake_ += pace_.backoff(longest_pause, random);
             return;
@@ -208,22 +208,22 @@ public:
                          will_push ? rechecks_.next() : now + pace_.backoff(longest_pause, random));
     }
 
-    /// The arbiter could not be asked: the next instance in order takes its place.
+    /// The arbiter did not answer, or is late. The next instance in order takes its place.
     void arbiter_failed() {
         choice_.failed(arbiter_);
         watch_.forget();
         phase_ = phase::ready;
     }
 
-    /// The try failed, and the driver tells front(), which must leave().
+    /// The try failed. The driver tells front(), and calls leave() for it.
     void failed() {
         phase_ = phase::ready;
         watch_.forget();
         awaits_ = awaits::time;
     }
 
-    /// The deadline of the try has passed. True: this process did not run when it came, which is
-    /// not the servers' fault, and another try follows. False: front() is told.
+    /// The deadline of the try has passed. True if this process did not run at the deadline: the
+    /// servers are not at fault, and another try follows. False if front() must be told.
     [[nodiscard]] bool overslept(time_point now, time_point deadline) {
         if (!Rules::excuses(now - deadline, try_.ttl, excused_)) return false;
         if (!front().waits && std::exchange(front().again, true)) return false;
@@ -237,11 +237,11 @@ public:
         phase_ = phase::waiting;
     }
 
-    /// The number that goes with the commands of queue_action::watch, and of listen.
+    /// The number that goes with the commands of queue_action::watch and of effect::listen.
     std::uint32_t watch_round() const { return watch_.round(); }
-    /// The question of effect::listen has been put to `arbiter`, with watch_round().
+    /// The driver has sent the question of effect::listen to `arbiter`, with watch_round().
     void listening(unsigned arbiter) { arbiter_ = arbiter; }
-    /// The answer of one of them.
+    /// The answer to one of these commands.
     void watched(time_point now, unsigned instance, std::uint32_t round, sighting const& seen,
                  std::uint64_t random) {
         if (phase_ == phase::standing_back) {
@@ -257,7 +257,7 @@ public:
     // Wake-ups
     //
 
-    /// `instance` says that the key has changed. False: it does not matter now.
+    /// `instance` says that the key has changed. False if the queue need not know that now.
     bool push(time_point now, unsigned instance, std::uint64_t random) {
         if (phase_ == phase::standing_back && stand_back_.listens() && instance == arbiter_) {
             stand_back_.heard();
@@ -282,14 +282,14 @@ public:
         wake_ = now + pace_.after_wake_up(random);
     }
 
-    /// Too few instances are left for a quorum: waiters are told so, unless enough are back by
-    /// `until`. Until then there is nothing to try.
+    /// Too few instances are left for a quorum. If not enough are back by `until`, the waiters are
+    /// told. Until then the queue does not try.
     void outage(time_point until) {
         if (phase_ != phase::waiting || awaits_ == awaits::instances) return;
         awaits_ = awaits::instances;
         wake_ = until;
     }
-    /// The try came to nothing as too few are left. False: they have not come back since outage().
+    /// Too few instances are left for the try. False if the queue has waited for them already.
     [[nodiscard]] bool failed_in_outage(time_point until) {
         if (awaits_ == awaits::instances) return false;
         phase_ = phase::waiting;
@@ -297,7 +297,7 @@ public:
         wake_ = until;
         return true;
     }
-    /// Enough are there again.
+    /// Enough instances for a quorum are back.
     void restored(time_point now, std::uint64_t random) {
         watch_.check_soon(now, random);
         if (phase_ != phase::waiting || awaits_ != awaits::instances) return;
@@ -308,15 +308,15 @@ public:
     bool waits_at(unsigned instance) const {
         return phase_ == phase::waiting && awaits_ == awaits::push && arbiter_ == instance;
     }
-    /// Whether the queue needs to hear of instances that come or go.
+    /// True if the queue needs to hear of instances that come or go.
     bool awaits_instances() const { return phase_ == phase::waiting || !watch_.idle(); }
 
     //
     // The tenure
     //
 
-    /// Whether the lease that ends now is followed by another of the same tenure, of which `left`
-    /// is left.
+    /// True if another lease of the same tenure follows the one that ends now. `left`: the rest of
+    /// the tenure.
     bool hands_over(time_point now, duration left, duration ttl, unsigned limit,
                     duration longest) const {
         return phase_ == phase::held && !waiters_.empty() && front().ttl <= ttl &&
@@ -331,15 +331,14 @@ public:
     }
     /// How many leases the tenure has served before the present one.
     unsigned handoffs() const { return leases_ - 1; }
-    /// The tenure is given up. `opposed`: others wanted the key when it was won, and had votes
-    /// already.
+    /// The tenure is released. `opposed`: other clients had votes already when it was won.
     void released(time_point now, bool opposed = false) {
         phase_ = phase::ready;
         auto const others = rivals_.contested() || opposed || yields_ > duration::zero();
         if (!Rules::stands_back() || (waiters_.empty() && !others)) return;
         if (!others && stand_back_.is_alone(now)) return;
         phase_ = phase::standing_back;
-        stand_back_.begin(!rivals_.contested()); // two can take turns without ever meeting
+        stand_back_.begin(!rivals_.contested()); // two processes can take turns and never meet
         wake_ = now + yields_ + pace_.stand_back();
     }
     /// The tenure is lost.
@@ -348,18 +347,18 @@ public:
         rivals_.contest();
     }
 
-    /// Whether a holder of the key was seen, here or elsewhere.
+    /// True if a holder of the key was seen, in this process or elsewhere.
     bool seen_held() const { return rivals_.ever_seen() || phase_ == phase::held; }
     bool held() const { return phase_ == phase::held; }
     bool trying() const { return phase_ == phase::trying; }
-    /// Whether the tenure that was refused is still needed, for the inspection.
+    /// True if the inspection still needs the tenure that was refused.
     bool inspects() const { return phase_ == phase::to_inspect || phase_ == phase::inspecting; }
     unsigned tries() const { return tries_; }
-    /// How many of them were won.
+    /// How many tries were won.
     unsigned tenures() const { return tenures_; }
-    /// How many were refused right after a push.
+    /// How many tries were refused right after a push.
     unsigned wasted() const { return wasted_; }
-    /// How many ended with votes for several contenders, and a quorum for none.
+    /// How many tries ended with votes for several contenders, and a quorum for none.
     unsigned splits() const { return splits_; }
 
 private:
@@ -368,13 +367,13 @@ private:
     enum class phase : std::uint8_t {
         ready,         ///< for a try
         trying,        ///< a try is under way
-        to_inspect,    ///< refused, and the obstacle is not known
-        inspecting,    ///< the same, and the instances were asked for it
+        to_inspect,    ///< refused, and the reason is not known
+        inspecting,    ///< refused, and the instances were asked for the reason
         waiting,       ///< until wake_, or for the event of awaits_
         held,          ///< a lease of this process has the key
         standing_back, ///< has just released the key: waits for wake_
     };
-    /// The event that ends the wait, beside wake_. It outlasts a try that begins after an outage.
+    /// The event that ends the wait before wake_. A try that follows an outage does not reset it.
     enum class awaits : std::uint8_t {
         time,      ///< nothing else
         push,      ///< a push by the arbiter
@@ -382,7 +381,7 @@ private:
     };
     /// The try, and then the tenure that it has won.
     struct attempt {
-        waiter const* made_for = nullptr; ///< only compared
+        waiter const* made_for = nullptr; ///< compared only, never dereferenced
         duration ttl{};
         bool fenced = false;
         bool asks_all = false; ///< at once, and not the arbiter first
@@ -394,7 +393,7 @@ private:
         phase_ = phase::trying;
         if (awaits_ == awaits::push) awaits_ = awaits::time;
         auto const recheck = rechecks_.take(now);
-        // So many failed as arbiters that there may be no quorum: all are asked, to know.
+        // So many failed as arbiters that there may be no quorum. A try at all instances shows it.
         auto const outage =
             configured_ - choice_.failures() < redlock_rules::quorum(configured_, configured_);
         auto const asks_all =
@@ -414,7 +413,7 @@ private:
         return w;
     }
 
-    /// The first waiter is served by the try that is under way.
+    /// True if the try that is under way serves the first waiter.
     bool try_is_wanted() const {
         if (waiters_.empty()) return false;
         auto const serves = front().ttl <= try_.ttl && (try_.fenced || !front().fenced);
@@ -438,7 +437,7 @@ private:
     phase phase_ = phase::ready;
     awaits awaits_ = awaits::time;
     bool obstacle_known_ = false;
-    bool excused_ = false; ///< the last try ended with a deadline that was seen late
+    bool excused_ = false; ///< the last try was excused: see overslept()
 };
 
 using wait_queue = basic_wait_queue<waiting_rules>;

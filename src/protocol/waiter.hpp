@@ -10,13 +10,13 @@ namespace holdfast::protocol {
 
 using waiter_hook = boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_wait_queue>>;
 
-/// Wants the key. Linked while it stands in the queue.
+/// A waiter for a key. It is linked while it stands in the queue.
 struct waiter : waiter_hook {
     duration ttl{};
     bool watched = true; ///< whether its lease will be extended
     bool fenced = false; ///< whether its lease is to have a fence
-    bool waits = true;   ///< if not, it wants to know at once
-    bool again = false;  ///< does not wait, and has had another try after a pause of this process
+    bool waits = true;   ///< if not, the waiter is refused at once when the key is held
+    bool again = false;  ///< a waiter that does not wait has had its second try: see overslept()
 };
 
 using waiter_list = boost::intrusive::list<waiter, boost::intrusive::base_hook<waiter_hook>,

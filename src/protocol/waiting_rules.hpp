@@ -1,4 +1,4 @@
-// The decisions of waiting, apart from the machine that makes them.
+// The decisions of a wait queue, apart from the machine that uses them.
 #ifndef HOLDFAST_PROTOCOL_WAITING_RULES_HPP
 #define HOLDFAST_PROTOCOL_WAITING_RULES_HPP
 
@@ -15,61 +15,60 @@ namespace holdfast::protocol {
 
 /// The decisions of waiting, as pure functions.
 struct waiting_rules : watching_rules {
-    /// The pause between a wake-up and the try that follows it. It is random, so that it is not
-    /// always the first client in the server's order that wins. It is the shorter, the more turns
-    /// of others this process has missed since its own last turn, so that no process waits for
-    /// ever.
+    /// The pause between a wake-up and the try that follows it. The pause is random. Otherwise the
+    /// client to which the server pushes first would always win. The more turns this process has
+    /// missed since its own last turn, the shorter the pause, so that no process waits for ever.
     static constexpr duration wake_delay(duration round_trip, unsigned missed,
                                          std::uint64_t random) {
         return full_jitter(3 * round_trip / (1 + missed), max_wake_delay, 0, random);
     }
-    /// How long a process that gave the key up stays away from it: until the push has reached the
-    /// others (half a round trip), their pauses are over (three, or less), and the first of their
-    /// tries has arrived.
+    /// How long a process that has released the key stays away from it: until the push has reached
+    /// the other processes (half a round trip), their pauses are over (three round trips or less),
+    /// and the first of their tries has arrived.
     static constexpr duration stand_back(duration round_trip) {
         return std::min<duration>(5 * round_trip, 2 * max_wake_delay);
     }
-    /// Whether a process that gave the key up may try again at once, as it is alone. `silent`: the
-    /// times in a row that it stood back and listened, and no other process took the key; `since`:
-    /// the time since the last of them ended. A new waiter is not seen until it stands back again,
-    /// so that must not be long.
+    /// True if a process that has released the key is alone, and may try again at once. `silent`:
+    /// how many times in a row the process stood back and listened, and no other process took the
+    /// key. `since`: the time since the last of these times ended. The process does not hear of a
+    /// new waiter until it stands back again, so `since` must be short.
     static constexpr bool is_alone(unsigned silent, duration since) {
         return silent >= 16 && since < std::chrono::milliseconds(5);
     }
-    /// Whether a tenure that has served so many leases for so long may serve another.
+    /// True if a tenure that has served so many leases for so long may serve another.
     static constexpr bool may_hand_over(unsigned leases, unsigned limit, duration age,
                                         duration longest) {
         return leases < limit && age < longest;
     }
-    /// Whether the rest of a tenure is as long as a waiter's lease from the instances: nearly all
-    /// of its ttl, or enough for the watchdog to see to that.
+    /// True if the rest of a tenure is long enough for the waiter's lease: half of the waiter's ttl
+    /// if the watchdog will extend the lease, otherwise nine tenths of a new lease.
     static constexpr bool suffices(duration left, duration ttl, bool watched) {
         return watched ? left >= ttl / 2 : left >= (ttl - redlock_rules::drift(ttl)) / 10 * 9;
     }
-    /// Whether a waiter trusts the clock beside the push: a key that no client deletes expires, and
-    /// servers push that late.
+    /// True if a waiter also wakes at the time at which the key expires. If no client deletes the
+    /// key, servers push its expiry late.
     static constexpr bool wakes_at_expiry() { return true; }
-    /// Whether a try follows when the connection that a push would have come through is lost.
+    /// True if a try follows when the connection is lost through which the push would have come.
     static constexpr bool wakes_at_disconnect() { return true; }
-    /// Whether a process that gave the key up leaves the others their turn.
+    /// True if a process that has released the key leaves the next turn to the others.
     static constexpr bool stands_back() { return true; }
-    /// Whether a try goes on for the first waiter when the one that it was made for has left.
+    /// True if the next waiter inherits the try of a waiter that has left.
     static constexpr bool inherits() { return true; }
-    /// Whether a deadline that is seen so late says nothing of the servers, as this process did not
-    /// run when it came. A process that is late by little each time must not hide slow servers: it
-    /// is excused once in a row.
+    /// True if a deadline that is seen so late says nothing about the servers, because this process
+    /// did not run at the deadline. A process that is always a little late must not hide slow
+    /// servers. So a small delay is excused only if the last one was not (`again`).
     static constexpr bool excuses(duration late, duration ttl, bool again) {
         auto const stopped = std::max<duration>(ttl / 8, std::chrono::milliseconds(10));
         return late >= stopped || (late > std::chrono::milliseconds(2) && !again);
     }
 
     static constexpr duration max_wake_delay = std::chrono::milliseconds(10);
-    /// When a waiter at the arbiter asks all instances again, and how the pauses between such
-    /// tries grow: a holder that could not reach the arbiter has left its key there, and a majority
-    /// is free all the same.
+    /// How long a queue waits at the arbiter before it asks all instances again, and the longest of
+    /// the growing pauses between such tries. A holder that could not reach the arbiter has left
+    /// its key there, although a majority may be free.
     static constexpr duration first_recheck = std::chrono::seconds(10);
     static constexpr duration longest_between_rechecks = std::chrono::seconds(30);
-    /// Where no push is to be had, every so many tries ask all instances.
+    /// If no push is available, one of so many tries asks all instances.
     static constexpr unsigned polls_between_rechecks = 4;
     static constexpr duration first_backoff = std::chrono::milliseconds(2);
 };

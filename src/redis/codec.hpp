@@ -1,9 +1,9 @@
 // The parts of Boost.Redis that the wire uses: `request`, which serializes commands, and the RESP3
 // parser.
 //
-// Both are compiled with this library, in codec.cpp. Their namespace gets another name here. So a
-// program that compiles boost/redis/src.hpp itself has no symbol twice, and its version never takes
-// the place of ours. Every use goes through this header.
+// Both are compiled into this library, in codec.cpp, under another namespace. So a program that
+// compiles boost/redis/src.hpp itself defines no symbol twice, and its version never replaces ours.
+// All sources of holdfast include this header instead of those of Boost.Redis.
 #ifndef HOLDFAST_REDIS_CODEC_HPP
 #define HOLDFAST_REDIS_CODEC_HPP
 
@@ -11,7 +11,7 @@
 #error "include redis/codec.hpp, and no header of Boost.Redis, in the sources of holdfast"
 #endif
 
-// The includes of those headers come first, under their own name.
+// The headers that Boost.Redis includes come first: the macro `redis` below must not change them.
 #include <boost/assert.hpp>
 #include <boost/config.hpp>
 #include <boost/system/error_code.hpp>

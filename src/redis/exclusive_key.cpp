@@ -19,7 +19,7 @@ constexpr std::array scripts{release_script, extend_script, fenced_acquire_scrip
 // Commands
 //
 
-/// Valid until the next call.
+/// The name is valid until the next call in this thread.
 std::string_view fence_key(std::string_view key) {
     static thread_local std::string name;
     name_fence_key(name, key);
@@ -36,7 +36,7 @@ void encode_acquire(codec::request& request, wording w, command_args const& a) {
     }
 }
 
-// CACHING is about the next command alone, which must be the one that reads.
+// CLIENT CACHING applies to the next command only, so PTTL must follow it at once.
 void encode_watch(codec::request& request, wording w, command_args const& a) {
     if (w.tracked) request.push("CLIENT", "CACHING", "YES");
     request.push("PTTL", a.key);
@@ -70,7 +70,7 @@ void encode_release(codec::request& request, wording w, command_args const& a) {
 void encode_inspect(codec::request& request, command_args const& a) {
     request.push("PTTL", a.key);
     request.push("TYPE", a.key);
-    // No more bytes than a token has: the value may be anything.
+    // Reads no more bytes than a token has, because the value may be anything.
     request.push("GETRANGE", a.key, 0, token::max_size);
 }
 
@@ -129,7 +129,7 @@ void read_change(partial_answer& p, sent_command const& c, element const& e) {
         return;
     }
     if (!is_error(e.type)) return read_nonsense(p);
-    // Another program has put another value in the place of the key.
+    // Another program has put a value of another type in the place of the key.
     if (!acquires && c.command != command::raise && classify(e.value) == errc::wrong_type) {
         p.answer.verdict = verdict::no;
         return;
@@ -170,7 +170,7 @@ void read_inspection(partial_answer& p, sent_command const& c, unsigned left, el
         p.text = is_error(e.type) ? std::string_view("string") : e.value;
         return;
     }
-    // A lock is a string; "none" means that it has just gone.
+    // A lock is a string. "none" means that the key has just gone.
     if (p.text == "string" || p.text == "none") {
         p.answer.verdict = verdict::yes;
         if (p.text == "none") {
@@ -186,7 +186,7 @@ void read_inspection(partial_answer& p, sent_command const& c, unsigned left, el
 }
 
 void read(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
-    // No reply of these commands has parts.
+    // The replies to these commands have no parts.
     if (e.depth > 0) return;
     switch (c.command) {
     case command::inspect:

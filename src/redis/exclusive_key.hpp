@@ -1,5 +1,5 @@
-// The kind of a lock with one holder: a string key with the holder's token, and for a fence a
-// counter beside it.
+// The lock with one holder: a string key with the holder's token, and a counter beside it if the
+// lock has fences.
 //
 // SET NX PX, and compare-and-delete by script: https://redis.io/docs/latest/commands/set/
 // ("Patterns"). SET IFEQ: Valkey 8.1, Redis 8.4. DELIFEQ: Valkey 9.0. DELEX IFEQ: Redis 8.4.
@@ -17,9 +17,9 @@ namespace holdfast::redis {
 
 extern lock_kind const exclusive_key;
 
-/// The key of the counter of a key's tenures. It is in the same slot of a Cluster, with one
-/// exception: a key that holds a closing brace and no hash tag. Keys that share a counter, as `a`
-/// and `{a}` do, harm no client: the counter grows faster.
+/// Sets `name` to the key of the counter that belongs to `key`. Both are in the same slot of a
+/// Cluster, unless `key` has a closing brace and no hash tag. Keys that share a counter, as `a` and
+/// `{a}` do, harm no client: the counter grows faster.
 void name_fence_key(std::string& name, std::string_view key);
 
 inline constexpr std::string_view release_script =
@@ -28,10 +28,10 @@ inline constexpr std::string_view extend_script =
     "if redis.call('get',KEYS[1])==ARGV[1] then return "
     "redis.call('pexpire',KEYS[1],ARGV[2]) else return 0 end";
 
-/// SET NX PX. A grant returns the next number of the key's tenures: one more than the last, or the
-/// hint (ARGV[3]) if that is greater. A hint that is more than a minute beyond the counter must be
-/// no more than a minute ahead of the server's clock. Otherwise one wrong clock could use up the
-/// numbers of years. Null if another holder has the key.
+/// SET NX PX. Returns null if another holder has the key. A grant returns the next number of the
+/// key's tenures: one more than the counter, or the hint (ARGV[3]) if that is greater. A hint that
+/// is more than a minute ahead of the counter counts only if it is at most a minute ahead of the
+/// server's clock. Otherwise one wrong clock could use up the numbers of years.
 inline constexpr std::string_view fenced_acquire_script =
     "local call=redis.call "
     "if not call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then return false end "
@@ -47,7 +47,7 @@ inline constexpr std::string_view fenced_acquire_script =
     "2^53/100: "
     "'..KEYS[2])";
 
-/// Lifts the counter to our number at least, if the key is still ours, and renews the ttl of the
+/// If the key is still ours, lifts the counter to at least our number, and renews the ttl of the
 /// counter.
 inline constexpr std::string_view raise_script =
     "if redis.call('get',KEYS[1])~=ARGV[1] then return 0 end "

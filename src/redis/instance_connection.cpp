@@ -171,7 +171,8 @@ void instance_connection::on_probed() {
 
 void instance_connection::came_back() {
     tell_state(errc{}, {});
-    // All of them: the instance may be late with the very keys of these releases.
+    // Sends all kept releases, however old: the instance may be late with the SETs of their keys
+    // too.
     send_kept();
     owner_.on_available(number_);
 }
@@ -204,12 +205,14 @@ void instance_connection::submit(encoder& encoded, reply_handler_ptr const& owne
         return;
     }
     auto const now = owner_.time();
-    // Before the command, so that the time is known before its answer counts.
+    // TIME goes before the command, so that a jump is known before the answer to the command
+    // counts.
     if (options_.detect_clock_jumps && connected() && !asking_time_ &&
         now - time_asked_ >= clock_interval) {
         ask_time();
     }
-    // For the same reason: a grant counts only if the server was checked shortly before.
+    // The server check goes before the command too: a grant counts only if the server was checked
+    // shortly before.
     if (watches_data() && connected() && !checking_server_ &&
         now - server_checked_at_ >= server_check_interval)
         check_server();
@@ -217,11 +220,11 @@ void instance_connection::submit(encoder& encoded, reply_handler_ptr const& owne
     if (!connected()) live_.queued(now);
 }
 
-// A command of its own, not one with each batch: a second is short beside a lease.
+// TIME is sent about once a second, not with each batch: a second is short beside a lease.
 void instance_connection::ask_time() {
     pipeline_.add({.type = command_type::time}, "TIME");
-    // Read before the command is sent. So the interval in which the server read its clock is not
-    // taken too small.
+    // The clock is read before the command is sent. So the interval in which the server read its
+    // own clock is not taken too small.
     time_asked_ = owner_.time();
     asking_time_ = true;
 }
@@ -265,8 +268,8 @@ void instance_connection::keep(reply_handler_ptr owner, lease_clock::time_point 
     status_.set_kept_releases(kept_.size());
 }
 
-// The server may take the release a moment later: it waits for a replica, has no memory, or loads
-// its data.
+// The server may accept the release a moment later: it may lack a replica or memory, or load its
+// data.
 void instance_connection::keep_refused(pending_command const& c) {
     auto const now = owner_.time();
     keep(c.owner, c.answered ? time_of(c.round, now) : now);
@@ -275,10 +278,10 @@ void instance_connection::keep_refused(pending_command const& c) {
     needs_watch_ = true;
 }
 
-// If memory runs out, the next turn goes on.
+// If memory runs out, the next turn sends the rest.
 void instance_connection::send_kept() noexcept try {
     kept_.take([&](reply_handler_ptr owner, lease_clock::time_point since) {
-        // The round was answered when the release was kept.
+        // The owner got its answer when the release was kept. So `round` is free for the time.
         pipeline_.add_late({.owner = std::move(owner),
                             .round = short_time(since),
                             .command = protocol::command::release,
@@ -289,7 +292,7 @@ void instance_connection::send_kept() noexcept try {
     status_.set_kept_releases(kept_.size());
 }
 
-// Answers instead of the instance, once.
+// Answers the command in place of the instance, unless it was answered before.
 void instance_connection::fail(pending_command c, protocol::verdict v, errc cause) {
     if (!c.owner || c.answered) return;
     c.owner->on_answer(number_, c.command, c.round,
@@ -298,7 +301,7 @@ void instance_connection::fail(pending_command c, protocol::verdict v, errc caus
 
 void instance_connection::fail_unsent(errc cause) {
     pipeline_.take_unsent([&](pending_command c) {
-        // The command was never sent.
+        // The question was never sent, so it is due again.
         if (c.type == command_type::time && std::exchange(asking_time_, false)) time_asked_ = {};
         if (c.type == command_type::server_check && std::exchange(checking_server_, false))
             server_checked_at_ = {};
@@ -358,7 +361,7 @@ void instance_connection::wake_at_end_of_quarantine() {
     live_.check_by(std::min(guard_.until(), lease_clock::time_point::max() - tick) + tick);
 }
 
-// Each server check says the same again: waiters are told once.
+// Each server check reports the policy again, but waiters are told only once.
 void instance_connection::mind_eviction(server_info const& info) {
     auto const before = quarantined();
     if (!guard_.evicts(info.eviction, owner_.time())) return;

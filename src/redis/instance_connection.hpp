@@ -1,13 +1,13 @@
-// A server as an instance: a session that is made, probed, watched and made again, and a pipeline
-// on it.
+// An instance that is one server. It makes a session, probes and watches the session, and makes it
+// again after its end. A pipeline on the session carries the commands.
 //
 // The instance is
 //   connecting  until its first connection is made or has failed: commands wait for it;
 //   up          after a server that can vote has answered its probe;
-//   suspect     when an answer is overdue: commands are answered without it, until it answers;
+//   suspect     when an answer is overdue: rounds go on without the instance until it answers;
 //   down        while there is no connection.
-// protocol/liveness.hpp decides that, and vote_guard.hpp whether its grants count. Releases are
-// kept until they can be sent or their key has expired.
+// protocol/liveness.hpp decides the state, and vote_guard.hpp decides whether grants count. A
+// release that cannot be sent is kept until it can, or until its key has expired.
 #ifndef HOLDFAST_REDIS_INSTANCE_CONNECTION_HPP
 #define HOLDFAST_REDIS_INSTANCE_CONNECTION_HPP
 
@@ -159,7 +159,7 @@ private:
     std::string run_id_;
     std::uint64_t identity_ = 0;
     wording wording_;
-    errc refused_{}; ///< ends the session for this reason, after the bytes being read
+    errc refused_{}; ///< not errc{}: the session ends after the bytes being read
     std::string refused_message_;
 
     // Reading

@@ -14,7 +14,7 @@ void instance_connection::on_bytes(std::string_view& bytes) {
     if (refused_ != errc{}) on_session_end(refused_, refused_message_);
 }
 
-// Ends the session, but not while its bytes are being read.
+// Ends the session, after the bytes being read are handled.
 void instance_connection::refuse(errc cause, std::string_view message) {
     if (cause == errc::read_only) guard_.is_replica();
     if (refused_ != errc{}) return;
@@ -50,7 +50,7 @@ void instance_connection::on_part(pending_command& c, element const& e) {
 
 void instance_connection::on_reply(pending_command c) {
     auto const now = owner_.time();
-    // The time of the whole batch: a command may be its last.
+    // The round trip is that of the whole batch, so it counts at the last reply.
     if (auto const& front = pipeline_.front(); front.answered()) {
         owner_.on_round_trip(number_, now - front.sent);
     }
@@ -83,7 +83,7 @@ void instance_connection::on_server_checked() {
     checking_server_ = false;
     auto const info = server_check_.take_reply();
     if (!info) return;
-    // A proxy between us and the servers has changed them.
+    // A proxy in between has switched to another server.
     if (info->run_id != run_id_)
         return refuse(errc::unreachable, "another server answers on the connection");
     if (info->replica) return refuse(errc::read_only, "the instance is a replica");
@@ -105,21 +105,24 @@ void instance_connection::on_lock_reply(pending_command c) {
     auto const& a = reply_.result();
     if (c.command == command::release) {
         if (a.verdict == verdict::refused) {
-            // A missing right will still be missing: the key goes with its ttl.
+            // If the ACL forbids the release, it will forbid the next try too. The key goes with
+            // its ttl.
             if (a.cause != errc::access_denied) keep_refused(c);
         } else {
             refusals_ = 0;
         }
     }
     if (c.answered) {
-        // A late release may have ended the registration of a watched key.
+        // With NOLOOP our own release ends our registration for the key without a push. So a late
+        // release counts as a push.
         auto const deleted = c.command == command::release && a.verdict == verdict::yes;
         if (deleted) owner_.on_push(number_, c.owner->arguments(c.command).key);
         return;
     }
     auto const grants = c.command == command::acquire || c.command == command::contend ||
                         c.command == command::raise;
-    // The instance may have forgotten another holder. The key is ours now, so it is given back.
+    // The instance may have forgotten another holder, so its grant does not count. The key is ours
+    // now. The verdict `unknown` makes the owner release the key.
     if (a.verdict == verdict::yes && grants && quarantined()) {
         return c.owner->on_answer(
             number_, c.command, c.round,
@@ -129,7 +132,7 @@ void instance_connection::on_lock_reply(pending_command c) {
 }
 
 void instance_connection::send_whole_script(pending_command c) {
-    // A command that sets the key must not come after the release that takes it back.
+    // A command that sets the key must not come after the release that undoes it.
     if (!c.owner->still_wants(c.command)) {
         return fail(std::move(c), protocol::verdict::unsent, errc{});
     }
@@ -146,7 +149,7 @@ void instance_connection::send_whole_script(pending_command c) {
 }
 
 // https://redis.io/docs/latest/develop/reference/client-side-caching/: a push of "invalidate" and
-// an array of keys, or null for all. Heard in its place among the replies.
+// an array of keys, or null for all. Each push is handled in its place among the replies.
 void instance_connection::on_push(element const& e) {
     if (e.depth == 0) {
         push_part_ = 0;
@@ -165,9 +168,9 @@ void instance_connection::on_push(element const& e) {
     }
 }
 
-// FLUSHALL, FLUSHDB of any database, or a full resync. Later grants come after this push, so none
-// slips through in between. Waiters at this instance must not be woken to win votes that do not
-// count.
+// All keys may be gone: FLUSHALL, FLUSHDB of any database, or a full resync. Grants after the flush
+// come after this push, so none of them counts by mistake. In quarantine, waiters at this instance
+// are not told: they would only win votes that do not count.
 void instance_connection::on_emptied() {
     if (guard_.emptied(owner_.time())) return on_quarantine();
     owner_.on_push_for_all(number_);

@@ -1,4 +1,5 @@
-// Watches an instance: overdue answers, the end of a quarantine, signs of life of an idle one.
+// Watches an instance: overdue answers, the end of a quarantine, and whether an idle instance still
+// answers.
 #include "redis/instance_connection.hpp"
 
 #include <algorithm>
@@ -23,13 +24,13 @@ void instance_connection::arm_watch() noexcept {
 }
 
 void instance_connection::on_watch() {
-    needs_watch_ = true; // until it is armed, at the end of this turn at the latest
+    needs_watch_ = true; // until the timer is armed, at the end of this turn at the latest
     auto const now = owner_.time();
     tell_of_quarantines_end();
     auto const found = live_.check(now);
     try {
         act_on(found);
-    } catch (...) { // memory ran out: without a message
+    } catch (...) { // memory ran out, so there is no message
         if (found == protocol::liveness::action::give_up)
             on_session_end(errc::instance_timeout, {});
         if (found == protocol::liveness::action::fail_waiting) fail_unsent(errc::instance_timeout);
@@ -44,7 +45,7 @@ void instance_connection::act_on(protocol::liveness::action found) {
     case action::none:
         break;
     case action::ask:
-        // Either command serves as a ping.
+        // TIME and the server check both serve as a ping.
         if (options_.detect_clock_jumps && !asking_time_) ask_time();
         if (watches_data() && !checking_server_) check_server();
         if (!options_.detect_clock_jumps && !watches_data()) {
@@ -69,15 +70,15 @@ void instance_connection::act_on(protocol::liveness::action found) {
     }
 }
 
-// The replies may still come, so the commands stay. The releases among them have been sent, and
-// will be carried out in their order.
+// Tells the owners of commands that were sent to a suspect instance. The commands stay, because the
+// replies may still come. The server will carry out the releases among them in their order.
 void instance_connection::fail_sent_to_suspect() {
     pipeline_.visit_sent([&](pending_command& c) {
         if (!c.owner) return;
         auto copy = c;
         c.answered = true;
         if (c.command == protocol::command::release) {
-            c.round = short_time(owner_.time()); // if the server refuses it
+            c.round = short_time(owner_.time()); // for keep_refused()
         } else {
             c.owner.reset();
         }

@@ -1,4 +1,4 @@
-// The commands of locks of any kind: encoded once for many instances, and their replies read.
+// Encodes a command of a lock once for many instances, and reads the replies. It serves all kinds.
 #ifndef HOLDFAST_REDIS_LOCK_COMMAND_HPP
 #define HOLDFAST_REDIS_LOCK_COMMAND_HPP
 
@@ -18,8 +18,8 @@
 
 namespace holdfast::redis {
 
-/// One command, encoded once for each wording, to be appended to the batches of many instances. Its
-/// buffers are kept from one command to the next.
+/// One command, encoded once for each wording, to be appended to the batches of many instances. The
+/// encoder keeps its buffers from one command to the next.
 class encoder {
 public:
     void start(protocol::command c, reply_handler const& owner) {
@@ -48,18 +48,19 @@ private:
     std::array<codec::request, 2 * dialects> encoded_;
 };
 
-/// Reads the replies to one lock command after the other, and owns the parts of the present one.
+/// Reads the replies to lock commands, one command after the other. It owns the parts of the
+/// present answer.
 class lock_reply {
 public:
-    /// Takes the next element of the next reply; `left` replies follow that.
+    /// Takes an element of the next reply; `left` replies follow that reply.
     void take(sent_command const& c, unsigned left, element const& e) {
         if (e.depth == 0 && left + 1U == c.kind.replies(c.command, c.tracked)) begin();
         c.kind.read(partial_, c, left, e);
     }
 
-    /// The result of all replies. The views in it last until the next reply.
+    /// The answer, after all replies. Its views are valid until the next reply.
     answer const& result() const { return partial_.answer; }
-    /// The server does not know the script, and has done nothing.
+    /// True if the server does not know the script, and has done nothing.
     bool unknown_script() const { return partial_.unknown_script; }
     /// Not errc{}: the session must end, for this reason and with this message.
     errc ends_session() const { return partial_.ends_session; }

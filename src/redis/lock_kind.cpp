@@ -18,7 +18,7 @@ constexpr std::array<lock_kind const*, 1> all_kinds{
     &exclusive_key,
 };
 
-// In milliseconds, about a hundred years. A ttl that does not fit our clock is of no use.
+// In milliseconds, about a hundred years. A longer ttl may not fit our clock.
 constexpr std::int64_t longest_ttl = 3'000'000'000'000;
 
 std::string digest_of(std::string_view text) {
@@ -63,7 +63,7 @@ void read_error(partial_answer& p, sent_command const& c, element const& e, prot
     p.answer.verdict = v;
     p.answer.cause = classify(e.value);
     p.answer.message = p.message;
-    // The server has become a replica since its probe. The next probe will say when it is a primary
+    // The server has become a replica since its probe. A later probe shows when it is a primary
     // again.
     if (p.answer.cause == errc::read_only) p.ends_session = p.answer.cause;
 }

@@ -1,7 +1,7 @@
 // A kind of lock: the wording of its commands, and the reading of the replies to them.
 //
-// Everything else in this folder and above it knows a kind by `lock_kind` alone. So a new kind is a
-// source of its own and one line in the table of lock_kind.cpp. See doc/internals/kinds.md.
+// All other code in this folder and above knows only `lock_kind`. So a new kind needs a source of
+// its own, and one line in the table of lock_kind.cpp. See doc/internals/kinds.md.
 #ifndef HOLDFAST_REDIS_LOCK_KIND_HPP
 #define HOLDFAST_REDIS_LOCK_KIND_HPP
 
@@ -39,7 +39,7 @@ struct wording {
     bool whole_script = false;
 };
 
-/// A command that was sent, as the reading of its replies needs it.
+/// The data of a sent command that its kind needs to read the replies.
 struct sent_command {
     lock_kind const& kind;
     protocol::command command;
@@ -48,26 +48,26 @@ struct sent_command {
     std::string_view secret; ///< masked in messages
 };
 
-/// The answer to a command while its replies come in. A new command begins with a new one.
+/// The answer to a command while its replies come in. It starts afresh with each command.
 struct partial_answer {
     redis::answer answer{};
     std::string message; ///< `answer.message` is a view of it
     std::string text;    ///< for the kind: kept from one reply to the next
-    /// For the kind: kept from one reply to the next. The server accepted CLIENT CACHING.
+    /// For the kind: the server accepted CLIENT CACHING. Kept from one reply to the next.
     bool tracked = false;
     bool unknown_script = false; ///< the server does not know the script, and has done nothing
     errc ends_session{};         ///< not errc{}: the session must end, and `message` has the reason
 };
 
 struct lock_kind {
-    /// The scripts of its commands. The probe loads them.
+    /// The scripts of the kind's commands. The probe loads them.
     std::span<std::string_view const> scripts;
     /// The number of replies to a command.
     std::uint8_t (*replies)(protocol::command, bool tracked);
     /// Appends a command.
     void (*encode)(codec::request&, protocol::command, wording, command_args const&);
-    /// Reads the next reply; `left` replies follow it. It is called for each element of a reply.
-    /// The first one has depth 0.
+    /// Reads an element of the next reply; `left` replies follow that reply. The first element of a
+    /// reply has depth 0.
     void (*read)(partial_answer&, sent_command const&, unsigned left, element const&);
 };
 
@@ -78,7 +78,7 @@ std::span<lock_kind const* const> lock_kinds();
 // For the kinds
 //
 
-/// Whether a command may ask the server to push.
+/// True if the command may ask the server to push.
 constexpr bool may_be_tracked(protocol::command c) {
     return c == protocol::command::contend || c == protocol::command::watch;
 }
@@ -103,15 +103,16 @@ private:
     std::string digest_;
 };
 
-/// OK or null from SET, 1 or 0 from a script or a native delete; empty for any other reply.
+/// True for OK or 1, false for null or 0: the replies to SET, to a script or to a native delete.
+/// Empty for any other reply.
 std::optional<bool> truth_of(element const&);
-/// The number of a reply; zero if the text is none.
+/// The number in a reply; zero if the text is no number.
 std::int64_t number_of(std::string_view text);
-/// Reads the reply to PTTL. Without a number, the result is that of a key that has gone.
+/// Reads the reply to PTTL. If the reply is no number, the key counts as gone.
 void read_ttl(partial_answer&, element const&);
 /// Reads an error reply to a command that runs a script or writes. `v` is the verdict.
 void read_error(partial_answer&, sent_command const&, element const&, protocol::verdict v);
-/// No server replies so to this command: the session ends.
+/// Reads a reply that no server gives to this command. The session ends.
 void read_nonsense(partial_answer&);
 /// A server's text for messages: without the password, and without the token of the lock.
 std::string presentable(std::string_view text, sent_command const&);

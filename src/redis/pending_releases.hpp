@@ -1,5 +1,5 @@
-// Pending releases: for an instance that cannot be reached, or refused them. They are kept until
-// they can be sent, or until their key has expired.
+// The pending releases of an instance: the instance could not be reached, or refused them. They are
+// kept until they can be sent, or until their keys have expired.
 #ifndef HOLDFAST_REDIS_PENDING_RELEASES_HPP
 #define HOLDFAST_REDIS_PENDING_RELEASES_HPP
 
@@ -17,8 +17,8 @@
 
 namespace holdfast::redis {
 
-/// A time of the last seven weeks in 32 bits, for a release without an owner that waits. It takes
-/// the place of the round.
+/// A time of the last seven weeks, in 32 bits. A release that was answered before its reply holds
+/// this time in place of the round.
 inline std::uint32_t short_time(lease_clock::time_point t) {
     return static_cast<std::uint32_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(t.time_since_epoch()).count());
@@ -34,8 +34,8 @@ public:
 
     std::size_t size() const { return all_.size(); }
 
-    /// False: the oldest release was dropped for it, or memory ran out for this one. `since`: the
-    /// key got its ttl before that.
+    /// False if the oldest release was dropped to make room, or if memory ran out for this one.
+    /// `since`: the key got its ttl before that time.
     bool keep(reply_handler_ptr owner, lease_clock::time_point since) noexcept {
         auto const full = all_.size() >= most_;
         if (full) all_.pop_front();
@@ -47,7 +47,8 @@ public:
         return !full;
     }
 
-    /// All releases that were sent before this moment have been carried out, or never will be.
+    /// The session has ended. The server has carried out by now all releases that were sent in it,
+    /// or never will.
     void session_ended(lease_clock::time_point now) { session_ended_ = now; }
 
     /// Drops the releases of keys that have expired.
@@ -72,7 +73,7 @@ private:
         lease_clock::time_point since;
     };
 
-    // The time at which the key has expired on the instance.
+    // The time by which the key has expired on the instance.
     lease_clock::time_point gone_by(release const& r) const {
         auto const ttl = r.owner->arguments(protocol::command::release).ttl;
         return std::max(r.since, session_ended_) + ttl + protocol::redlock_rules::drift(ttl);

@@ -6,8 +6,8 @@ namespace holdfast::redis {
 
 namespace {
 
-/// The members that follow from the lock's kind and from the wording. Gives the wording for this
-/// command.
+/// Sets the members of `c` that follow from the lock's kind and from the wording. Returns the
+/// wording for this command.
 wording describe(pending_command& c, command_args const& args, wording w) {
     c.fenced = args.fenced();
     c.tracked = w.tracked && may_be_tracked(c.command);
@@ -78,8 +78,8 @@ batch& pipeline::send_first(std::unique_ptr<batch> b) {
     return *in_flight_.back();
 }
 
-// A waiting command is small, and is encoded when it leaves. If memory runs out, the command that
-// had left its lane goes first the next time.
+// Fills the open batch from the lanes. A waiting command is small, because it is encoded only when
+// it leaves. If memory runs out, the command that has left its lane goes first the next time.
 void pipeline::refill(wording w) {
     while (waits() && open_->commands.size() < max_commands) {
         if (!stranded_.owner) stranded_ = waiting_.pop();

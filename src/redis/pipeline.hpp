@@ -1,9 +1,9 @@
-// Commands on their way to one instance, and the replies on their way back. No sockets here: bytes
-// go out of a batch and come in through read().
+// The commands to one instance, and their replies. There are no sockets here: bytes leave in a
+// batch, and come in through read().
 //
-// Commands of one turn of the event loop travel in one batch. A batch is bounded, and the rest
-// waits in lanes (see protocol/lanes.hpp). Up to two batches are in flight: one in the server, one
-// on its way. More would only wait there.
+// All commands of one event-loop turn go into one batch. A batch is bounded, and the other commands
+// wait in lanes (see protocol/lanes.hpp). At most two batches are in flight: the server works on
+// one while the other is on its way. A third batch would only wait at the server.
 #ifndef HOLDFAST_REDIS_PIPELINE_HPP
 #define HOLDFAST_REDIS_PIPELINE_HPP
 
@@ -33,13 +33,13 @@ enum class command_type : std::uint8_t {
     probe,        ///< see redis/probe.hpp; `round` is the step
 };
 
-/// A command with replies to come.
+/// A command that awaits replies.
 struct pending_command {
     reply_handler_ptr owner{};
     std::uint32_t round = 0;
     command_type type = command_type::lock;
     protocol::command command{};
-    std::uint8_t replies = 1;  ///< still to come
+    std::uint8_t replies = 1;  ///< the number of replies still to come
     bool answered : 1 = false; ///< the owner was told before the reply came
     bool whole_script : 1 = false;
     bool fenced : 1 = false; ///< a grant comes with a number
@@ -56,7 +56,7 @@ struct batch {
     lease_clock::time_point sent{};
 };
 
-/// Strong guarantee.
+/// Strong exception guarantee.
 void append(batch&, pending_command, std::string_view bytes);
 
 class pipeline {
@@ -68,13 +68,15 @@ public:
 
     // Sending
 
-    /// Adds a lock's command, or lets it wait in a lane. The pipeline itself sets the members of
-    /// pending_command that follow from the lock's kind and from the wording. Strong guarantee.
+    /// Adds a lock's command to the open batch or to a lane. The pipeline itself sets the members
+    /// of pending_command that follow from the lock's kind and from the wording. Strong exception
+    /// guarantee.
     void add(encoder&, pending_command, wording);
     void add(pending_command, wording);
-    /// Adds a pending release. It leaves after other commands, but before any new one on its key.
+    /// Adds a pending release. It leaves after other commands, but before any later command on its
+    /// key.
     void add_late(pending_command);
-    /// Adds a command that belongs to no lock. Strong guarantee.
+    /// Adds a command that belongs to no lock. Strong exception guarantee.
     template <class... Words>
     void add(pending_command c, Words const&... words) {
         scratch_.clear();
@@ -83,13 +85,13 @@ public:
     }
     bool empty() const { return open_->commands.empty() && !waits(); }
 
-    // In flight. The batches of send() stay where they are until they are answered.
+    // In flight. The batches of send() keep their addresses until they are answered.
 
     bool has_room() const { return in_flight_.size() < max_in_flight; }
     bool idle() const { return in_flight_.empty(); }
-    /// The batch whose replies come now. Not for an idle pipeline.
+    /// The batch that is being answered. The pipeline must not be idle.
     batch const& front() const { return *in_flight_.front(); }
-    /// Takes the next batch, filled up from the lanes.
+    /// Fills the open batch from the lanes, and puts it in flight.
     batch& send(wording);
     /// Sends a probe, the first batch of a connection.
     batch& send_first(std::unique_ptr<batch>);
@@ -99,30 +101,31 @@ public:
     ///   void on_reply(pending_command)                   a command with all its replies
     ///   void on_batch_answered()
     ///   void on_push(element const&)                     each element of a push
-    ///   bool ends() const                                whether to stop here
-    /// False: a server may not send these bytes; see problem().
+    ///   bool ends() const                                true if reading must stop
+    /// False if no server may send these bytes: see problem().
     template <class User>
     bool read(std::string_view& bytes, User& user);
     std::string const& problem() const { return problem_; }
     /// A new connection: forgets the reply that was being read.
     void restart() { reader_ = {}; }
 
-    // Commands without an answer to come
+    // Commands that get no reply any more
 
-    /// Takes out every unsent command, and calls `fail(pending_command)` for each. `fail` throws
-    /// nothing; commands that it adds stay.
+    /// Takes out every unsent command, and calls `fail(pending_command)` for each. `fail` must not
+    /// throw. Commands that it adds stay in the pipeline.
     template <class Fail>
     void take_unsent(Fail&& fail);
-    /// The same for commands that were sent and not answered: the connection is gone.
+    /// As take_unsent(), for the commands that were sent and not answered. For a connection that is
+    /// gone.
     template <class Fail>
     void take_sent(Fail&& fail);
-    /// Visits commands that were sent and not answered, on a connection that lasts.
+    /// Visits the commands that were sent and not answered. They stay in the pipeline.
     template <class Visit>
     void visit_sent(Visit&& visit);
     void clear() noexcept;
 
 private:
-    /// Whether there are commands that no batch has taken yet.
+    /// True if there are commands that no batch has taken yet.
     bool waits() const { return stranded_.owner || !waiting_.empty(); }
     void wait_in_lane(pending_command, std::string_view key);
     void refill(wording);
@@ -173,7 +176,7 @@ bool pipeline::read(std::string_view& bytes, User& user) {
         auto command = std::move(front.commands[front.next]);
         ++front.next;
         user.on_reply(std::move(command));
-        // `user` may have added commands, and has taken none out.
+        // `user` may have added commands, but has taken none out.
         assert(!in_flight_.empty());
         if (!in_flight_.front()->answered()) continue;
         if (in_flight_.front()->written < in_flight_.front()->bytes.size()) {

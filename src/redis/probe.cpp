@@ -10,7 +10,7 @@ namespace holdfast::redis {
 
 namespace {
 
-/// A count of at most `most`; empty if the text is no count.
+/// The count in the text; empty if the text is no count, or the count is more than `most`.
 std::optional<std::int64_t> to_count(std::string_view text, std::int64_t most) {
     std::int64_t n = -1;
     auto const [end, ec] = std::from_chars(text.data(), text.data() + text.size(), n);
@@ -19,7 +19,8 @@ std::optional<std::int64_t> to_count(std::string_view text, std::int64_t most) {
     return n;
 }
 
-/// Errors that any command may get from a server that has just started, or is stuck in a script.
+/// True for errors that any command may get from a server that has just started, or is stuck in a
+/// script.
 bool is_not_ready(std::string_view error) {
     return error.starts_with("LOADING") || error.starts_with("BUSY");
 }
@@ -44,8 +45,8 @@ std::unique_ptr<batch> probe::questions(address const& a, std::string const& con
         ask(step::hello, "HELLO", 3, "AUTH", user, a.password(), "SETNAME", connection_name);
     }
     if (a.database() != 0) ask(step::select, "SELECT", a.database());
-    // OPTIN: the scripts read too, and their keys must not be tracked. NOLOOP: our own changes are
-    // not pushed.
+    // OPTIN: the server must not track the keys that our scripts read. NOLOOP: the server does not
+    // push our own changes.
     ask(step::tracking, "CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP");
     for (auto const* const kind : lock_kinds()) {
         for (auto const text : kind->scripts) ask(step::load, "SCRIPT", "LOAD", text);
@@ -74,12 +75,12 @@ void probe::take_part(pending_command const& c, element const& e) {
         return;
     }
     auto const failed = is_error(e.type);
-    // Its present answers about settings do not count. A later probe gets others.
+    // The server's present answers about its settings do not count. A later probe asks again.
     if (failed && is_not_ready(e.value)) return refuse(errc::rejected, e.value);
     switch (s) {
     case step::hello:
         if (failed) {
-            // Without HELLO there is no RESP3: Redis before 6, or another program.
+            // A server without HELLO has no RESP3: it is Redis before 6, or another program.
             auto const too_old = e.value.starts_with("ERR unknown command");
             refuse(too_old ? errc::not_redis : classify(e.value), e.value);
         } else if (e.type != reply_type::map) {
@@ -93,7 +94,7 @@ void probe::take_part(pending_command const& c, element const& e) {
         tracking_ = !failed;
         break;
     case step::load:
-        // A server that refuses it is sent the whole script where one is needed.
+        // A server that refuses SCRIPT LOAD gets the whole script where one is needed.
         break;
     case step::fsync:
         // If the ACL forbids CONFIG GET, the server is treated as not durable.
@@ -136,13 +137,13 @@ void server_check::ask(pipeline& connection) {
 void server_check::take_part(element const& e) noexcept try {
     info_.reset();
     if (e.depth > 0) return;
-    // Before Redis 7, INFO takes one section, or none for all of them.
+    // Before Redis 7, INFO takes at most one section. The next server check then asks for all.
     if (is_error(e.type)) {
         if (e.value.starts_with("ERR syntax error")) asks_for_all_ = true;
     } else {
         info_ = parse_info(e.value);
     }
-} catch (...) { // memory ran out: the next server check tells
+} catch (...) { // memory ran out: the next server check counts
     info_.reset();
 }
 

@@ -22,7 +22,8 @@ namespace holdfast::redis {
 
 class probe {
 public:
-    /// Builds the questions. `asks_time`: also for the server's clock, see time_reply.
+    /// Builds the questions. `asks_time`: the probe also asks for the server's clock, see
+    /// time_reply.
     std::unique_ptr<batch> questions(address const&, std::string const& connection_name,
                                      bool asks_time);
 
@@ -31,11 +32,11 @@ public:
     /// Not errc{}: the server cannot vote.
     errc refused() const { return refused_; }
     std::string const& message() const { return message_; }
-    /// To be called once the last question was answered.
+    /// The contents of INFO. To be called after the last question was answered.
     std::optional<server_info> const& info() const { return info_; }
-    /// Whether the server pushes when a watched key changes.
+    /// True if the server pushes when a watched key changes.
     bool tracking() const { return tracking_; }
-    /// Whether each write is on disk before it is answered, if appendonly is on.
+    /// True if each write is on disk before it is answered, provided that appendonly is on.
     bool logs_each_write() const { return fsync_always_ && !relaxed_by_rewrite_; }
     bool durable() const { return info_ && info_->logs_writes && logs_each_write(); }
 
@@ -70,13 +71,12 @@ private:
     bool is_value_ = false;
 };
 
-/// The server check: asks again, on a connection that was probed, for all that may have changed
-/// since.
+/// The server check: asks a probed server again for all that may have changed since the probe.
 class server_check {
 public:
     void ask(pipeline&);
     void take_part(element const&) noexcept;
-    /// Empty: the server has not told. The next reply may come then.
+    /// The contents of INFO; empty if the reply had none. The next reply may come after this call.
     std::optional<server_info> take_reply() { return std::exchange(info_, std::nullopt); }
 
 private:
@@ -88,7 +88,8 @@ private:
 class time_reply {
 public:
     void take_part(element const&);
-    /// The server's clock, once both parts have come and make sense. The next reply may come then.
+    /// The server's clock; empty if the reply was no valid time. The next reply may come after this
+    /// call.
     std::optional<std::chrono::microseconds> take_reply();
 
 private:

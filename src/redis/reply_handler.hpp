@@ -1,4 +1,4 @@
-// One operation as the wire sees it: the command_args of its commands, and the owner of the
+// An operation as the connections see it: it gives the arguments of its commands, and gets the
 // answers.
 #ifndef HOLDFAST_REDIS_REPLY_HANDLER_HPP
 #define HOLDFAST_REDIS_REPLY_HANDLER_HPP
@@ -26,7 +26,7 @@ struct command_args {
     /// The time for which an instance keeps the counter of the key's tenures. Zero for a key
     /// without fences.
     std::chrono::milliseconds fence_ttl{0};
-    std::uint64_t number = 0; ///< the number to count to, or the hint
+    std::uint64_t number = 0; ///< the tenure's number, or the hint
 
     bool fenced() const { return fence_ttl.count() != 0; }
 };
@@ -34,11 +34,10 @@ struct command_args {
 struct answer {
     protocol::verdict verdict = protocol::verdict::unknown;
     errc cause{}; ///< set if the verdict is unsent, unknown or refused
-    std::string_view
-        message{}; ///< the server's own, or the reason of a lost connection; valid in the call
-    /// contend, inspect, watch: the key's time to live, where known. Empty for a key that never
-    /// expires.
-    bool ttl_known = false;
+    /// The server's own message, or the reason why the connection was lost. Valid during the call.
+    std::string_view message{};
+    bool ttl_known = false; ///< contend, inspect, watch: `ttl_left` is valid
+    /// The key's time to live. Empty for a key that never expires.
     std::optional<std::chrono::milliseconds> ttl_left{};
     bool push_follows = false; ///< contend, watch: a push will come when the key changes
     std::uint64_t number = 0;  ///< a grant with a fence: the instance's counter
@@ -51,14 +50,14 @@ public:
     reply_handler(reply_handler const&) = delete;
     reply_handler& operator=(reply_handler const&) = delete;
 
-    /// Words all commands of the operation, and reads the replies.
+    /// The kind of the lock: it words all commands of the operation, and reads the replies.
     virtual lock_kind const& kind() const noexcept { return exclusive_key; }
     virtual command_args arguments(protocol::command) const noexcept = 0;
-    /// Whether a command that sets the key is still wanted. Asked when a server did not know its
-    /// script, and the command is to be sent again.
+    /// True if the command is still wanted. Called when a server did not know the script of a
+    /// command, before the command is sent again.
     virtual bool still_wants(protocol::command) const noexcept = 0;
-    /// Called exactly once for each command submitted. `round` is the one that was submitted with
-    /// it.
+    /// Called exactly once for each command that an available instance took. `round` is the number
+    /// that was submitted with the command.
     virtual void on_answer(unsigned instance, protocol::command, std::uint32_t round,
                            answer const&) = 0;
 
@@ -66,10 +65,10 @@ protected:
     ~reply_handler() = default;
 
 private:
-    /// Called without any reference left.
+    /// Called when no reference is left.
     virtual void recycle() noexcept = 0;
 
-    // Counted on the client's executor alone, so no atomics.
+    // References are counted on the client's executor alone, so they need no atomics.
     friend void intrusive_ptr_add_ref(reply_handler* e) noexcept { ++e->references_; }
     friend void intrusive_ptr_release(reply_handler* e) noexcept {
         if (--e->references_ == 0) e->recycle();

@@ -12,9 +12,9 @@ namespace holdfast::redis {
 namespace {
 
 constexpr std::string_view line_end = "\r\n";
-/// The digits of a length. Any acceptable length has fewer.
+/// The most digits that are read as a length. Any acceptable length has fewer.
 constexpr std::size_t max_digits = 20;
-/// The shortest element: `_` and the line's end.
+/// The size of the shortest element: `_` and the line's end.
 constexpr std::size_t min_element = 3;
 
 using enum codec::resp3::type;
@@ -34,7 +34,8 @@ bool is_integer(std::string_view text) {
     return error == std::errc{} && end == text.data() + text.size();
 }
 
-/// Digits alone; a length that is too large becomes the largest.
+/// The length in the text; empty if the text has other characters than digits. A length that is too
+/// large becomes the largest.
 std::optional<std::size_t> to_length(std::string_view text) {
     if (text.size() > max_digits) return std::nullopt;
     std::size_t n = 0;
@@ -73,11 +74,11 @@ reply_reader::progress reply_reader::check(std::string_view bytes, std::size_t a
     if (type == push && at != 0) return refuse("a push within a reply");
 
     auto const rest = bytes.substr(at, max_line + line_end.size());
-    // The search goes on where it ended: a line that comes byte by byte is searched once.
+    // The search goes on where it ended, so a line that comes byte by byte is searched only once.
     auto const end = rest.find(line_end, line_searched_);
     if (end == rest.npos) {
         if (rest.size() == max_line + line_end.size()) return refuse(too_long("a line", max_line));
-        line_searched_ = rest.size() - 1; // the last may be the first half of the line's end
+        line_searched_ = rest.size() - 1; // the last byte may be the first half of the line's end
         return progress::incomplete;
     }
     line_searched_ = 0;
@@ -114,7 +115,7 @@ reply_reader::progress reply_reader::check_bulk(reply_type type, std::string_vie
     if (bytes.substr(size, line_end.size()) != line_end) {
         return refuse("a string that is longer than its length says");
     }
-    // As in `txt:`.
+    // A verbatim string begins with its format, as in `txt:`.
     if (type == verbatim_string && (size < 4 || bytes[3] != ':')) {
         return refuse("a verbatim string without a format");
     }

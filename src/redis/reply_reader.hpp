@@ -1,9 +1,9 @@
 // Reads the replies in a stream of bytes, in place.
 //
-// The parser is that of Boost.Redis. It trusts the server. A missing length makes it throw within a
-// noexcept function. A part of a streamed string in a wrong place makes it write beyond its stack.
-// So each element is checked here before the parser sees it, and must be complete. RESP3:
-// https://github.com/redis/redis-specifications/blob/master/protocol/RESP3.md
+// The parser is that of Boost.Redis, which trusts the server. A missing length makes the parser
+// throw within a noexcept function. A part of a streamed string in a wrong place makes the parser
+// write beyond its stack. So each element is checked here before the parser sees it, and must be
+// complete. RESP3: https://github.com/redis/redis-specifications/blob/master/protocol/RESP3.md
 #ifndef HOLDFAST_REDIS_REPLY_READER_HPP
 #define HOLDFAST_REDIS_REPLY_READER_HPP
 
@@ -41,15 +41,16 @@ public:
     static constexpr std::size_t max_line = 64 * 1024;
 
     enum class progress {
-        /// The rest of the reply has not come. Never returned for max_reply + max_line + 2 bytes.
+        /// The rest of the reply has not come. Never returned if there are max_reply + max_line + 2
+        /// bytes.
         incomplete,
         complete,
         malformed, ///< see problem(); nothing more can be read
     };
 
-    /// Goes on with the reply at the beginning of `bytes`. Until it is complete, the next call must
-    /// be given the same bytes and more. `visit(element const&)` gets each element once. A push is
-    /// a reply of its own; there is none within another reply.
+    /// Goes on with the reply at the beginning of `bytes`. Until the reply is complete, each call
+    /// must be given the same bytes and more. `visit(element const&)` gets each element once. A
+    /// push is a reply of its own, never a part of another reply.
     template <class Visit>
     progress read(std::string_view bytes, Visit&& visit) {
         for (;;) {
@@ -70,8 +71,8 @@ public:
 
     /// The size of the last complete reply.
     std::size_t consumed() const { return consumed_; }
-    /// The fault in the bytes, for people. It shows at most one byte of the server's: the rest may
-    /// be a password that the server has sent back.
+    /// The fault in the bytes, for people. The text shows at most one byte of the server's: the
+    /// bytes may contain a password that the server has sent back.
     std::string const& problem() const { return problem_; }
 
 private:
@@ -80,7 +81,7 @@ private:
     progress refuse(std::string problem);
 
     codec::resp3::parser parser_;
-    std::size_t line_searched_ = 0; ///< bytes of a line without its end yet
+    std::size_t line_searched_ = 0; ///< bytes of an incomplete line that were searched for its end
     std::size_t consumed_ = 0;
     std::string problem_;
 };

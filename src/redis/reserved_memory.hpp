@@ -11,10 +11,10 @@
 
 namespace holdfast::redis {
 
-/// A few blocks of one size. Any thread may take one and give it back.
+/// A few blocks of one size. Any thread may take a block and give it back.
 class reserved_memory {
 public:
-    /// Null: the size does not fit, or all blocks are in use.
+    /// Null if the size does not fit, or if all blocks are in use.
     void* take(std::size_t size) noexcept {
         if (size > sizeof(block::bytes)) return nullptr;
         for (auto& b : blocks_) {
@@ -22,7 +22,7 @@ public:
         }
         return nullptr;
     }
-    /// False: the pointer is none of these blocks.
+    /// False if the pointer is none of these blocks.
     bool give_back(void* p) noexcept {
         for (auto& b : blocks_) {
             if (b.bytes.data() != p) continue;
@@ -37,12 +37,13 @@ private:
         alignas(std::max_align_t) std::array<std::byte, 496> bytes;
         std::atomic<bool> taken{false};
     };
-    // A strand takes two blocks for a function: one for the function, one for its own turn.
+    // A strand takes two blocks for a handler: one for the handler, and one to run the strand
+    // itself.
     std::array<block, 2> blocks_;
 };
 
-/// Takes a reserved block, and allocates if there is none. It keeps the memory alive, because a
-/// context may free a handler's block after the handler is gone.
+/// Takes a reserved block, or allocates if none is free. The allocator keeps the reserved memory
+/// alive, because a context may free a handler's block after the handler is gone.
 template <class T>
 class reserving_allocator {
 public:

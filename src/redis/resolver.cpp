@@ -30,15 +30,17 @@ struct waiter {
     resolver::handler handler;
 };
 
-/// All waiters of one execution context. The mutex guards them and the look-ups they wait for.
+/// All waiters of one execution context. The mutex guards the waiters, and the look-ups that they
+/// wait for.
 struct waiting_room {
     std::mutex mutex;
     bool closed = false;
     std::list<waiter> waiters;
 };
 
-/// Asio forbids a post to a context that is being destroyed. This service closes the waiting room
-/// before, and destroys the handlers, as Asio does with those of its own operations.
+/// Asio forbids a post to a context that is being destroyed. So this service closes the waiting
+/// room before that, and destroys the handlers, as Asio does with the handlers of its own
+/// operations.
 class waiting_service final : public asio::execution_context::service {
 public:
     using key_type = waiting_service;
@@ -51,14 +53,14 @@ public:
 
 private:
     void shutdown() override {
-        std::list<waiter> dropped; // outside the lock: a handler may own a resolver
+        std::list<waiter> dropped; // destroyed after the unlock: a handler may own a resolver
         std::lock_guard const lock(room_->mutex);
         room_->closed = true;
         dropped.swap(room_->waiters);
     }
 
-    /// Our threads post under the lock, and are not to do so during a fork. They do not exist in
-    /// the child.
+    /// Our threads post under the lock. The fork holds the lock, because they must not post during
+    /// a fork. They do not exist in the child.
     void notify_fork(asio::execution_context::fork_event event) override {
         if (event == asio::execution_context::fork_prepare) {
             forking_ = std::unique_lock(room_->mutex);
@@ -77,7 +79,8 @@ std::shared_ptr<waiting_room> room_of(asio::any_io_executor const& executor) {
     return asio::use_service<waiting_service>(context).room();
 }
 
-/// A new thread inherits the signal mask: the handlers of the program are not for our threads.
+/// Blocks all signals while a thread is started. The thread inherits the mask, so that it runs no
+/// signal handlers of the program.
 class signals_blocked {
 public:
     signals_blocked() {
@@ -93,7 +96,8 @@ private:
     sigset_t before_{};
 };
 
-/// Both address families, whichever this host has configured: loopback counts as none.
+/// Looks up both address families, even if this host has not configured them. Asio's flag
+/// address_configured does not count loopback addresses.
 resolver::endpoints look_up(std::string const& host, std::uint16_t port, error_code& ec) {
     asio::io_context own;
     tcp::resolver r(own);
@@ -103,8 +107,8 @@ resolver::endpoints look_up(std::string const& host, std::uint16_t port, error_c
 
 } // namespace
 
-/// Shared with the thread. The thread may outlive the execution context, so this holds nothing of
-/// the context: the executors are with the waiters.
+/// Shared with the thread. The thread may outlive the execution context, so this class holds
+/// nothing of the context: the waiters hold the executors.
 class resolver::lookup : public std::enable_shared_from_this<lookup> {
 public:
     lookup(std::shared_ptr<waiting_room> room, std::string host, std::uint16_t port,
@@ -160,11 +164,12 @@ private:
         try {
             end(ec, std::move(found));
         } catch (...) {
-            // No memory to report it. The caller's time limit ends the wait.
+            // There is no memory to report the result. The caller's time limit ends the wait.
         }
     }
 
-    /// Posts under the lock. So it touches no context without waiters.
+    /// Posts the result under the lock, and only to a waiter. So it touches no context that is
+    /// gone.
     void end(error_code ec, endpoints found) {
         std::lock_guard const lock(room_->mutex);
         running_ = false;
@@ -180,7 +185,7 @@ private:
         if (!left.empty()) left.front().handler(code_, std::move(found_));
     }
 
-    /// The waiter: any, or the one with this ticket.
+    /// Takes out the waiter. With a ticket: only if the waiter has this ticket.
     std::list<waiter> leave(std::optional<std::uint64_t> t) {
         std::list<waiter> left;
         std::lock_guard const lock(room_->mutex);
@@ -196,7 +201,7 @@ private:
     look_up_function const function_;
     std::shared_ptr<waiting_room> const room_;
 
-    // Guarded by the room's mutex; the result belongs to the executor once it is posted.
+    // The room's mutex guards these members. Once the result is posted, only the executor uses it.
     bool running_ = false;
     std::optional<std::list<waiter>::iterator> waiter_;
     std::uint64_t ticket_ = 0;

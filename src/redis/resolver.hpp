@@ -1,4 +1,4 @@
-// Turns a host's name into endpoints, apart from all other names.
+// Finds the endpoints of a host's name, independently of all other names.
 //
 // Asio has one resolver thread for each execution context, so a name that DNS does not answer would
 // stop all others. Here each look-up has a thread of its own.
@@ -36,7 +36,7 @@ public:
     resolver(asio::any_io_executor, std::string host, std::uint16_t port);
     /// For tests: replaces the look-up.
     resolver(asio::any_io_executor, std::string host, std::uint16_t port, look_up_function);
-    /// As cancel(). A look-up that is under way goes on by itself, and its result is dropped.
+    /// Calls cancel(). A look-up that is under way goes on to its end, and its result is dropped.
     ~resolver();
     resolver(resolver const&) = delete;
     resolver& operator=(resolver const&) = delete;
@@ -48,7 +48,8 @@ public:
     /// Calls `h` on the executor, never within resolve(). One call at a time. If the look-up of an
     /// earlier, cancelled call is still under way, its result is the result of this call too.
     ///
-    /// The caller sets the time limit: DNS has none. After std::bad_alloc `h` is not called.
+    /// The caller sets the time limit: DNS has none. If resolve() throws, or if memory runs out for
+    /// the result, `h` is not called.
     void resolve(handler h);
     /// Destroys the handler and does not call it, even if the result is already there.
     void cancel() noexcept;

@@ -22,7 +22,7 @@ std::string_view field(std::string_view info, std::string_view name) {
     return {};
 }
 
-/// Text for people, if it looks as it should.
+/// The text if it looks like a name or a version, else "unknown".
 std::string_view name_or_number(std::string_view text) {
     constexpr std::string_view known =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_+~";
@@ -41,7 +41,8 @@ bool at_least(std::string_view version, unsigned major, unsigned minor) {
     return have_major > major || (have_major == major && have_minor >= minor);
 }
 
-/// All policies but noeviction choose among keys that expire, or among all.
+/// The policy by which the server may delete keys that expire; empty if there is none. All policies
+/// but noeviction choose among keys that expire, or among all keys.
 std::string_view eviction_policy(std::string_view info) {
     auto const policy = field(info, "maxmemory_policy");
     auto const limited = field(info, "maxmemory").find_first_not_of('0') != std::string_view::npos;

@@ -19,18 +19,18 @@ struct server_info {
     std::string run_id; ///< new with every start of the server
     bool replica = false;
     std::string replication_id{}; ///< a new one after each time as a replica
-    bool promoted = false;        ///< it still reports that it was a replica
-    std::uint64_t flushes =
-        0; ///< commands so far that deleted or exchanged all keys; zero if it tells no counts
-    std::string
-        eviction{}; ///< the policy by which it may delete keys that expire; empty: it deletes none
+    bool promoted = false;        ///< the server still reports that it was a replica
+    /// Commands so far that deleted or exchanged all keys. Zero if the server reports no counts.
+    std::uint64_t flushes = 0;
+    /// The policy by which the server may delete keys that expire. Empty if it deletes none.
+    std::string eviction{};
     bool logs_writes = false; ///< appendonly is on; says nothing about appendfsync
     std::int64_t uptime = 0;  ///< in seconds, by the wall clock
 
     dialect speaks() const;
 };
 
-/// Parses the reply to INFO; empty if the text is none.
+/// Parses the reply to INFO. Empty if the text is no INFO.
 std::optional<server_info> parse_info(std::string_view info);
 
 /// The number of commands that deleted or exchanged all keys of a database, from the reply to INFO

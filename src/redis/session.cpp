@@ -108,8 +108,8 @@ void session::connect() {
     stream_->connect(shared_from_this());
 }
 
-// Without a message, the look-up takes too long. A handler that is on its way cannot be cancelled,
-// and must not be taken for that of a later limit.
+// Limits the time of a look-up if `message` is null, else of the connecting. A handler that is
+// queued already cannot be cancelled, and must not be taken for the handler of a later limit.
 void session::limit_time(char const* message) {
     timer_.expires_after(connect_timeout_);
     timer_.async_wait([self = weak_from_this(), message, limit = ++limits_](error_code ec) {
@@ -141,7 +141,7 @@ void session::on_connected(error_code ec) {
 void session::end(errc cause, std::string message) {
     auto* const user = std::exchange(user_, nullptr);
     if (user == nullptr) return;
-    auto const alive = shared_from_this(); // the user lets go of it
+    auto const alive = shared_from_this(); // the user drops its reference
     close();
     user->on_session_end(cause, std::move(message));
 }
@@ -152,7 +152,7 @@ void session::close() noexcept {
     location_.look_up.cancel();
     try {
         timer_.cancel();
-    } catch (...) { // only if the system refuses: it then finds no user
+    } catch (...) { // only if the system refuses: the handler then finds no user
     }
     if (stream_) stream_->close();
 }
@@ -186,7 +186,7 @@ void session::write_some() {
             }
         }
     }
-    // The read that is under way will tell the user.
+    // The read that is under way then ends, and tells the user.
     if (write_error_) stream_->close();
 }
 
@@ -214,7 +214,7 @@ void session::make_room() {
               buffer_.begin() + static_cast<std::ptrdiff_t>(end_), buffer_.begin());
     begin_ = 0;
     end_ = left;
-    // A reply is bounded (reply_reader::max_reply), and so is this.
+    // A reply is bounded (reply_reader::max_reply), and so is the buffer.
     if (buffer_.size() - end_ < least_room) buffer_.resize(2 * buffer_.size());
 }
 

@@ -1,6 +1,6 @@
-// One connection to an instance, from its address to its end. It finds the address, connects,
-// writes batches without waiting, and reads in one loop. It knows nothing of the meaning of the
-// bytes.
+// One connection to an instance, from its address to its end. A session finds the address,
+// connects, writes batches without waiting, and reads in one loop. It knows nothing of the meaning
+// of the bytes.
 #ifndef HOLDFAST_REDIS_SESSION_HPP
 #define HOLDFAST_REDIS_SESSION_HPP
 
@@ -57,15 +57,15 @@ private:
 std::unique_ptr<stream> make_plain_stream(asio::any_io_executor const&, address const&,
                                           location::endpoints);
 
-/// Called within a turn.
+/// The functions are called within a turn.
 class session_user {
 public:
-    /// Bytes can be written.
+    /// The connection is made. Bytes can be written.
     virtual void on_connected() = 0;
-    /// Takes complete replies from the front of `bytes`. It sees the rest again, with more behind
-    /// it.
+    /// Removes complete replies from the front of `bytes`. The next call gets the rest again, with
+    /// more bytes behind it.
     virtual void on_bytes(std::string_view& bytes) = 0;
-    /// The connection is gone, or could not be made. Called once, and not after close().
+    /// The connection is gone, or could not be made. Called once, but not after close().
     virtual void on_session_end(errc cause, std::string message) = 0;
 
 protected:
@@ -78,10 +78,10 @@ public:
             instance_owner&, session_user&);
 
     void start();
-    /// Writes the batch, now as far as possible. The batch stays where it is until it is written,
-    /// or close() is called.
+    /// Writes as much of the batch as possible now, and the rest later. The batch must stay where
+    /// it is until it is written, or until close() is called.
     void write(batch&);
-    /// The user gets no more calls, and may go.
+    /// The user gets no more calls, and may be destroyed.
     void close() noexcept;
 
 private:
@@ -106,8 +106,8 @@ private:
     session_user* user_;
     std::unique_ptr<stream> stream_;
     asio::steady_timer timer_;
-    unsigned limits_ = 0;    ///< set or lifted so far; a handler of an earlier limit is ignored
-    std::string unresolved_; ///< why the name was not found; the endpoints are older
+    unsigned limits_ = 0;    ///< limits set or lifted so far; handlers of older limits do nothing
+    std::string unresolved_; ///< why the look-up failed; the endpoints are from an older one
 
     std::array<batch*, pipeline::max_in_flight> unwritten_{}; ///< the first is being written
     bool waits_for_room_ = false;

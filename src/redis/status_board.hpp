@@ -47,7 +47,7 @@ public:
         try {
             quarantine_reason_ = reason;
         } catch (std::bad_alloc const&) {
-            quarantine_reason_.clear(); // the code says enough
+            quarantine_reason_.clear(); // the error code is still reported
         }
     }
     void set_kept_releases(std::size_t count) {

@@ -77,7 +77,7 @@ private:
         error_code ec_;
         void operator()() { this->user_->on_connected(this->self_->seen(ec_)); }
     };
-    /// Reading goes on when memory has run out: each connection has some reserved for it.
+    /// Each connection has memory reserved for reads. So reading goes on when memory has run out.
     struct on_read : handler {
         using allocator_type = reserving_allocator<void>;
         allocator_type get_allocator() const noexcept {
@@ -92,8 +92,8 @@ private:
         void operator()(error_code ec) { this->user_->on_writable(this->self_->seen(ec)); }
     };
 
-    /// An operation that was over when the stream was closed, but not yet reported, counts as
-    /// aborted too.
+    /// The error to report. An operation that was over when the stream was closed, but not yet
+    /// reported, counts as aborted too.
     error_code seen(error_code ec) const {
         return closed_ ? error_code(asio::error::operation_aborted) : ec;
     }
@@ -116,7 +116,8 @@ private:
         socket_.close(ec);
         socket_.open(target.protocol(), ec);
         if (!ec) socket_.non_blocking(true, ec);
-        // Otherwise the connection would outlive this process in each program that it has started.
+        // FD_CLOEXEC: otherwise each program that this process starts would keep the connection
+        // open.
         if (!ec) ::fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);
         if constexpr (std::is_same_v<Protocol, tcp>) {
             if (!ec) socket_.set_option(tcp::no_delay(true), ec);
@@ -125,7 +126,7 @@ private:
     }
 
     void tried(user_ptr user, error_code ec) {
-        // A Unix socket whose server has a full backlog seems connected, but has no peer.
+        // If the server's backlog is full, a Unix socket seems connected, but has no peer.
         if (!ec && !closed_) socket_.remote_endpoint(ec);
         if (!ec || closed_ || next_ == endpoints_.size()) return user->on_connected(seen(ec));
         try {
@@ -175,7 +176,8 @@ private:
     std::shared_ptr<connection_type> const connection_;
 };
 
-// An erased executor takes no memory of ours, so the executors of a client are told apart.
+// Handlers on an erased executor do not use our reserved memory. So the types of executor that a
+// client has are recovered here.
 template <class Protocol>
 std::unique_ptr<stream> make(asio::any_io_executor const& executor,
                              std::vector<typename Protocol::endpoint> endpoints, error_code none) {

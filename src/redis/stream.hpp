@@ -25,7 +25,7 @@ public:
     virtual void on_connected(error_code) = 0;
     /// `size` bytes have come into the buffer of read().
     virtual void on_read(error_code, std::size_t size) = 0;
-    /// Bytes that did not fit before can be written now, or never will be.
+    /// Bytes that did not fit before can be written now. With an error they never will be.
     virtual void on_writable(error_code) = 0;
 
 protected:
@@ -33,9 +33,9 @@ protected:
 };
 
 /// A stream of bytes in both directions. connect(), read() and wait_writable() keep the user alive
-/// until they have called it once. They may throw std::bad_alloc, and then have begun nothing.
+/// until they have called the user once. If they throw std::bad_alloc, nothing has begun.
 ///
-/// If the execution context is destroyed first, the user is let go and not called.
+/// If the execution context is destroyed first, the user is released and not called.
 ///
 /// Operations do not allocate if the executor is that of an io_context or a strand over it.
 /// A strand over an erased executor costs three allocations an operation.
@@ -43,7 +43,7 @@ protected:
 /// @par Thread safety  Use a stream on its executor only.
 class stream {
 public:
-    /// As close().
+    /// Calls close().
     virtual ~stream() = default;
 
     /// Ends with on_connected(). For TLS the handshake is part of it.
@@ -55,8 +55,8 @@ public:
     virtual std::size_t write(std::string_view, error_code&) noexcept = 0;
     /// Ends with on_writable(). One wait at a time, after a write() that did not take all.
     virtual void wait_writable(std::shared_ptr<stream_user>) = 0;
-    /// Operations under way end with asio::error::operation_aborted, also those that are over and
-    /// not yet reported. Later ones end with an error.
+    /// Operations under way end with asio::error::operation_aborted, also operations that are over
+    /// and not yet reported. Later operations end with an error.
     virtual void close() noexcept = 0;
 };
 

@@ -21,8 +21,8 @@ namespace holdfast::redis {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-/// Sends ciphertext without blocking. It keeps the rest that does not fit, and sends that as soon
-/// as it fits.
+/// Sends ciphertext without blocking. The sender keeps the bytes that do not fit, and sends them as
+/// soon as they fit.
 class tls_sender : public std::enable_shared_from_this<tls_sender> {
 public:
     using tcp = asio::ip::tcp;
@@ -34,7 +34,8 @@ public:
     std::size_t backlog() const { return kept_.size() - sent_; }
     error_code failure() const { return failure_; }
 
-    /// Takes all. A failure is final: ciphertext that is dropped would be missing in the stream.
+    /// Takes all bytes. A failure is final: ciphertext that is dropped would be missing in the
+    /// stream.
     void send(asio::const_buffer bytes) noexcept {
         if (failure_) return;
         try {
@@ -72,7 +73,7 @@ private:
         waits_ = true;
     }
 
-    /// Ends the read too: the user may wait for nothing else.
+    /// Shuts the socket down, so that the read ends too: the user may wait for nothing else.
     void fail(error_code ec) noexcept {
         failure_ = ec;
         error_code ignored;
@@ -86,8 +87,8 @@ private:
     bool waits_ = false;
 };
 
-/// The next layer of Asio's TLS. A non-blocking socket would not do: Asio loses the rest of a
-/// record that it cannot write at once. The sender takes all.
+/// The next layer of Asio's TLS. A non-blocking socket cannot be that layer: Asio loses the rest of
+/// a record that cannot be written at once. The sender takes all bytes.
 class tls_next_layer {
 public:
     using executor_type = asio::any_io_executor;
@@ -124,8 +125,8 @@ public:
         return ec ? 0 : size;
     }
 
-    /// Only a write that has to read first would call this, and without renegotiation there is
-    /// none.
+    /// Asio would call this only in a write that has to read first. Without renegotiation no write
+    /// does.
     template <class Buffers>
     std::size_t read_some(Buffers const&, error_code& ec) {
         ec = asio::error::operation_not_supported;

@@ -23,10 +23,11 @@ namespace {
 
 using asio::ip::tcp;
 
-// The ciphertext that may wait for the socket before write() takes no more.
+// The bytes of ciphertext that may wait for the socket before write() takes no more.
 constexpr std::size_t most_backlog = 64 * 1024;
 
-/// Shared by the stream and the handlers, so that a user may destroy the stream when it is called.
+/// The stream and the handlers share a connection, so that the user may destroy the stream when a
+/// handler calls the user.
 class connection : public std::enable_shared_from_this<connection> {
 public:
     using user_ptr = std::shared_ptr<stream_user>;
@@ -55,7 +56,7 @@ public:
     std::size_t write(std::string_view bytes, error_code& ec) noexcept {
         ec = sender_->failure();
         std::size_t taken = 0;
-        // Each turn makes one record.
+        // Each write_some() makes one record.
         while (!ec && taken < bytes.size() && sender_->backlog() < most_backlog) {
             taken += tls_.write_some(asio::buffer(bytes.substr(taken)), ec);
         }
@@ -116,7 +117,7 @@ private:
         error_code ec;
         asio::ip::make_address(name, ec);
         if (!ec) {
-            name.resize(std::min(name.find('%'), name.size())); // a zone means nothing to others
+            name.resize(std::min(name.find('%'), name.size())); // a zone is local to this host
             if (X509_VERIFY_PARAM_set1_ip_asc(rules, name.c_str()) == 1) return {};
         } else if (SSL_set_tlsext_host_name(ssl, name.c_str()) == 1 &&
                    X509_VERIFY_PARAM_set1_host(rules, name.data(), name.size()) == 1) {

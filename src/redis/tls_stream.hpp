@@ -14,7 +14,7 @@ namespace holdfast::redis {
 /// for it. If `server_name` is an address, the certificate must be valid for that address. If it is
 /// empty, neither applies. Whether certificates are verified at all is up to the context.
 ///
-/// A peer that closes the connection is asio::error::eof, with or without TLS's own end
+/// If the peer closes the connection, the error is asio::error::eof, with or without TLS's own end
 /// (close_notify). All other errors are those of Asio and OpenSSL.
 std::unique_ptr<stream> make_tls_stream(asio::any_io_executor const&,
                                         std::vector<asio::ip::tcp::endpoint>,

@@ -1,4 +1,4 @@
-// The random values that prove the ownership of a key, and their label.
+// The random values that prove the ownership of a key, with their labels.
 #ifndef HOLDFAST_REDIS_TOKEN_HPP
 #define HOLDFAST_REDIS_TOKEN_HPP
 
@@ -11,8 +11,8 @@
 
 namespace holdfast::redis {
 
-/// The label if there is one, a colon, and 128 random bits in hexadecimal. A client that could
-/// guess them could release another's lock.
+/// 128 random bits in hexadecimal, after the label and a colon if there is a label. A client that
+/// could guess the bits could release another client's lock.
 class token {
 public:
     static constexpr std::size_t digits = 32;
@@ -43,7 +43,7 @@ constexpr bool fits_label(char c) {
            c == '_' || c == '-' || c == '@';
 }
 
-/// The label in a token of ours; empty for all others.
+/// The label in a token of this library; empty for all other texts.
 constexpr std::string_view label_of(std::string_view text) {
     if (text.size() < token::digits + 2 || text.size() > token::max_size) return {};
     auto const label = text.substr(0, text.size() - token::digits - 1);

@@ -1,6 +1,7 @@
-// Decides whether an instance's grants count: not while it may have forgotten earlier ones.
+// Decides whether an instance's grants count. They do not while the instance may have forgotten
+// earlier grants.
 //
-// Joins the protocol's guards with the messages for people.
+// Joins the guards of src/protocol with the messages for people.
 #ifndef HOLDFAST_REDIS_VOTE_GUARD_HPP
 #define HOLDFAST_REDIS_VOTE_GUARD_HPP
 
@@ -41,12 +42,12 @@ public:
     /// The reason of the quarantine. Empty if there is none, or if memory ran out for the text.
     std::string const& reason() const { return jumped_ ? jump_reason_ : reason_; }
 
-    /// The probe was answered by this server. True: a quarantine has begun.
+    /// This server has answered the probe. True if a quarantine has begun.
     bool connected(protocol::data_origin const& server, std::int64_t uptime,
                    protocol::time_point now) noexcept {
         return heed(restarts_.connected(server), uptime, now);
     }
-    /// A server check was answered. True: a quarantine has begun.
+    /// The server has answered a server check. True if a quarantine has begun.
     bool server_checked(protocol::data_origin const& server, bool announced,
                         protocol::time_point now) noexcept {
         return heed(restarts_.observed(server, announced), 0, now);
@@ -54,15 +55,16 @@ public:
     /// The server has turned out to be a replica.
     void is_replica() noexcept { restarts_.is_replica(); }
 
-    /// The server announces that all its keys are gone. True: a quarantine has begun.
+    /// The server announces that all its keys are gone. True if a quarantine has begun.
     bool emptied(protocol::time_point now) noexcept {
         if (!restarts_.emptied()) return false;
         heed(protocol::forgetting::flush, 0, now);
         return true;
     }
 
-    /// The server may delete keys that expire, by this policy; empty: it deletes none. True: a
-    /// quarantine for this has begun, or its end is now known.
+    /// `policy`: the policy by which the server may delete keys that expire; empty if it deletes
+    /// none. True while there is such a policy, and once when it has gone: the end of the
+    /// quarantine is then known.
     bool evicts(std::string_view policy, protocol::time_point now) noexcept {
         if (!minds_forgetting_) return false;
         auto const did = std::exchange(evicting_, !policy.empty());
@@ -75,7 +77,8 @@ public:
         return true;
     }
 
-    /// The server's clock shows `shown`; it was asked at `sent`. True: a quarantine has begun.
+    /// The server's clock shows `shown`; it was asked at `sent`. True if the clock has jumped, so
+    /// that a quarantine has begun.
     bool told_time(protocol::time_point sent, protocol::time_point received,
                    protocol::duration shown) noexcept {
         using namespace std::chrono;
@@ -91,20 +94,20 @@ public:
         return true;
     }
 
-    /// The check of the last answer to TIME.
+    /// The reading of the last answer to TIME.
     protocol::clock_reading const& last_clock_reading() const { return clock_.last(); }
-    /// The last jump was none: our own clock stood still.
+    /// The last jump was not one of the server's clock: our own clock stood still.
     void excuse_jump(protocol::time_point now) noexcept {
         doubt_.excuse();
         jumped_ = doubt_.active(now);
     }
-    /// Our own clock stood still, and this server has not shown it.
+    /// Our own clock stood still, and this server has not shown that yet.
     void our_clock_stood_still(protocol::time_point from, protocol::time_point until,
                                protocol::duration least, protocol::duration most) {
         clock_.stood_still(from, until, least, most);
     }
 
-    /// True: a quarantine is over.
+    /// True once when a quarantine is over.
     bool ends(protocol::time_point now) noexcept {
         if (!begun_ || quarantined(now)) return false;
         begun_ = jumped_ = false;
@@ -141,7 +144,8 @@ private:
         return true;
     }
 
-    /// The guards tell it once. So the quarantine begins, also if memory runs out for its reason.
+    /// A guard reports a loss only once. So the quarantine begins even if memory runs out for its
+    /// reason.
     template <class Words>
     void begin(protocol::time_point now, Words&& words) noexcept {
         quarantine_.begin(now, max_ttl_);
@@ -168,7 +172,7 @@ private:
     protocol::clock_doubt doubt_;
     protocol::quarantine quarantine_;
     bool begun_ = false;
-    bool jumped_ = false; ///< a jump is the last reason
+    bool jumped_ = false; ///< the last reason is a jump of the clock
     std::string reason_, jump_reason_;
 };
 
