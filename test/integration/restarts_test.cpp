@@ -39,6 +39,9 @@ void check_moves_on(std::function<void(fleet&, test_client& b)> const& forget) {
         auto const those = tracking_instances(servers);
         if (i >= 3 && std::count(those.begin(), those.end(), 0U) > 0) break;
     }
+    // Each key is watched at its arbiter and, a moment later, at one more instance. Then no
+    // question is under way, which could come after the flush.
+    BOOST_REQUIRE(b.until([&] { return tracked_keys(servers) >= 2 * waiting.size(); }));
     forget(servers, b);
     BOOST_TEST(is_quarantined(b, 0));
     // The waiters are at the other instances.
