@@ -10,16 +10,26 @@
 
 namespace holdfast {
 
-/// The answer of one instance to an acquire.
+/// The call that a report is about.
+enum class reported_call : std::uint8_t {
+    acquire,
+    extend,
+    release,
+};
+
+/// The answer of one instance to a call.
 enum class instance_outcome : std::uint8_t {
-    unanswered,  ///< asked, or still connecting; the acquire ended before an answer
-    granted,     ///< gave us the key, and has been asked to release it
-    held,        ///< the key exists there: a holder's, or left over
-    unreachable, ///< no connection, or the connection broke
-    timed_out,   ///< connected, and silent for longer than instance_timeout
-    rejected,    ///< the server answered with an error
-    quarantined, ///< its votes do not count for now: see instance_state::quarantined
-    not_needed,  ///< up; the acquire was decided without its vote
+    unanswered,   ///< asked, or still connecting; the call ended before an answer
+    granted,      ///< gave us the key, and has been asked to release it
+    held,         ///< the key exists there: a holder's, or left over
+    unreachable,  ///< no connection, or the connection broke
+    timed_out,    ///< connected, and silent for longer than instance_timeout
+    rejected,     ///< the server answered with an error
+    quarantined,  ///< its votes do not count for now: see instance_state::quarantined
+    unreplicated, ///< too few of its replicas have the grant: see instance_state::unreplicated
+    not_needed,   ///< up; the call was decided without its vote
+    done,         ///< extend, release: did so
+    missing,      ///< extend, release: does not have our key any more
 };
 
 char const* to_string(instance_outcome) noexcept;
@@ -40,14 +50,16 @@ struct instance_report {
     std::string message;
 };
 
-/// Why an acquire failed: the answers of each instance in its last round.
+/// Why an acquire failed, or an extend or a release: the answers of each instance in its last
+/// round.
 ///
 /// @par Thread safety  Distinct objects: safe.
 struct acquire_report {
     std::string key;
+    reported_call call = reported_call::acquire;
     unsigned quorum = 0;
     unsigned up = 0;                    ///< instances that were up and had a vote at the end
-    unsigned attempts = 0;              ///< tries of this client for the key meanwhile
+    unsigned attempts = 0;              ///< acquire: tries of this client for the key meanwhile
     std::chrono::nanoseconds waited{0}; ///< from the call to its end
     /// The holder of the key: "this client", or the label of another client. Empty if there is
     /// none, or if it is not known. The label is that of the first holder that a waiter met. After

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace holdfast {
 
@@ -50,14 +51,82 @@ enum class instance_state : std::uint8_t {
     up,         ///< connected, probed, answering
     /// As up, but its grants do not count, because it may have forgotten keys before their time.
     /// Lasts for max_ttl after a restart, a flush, a change of role (client_options::on_restart),
-    /// or a jump of its clock (client_options::detect_clock_jumps). Also lasts while the instance
-    /// may evict keys, and for max_ttl after that.
+    /// or a jump of its clock (client_options::detect_clock_jumps), and for max_ttl and 2 s after a
+    /// fail-over of Sentinel. In a Cluster: for max_ttl and the cluster-node-timeout after a
+    /// fail-over or a restart. Also lasts while the instance may evict keys, and for max_ttl after
+    /// that.
     quarantined,
-    suspect, ///< connected, but an answer is overdue; it has no vote until it answers
-    down,    ///< not connected; the client tries again with growing pauses
+    /// As up, but its grants do not count: too few of its replicas have the last ones, or it
+    /// refuses WAIT (client_options::replicas). `reason` tells which.
+    unreplicated,
+    /// Connected, but an answer is overdue; it has no vote until it answers. With Sentinel: the
+    /// last answers of a majority of the sentinels that named this primary are more than 2 s old.
+    suspect,
+    /// Not connected; the client tries again with growing pauses. With Sentinel also while no
+    /// majority of the sentinels names a primary (errc::no_sentinel_majority).
+    down,
 };
 
 char const* to_string(instance_state) noexcept;
+
+/// A service of an instance that the client does without: the ACL forbids a command, the server or
+/// a proxy does not know it, or it has no effect. The instance votes all the same.
+enum class degradation : std::uint8_t {
+    /// CLIENT TRACKING, CLIENT CACHING or PTTL is refused, or pushes do not arrive: then until the
+    /// next push. Waiters poll (lock_options::max_retry_delay), and a flush is noticed within a
+    /// second.
+    no_push,
+    /// TIME is refused. Jumps of the server's clock are not noticed
+    /// (client_options::detect_clock_jumps).
+    no_clock_check,
+    /// INFO is refused, or does not name the server process (`run_id`). Restarts, changes of role,
+    /// flushes and evictions are not noticed (client_options::on_restart), nor that two addresses
+    /// lead to one server.
+    no_restart_check,
+    /// `INFO commandstats` is refused. A flush during a lost connection is not noticed.
+    no_flush_check,
+    /// CONFIG GET is refused. The server counts as not durable (client_options::on_restart).
+    no_durability_check,
+    /// TYPE is refused. A key that is no lock counts as a held lock.
+    no_type_check,
+    /// PTTL is refused. Reports do not tell when a held lock expires, and waiters poll.
+    no_expiry_times,
+    /// GETRANGE is refused. Reports do not name the holder.
+    no_holder_names,
+    /// SCRIPT LOAD is refused. The first use of each script sends all of it.
+    no_script_preload,
+    /// EVALSHA is refused. Each use of a script sends all of it (EVAL).
+    no_script_cache,
+    /// DELIFEQ, DELEX or SET IFEQ is refused. Scripts take their place.
+    no_native_compare,
+    /// HELLO is refused. The connection speaks RESP2, which has no pushes.
+    no_resp3,
+    /// The server refuses to acquire locks, for example because the ACL forbids SET or the keys.
+    no_acquire,
+    /// The server refuses to extend leases. They end at their deadlines.
+    no_extend,
+    /// The server refuses to release locks. Each key stays there until its ttl is over.
+    no_release,
+    /// The server refuses locks with lock_options::fencing.
+    no_fencing,
+    /// The credentials_source failed, or the server refused its credentials. The connection keeps
+    /// those from before.
+    old_credentials,
+    /// A Cluster: the clocks of two primaries differ by more than 100 ms. If slots go from one to
+    /// the other, leases may end early, or the new owner is in quarantine
+    /// (client_options::detect_clock_jumps).
+    clocks_apart,
+};
+
+/// The effect in words, for example "no push: waiters poll".
+char const* to_string(degradation) noexcept;
+
+/// A degradation of an instance, and its reason.
+struct instance_degradation {
+    degradation kind{};
+    /// The command, and the words of the server. Holds no secret.
+    std::string message;
+};
 
 /// An instance as the client sees it now.
 struct instance_status {
@@ -71,8 +140,26 @@ struct instance_status {
     lease_clock::time_point quarantined_until{};
     std::string
         server; ///< product and version, for example "valkey 9.1.2"; empty before the first probe
+    /// With Sentinel: the server that the client uses as the primary, `host:port`. Empty while
+    /// there is none, and without Sentinel.
+    std::string primary{};
+    /// The TLS of the connection, for example "TLS 1.3, session resumed". With tls_options::verify
+    /// off it ends in "certificate not verified". Empty without a connection, and without TLS.
+    std::string tls{};
+    /// Why TLS files that have changed are not in use: the client goes on with the earlier ones.
+    /// Empty: the present files are in use.
+    std::string tls_problem{};
     std::uint64_t connections = 0;      ///< connections that came up so far
     std::uint64_t pending_releases = 0; ///< releases that wait for this instance
+    /// The services that the client does without on the present connection, or had to on the last
+    /// one; each kind once. Commands of locks (no_acquire, no_extend, no_release, no_fencing) leave
+    /// the list as soon as one succeeds. For the others, a right that was granted meanwhile counts
+    /// from the next connection.
+    std::vector<instance_degradation> degradations{};
+    /// A Cluster: its primaries that own slots. The address is then that of the Cluster. The state
+    /// is the best of the nodes' states, and `message` tells of a node that is not up.
+    std::vector<instance_status> nodes{};
+    unsigned slots = 0; ///< a node of a Cluster: how many hash slots it owns
 };
 
 } // namespace holdfast

@@ -43,13 +43,17 @@ enum class errc {
     unreachable,        ///< no connection could be made, or the connection was closed
     instance_timeout,   ///< the instance is connected and does not answer within instance_timeout
     access_denied,      ///< wrong password, unknown user, or a command that the ACL forbids
-    not_redis,          ///< the answer is not RESP3 as Redis and Valkey speak it
+    not_redis,          ///< the answer is not that of Redis or Valkey
     read_only,          ///< the instance is a replica
     wrong_type,         ///< the key holds something that is not a string, so it is no lock
     duplicate_instance, ///< two configured addresses lead to one server
     quarantined,        ///< the instance may have forgotten its grants; it has no vote for now
+    too_few_replicas,   ///< too few replicas of the instance have the grant (replicas)
     invalid_fence,      ///< the counter of the key's fences holds no number, or one too large
     rejected,           ///< any other error of the server; the report quotes it
+    /// No majority of all known sentinels names one primary, or none has done so for 2 s. The
+    /// report has the answer of each sentinel.
+    no_sentinel_majority,
 
     invalid_key,     ///< empty, or longer than max_key_size with the prefix
     invalid_options, ///< a value out of its range; the message names it
@@ -88,7 +92,7 @@ struct boost::system::is_error_condition_enum<holdfast::error_condition> : std::
 
 namespace holdfast {
 
-/// The result of an operation: an error code and, for a failed acquire, its report.
+/// The result of an operation: an error code and, for a failed acquire or extend, its report.
 ///
 /// It is the first argument of every handler of this library. It converts to `error_code`, so a
 /// handler may take that instead. Asio treats it like an error code (it is a *disposition*).
@@ -111,8 +115,8 @@ public:
     /// True if the operation failed.
     explicit operator bool() const noexcept { return code_.failed(); }
 
-    /// The answers that kept an acquire from succeeding, instance by instance. Null on success, and
-    /// if no instance had a part in the failure.
+    /// The answers that kept an acquire or an extend from succeeding, instance by instance. Null on
+    /// success, and if no instance had a part in the failure.
     holdfast::acquire_report const* report() const noexcept { return report_.get(); }
 
     /// One readable line: the report, if any, and the message of the code.

@@ -15,17 +15,23 @@ class lease;
 class lock;
 class release_result;
 struct acquire_report;
+struct address_parts;
 struct client_options;
 struct client_stats;
+struct credentials;
+struct host_port;
 struct instance_report;
 struct instance_status;
 struct lease_clock;
 struct lock_options;
+struct tls_options;
+enum class deployment : std::uint8_t;
 enum class errc;
 enum class error_condition;
 enum class instance_outcome : std::uint8_t;
 enum class instance_state : std::uint8_t;
 enum class restart_policy : std::uint8_t;
+enum class tls_version : std::uint8_t;
 
 } // namespace holdfast
 

@@ -7,12 +7,14 @@
 #include <holdfast/client.hpp>
 #include <holdfast/client_stats.hpp>
 #include <holdfast/clock.hpp>
+#include <holdfast/credentials.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/fence_gate.hpp>
 #include <holdfast/fwd.hpp>
 #include <holdfast/lease.hpp>
 #include <holdfast/lock.hpp>
 #include <holdfast/options.hpp>
+#include <holdfast/tls_options.hpp>
 #include <holdfast/version.hpp>
 #include <holdfast/with_lock.hpp>
 

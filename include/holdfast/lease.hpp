@@ -24,23 +24,37 @@ namespace holdfast {
 class release_result {
 public:
     release_result() noexcept = default;
-    explicit release_result(errc code) noexcept
-        : code_(make_error_code(code)) {}
+    explicit release_result(errc code,
+                            std::shared_ptr<acquire_report const> report = nullptr) noexcept
+        : code_(make_error_code(code))
+        , report_(std::move(report)) {}
 
     /// No error: the lease had lasted until then. A quorum is known not to have the key any more,
     /// or the next waiter of this process has the lock now.
     /// - errc::lease_lost: the lease had ended before, or too few instances still had our key.
-    /// - errc::no_quorum: too few instances answered, or too many refused. The client asks each one
-    ///   again to delete the key, until the ttl is over.
+    /// - errc::no_quorum: too few instances answered, or too many refused, for different reasons.
+    ///   The client asks each one again to delete the key, until the ttl is over.
+    /// - errc::access_denied: too many refused for want of a right. The key stays there until its
+    ///   ttl is over.
+    /// - Another code of an instance: the cause that all those share which kept the release from a
+    ///   quorum. The client asks again, as after errc::no_quorum.
     /// - errc::lease_released: the lease had been released before.
     error_code code() const noexcept { return code_; }
     explicit operator bool() const noexcept { return !code_.failed(); }
+
+    /// The answers that kept the release from a quorum, instance by instance. Null if there is no
+    /// such failure.
+    acquire_report const* report() const noexcept { return report_.get(); }
+    /// One readable line: the report, if any, and the message of the code.
+    std::string what() const;
+
     friend bool operator==(release_result const& a, errc b) noexcept {
         return a.code_ == make_error_code(b);
     }
 
 private:
     error_code code_;
+    std::shared_ptr<acquire_report const> report_;
 };
 
 /// The right to a lock, until its deadline.
@@ -157,8 +171,10 @@ public:
     ///
     /// @par Handler signature  `void(error)`
     /// @par Errors
-    ///   - errc::no_quorum: too few instances answered. The lease goes on to its old deadline, and
-    ///     the watchdog tries again.
+    ///   - errc::no_quorum: too few instances answered, for different reasons. The lease goes on
+    ///     to its old deadline, and the watchdog tries again. error::report() has the answers.
+    ///   - A code of an instance, for example errc::access_denied: the same, where all that kept
+    ///     the call from a quorum share the cause.
     ///   - errc::lease_lost: the lease had ended, or was within min(ttl / 20, 50 ms) of its
     ///     deadline, or a majority no longer has our key.
     ///   - errc::lease_released, errc::shut_down, errc::cancelled.

@@ -17,6 +17,10 @@ inline constexpr std::chrono::milliseconds min_ttl{10};
 inline constexpr std::size_t max_instances = 32;
 /// The longest owner_label, in bytes.
 inline constexpr std::size_t max_label_size = 31;
+/// The most replicas that client_options::replicas may name.
+inline constexpr unsigned max_replicas = 32;
+/// For client_options::replicas: as many as the primary lists.
+inline constexpr unsigned all_replicas = 0xffff'ffff;
 /// The largest handoff_limit: a fence has room for that many leases of one tenure.
 inline constexpr unsigned max_handoff_limit = 100;
 
@@ -35,11 +39,19 @@ inline constexpr unsigned max_handoff_limit = 100;
 /// - FLUSHALL, FLUSHDB or SWAPDB, of any database;
 /// - a `maxmemory-policy` that may evict locks, for as long as it is set.
 ///
+/// With Sentinel, a fail-over counts too: the new primary may lack the last locks of the old one.
+/// Its votes do not count for max_ttl and 2 s, and its extensions for 2 s. `off` drops both times.
+/// `strict` also waits after the client's first connection to Sentinel, unless a majority of the
+/// sentinels says that it has named this primary for so long already. This rests on the wall clocks
+/// of the sentinels. Whatever the policy, a primary has a vote only if a majority of all known
+/// sentinels named it within the last 2 s.
+///
 /// Use `off` in tests that flush.
 enum class restart_policy : std::uint8_t {
     /// The instance votes at once. The client does not ask for the settings.
     off,
     /// After a restart that the client notices, the votes do not count for client_options::max_ttl.
+    /// A client that starts after the restart, or after a fail-over, trusts the instance.
     observed,
     /// As observed, and also after the client's first connection: the client cannot know the time
     /// before.
@@ -78,11 +90,14 @@ struct client_options {
     /// fence, or asking for the holder. Time in which this process does not run does not count. 1
     /// ms to 60 s.
     std::chrono::milliseconds instance_timeout{500};
-    /// How long one attempt to connect may take. The same limit applies once more to the DNS
-    /// lookup. 1 ms to 60 s.
+    /// How long one attempt to connect may take. The handshake of TLS may take three quarters of
+    /// this time, within the same attempt. The same limit applies once more to the DNS lookup. 1 ms
+    /// to 60 s.
     std::chrono::milliseconds connect_timeout{1'000};
     /// The longest pause between two attempts to connect. The first pause is 20 ms, also after a
-    /// connection that was up for this long. 1 ms to 60 s.
+    /// connection that was up for this long. 1 ms to 60 s. If the setup seems wrong, for example
+    /// because the server's certificate is not trusted, the pauses are 1 s, doubling to 30 s, with
+    /// up to a quarter less.
     std::chrono::milliseconds max_reconnect_delay{1'000};
 
     // Guards against instances that forget keys.
@@ -93,14 +108,36 @@ struct client_options {
     /// continue where their keys still exist.
     restart_policy on_restart = restart_policy::observed;
     /// Whether the client reads the clock of each instance (TIME): before the first command of each
-    /// second, and every 2.5 s on an idle connection. An instance whose clock has
-    /// jumped ahead has expired keys too early. Its votes do not count for max_ttl after the client
-    /// notices. Until then, up to a second, two clients may hold one lock. If the ACL forbids TIME,
-    /// the client does not check the instance. If all clocks jump together, this machine's clock
-    /// has stood still. Leases then end earlier by the same amount, and all votes count. With one
-    /// instance the client cannot tell the two cases apart: leases end earlier, and the instance
-    /// has no vote for max_ttl.
+    /// second, and every 2.5 s on an idle connection. An instance whose clock has jumped ahead has
+    /// expired keys too early. Its votes do not count for max_ttl after the client notices. Until
+    /// then, up to a second, two clients may hold one lock. If the ACL forbids TIME, the client
+    /// does not check the instance. If all clocks jump together, this machine's clock has stood
+    /// still. Leases then end earlier by the same amount, and all votes count. With one server the
+    /// client cannot tell the two cases apart: leases end earlier, and the instance has no vote for
+    /// max_ttl. The nodes of a Cluster are compared with each other.
     bool detect_clock_jumps = true;
+    /// How many replicas of an instance must have a grant before it counts. The same holds for
+    /// extensions and raised fences. The client then ends each batch of them with one WAIT.
+    ///
+    /// - 0: none. A promoted replica may lack grants that counted.
+    /// - k, from 1 to max_replicas: at least k. An instance with fewer replicas grants nothing.
+    /// - all_replicas: as many as the primary has listed during the connection, and at least one.
+    ///
+    /// Only a number that includes *every* replica that may be promoted is a guard. WAIT does not
+    /// tell which replicas have a grant: with 1 of 2, the other one may be promoted, and then every
+    /// grant is lost. all_replicas does not count a replica that was cut off before the client
+    /// connected, or that came within the last second. So name the number where it is known. No
+    /// number survives a primary that restarts empty: its replicas copy the empty data.
+    ///
+    /// A missing replica stops new locks and extensions at this instance, until the primary lists
+    /// enough replicas that have all its writes. The client asks after 100 ms, and then with pauses
+    /// of up to a second. Meanwhile acquires fail with errc::too_few_replicas, if too few other
+    /// instances are left.
+    ///
+    /// Grants that do not count are given back. WAIT has a quarter of instance_timeout, and the
+    /// server may take 100 ms more. With less than 200 ms of instance_timeout a missing replica
+    /// makes the instance suspect. The user needs the right to use WAIT.
+    unsigned replicas = 0;
     /// How long an instance remembers the counter of a key's fences: at least half of this time
     /// after the last lease. After that, fences grow only if the clients' clocks are right. All
     /// clients need the same value. max_ttl to 366 days.

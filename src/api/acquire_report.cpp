@@ -33,6 +33,18 @@ std::string quoted(std::string const& key) {
     return text + '"';
 }
 
+std::string beginning(reported_call c) {
+    switch (c) {
+    case reported_call::acquire:
+        break;
+    case reported_call::extend:
+        return "extend of lock ";
+    case reported_call::release:
+        return "release of lock ";
+    }
+    return "lock ";
+}
+
 std::string describe(instance_report const& i) {
     auto text = i.address + ' ' + to_string(i.outcome);
     if (!i.holder.empty()) text += " by " + i.holder;
@@ -63,21 +75,30 @@ char const* to_string(instance_outcome o) noexcept {
         return "rejected";
     case instance_outcome::quarantined:
         return "quarantined";
+    case instance_outcome::unreplicated:
+        return "unreplicated";
     case instance_outcome::not_needed:
         return "up, not needed";
+    case instance_outcome::done:
+        return "done";
+    case instance_outcome::missing:
+        return "has not our key any more";
     }
     return "?";
 }
 
 std::string acquire_report::to_string() const {
-    auto const granted =
-        std::count_if(instances.begin(), instances.end(), [](instance_report const& i) {
-            return i.outcome == instance_outcome::granted;
-        });
-    auto text = "lock " + quoted(key) + ": " + std::to_string(up) + " of " +
+    auto const acquires = call == reported_call::acquire;
+    auto const wanted = acquires ? instance_outcome::granted : instance_outcome::done;
+    auto const votes = std::count_if(instances.begin(), instances.end(),
+                                     [&](instance_report const& i) { return i.outcome == wanted; });
+    auto text = beginning(call) + quoted(key) + ": " + std::to_string(up) + " of " +
                 std::to_string(instances.size()) + " up, quorum " + std::to_string(quorum) + ", " +
-                std::to_string(granted) + " granted, after " + std::to_string(attempts) +
-                (attempts == 1 ? " try" : " tries") + " in " + milliseconds(waited);
+                std::to_string(votes) + ' ' + holdfast::to_string(wanted);
+    if (acquires) {
+        text += ", after " + std::to_string(attempts) + (attempts == 1 ? " try" : " tries");
+    }
+    text += " in " + milliseconds(waited);
     char const* separator = "; ";
     for (auto const& i : instances) text += separator + describe(i);
     return text;

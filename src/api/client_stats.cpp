@@ -10,10 +10,54 @@ char const* to_string(instance_state s) noexcept {
         return "up";
     case instance_state::quarantined:
         return "quarantined";
+    case instance_state::unreplicated:
+        return "unreplicated";
     case instance_state::suspect:
         return "suspect";
     case instance_state::down:
         return "down";
+    }
+    return "?";
+}
+
+char const* to_string(degradation d) noexcept {
+    switch (d) {
+    case degradation::no_push:
+        return "no push: waiters poll";
+    case degradation::no_clock_check:
+        return "no clock check: jumps of its clock are not noticed";
+    case degradation::no_restart_check:
+        return "no restart check: restarts, flushes and evictions are not noticed";
+    case degradation::no_flush_check:
+        return "no flush check: flushes during a lost connection are not noticed";
+    case degradation::no_durability_check:
+        return "no durability check: it counts as not durable";
+    case degradation::no_type_check:
+        return "no type check: a key that is no lock counts as held";
+    case degradation::no_expiry_times:
+        return "no expiry times: reports lack them, and waiters poll";
+    case degradation::no_holder_names:
+        return "no holder names: reports lack them";
+    case degradation::no_script_preload:
+        return "no script preload: the first use sends all of a script";
+    case degradation::no_script_cache:
+        return "no script cache: each use sends all of a script";
+    case degradation::no_native_compare:
+        return "no native compare: scripts take its place";
+    case degradation::no_resp3:
+        return "no RESP3: without pushes";
+    case degradation::no_acquire:
+        return "no acquire: it refuses locks";
+    case degradation::no_extend:
+        return "no extend: leases end at their deadlines";
+    case degradation::no_release:
+        return "no release: keys stay until their ttl is over";
+    case degradation::no_fencing:
+        return "no fencing: it refuses locks with fences";
+    case degradation::clocks_apart:
+        return "clocks apart: leases may end early";
+    case degradation::old_credentials:
+        return "old credentials: new ones were not to be had, or were refused";
     }
     return "?";
 }

@@ -49,10 +49,14 @@ public:
             return "two configured addresses lead to one server";
         case errc::quarantined:
             return "the instance may have forgotten earlier locks, so its votes do not count";
+        case errc::too_few_replicas:
+            return "too few replicas have the lock, so the instance's vote does not count";
         case errc::invalid_fence:
             return "the counter of the key's fences is unusable";
         case errc::rejected:
             return "the instance rejects the command";
+        case errc::no_sentinel_majority:
+            return "no majority of the sentinels names one primary";
         case errc::invalid_key:
             return "invalid key";
         case errc::invalid_options:
@@ -111,7 +115,8 @@ public:
         auto const e = static_cast<errc>(code.value());
         switch (static_cast<error_condition>(value)) {
         case error_condition::unavailable:
-            return e == errc::no_quorum || (e >= errc::unreachable && e <= errc::rejected);
+            return e == errc::no_quorum ||
+                   (e >= errc::unreachable && e <= errc::no_sentinel_majority);
         case error_condition::not_held:
             return e == errc::lease_lost || e == errc::lease_released;
         case error_condition::invalid_argument:

@@ -15,6 +15,10 @@ std::string const& lease::key() const noexcept {
     return share_ ? share_->data->lock->key : none;
 }
 
+std::string release_result::what() const {
+    return report_ ? report_->to_string() + ": " + code_.message() : code_.message();
+}
+
 lease lease::share() const {
     if (!share_ || share_->released) throw_error(errc::lease_released);
     auto& data = *share_->data;

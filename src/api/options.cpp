@@ -41,6 +41,11 @@ void check(client_options const& o) {
     check_range("max_reconnect_delay", o.max_reconnect_delay, 1ms, 60s);
     check_range("max_ttl", o.max_ttl, min_ttl, 24h);
     check_range("fence_ttl", o.fence_ttl, o.max_ttl, 366 * 24h);
+    if (o.replicas > max_replicas && o.replicas != all_replicas) {
+        reject(errc::invalid_options, "replicas is " + std::to_string(o.replicas) +
+                                          "; it must be 0 to " + std::to_string(max_replicas) +
+                                          ", or all_replicas");
+    }
     if (o.max_pending_releases == 0)
         reject(errc::invalid_options, "max_pending_releases is 0; it must be at least 1");
     if (o.key_prefix.size() >= max_key_size) {

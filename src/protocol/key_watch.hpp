@@ -14,6 +14,7 @@
 #define HOLDFAST_PROTOCOL_KEY_WATCH_HPP
 
 #include "protocol/instance_set.hpp"
+#include "protocol/push_trust.hpp"
 #include "protocol/rules.hpp"
 #include "protocol/time.hpp"
 
@@ -21,6 +22,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace holdfast::protocol {
 
@@ -64,16 +66,28 @@ public:
     explicit basic_key_watch(unsigned configured)
         : configured_(configured) {}
 
-    /// The arbiter has the key and will push.
-    void waits(time_point now, unsigned arbiter) {
+    /// The arbiter, which was asked at `asked`, has the key for so long, and will push.
+    void waits(time_point asked, time_point now, unsigned arbiter, std::optional<duration> left) {
         arbiter_ = arbiter;
+        promise_.made(arbiter, asked, now, left);
         watched_.erase(arbiter);
         asked_.erase(arbiter);
         check_ = now + Rules::settled_after;
     }
+    /// The arbiter was asked again: see push_promise::kept().
+    void asked_again(time_point asked, time_point now, unsigned arbiter,
+                     std::optional<duration> left) {
+        arbiter_ = arbiter;
+        breach_ = promise_.kept(arbiter, asked, now, left);
+    }
+    /// Whether the arbiter had to report a change, and has not; once.
+    breach take_breach() { return std::exchange(breach_, breach::none); }
+    /// The instance may be late.
+    void keeps_promise(unsigned instance) { promise_.ended(instance); }
     /// Ends the watch. Our own write to the key ends our registrations, and the servers do not
     /// report that.
     void forget() {
+        promise_.ended();
         watched_ = asked_ = free_ = {};
         check_ = expiry_ = time_point::max();
         ++round_;
@@ -140,6 +154,7 @@ public:
 
     /// The key has changed at an instance. False if this instance is not watched.
     bool push(time_point now, unsigned instance, std::uint64_t random) {
+        promise_.ended(instance);
         free_.erase(instance); // another client has taken the key
         if (!watched_.contains(instance)) return false;
         watched_.erase(instance);
@@ -168,9 +183,11 @@ private:
     unsigned configured_;
     unsigned arbiter_ = 0;
     std::uint32_t round_ = 0;
-    instance_set watched_; ///< has the key, and will push
-    instance_set asked_;   ///< was asked, and has not answered
-    instance_set free_;    ///< does not have the key
+    push_promise promise_;         ///< of the arbiter
+    breach breach_ = breach::none; ///< found by the last try at the arbiter
+    instance_set watched_;         ///< has the key, and will push
+    instance_set asked_;           ///< was asked, and has not answered
+    instance_set free_;            ///< does not have the key
     instance_set to_ask_;
     instance_set failing_; ///< did not answer the last question
     time_point check_ = time_point::max();

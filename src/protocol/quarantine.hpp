@@ -12,6 +12,7 @@ class quarantine {
 public:
     /// Begins now, and lasts as long as the longest lease that the instance may have forgotten.
     void begin(time_point now, duration longest) { until_ = std::max(until_, now + longest); }
+    void extend(time_point until) { until_ = std::max(until_, until); }
     bool active(time_point now) const { return now < until_; }
     time_point until() const { return until_; }
 

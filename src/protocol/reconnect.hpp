@@ -5,15 +5,53 @@
 #include "protocol/backoff.hpp"
 #include "protocol/time.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <utility>
 
 namespace holdfast::protocol {
+
+/// Why a connection ended, or could not be made, as far as the next pause depends on it.
+enum class fault : std::uint8_t {
+    broken, ///< the instance, or the way to it: it may be back at any moment
+    busy,   ///< the instance accepts no work for now: it loads its data, or has too many clients
+    /// As setup, or as broken: the port is silent, or the peer closes at once.
+    unclear,
+    setup, ///< a person must mend it: a wrong password, an untrusted certificate
+};
 
 /// The right rules. Tests break them one at a time.
 struct reconnect_rules {
     static constexpr bool came_to_something(duration up_for, duration longest) {
         return up_for >= longest;
+    }
+    /// The longest pause, where the options allow `configured` for an instance that is down.
+    static constexpr duration longest_pause(fault f, duration configured) {
+        switch (f) {
+        case fault::broken:
+            break;
+        case fault::busy:
+            return std::max<duration>(configured, std::chrono::seconds(5));
+        case fault::unclear:
+            return std::chrono::seconds(5);
+        case fault::setup:
+            return std::chrono::seconds(30);
+        }
+        return configured;
+    }
+    /// A setup with which a connection was up before is right.
+    static constexpr fault judged(fault f, bool was_up) {
+        return f == fault::unclear && was_up ? fault::broken : f;
+    }
+    /// The pause while a person has to mend the setup: 1 s, then twice as long each time, and up to
+    /// a quarter less. Not full jitter: with that, the first pauses could be next to nothing.
+    static constexpr duration setup_pause(unsigned failures, duration longest,
+                                          std::uint64_t random) {
+        duration const first = std::chrono::seconds(1);
+        auto const pause = std::min(first * (1 << std::min(failures, 5U)), longest);
+        return pause - duration(static_cast<duration::rep>(
+                           random % static_cast<std::uint64_t>(pause.count() / 4 + 1)));
     }
 };
 
@@ -25,18 +63,33 @@ class basic_reconnect_policy {
 public:
     static constexpr duration first_pause = std::chrono::milliseconds(20);
 
+    /// `longest`: the longest pause before an instance that is down is tried again.
     explicit basic_reconnect_policy(duration longest)
         : longest_(longest) {}
 
     /// A connection has ended. `up_for`: the time since its probe was answered; zero if the probe
     /// was not answered.
-    void ended(duration up_for) {
-        if (Rules::came_to_something(up_for, longest_)) failures_ = 0;
+    void ended(duration up_for, fault f = fault::broken) {
+        was_up_ = was_up_ || up_for > duration::zero();
+        f = Rules::judged(f, was_up_);
+        if (Rules::came_to_something(up_for, longest_) || is_setup(f) != is_setup(fault_)) {
+            failures_ = 0;
+        }
+        fault_ = f;
+    }
+    /// The cause may be mended: there are other credentials, or other certificates. True: the
+    /// driver connects at once if it is in a pause for that.
+    bool mended() {
+        auto const awaited = is_setup(fault_);
+        if (awaited) failures_ = 0;
+        return awaited;
     }
 
     /// The pause before the next connection, from 64 random bits.
     duration next(std::uint64_t random) {
-        auto const pause = full_jitter(first_pause, longest_, failures_, random);
+        auto const longest = Rules::longest_pause(fault_, longest_);
+        auto const pause = is_setup(fault_) ? Rules::setup_pause(failures_, longest, random)
+                                            : full_jitter(first_pause, longest, failures_, random);
         // After this many failures the longest pause is reached with any options.
         constexpr unsigned most = 32;
         if (failures_ < most) ++failures_;
@@ -44,11 +97,22 @@ public:
     }
 
 private:
+    static constexpr bool is_setup(fault f) { return f == fault::setup || f == fault::unclear; }
+
     duration longest_;
     unsigned failures_ = 0; ///< in a row
+    fault fault_ = fault::broken;
+    bool was_up_ = false;
 };
 
 using reconnect_policy = basic_reconnect_policy<reconnect_rules>;
+
+/// How long the handshake of TLS may take, if a connection may take `connect_timeout` and `left` of
+/// that is left. Less than all of it, so that a server which accepts connections and is silent is
+/// told from one that cannot be reached.
+constexpr duration handshake_limit(duration connect_timeout, duration left) {
+    return std::clamp(connect_timeout * 3 / 4, duration(1), std::max(left, duration(1)));
+}
 
 } // namespace holdfast::protocol
 

@@ -49,6 +49,9 @@ public:
         bool is_ours = false;    ///< our clock stood still: no server's clock has jumped
     };
 
+    /// The number of instances has changed.
+    void configure(unsigned instances) { configured_ = instances; }
+
     void observed(unsigned instance, clock_reading const& reading) {
         auto& i = seen_[instance];
         auto const goes_on = jumped_.contains(instance) && i.last.jumped();

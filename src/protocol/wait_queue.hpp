@@ -145,6 +145,7 @@ public:
         awaits_ = awaits::time;
         excused_ = false;
         rechecks_.stop();
+        if (!try_.asks_all) watch_.asked_again(try_.begun, now, arbiter_, duration(-1));
         watch_.forget();
         choice_.reset();
         rivals_.begin_tenure();
@@ -187,8 +188,9 @@ public:
         awaits_ = will_push ? awaits::push : awaits::time;
         excused_ = false;
         rechecks_.begin(now);
+        watch_.asked_again(try_.begun, now, arbiter_, left);
         if (will_push) {
-            watch_.waits(now, arbiter_);
+            watch_.waits(try_.begun, now, arbiter_, left);
         } else {
             rechecks_.polled(now);
         }
@@ -263,7 +265,8 @@ public:
             stand_back_.heard();
             rivals_.meet();
         }
-        if (!waits_at(instance)) return watch_.push(now, instance, random);
+        auto const watched = watch_.push(now, instance, random);
+        if (!waits_at(instance)) return watched;
         awaits_ = awaits::time;
         pace_.pushed();
         wake_ = now + yields_ + pace_.after_wake_up(random);
@@ -277,6 +280,7 @@ public:
     }
     /// `instance` is late, and so may be its push.
     void late(time_point now, unsigned instance, std::uint64_t random) {
+        watch_.keeps_promise(instance);
         if (!Rules::wakes_at_disconnect() || !waits_at(instance)) return;
         awaits_ = awaits::time;
         wake_ = now + pace_.after_wake_up(random);
@@ -347,7 +351,10 @@ public:
         rivals_.contest();
     }
 
-    /// True if a holder of the key was seen, in this process or elsewhere.
+    /// True if arbiter() was to tell a change that the last try has found, and has not; once.
+    breach take_breach() { return watch_.take_breach(); }
+    unsigned arbiter() const { return arbiter_; }
+    /// Whether a holder of the key was seen, in this process or elsewhere.
     bool seen_held() const { return rivals_.ever_seen() || phase_ == phase::held; }
     bool held() const { return phase_ == phase::held; }
     bool trying() const { return phase_ == phase::trying; }
@@ -379,14 +386,6 @@ private:
         push,      ///< a push by the arbiter
         instances, ///< enough instances for a quorum
     };
-    /// The try, and then the tenure that it has won.
-    struct attempt {
-        waiter const* made_for = nullptr; ///< compared only, never dereferenced
-        duration ttl{};
-        bool fenced = false;
-        bool asks_all = false; ///< at once, and not the arbiter first
-        time_point begun{};
-    };
 
     queue_action begin_try(time_point now, instance_set reachable) {
         if (waiters_.empty()) return {.effect = effect::forget};
@@ -416,8 +415,7 @@ private:
     /// True if the try that is under way serves the first waiter.
     bool try_is_wanted() const {
         if (waiters_.empty()) return false;
-        auto const serves = front().ttl <= try_.ttl && (try_.fenced || !front().fenced);
-        return serves && (Rules::inherits() || &front() == try_.made_for);
+        return try_.serves(front()) && (Rules::inherits() || &front() == try_.made_for);
     }
 
     waiter_list waiters_;

@@ -19,6 +19,18 @@ struct waiter : waiter_hook {
     bool again = false;  ///< a waiter that does not wait has had its second try: see overslept()
 };
 
+/// A try of a wait queue, and then the tenure that it has won.
+struct attempt {
+    /// Whether it gives `w` all that it asks for.
+    bool serves(waiter const& w) const { return w.ttl <= ttl && (fenced || !w.fenced); }
+
+    waiter const* made_for = nullptr; ///< compared only, never dereferenced
+    duration ttl{};
+    bool fenced = false;
+    bool asks_all = false; ///< at once, and not the arbiter first
+    time_point begun{};
+};
+
 using waiter_list = boost::intrusive::list<waiter, boost::intrusive::base_hook<waiter_hook>,
                                            boost::intrusive::constant_time_size<false>>;
 

@@ -2,6 +2,7 @@
 
 #include "protocol/fence.hpp"
 #include "redis/server_info.hpp"
+#include "redis/slot_fence_key.hpp"
 #include "redis/token.hpp"
 
 #include <array>
@@ -20,16 +21,20 @@ constexpr std::array scripts{release_script, extend_script, fenced_acquire_scrip
 //
 
 /// The name is valid until the next call in this thread.
-std::string_view fence_key(std::string_view key) {
+std::string_view fence_key(std::string_view key, wording w) {
     static thread_local std::string name;
-    name_fence_key(name, key);
+    if (w.in_cluster) {
+        name_cluster_fence_key(name, key);
+    } else {
+        name_fence_key(name, key);
+    }
     return name;
 }
 
 void encode_acquire(codec::request& request, wording w, command_args const& a) {
     static script const fenced_acquire(fenced_acquire_script);
     if (a.fenced()) {
-        fenced_acquire.encode(request, w, 2, a.key, fence_key(a.key), a.token, a.ttl.count(),
+        fenced_acquire.encode(request, w, 2, a.key, fence_key(a.key, w), a.token, a.ttl.count(),
                               a.number, a.fence_ttl.count());
     } else {
         request.push("SET", a.key, a.token, "NX", "PX", a.ttl.count());
@@ -44,7 +49,7 @@ void encode_watch(codec::request& request, wording w, command_args const& a) {
 
 void encode_raise(codec::request& request, wording w, command_args const& a) {
     static script const raise(raise_script);
-    raise.encode(request, w, 2, a.key, fence_key(a.key), a.token, a.number, a.fence_ttl.count());
+    raise.encode(request, w, 2, a.key, fence_key(a.key, w), a.token, a.number, a.fence_ttl.count());
 }
 
 void encode_extend(codec::request& request, wording w, command_args const& a) {
@@ -112,10 +117,70 @@ void encode(codec::request& request, command c, wording w, command_args const& a
 // Replies
 //
 
+bool is_acquire(command c) {
+    return c == command::acquire || c == command::contend || c == command::heal;
+}
+
+bool is_native(sent_command const& c) {
+    if (c.command == command::extend) return c.words.dialect != dialect::scripts;
+    return c.command == command::release &&
+           (c.words.dialect == dialect::delifeq || c.words.dialect == dialect::delex);
+}
+
+/// The command in messages, with those within the script: servers do not always say which of them
+/// they refuse.
+std::string_view name_of(sent_command const& c) {
+    auto const whole = c.words.whole_script;
+    if (is_acquire(c.command)) {
+        if (!c.fenced) return "SET";
+        return whole ? "EVAL (SET, GET, DEL)" : "EVALSHA (SET, GET, DEL)";
+    }
+    if (c.command == command::raise)
+        return whole ? "EVAL (GET, SET, PEXPIRE)" : "EVALSHA (GET, SET, PEXPIRE)";
+    if (c.command == command::extend) {
+        if (is_native(c)) return "SET IFEQ";
+        return whole ? "EVAL (GET, PEXPIRE)" : "EVALSHA (GET, PEXPIRE)";
+    }
+    if (!is_native(c)) return whole ? "EVAL (GET, DEL)" : "EVALSHA (GET, DEL)";
+    return c.words.dialect == dialect::delex ? "DELEX" : "DELIFEQ";
+}
+
+/// Whether the server refuses the native form, and a script may do.
+bool refuses_native(sent_command const& c, std::string_view error) {
+    if (!is_native(c)) return false;
+    if (is_unknown_command(error)) return true;
+    // SET is needed in any case; a server that does not know IFEQ finds a wrong syntax.
+    if (c.command == command::extend) return error.starts_with("ERR syntax error");
+    auto const name = c.words.dialect == dialect::delex ? "'delex'" : "'delifeq'";
+    return error.starts_with("NOPERM") && error.find(name) != error.npos;
+}
+
+void read_refusal(partial_answer& p, sent_command const& c, element const& e) {
+    auto const numbered = c.fenced && is_acquire(c.command);
+    // A script may have written the key before it failed. A command that is refused as a whole has
+    // not.
+    auto const began = numbered && !e.value.starts_with("NOPERM");
+    read_error(p, c, e, began ? verdict::unknown : verdict::refused, name_of(c));
+    auto const plain = is_acquire(c.command) && !c.fenced;
+    if (plain && (is_unknown_command(e.value) || e.value.starts_with("ERR syntax error"))) {
+        // Nothing can be locked there.
+        p.message = "SET NX PX is refused: " + presentable(e.value, c);
+        p.answer.message = p.message;
+        p.ends_session = errc::rejected;
+    }
+    if (refuses_native(c, e.value)) {
+        p.again = rewording::by_script;
+        p.lack = degradation::no_native_compare;
+        p.lack_reason = p.message;
+    } else if (c.command == command::release && is_unavailable(e.value)) {
+        p.message += "; the key stays for its ttl";
+        p.answer.message = p.message;
+    }
+}
+
 // The reply to a command that changes the key.
 void read_change(partial_answer& p, sent_command const& c, element const& e) {
-    auto const acquires = c.command == command::acquire || c.command == command::contend;
-    auto const numbered = c.fenced && (acquires || c.command == command::heal);
+    auto const numbered = c.fenced && is_acquire(c.command);
     auto done = truth_of(e);
     if (numbered && done != false) {
         auto const number = e.type == reply_type::number ? number_of(e.value) : 0;
@@ -130,43 +195,49 @@ void read_change(partial_answer& p, sent_command const& c, element const& e) {
     }
     if (!is_error(e.type)) return read_nonsense(p);
     // Another program has put a value of another type in the place of the key.
-    if (!acquires && c.command != command::raise && classify(e.value) == errc::wrong_type) {
+    auto const compares =
+        c.command == command::extend || c.command == command::release || c.command == command::heal;
+    if (compares && classify(e.value) == errc::wrong_type) {
         p.answer.verdict = verdict::no;
         return;
     }
-    // The script may have written the key before it failed.
-    read_error(p, c, e, numbered ? verdict::unknown : verdict::refused);
+    read_refusal(p, c, e);
+}
+
+void read_caching(partial_answer& p, sent_command const& c, element const& e) {
+    p.tracked = !is_error(e.type);
+    if (!p.tracked) read_lack(p, c, e, "CLIENT CACHING", degradation::no_push);
 }
 
 void read_contend(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
-    if (left + 1U == replies(c.command, c.tracked)) return read_change(p, c, e);
-    if (left != 0) {
-        p.tracked = !is_error(e.type);
-        return;
-    }
+    if (left + 1U == replies(c.command, c.words.tracked)) return read_change(p, c, e);
+    if (left != 0) return read_caching(p, c, e);
     read_ttl(p, e);
-    p.answer.push_follows = p.tracked && !is_error(e.type);
+    if (is_error(e.type)) read_lack(p, c, e, "PTTL", degradation::no_expiry_times);
+    p.answer.push_follows = p.tracked && c.trusts_pushes && !is_error(e.type);
 }
 
 void read_watch(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
-    if (left != 0) {
-        p.tracked = !is_error(e.type);
-        return;
-    }
+    if (left != 0) return read_caching(p, c, e);
     if (is_error(e.type)) {
+        read_lack(p, c, e, "PTTL", degradation::no_expiry_times);
         p.message = presentable(e.value, c);
         p.answer = {.verdict = verdict::refused, .cause = classify(e.value), .message = p.message};
         return;
     }
     read_ttl(p, e);
     p.answer.verdict = verdict::yes;
-    p.answer.push_follows = p.tracked;
+    p.answer.push_follows = p.tracked && c.trusts_pushes;
 }
 
 void read_inspection(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
-    if (left == 2) return read_ttl(p, e);
+    if (left == 2) {
+        if (is_error(e.type)) read_lack(p, c, e, "PTTL", degradation::no_expiry_times);
+        return read_ttl(p, e);
+    }
     if (left == 1) {
         // If the ACL forbids TYPE, the key counts as a lock.
+        if (is_error(e.type)) read_lack(p, c, e, "TYPE", degradation::no_type_check);
         p.text = is_error(e.type) ? std::string_view("string") : e.value;
         return;
     }
@@ -177,6 +248,7 @@ void read_inspection(partial_answer& p, sent_command const& c, unsigned left, el
             p.answer.ttl_known = false;
             p.answer.ttl_left.reset();
         }
+        if (is_error(e.type)) read_lack(p, c, e, "GETRANGE", degradation::no_holder_names);
         p.text = is_error(e.type) ? std::string_view() : e.value;
         p.answer.holder = label_of(p.text);
         return;

@@ -36,6 +36,8 @@ inline constexpr std::string_view fenced_acquire_script =
     "local call=redis.call "
     "if not call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then return false end "
     "local c=redis.pcall('get',KEYS[2]) "
+    "if type(c)=='table' and not string.find(c.err,'WRONGTYPE') then call('del',KEYS[1]) "
+    "return c end "
     "local n=c==false and 0 or tonumber(c) "
     "if n and n>=0 and n%1==0 and n<90071992547408 then "
     "n=n+1 local h=tonumber(ARGV[3]) "

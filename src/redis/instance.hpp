@@ -1,4 +1,4 @@
-// The interface of an instance. Today an instance is one server.
+// The interface of an instance: a server, the primary that Sentinel names, or a Cluster.
 #ifndef HOLDFAST_REDIS_INSTANCE_HPP
 #define HOLDFAST_REDIS_INSTANCE_HPP
 
@@ -7,6 +7,7 @@
 #include <holdfast/error.hpp>
 
 #include "protocol/clock_reading.hpp"
+#include "protocol/push_trust.hpp"
 #include "redis/lock_command.hpp"
 #include "redis/reply_handler.hpp"
 
@@ -102,6 +103,8 @@ public:
     virtual bool may_grant() const = 0;
     /// True if there is a connection, and its probe was answered.
     virtual bool connected() const = 0;
+    /// False for a Cluster whose node for the key cannot be asked now.
+    virtual bool serves(std::string_view /*key*/) const { return true; }
     /// The reason why the instance cannot be asked, or may not grant. errc{} if it can and may.
     virtual errc reason() const = 0;
     virtual std::string reason_message() const = 0;
@@ -120,6 +123,10 @@ public:
     /// has not shown that yet.
     virtual void our_clock_stood_still(lease_clock::time_point from, lease_clock::time_point until,
                                        lease_clock::duration least, lease_clock::duration most) = 0;
+
+    /// The instance had promised to push when a key changes, and has not, unless there is no
+    /// breach. Calls nothing of its owner.
+    virtual void push_missed(protocol::breach) = 0;
 
     virtual std::string_view run_id() const = 0;
     /// Identifies the server, in the same way in every process that is connected to it.

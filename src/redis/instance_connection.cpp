@@ -1,77 +1,59 @@
 #include "redis/instance_connection.hpp"
 
-#include <boost/hash2/fnv1a.hpp>
+#include "redis/text_hash.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace holdfast::redis {
 
-namespace {
-
-constexpr std::chrono::seconds clock_interval{1};
-constexpr std::chrono::seconds server_check_interval{1};
-
-std::uint64_t hash_of(std::string_view text) {
-    boost::hash2::fnv1a_64 hash;
-    hash.update(text.data(), text.size());
-    return hash.result();
-}
-
-instance_state state_of(protocol::liveness const& l) {
-    switch (l.current()) {
-    case protocol::liveness::state::connecting:
-        return instance_state::connecting;
-    case protocol::liveness::state::up:
-        return instance_state::up;
-    case protocol::liveness::state::suspect:
-        return instance_state::suspect;
-    case protocol::liveness::state::down:
-        break;
-    }
-    return instance_state::down;
-}
-
-} // namespace
-
 instance_connection::instance_connection(asio::any_io_executor executor, unsigned number,
                                          connection_options options, instance_owner& owner,
                                          location::stream_factory factory)
     : executor_(executor)
-    , options_(std::move(options))
-    , owner_(owner)
-    , number_(number)
-    , location_(executor, options_.address, std::move(factory))
-    , kept_(options_.max_pending_releases)
-    , live_(options_.instance_timeout)
-    , policy_(options_.max_reconnect_delay)
-    , guard_(options_.on_restart, options_.max_ttl)
-    , reconnect_timer_(executor)
-    , watch_timer_(executor)
-    , status_(options_.address.to_string()) {}
+    , credentials_(std::make_shared<credential_keeper>(
+          executor,
+          credentials{.user = options.address.user(), .password = options.address.password()},
+          options.source, options.connect_timeout, owner, static_cast<credential_user&>(*this)))
+    , state_(number, std::move(options), owner, credentials_->secrets())
+    , server_(state_)
+    , replicas_(state_, server_)
+    , kept_(state_)
+    , locks_(state_, server_, replicas_, kept_)
+    , reauthentication_(state_, *credentials_)
+    , factory_(std::move(factory))
+    , location_(std::in_place, executor, state_.options.address, factory_, state_.options.tls,
+                state_.options.tls_name)
+    , reconnector_(executor, owner, state_.options.max_reconnect_delay)
+    , watch_timer_(executor, owner) {}
 
 instance_connection::~instance_connection() {
     abandon();
 }
 
 void instance_connection::start() {
-    live_.start(owner_.time());
+    state_.live.start(state_.now());
     connect();
     arm_watch();
 }
 
 void instance_connection::stop() {
-    if (std::exchange(stopped_, true)) return;
-    reconnect_timer_.cancel();
+    if (std::exchange(state_.stopped, true)) return;
+    credentials_->close();
+    reconnector_.cancel();
     watch_timer_.cancel();
     end_session(errc::shut_down, "the client was shut down");
     kept_.clear();
 }
 
 void instance_connection::abandon() noexcept {
-    stopped_ = true;
+    state_.stopped = true;
+    credentials_->close();
+    reconnector_.forget_timer();
+    watch_timer_.forget();
     if (auto const s = std::exchange(session_, nullptr)) s->close();
-    pipeline_.clear();
+    state_.commands.clear();
+    locks_.clear();
     kept_.clear();
 }
 
@@ -80,10 +62,17 @@ void instance_connection::abandon() noexcept {
 //
 
 void instance_connection::connect() noexcept {
-    if (stopped_ || session_) return;
+    auto* const rules = state_.rules();
+    if (state_.stopped || session_ || (rules != nullptr && !rules->may_connect())) return;
+    if (credentials_->has_source()) return credentials_->ask();
+    open_session();
+}
+
+void instance_connection::open_session() noexcept {
+    if (auto* const rules = state_.rules(); rules != nullptr && !rules->may_connect()) return;
     try {
-        auto s = std::make_shared<session>(executor_, location_, options_.connect_timeout, owner_,
-                                           static_cast<session_user&>(*this));
+        auto s = std::make_shared<session>(executor_, *location_, state_.options.connect_timeout,
+                                           state_.owner, static_cast<session_user&>(*this));
         session_ = std::move(s);
         session_->start();
     } catch (...) {
@@ -93,104 +82,168 @@ void instance_connection::connect() noexcept {
 }
 
 void instance_connection::on_connected() {
-    refused_ = {};
-    wording_ = {};
-    pipeline_.restart();
-    auto questions = probe_.questions(options_.address, options_.name, options_.detect_clock_jumps);
-    time_asked_ = owner_.time();
-    asking_time_ = options_.detect_clock_jumps;
-    server_checked_at_ = owner_.time();
-    live_.probing(owner_.time());
-    questions->sent = owner_.time();
-    session_->write(pipeline_.send_first(std::move(questions)));
-    if (live_.needs_earlier_check()) arm_watch();
+    state_.refusal = {};
+    state_.words = {};
+    state_.services.clear();
+    if (auto* const rules = state_.rules()) rules->on_connection();
+    locks_.begin();
+    pushes_.connected();
+    server_.begin();
+    reauthentication_.begin();
+    state_.commands.restart();
+    questions_.reset();
+    probing_ = true;
+    ask_first(probe_.begin(introduce()));
 }
 
-void instance_connection::on_session_end(errc cause, std::string message) {
-    end_session(cause, message);
+void instance_connection::on_session_end(errc cause, std::string message, protocol::fault f) {
+    end_session(cause, message, f);
+    if (auto* const rules = state_.rules()) rules->on_link_lost(cause);
     connect_later();
 }
 
-void instance_connection::end_session(errc cause, std::string_view message) {
+void instance_connection::end_session(errc cause, std::string_view message, protocol::fault f) {
     if (!session_) return;
     auto const ended = std::exchange(session_, nullptr);
     ended->close();
-    auto const now = owner_.time();
-    policy_.ended(live_.up_for(now));
-    if (connected()) kept_.session_ended(now);
-    live_.lost();
-    live_.none_queued();
-    asking_time_ = checking_server_ = false;
+    reconnector_.ended(state_.live.up_for(state_.now()), f);
+    if (probing_ && !probe_.heard() && cause == errc::unreachable) hello_.closed();
+    probing_ = false;
+    if (connected()) kept_.session_ended();
+    state_.live.lost();
+    state_.live.none_queued();
+    server_.lost();
+    if (auto* const rules = state_.rules()) rules->on_connection_lost();
     tell_state(cause, message);
-    // The server may have carried out the commands that were sent.
-    pipeline_.take_sent([&](pending_command c) {
-        auto const releases = c.owner && c.command == protocol::command::release;
-        auto const owner = c.owner;
-        fail(std::move(c), protocol::verdict::unknown, cause);
-        if (releases) keep(owner);
-    });
-    fail_unsent(cause);
+    locks_.fail_sent(cause);
+    locks_.fail_unsent(cause);
 }
 
 void instance_connection::connect_later() noexcept {
-    if (stopped_) return;
+    if (state_.stopped) return;
     try {
-        kept_.drop_expired(owner_.time());
-        status_.set_kept_releases(kept_.size());
-        reconnect_timer_.expires_after(policy_.next(owner_.random_bits()));
-        reconnect_timer_.async_wait([weak = weak_from_this()](error_code ec) {
-            auto const self = weak.lock();
-            if (!ec && self && !self->stopped_) in_turn(self->owner_, [&] { self->connect(); });
-        });
-        needs_reconnect_ = false;
-    } catch (...) {
-        needs_reconnect_ = true;
+        kept_.drop_expired();
+    } catch (...) { // they are dropped later
     }
+    reconnector_.begin_pause();
+    arm_reconnect();
+}
+
+void instance_connection::arm_reconnect() noexcept {
+    reconnector_.arm({.files = location_->has_files(), .credentials = credentials_->has_source()},
+                     weak_from_this(), &instance_connection::on_pause);
+}
+
+// While a person has to mend the setup, the files and the source of credentials are asked more
+// often than the server.
+void instance_connection::on_pause() {
+    if (state_.stopped) return;
+    if (location_->files_changed() && reconnector_.mended()) reconnector_.end_pause();
+    auto const asks = reconnector_.asks_for_credentials(
+        {.files = location_->has_files(), .credentials = credentials_->has_source()});
+    if (!reconnector_.due() && !asks) return arm_reconnect();
+    connect();
+}
+
+//
+// Probe
+//
+
+introduction instance_connection::introduce() const {
+    auto const& c = credentials_->current();
+    auto* const rules = state_.rules();
+    return {.user = c.user,
+            .password = c.password,
+            .name = state_.options.name,
+            .database = state_.options.address.database(),
+            .asks_time = state_.options.detect_clock_jumps,
+            .resp2 = hello_.skips(),
+            .waits = replicas_.on(),
+            .votes = rules == nullptr || rules->votes()};
+}
+
+// Questions of the probe, before all commands of callers.
+void instance_connection::ask_first(std::unique_ptr<batch> questions) {
+    questions->sent = state_.now();
+    state_.live.probing(questions->sent);
+    session_->write(state_.commands.send_first(std::move(questions)));
+    if (state_.live.needs_earlier_check()) arm_watch();
+}
+
+void instance_connection::on_probe_reply() {
+    auto const last = probe_.took_reply();
+    auto more = last ? probe_.next(introduce()) : nullptr;
+    if (auto const cause = probe_.refused(); cause != errc{}) {
+        if (cause == errc::read_only) server_.is_replica();
+        return state_.refusal.set(cause, probe_.message(), probe_.fault());
+    }
+    questions_ = std::move(more);
+    if (last && !questions_) on_probed();
 }
 
 void instance_connection::on_probed() {
-    auto const& info = *probe_.info();
-    if (!owner_.is_new_server(number_, info.run_id)) {
-        return refuse(errc::duplicate_instance,
-                      "another configured address leads to the same server");
+    probing_ = false;
+    if (!probe_.skipped_hello()) {
+        hello_.answered();
+    } else if (hello_.works_without()) {
+        return state_.refusal.set(errc::unreachable,
+                                  "connections are closed at HELLO: to try it once more");
     }
-    run_id_ = info.run_id;
-    identity_ = hash_of(run_id_);
-    wording_ = {.dialect = info.speaks(), .tracked = probe_.tracking()};
-    status_.count_connection(info.product + ' ' + info.version);
-    auto const now = owner_.time();
-    if (guard_.connected(origin_of(info), info.uptime, now)) on_quarantine();
-    mind_eviction(info);
-    live_.probed(now);
-    live_.none_queued();
+    auto const& info = probe_.info();
+    if (!info.run_id.empty() && !state_.owner.is_new_server(state_.number, info.run_id)) {
+        return state_.refusal.set(errc::duplicate_instance,
+                                  "another configured address leads to the same server");
+    }
+    // A server that does not tell its run id is known by its address, as most clients write it.
+    identity_ = hash_of(info.run_id.empty() ? status().address : info.run_id);
+    state_.words = {.dialect = info.speaks(),
+                    .tracked = probe_.tracking(),
+                    .whole_script = probe_.whole_scripts(),
+                    .in_cluster = state_.options.in_cluster};
+    auto const product = info.product.empty() ? std::string("unknown") : info.product;
+    state_.status.count_connection(product + ' ' + info.version);
+    for (auto const& d : probe_.lacks()) state_.services.add(d.kind, d.message);
+    if (!source_failure_.empty()) {
+        state_.services.add(degradation::old_credentials, source_failure_);
+    }
+    server_.probed(info, probe_.logs_each_write());
+    replicas_.found(info.replicas);
+    if (auto* const rules = state_.rules()) rules->on_probe(info);
+    state_.live.probed(state_.now());
+    state_.live.none_queued();
     tell_state(errc{}, {});
-    kept_.drop_expired(now);
-    send_kept();
-    owner_.on_available(number_);
+    kept_.drop_expired();
+    kept_.send();
+    reauthentication_.after_probe();
+    state_.owner.on_available(state_.number);
 }
 
-void instance_connection::came_back() {
-    tell_state(errc{}, {});
-    // Sends all kept releases, however old: the instance may be late with the SETs of their keys
-    // too.
-    send_kept();
-    owner_.on_available(number_);
-}
+//
+// Credentials
+//
 
-void instance_connection::tell_state(errc cause, std::string_view message) noexcept {
-    reason_ = cause;
-    try {
-        reason_message_ = presentable(message, options_.address.password());
-    } catch (...) {
-        reason_message_.clear();
+void instance_connection::on_credentials(std::string_view problem, bool changed) {
+    if (state_.stopped) return;
+    source_failure_.clear();
+    if (!problem.empty()) source_failure_.append("credentials_source: ").append(problem);
+    if (session_) {
+        if (!problem.empty())
+            return state_.services.add(degradation::old_credentials, source_failure_);
+        if (connected()) return reauthentication_.start();
+        if (changed) reauthentication_.put_off();
+        return;
     }
-    try {
-        status_.set_state(state_of(live_), cause, reason_message_);
-    } catch (...) { // without a message: memory ran out
-        status_.set_state(state_of(live_), cause, {});
+    if (!credentials_->complete()) {
+        state_.live.lost();
+        state_.live.none_queued();
+        tell_state(errc::access_denied, "no credentials: " + source_failure_);
+        locks_.fail_unsent(errc::access_denied);
+        reconnector_.ended(lease_clock::duration::zero(), protocol::fault::busy);
+        return connect_later();
     }
-    owner_.on_change();
-    if (live_.current() != protocol::liveness::state::up) owner_.on_unavailable(number_);
+    auto const mended = changed && reconnector_.mended();
+    if (!mended && !reconnector_.due()) return arm_reconnect();
+    open_session();
 }
 
 //
@@ -201,115 +254,36 @@ void instance_connection::submit(encoder& encoded, reply_handler_ptr const& owne
                                  std::uint32_t round) {
     auto const command = encoded.command();
     if (!available()) {
-        if (command == protocol::command::release) keep(owner);
+        if (command == protocol::command::release) kept_.keep(owner);
         return;
     }
-    auto const now = owner_.time();
-    // TIME goes before the command, so that a jump is known before the answer to the command
-    // counts.
-    if (options_.detect_clock_jumps && connected() && !asking_time_ &&
-        now - time_asked_ >= clock_interval) {
-        ask_time();
-    }
-    // The server check goes before the command too: a grant counts only if the server was checked
-    // shortly before.
-    if (watches_data() && connected() && !checking_server_ &&
-        now - server_checked_at_ >= server_check_interval)
-        check_server();
-    pipeline_.add(encoded, {.owner = owner, .round = round, .command = command}, wording_);
-    if (!connected()) live_.queued(now);
-}
-
-// TIME is sent about once a second, not with each batch: a second is short beside a lease.
-void instance_connection::ask_time() {
-    pipeline_.add({.type = command_type::time}, "TIME");
-    // The clock is read before the command is sent. So the interval in which the server read its
-    // own clock is not taken too small.
-    time_asked_ = owner_.time();
-    asking_time_ = true;
-}
-
-void instance_connection::check_server() {
-    server_check_.ask(pipeline_);
-    server_checked_at_ = owner_.time();
-    checking_server_ = true;
+    server_.ask_due();
+    state_.commands.add(encoded, {.owner = owner, .round = round, .command = command},
+                        state_.words);
+    if (!connected()) state_.live.queued(state_.now());
 }
 
 bool instance_connection::flush() noexcept {
-    if (stopped_) return true;
-    if (needs_reconnect_) connect_later();
-    if (kept_.size() > 0 && available() && connected() && owner_.time() >= retry_at_) {
-        kept_.drop_expired(owner_.time());
-        send_kept();
-    }
+    if (state_.stopped) return true;
+    if (reconnector_.unarmed()) arm_reconnect();
     auto complete = true;
     try {
-        while (live_.current() == protocol::liveness::state::up && pipeline_.has_room() &&
-               !pipeline_.empty()) {
-            auto& b = pipeline_.send(wording_);
-            b.sent = owner_.time();
-            live_.sent(b.sent);
-            counts_.commands.fetch_add(b.commands.size(), std::memory_order_relaxed);
-            counts_.batches.fetch_add(1, std::memory_order_relaxed);
+        if (available() && connected()) kept_.send_due();
+        auto& commands = state_.commands;
+        while (state_.live.current() == protocol::liveness::state::up && commands.has_room() &&
+               !commands.empty()) {
+            auto& b = commands.send(state_.words);
+            b.sent = state_.now();
+            state_.live.sent(b.sent);
+            state_.counts.commands.fetch_add(b.commands.size(), std::memory_order_relaxed);
+            state_.counts.batches.fetch_add(1, std::memory_order_relaxed);
             session_->write(b);
         }
     } catch (...) {
         complete = false;
     }
-    if (live_.needs_earlier_check() || needs_watch_) arm_watch();
-    return complete && !needs_watch_ && !needs_reconnect_;
-}
-
-void instance_connection::keep(reply_handler_ptr owner, lease_clock::time_point since) {
-    if (stopped_) return;
-    if (!kept_.keep(std::move(owner), since)) {
-        counts_.releases_dropped.fetch_add(1, std::memory_order_relaxed);
-    }
-    status_.set_kept_releases(kept_.size());
-}
-
-// The server may accept the release a moment later: it may lack a replica or memory, or load its
-// data.
-void instance_connection::keep_refused(pending_command const& c) {
-    auto const now = owner_.time();
-    keep(c.owner, c.answered ? time_of(c.round, now) : now);
-    if (retry_at_ > now) return;
-    retry_at_ = now + protocol::refused_release_pause(refusals_++);
-    needs_watch_ = true;
-}
-
-// If memory runs out, the next turn sends the rest.
-void instance_connection::send_kept() noexcept try {
-    kept_.take([&](reply_handler_ptr owner, lease_clock::time_point since) {
-        // The owner got its answer when the release was kept. So `round` is free for the time.
-        pipeline_.add_late({.owner = std::move(owner),
-                            .round = short_time(since),
-                            .command = protocol::command::release,
-                            .answered = true});
-    });
-    status_.set_kept_releases(0);
-} catch (...) {
-    status_.set_kept_releases(kept_.size());
-}
-
-// Answers the command in place of the instance, unless it was answered before.
-void instance_connection::fail(pending_command c, protocol::verdict v, errc cause) {
-    if (!c.owner || c.answered) return;
-    c.owner->on_answer(number_, c.command, c.round,
-                       {.verdict = v, .cause = cause, .message = reason_message_});
-}
-
-void instance_connection::fail_unsent(errc cause) {
-    pipeline_.take_unsent([&](pending_command c) {
-        // The question was never sent, so it is due again.
-        if (c.type == command_type::time && std::exchange(asking_time_, false)) time_asked_ = {};
-        if (c.type == command_type::server_check && std::exchange(checking_server_, false))
-            server_checked_at_ = {};
-        auto const owner = c.owner;
-        auto const releases = owner && c.command == protocol::command::release;
-        fail(std::move(c), protocol::verdict::unsent, cause);
-        if (releases) keep(owner);
-    });
+    if (state_.live.needs_earlier_check() || state_.needs_watch) arm_watch();
+    return complete && !state_.needs_watch && !reconnector_.unarmed();
 }
 
 //
@@ -317,59 +291,23 @@ void instance_connection::fail_unsent(errc cause) {
 //
 
 errc instance_connection::reason() const {
-    return reason_ == errc{} && quarantined() ? errc::quarantined : reason_;
+    if (reason_ != errc{}) return reason_;
+    return server_.quarantined() ? errc::quarantined : replicas_.cause();
 }
 
 std::string instance_connection::reason_message() const {
-    return reason_ == errc{} && quarantined() ? guard_.reason() : reason_message_;
+    if (reason_ != errc{}) return state_.reason_message;
+    return server_.quarantined() ? server_.reason() : replicas_.reason();
 }
 
 std::optional<lease_clock::time_point> instance_connection::waits_since() const {
-    if (!available() || !connected() || pipeline_.idle()) return std::nullopt;
-    return std::max(pipeline_.front().sent, replied_at_);
+    if (!available() || !connected() || state_.commands.idle()) return std::nullopt;
+    return std::max(state_.commands.front().sent, replied_at_);
 }
 
 bool instance_connection::settled() const {
-    return !available() || (pipeline_.empty() && (pipeline_.idle() || !connected()));
-}
-
-instance_status instance_connection::status() const {
-    return status_.status();
-}
-
-protocol::data_origin instance_connection::origin_of(server_info const& info) const {
-    return {.run = hash_of(info.run_id),
-            .history = hash_of(info.replication_id),
-            .flushes = info.flushes,
-            .promoted = info.promoted,
-            .durable = info.logs_writes && probe_.logs_each_write()};
-}
-
-void instance_connection::on_quarantine() {
-    show_quarantine();
-    if (connected()) owner_.on_unavailable(number_);
-}
-
-void instance_connection::show_quarantine() {
-    status_.set_quarantine(guard_.until(), guard_.reason());
-    wake_at_end_of_quarantine();
-    arm_watch();
-}
-
-void instance_connection::wake_at_end_of_quarantine() {
-    constexpr lease_clock::duration tick(1);
-    live_.check_by(std::min(guard_.until(), lease_clock::time_point::max() - tick) + tick);
-}
-
-// Each server check reports the policy again, but waiters are told only once.
-void instance_connection::mind_eviction(server_info const& info) {
-    auto const before = quarantined();
-    if (!guard_.evicts(info.eviction, owner_.time())) return;
-    if (before) {
-        show_quarantine();
-    } else {
-        on_quarantine();
-    }
+    auto const& commands = state_.commands;
+    return !available() || (commands.empty() && (commands.idle() || !connected()));
 }
 
 } // namespace holdfast::redis

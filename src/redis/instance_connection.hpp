@@ -11,23 +11,24 @@
 #ifndef HOLDFAST_REDIS_INSTANCE_CONNECTION_HPP
 #define HOLDFAST_REDIS_INSTANCE_CONNECTION_HPP
 
-#include <holdfast/address.hpp>
-#include <holdfast/options.hpp>
-
-#include "protocol/liveness.hpp"
-#include "protocol/reconnect.hpp"
+#include "protocol/hello_choice.hpp"
+#include "protocol/push_trust.hpp"
+#include "redis/connection_options.hpp"
+#include "redis/connection_state.hpp"
+#include "redis/credential_keeper.hpp"
 #include "redis/instance.hpp"
-#include "redis/pending_releases.hpp"
-#include "redis/pipeline.hpp"
+#include "redis/kept_releases.hpp"
+#include "redis/lock_replies.hpp"
 #include "redis/probe.hpp"
+#include "redis/reauthentication.hpp"
+#include "redis/reconnector.hpp"
+#include "redis/replica_watch.hpp"
+#include "redis/server_watch.hpp"
 #include "redis/session.hpp"
-#include "redis/status_board.hpp"
-#include "redis/vote_guard.hpp"
+#include "redis/turn_timer.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/steady_timer.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -38,19 +39,10 @@
 
 namespace holdfast::redis {
 
-struct connection_options {
-    holdfast::address address;
-    std::chrono::milliseconds instance_timeout, connect_timeout, max_reconnect_delay;
-    std::chrono::milliseconds max_ttl;
-    restart_policy on_restart;
-    bool detect_clock_jumps;
-    std::size_t max_pending_releases;
-    std::string name;
-};
-
 class instance_connection final : public instance,
                                   public std::enable_shared_from_this<instance_connection>,
-                                  private session_user {
+                                  private session_user,
+                                  private credential_user {
 public:
     instance_connection(asio::any_io_executor, unsigned number, connection_options, instance_owner&,
                         location::stream_factory = make_plain_stream);
@@ -63,121 +55,160 @@ public:
     void submit(encoder&, reply_handler_ptr const&, std::uint32_t round) override;
     [[nodiscard]] bool flush() noexcept override;
 
-    bool available() const override { return live_.available(); }
-    bool may_grant() const override { return available() && !quarantined(); }
-    bool connected() const override { return live_.is_probed(); }
+    bool available() const override { return state_.available(); }
+    bool may_grant() const override {
+        return available() && !server_.quarantined() && replicas_.votes();
+    }
+    bool connected() const override { return state_.connected(); }
     errc reason() const override;
     std::string reason_message() const override;
     std::optional<lease_clock::time_point> waits_since() const override;
     bool settled() const override;
 
-    void ask_time_now() override;
-    void excuse_jump() override;
+    void ask_time_now() override { server_.ask_time_now(); }
+    void excuse_jump() override { server_.excuse_jump(); }
     void our_clock_stood_still(lease_clock::time_point from, lease_clock::time_point until,
-                               lease_clock::duration least, lease_clock::duration most) override;
+                               lease_clock::duration least, lease_clock::duration most) override {
+        server_.our_clock_stood_still(from, until, least, most);
+    }
 
-    std::string_view run_id() const override { return run_id_; }
+    void push_missed(protocol::breach) override;
+
+    std::string_view run_id() const override { return server_.run_id(); }
     std::uint64_t identity() const override { return identity_; }
 
-    instance_status status() const override;
-    instance_counts const& counts() const override { return counts_; }
+    instance_status status() const override { return state_.status.status(); }
+    /// For users on any thread.
+    std::shared_ptr<status_board const> shared_status() const { return state_.shared_status; }
+    instance_counts const& counts() const override { return state_.counts; }
+
+    //
+    // For the owner of link_rules: see instance_link.cpp
+    //
+
+    /// Ends the connection, if there is one. From now on connections lead to this server; its
+    /// credentials are not used.
+    void move_to(address const& server);
+    /// The server succeeds another one. Its grants do not count until then, for this reason.
+    void succeed(lease_clock::time_point quarantined_until, std::string_view reason);
+    /// Ends the connection, if there is one: for now there is no server, for this reason.
+    void leave(errc cause, std::string_view message);
+    /// Connects, unless there is a connection, a pause is under way, or the rules forbid it.
+    void connect_if_due() noexcept;
+    /// Ends the pause, if there is one: the next turn connects.
+    void end_pause() noexcept;
+    /// The status shows this server as the present primary; empty if there is none.
+    void show_primary(std::string);
+    /// The status shows that answers do not count though the server is up; errc{}: they do.
+    void show_doubt(errc, std::string_view message) noexcept;
+
+    /// Asks the server. The rules get the reply, with `round` as the number of the question. The
+    /// connection must be up.
+    template <class... Words>
+    void ask(std::uint32_t question, Words const&... words) {
+        state_.commands.add({.round = question, .type = command_type::question}, words...);
+    }
+    /// Sends what an idle connection sends: TIME and the server check, if they are due.
+    void ask_due() { server_.ask_due(); }
+    /// Sends a server check, unless one is under way. The connection must be up.
+    void check_now() {
+        if (server_.checks_data() && !server_.checking()) server_.check();
+    }
+    /// False: the options need no server check, or the server does not answer it.
+    bool checks_data() const { return server_.checks_data(); }
+    /// Adds a command of a lock that another server refused, or that had to wait. The instance must
+    /// be available. If this throws, nothing was added.
+    void submit(pending_command);
+    /// Keeps a release, whose owner has its answer.
+    void keep_release(reply_handler_ptr owner, lease_clock::time_point since) {
+        kept_.keep(std::move(owner), since);
+    }
+    /// Takes out the pending releases, and calls `take(reply_handler_ptr, since)` for each.
+    template <class Take>
+    void take_kept(Take&& take) {
+        kept_.take(take);
+    }
+    std::size_t kept() const { return kept_.size(); }
+    /// The server may lack grants: its grants do not count for this long.
+    void begin_quarantine(lease_clock::duration how_long, std::string_view reason) noexcept {
+        server_.distrust(how_long, reason);
+    }
+    /// The end of the quarantine; in the past if there is none.
+    lease_clock::time_point quarantined_until() const { return server_.until(); }
+    bool durable() const { return probe_.durable(); }
+    /// The passwords so far, which no message may have.
+    secret_list const& secrets() const { return state_.secrets; }
 
 private:
     friend class pipeline;
 
     // session
     void connect() noexcept;
-    void end_session(errc cause, std::string_view message);
+    void open_session() noexcept;
+    void end_session(errc cause, std::string_view message,
+                     protocol::fault = protocol::fault::broken);
     void connect_later() noexcept;
-    void came_up();
-    void came_back();
+    void arm_reconnect() noexcept;
+    void on_pause();
     void on_connected() override;
     void on_bytes(std::string_view& bytes) override;
-    void on_session_end(errc cause, std::string message) override;
+    void on_session_end(errc cause, std::string message, protocol::fault) override;
 
-    // replies: for pipeline::read
+    // probe
+    introduction introduce() const;
+    void ask_first(std::unique_ptr<batch>);
+    void on_probe_reply();
+    void on_probed();
+
+    // credentials
+    void on_credentials(std::string_view problem, bool changed) override;
+
+    // replies, for pipeline::read: instance_replies.cpp
     void on_part(pending_command&, element const&);
     void on_reply(pending_command);
     void on_batch_answered();
     void on_push(element const&);
-    void on_emptied();
-    bool ends() const { return refused_ != errc{} || stopped_; }
-    void on_lock_reply(pending_command);
-    void on_time_told(lease_clock::duration shown);
-    void on_probed();
-    void on_server_checked();
-    void refuse(errc cause, std::string_view message);
-    void send_whole_script(pending_command);
+    bool ends() const { return state_.refusal || state_.stopped; }
 
-    // commands
-    void ask_time();
-    void check_server();
-    bool watches_data() const { return options_.on_restart != restart_policy::off; }
-    void send_kept() noexcept;
-    void keep(reply_handler_ptr owner) { keep(std::move(owner), owner_.time()); }
-    void keep(reply_handler_ptr, lease_clock::time_point since);
-    void keep_refused(pending_command const&);
-    void fail(pending_command, protocol::verdict, errc cause);
-    void fail_unsent(errc cause);
-    void fail_sent_to_suspect();
-
-    // watch
+    // watch: instance_watch.cpp
     void arm_watch() noexcept;
     void on_watch();
     void act_on(protocol::liveness::action);
-    void tell_of_quarantines_end();
-
-    bool quarantined() const { return guard_.quarantined(owner_.time()); }
-    void on_quarantine();
-    void show_quarantine();
-    void mind_eviction(server_info const&);
-    void wake_at_end_of_quarantine();
-    protocol::data_origin origin_of(server_info const&) const;
+    void came_back();
     void tell_state(errc cause, std::string_view message) noexcept;
 
     asio::any_io_executor executor_;
-    connection_options const options_;
-    instance_owner& owner_;
-    unsigned const number_;
+    std::shared_ptr<credential_keeper> credentials_;
+    connection_state state_;
+    server_watch server_;
+    replica_watch replicas_;
+    kept_releases kept_;
+    lock_replies locks_;
+    reauthentication reauthentication_;
 
-    location location_;
+    // The connection
+    location::stream_factory const factory_;
+    std::optional<location> location_; ///< always there
+    std::string moved_to_;             ///< the server; empty: that of the address
     std::shared_ptr<session> session_;
-    pipeline pipeline_;
-    pending_releases kept_;
-    /// The time at which refused releases are tried again, and the number of refusals in a row.
-    lease_clock::time_point retry_at_{};
-    unsigned refusals_ = 0;
-    protocol::liveness live_;
-    protocol::reconnect_policy policy_;
-    vote_guard guard_;
-    asio::steady_timer reconnect_timer_, watch_timer_;
-    bool needs_reconnect_ = false, needs_watch_ = false; ///< the next turn arms the timer
-    bool stopped_ = false;
+    reconnector reconnector_;
+    turn_timer watch_timer_;
+    errc reason_ = errc::unreachable;
+    lease_clock::time_point replied_at_{}; ///< the last reply
 
-    // The server of the present session
+    // The probe
     probe probe_;
-    std::string run_id_;
+    protocol::hello_choice hello_;
+    std::unique_ptr<batch> questions_; ///< to be sent next
+    bool probing_ = false;
     std::uint64_t identity_ = 0;
-    wording wording_;
-    errc refused_{}; ///< not errc{}: the session ends after the bytes being read
-    std::string refused_message_;
+    std::string source_failure_; ///< why the source gave no credentials the last time
 
-    // Reading
-    lock_reply reply_;
-    time_reply time_;
+    // Pushes
+    protocol::push_trust pushes_;
+    bool tells_no_push_ = false;
     unsigned push_part_ = 0;
     bool invalidation_ = false; ///< the push is an invalidation
-    lease_clock::time_point time_asked_{};
-    lease_clock::time_point replied_at_{};
-    bool asking_time_ = false;
-    server_check server_check_;
-    lease_clock::time_point server_checked_at_{};
-    bool checking_server_ = false;
-
-    errc reason_ = errc::unreachable;
-    std::string reason_message_;
-    status_board status_;
-    instance_counts counts_;
 };
 
 } // namespace holdfast::redis

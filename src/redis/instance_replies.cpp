@@ -1,4 +1,4 @@
-// The replies of an instance, and their consequences.
+// The replies of an instance, each to the part that has asked.
 #include "redis/instance_connection.hpp"
 
 #include <utility>
@@ -6,41 +6,40 @@
 namespace holdfast::redis {
 
 void instance_connection::on_bytes(std::string_view& bytes) {
-    if (!pipeline_.read(bytes, *this)) {
+    if (!state_.commands.read(bytes, *this)) {
         return on_session_end(errc::not_redis,
                               "the instance does not speak RESP3 as Redis and Valkey do: " +
-                                  pipeline_.problem());
+                                  state_.commands.problem(),
+                              protocol::fault::broken);
     }
-    if (refused_ != errc{}) on_session_end(refused_, refused_message_);
-}
-
-// Ends the session, after the bytes being read are handled.
-void instance_connection::refuse(errc cause, std::string_view message) {
-    if (cause == errc::read_only) guard_.is_replica();
-    if (refused_ != errc{}) return;
-    refused_ = cause;
-    refused_message_ = message;
+    if (auto const& r = state_.refusal) on_session_end(r.cause, r.message, r.fault);
 }
 
 void instance_connection::on_part(pending_command& c, element const& e) {
     switch (c.type) {
     case command_type::lock:
-        if (!c.owner) return;
-        reply_.take({.kind = c.owner->kind(),
-                     .command = c.command,
-                     .tracked = c.tracked,
-                     .fenced = c.fenced,
-                     .owner = *c.owner,
-                     .secret = options_.address.password()},
-                    c.replies - 1U, e);
+        locks_.take_part(c, e);
         break;
     case command_type::ping:
+    case command_type::load_script:
+        break;
+    case command_type::question:
+        if (auto* const rules = state_.rules()) rules->take_part(c, e);
         break;
     case command_type::time:
-        time_.take_part(e);
+        server_.take_time(e);
+        break;
+    case command_type::expiry:
+        locks_.take_expiry(e);
+        break;
+    case command_type::authenticate:
+        reauthentication_.take_part(e);
+        break;
+    case command_type::wait:
+        replicas_.take_part(e);
         break;
     case command_type::server_check:
-        server_check_.take_part(e);
+        server_.take_check(e);
         break;
     case command_type::probe:
         probe_.take_part(c, e);
@@ -49,131 +48,88 @@ void instance_connection::on_part(pending_command& c, element const& e) {
 }
 
 void instance_connection::on_reply(pending_command c) {
-    auto const now = owner_.time();
+    auto const now = state_.now();
+    auto const& front = state_.commands.front();
     // The round trip is that of the whole batch, so it counts at the last reply.
-    if (auto const& front = pipeline_.front(); front.answered()) {
-        owner_.on_round_trip(number_, now - front.sent);
-    }
+    if (front.answered()) state_.owner.on_round_trip(state_.number, now - front.sent);
     replied_at_ = now;
-    if (live_.answered(now)) came_back();
+    auto* const rules = state_.rules();
+    if (rules != nullptr) rules->on_heard(front.sent);
+    if (state_.live.answered(now)) came_back();
     switch (c.type) {
     case command_type::lock:
-        on_lock_reply(std::move(c));
+        locks_.on_reply(std::move(c));
+        break;
+    case command_type::question:
+        if (rules != nullptr) rules->on_reply(c);
         break;
     case command_type::ping:
+    case command_type::load_script:
         break;
     case command_type::time:
-        asking_time_ = false;
-        if (auto const shown = time_.take_reply()) on_time_told(*shown);
+        server_.on_time();
+        break;
+    case command_type::wait:
+        replicas_.on_reply(c.round);
+        locks_.tell_held();
         break;
     case command_type::server_check:
-        on_server_checked();
+        if (auto const info = server_.on_check()) replicas_.listed(info->replicas);
+        break;
+    case command_type::expiry:
+        locks_.on_expiry();
+        break;
+    case command_type::authenticate:
+        reauthentication_.on_reply();
         break;
     case command_type::probe:
-        if (probe_.refused() != errc{}) {
-            refuse(probe_.refused(), probe_.message());
-        } else if (probe_.info()) {
-            on_probed();
-        }
+        on_probe_reply();
         break;
     }
-}
-
-void instance_connection::on_server_checked() {
-    checking_server_ = false;
-    auto const info = server_check_.take_reply();
-    if (!info) return;
-    // A proxy in between has switched to another server.
-    if (info->run_id != run_id_)
-        return refuse(errc::unreachable, "another server answers on the connection");
-    if (info->replica) return refuse(errc::read_only, "the instance is a replica");
-    if (guard_.server_checked(origin_of(*info), wording_.tracked, owner_.time())) on_quarantine();
-    mind_eviction(*info);
 }
 
 void instance_connection::on_batch_answered() {
-    if (live_.finished(owner_.time(), !pipeline_.idle())) came_back();
-    if (pipeline_.idle() && pipeline_.empty()) owner_.on_change();
+    auto const& commands = state_.commands;
+    if (state_.live.finished(state_.now(), !commands.idle())) came_back();
+    if (questions_) ask_first(std::move(questions_));
+    if (commands.idle() && commands.empty()) state_.owner.on_change();
 }
 
-void instance_connection::on_lock_reply(pending_command c) {
-    using protocol::command;
-    using protocol::verdict;
-    if (!c.owner) return;
-    if (reply_.unknown_script() && !c.whole_script) return send_whole_script(std::move(c));
-    if (reply_.ends_session() != errc{}) refuse(reply_.ends_session(), reply_.message());
-    auto const& a = reply_.result();
-    if (c.command == command::release) {
-        if (a.verdict == verdict::refused) {
-            // If the ACL forbids the release, it will forbid the next try too. The key goes with
-            // its ttl.
-            if (a.cause != errc::access_denied) keep_refused(c);
-        } else {
-            refusals_ = 0;
-        }
-    }
-    if (c.answered) {
-        // With NOLOOP our own release ends our registration for the key without a push. So a late
-        // release counts as a push.
-        auto const deleted = c.command == command::release && a.verdict == verdict::yes;
-        if (deleted) owner_.on_push(number_, c.owner->arguments(c.command).key);
-        return;
-    }
-    auto const grants = c.command == command::acquire || c.command == command::contend ||
-                        c.command == command::raise;
-    // The instance may have forgotten another holder, so its grant does not count. The key is ours
-    // now. The verdict `unknown` makes the owner release the key.
-    if (a.verdict == verdict::yes && grants && quarantined()) {
-        return c.owner->on_answer(
-            number_, c.command, c.round,
-            {.verdict = verdict::unknown, .cause = errc::quarantined, .message = guard_.reason()});
-    }
-    c.owner->on_answer(number_, c.command, c.round, a);
-}
-
-void instance_connection::send_whole_script(pending_command c) {
-    // A command that sets the key must not come after the release that undoes it.
-    if (!c.owner->still_wants(c.command)) {
-        return fail(std::move(c), protocol::verdict::unsent, errc{});
-    }
-    c.whole_script = true;
-    auto copy = c;
-    try {
-        pipeline_.add(std::move(c), wording_);
-    } catch (...) {
-        auto const releases = copy.command == protocol::command::release;
-        auto const owner = copy.owner;
-        fail(std::move(copy), protocol::verdict::unsent, errc::out_of_memory);
-        if (releases) keep(owner);
-    }
-}
+//
+// Pushes
+//
 
 // https://redis.io/docs/latest/develop/reference/client-side-caching/: a push of "invalidate" and
 // an array of keys, or null for all. Each push is handled in its place among the replies.
 void instance_connection::on_push(element const& e) {
     if (e.depth == 0) {
+        pushes_.heard();
+        if (state_.words.tracked) state_.services.remove(degradation::no_push);
         push_part_ = 0;
         invalidation_ = false;
-        return;
-    }
-    if (e.depth == 1) {
+    } else if (e.depth == 1) {
         ++push_part_;
-        if (push_part_ == 1) {
-            invalidation_ = e.value == "invalidate";
-        } else if (invalidation_ && push_part_ == 2 && e.type == reply_type::null) {
-            on_emptied();
-        }
+        if (push_part_ == 1) invalidation_ = e.value == "invalidate";
+        if (push_part_ != 2 || !invalidation_ || e.type != reply_type::null) return;
+        // All keys may be gone: FLUSHALL, FLUSHDB of any database, or a full resync. Grants after
+        // the flush come after this push, so none of them counts by mistake. In quarantine, waiters
+        // at this instance are not told: they would only win votes that do not count.
+        if (!server_.emptied()) state_.owner.on_push_for_all(state_.number);
     } else if (e.depth == 2 && invalidation_ && push_part_ == 2) {
-        owner_.on_push(number_, e.value);
+        state_.owner.on_push(state_.number, e.value);
     }
 }
 
-// All keys may be gone: FLUSHALL, FLUSHDB of any database, or a full resync. Grants after the flush
-// come after this push, so none of them counts by mistake. In quarantine, waiters at this instance
-// are not told: they would only win votes that do not count.
-void instance_connection::on_emptied() {
-    if (guard_.emptied(owner_.time())) return on_quarantine();
-    owner_.on_push_for_all(number_);
+void instance_connection::push_missed(protocol::breach b) {
+    if (!state_.relies_on_pushes()) return;
+    pushes_.missed(b);
+    if (pushes_.trusted()) return;
+    // The server goes on to track keys, so that a push can restore the trust.
+    state_.services.add(degradation::no_push,
+                        "CLIENT TRACKING: it was accepted, but changes of keys were not told");
+    // In a turn of its own, those that wait for a push try again, and poll.
+    tells_no_push_ = state_.needs_watch = true;
+    state_.live.check_by(state_.now());
 }
 
 } // namespace holdfast::redis

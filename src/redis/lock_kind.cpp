@@ -57,15 +57,61 @@ void read_ttl(partial_answer& p, element const& e) {
     if (left >= 0) p.answer.ttl_left = std::chrono::milliseconds(left);
 }
 
-void read_error(partial_answer& p, sent_command const& c, element const& e, protocol::verdict v) {
-    p.unknown_script = e.value.starts_with("NOSCRIPT");
-    p.message = presentable(e.value, c);
+namespace {
+
+/// The key, short and on one line.
+std::string shown_key(sent_command const& c) {
+    constexpr std::size_t most = 64;
+    auto const key = c.owner.arguments(c.command).key;
+    return '"' + std::string(key.substr(0, most)) + (key.size() > most ? "...\"" : "\"");
+}
+
+/// Whether the server refuses EVALSHA or EVAL itself, and not a command within the script.
+bool refuses_script(std::string_view name, std::string_view error) {
+    if (!name.starts_with("EVAL")) return false;
+    auto const quoted = name.starts_with("EVALSHA") ? "'evalsha'" : "'eval'";
+    auto const by_script =
+        error.find("user_script") != error.npos || error.starts_with("ERR Error running script");
+    return is_unknown_command(error) || (is_switched_off(error) && !by_script) ||
+           (error.starts_with("NOPERM") && error.find(quoted) != error.npos);
+}
+
+} // namespace
+
+void read_error(partial_answer& p, sent_command const& c, element const& e, protocol::verdict v,
+                std::string_view name) {
     p.answer.verdict = v;
     p.answer.cause = classify(e.value);
+    // The server names no key, and not always the command.
+    auto const unavailable = is_unavailable(e.value);
+    auto text = unavailable ? std::string(name) + ' ' + shown_key(c) + ": " + std::string(e.value)
+                            : std::string(e.value);
+    p.message = presentable(text, c);
+    if (!c.words.in_cluster && (e.value.starts_with("MOVED ") || e.value.starts_with("ASK "))) {
+        p.message += " (a node of a Cluster: its address must begin with redis+cluster)";
+    }
     p.answer.message = p.message;
+    auto lack = lack_of(c.command, c.fenced);
+    if (e.value.starts_with("NOSCRIPT") && !c.words.whole_script) {
+        p.again = rewording::whole_script;
+    } else if (refuses_script(name, e.value)) {
+        p.again = c.words.whole_script ? rewording::load_scripts : rewording::whole_scripts;
+        if (!c.words.whole_script) lack = degradation::no_script_cache;
+    }
+    if (unavailable && p.again != rewording::load_scripts) {
+        p.lack = lack;
+        p.lack_reason = p.message;
+    }
     // The server has become a replica since its probe. A later probe shows when it is a primary
     // again.
     if (p.answer.cause == errc::read_only) p.ends_session = p.answer.cause;
+}
+
+void read_lack(partial_answer& p, sent_command const& c, element const& e, std::string_view name,
+               degradation lack) {
+    if (is_passing(e.value) || classify(e.value) == errc::wrong_type) return;
+    p.lack = lack;
+    p.lack_reason = std::string(name) + ": " + presentable(e.value, c);
 }
 
 void read_nonsense(partial_answer& p) {
@@ -76,7 +122,7 @@ void read_nonsense(partial_answer& p) {
 }
 
 std::string presentable(std::string_view text, sent_command const& c) {
-    return presentable(presentable(text, c.secret), c.owner.arguments(c.command).token);
+    return presentable(presentable(text, c.secrets), c.owner.arguments(c.command).token);
 }
 
 } // namespace holdfast::redis

@@ -5,12 +5,14 @@
 #ifndef HOLDFAST_REDIS_LOCK_KIND_HPP
 #define HOLDFAST_REDIS_LOCK_KIND_HPP
 
+#include <holdfast/client_stats.hpp>
 #include <holdfast/error.hpp>
 
 #include "protocol/messages.hpp"
 #include "redis/codec.hpp"
 #include "redis/reply_handler.hpp"
 #include "redis/reply_reader.hpp"
+#include "redis/secret_list.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -35,17 +37,31 @@ struct wording {
     redis::dialect dialect = dialect::scripts;
     /// contend, watch: the server is to push when the key changes (CLIENT TRACKING OPTIN)
     bool tracked = false;
-    /// EVAL instead of EVALSHA, for a server that has forgotten the script
+    /// EVAL instead of EVALSHA: the server has forgotten the script, or refuses EVALSHA
     bool whole_script = false;
+    /// All keys of a command must have one hash slot.
+    bool in_cluster = false;
 };
 
 /// The data of a sent command that its kind needs to read the replies.
 struct sent_command {
     lock_kind const& kind;
     protocol::command command;
-    bool tracked, fenced;
+    wording words;
+    bool fenced;
     reply_handler const& owner;
-    std::string_view secret; ///< masked in messages
+    secret_list const& secrets; ///< masked in messages
+    bool trusts_pushes = true;  ///< if not, the client does not rely on a push to come
+};
+
+/// The form in which a command is to be sent again. The server has refused the form that it had,
+/// and has done nothing.
+enum class rewording : std::uint8_t {
+    none,
+    whole_script,  ///< the server has forgotten the script
+    whole_scripts, ///< the same for all later commands: it refuses EVALSHA
+    load_scripts,  ///< after SCRIPT LOAD: it has forgotten the script, and refuses EVAL
+    by_script,     ///< as are all later ones: it refuses to compare natively
 };
 
 /// The answer to a command while its replies come in. It starts afresh with each command.
@@ -55,9 +71,25 @@ struct partial_answer {
     std::string text;    ///< for the kind: kept from one reply to the next
     /// For the kind: the server accepted CLIENT CACHING. Kept from one reply to the next.
     bool tracked = false;
-    bool unknown_script = false; ///< the server does not know the script, and has done nothing
-    errc ends_session{};         ///< not errc{}: the session must end, and `message` has the reason
+    rewording again = rewording::none;
+    errc ends_session{}; ///< not errc{}: the session must end, and `message` has the reason
+    /// The last reply has shown this, and `lack_reason` says why.
+    std::optional<degradation> lack{};
+    std::string lack_reason;
 };
+
+/// The degradation of a server that refuses the command.
+constexpr degradation lack_of(protocol::command c, bool fenced) {
+    if (c == protocol::command::extend) return degradation::no_extend;
+    if (c == protocol::command::release) return degradation::no_release;
+    return fenced ? degradation::no_fencing : degradation::no_acquire;
+}
+
+/// The dialect that compares by script where this one does natively.
+constexpr dialect by_script(dialect d, protocol::command c) {
+    if (c == protocol::command::extend) return dialect::scripts;
+    return d == dialect::scripts ? d : dialect::set_ifeq;
+}
 
 struct lock_kind {
     /// The scripts of the kind's commands. The probe loads them.
@@ -110,8 +142,14 @@ std::optional<bool> truth_of(element const&);
 std::int64_t number_of(std::string_view text);
 /// Reads the reply to PTTL. If the reply is no number, the key counts as gone.
 void read_ttl(partial_answer&, element const&);
-/// Reads an error reply to a command that runs a script or writes. `v` is the verdict.
-void read_error(partial_answer&, sent_command const&, element const&, protocol::verdict v);
+/// Reads an error reply to a command that runs a script or writes. `v` is the verdict. `name`: the
+/// command in messages.
+void read_error(partial_answer&, sent_command const&, element const&, protocol::verdict v,
+                std::string_view name);
+/// The server has refused a command that is of use and can be done without. Notes that, unless the
+/// server may answer otherwise the next time.
+void read_lack(partial_answer&, sent_command const&, element const&, std::string_view name,
+               degradation);
 /// Reads a reply that no server gives to this command. The session ends.
 void read_nonsense(partial_answer&);
 /// A server's text for messages: without the password, and without the token of the lock.

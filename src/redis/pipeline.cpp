@@ -2,17 +2,23 @@
 
 #include <boost/container_hash/hash.hpp>
 
+#include <algorithm>
+
 namespace holdfast::redis {
 
 namespace {
 
-/// Sets the members of `c` that follow from the lock's kind and from the wording. Returns the
-/// wording for this command.
-wording describe(pending_command& c, command_args const& args, wording w) {
+/// Sets the members of `c` that follow from the lock's kind and from the wording. A command that is
+/// to be sent with its whole script keeps it.
+void describe(pending_command& c, command_args const& args, wording w) {
     c.fenced = args.fenced();
-    c.tracked = w.tracked && may_be_tracked(c.command);
-    c.replies = c.owner->kind().replies(c.command, c.tracked);
-    return {.dialect = w.dialect, .tracked = c.tracked, .whole_script = c.whole_script};
+    // ASKING holds for the next command alone, so CLIENT CACHING would use it up.
+    c.words = {.dialect = w.dialect,
+               .tracked = w.tracked && may_be_tracked(c.command) && !c.asking,
+               .whole_script = w.whole_script || c.words.whole_script,
+               .in_cluster = w.in_cluster};
+    c.replies = c.owner->kind().replies(c.command, c.words.tracked);
+    if (c.asking) ++c.replies;
 }
 
 } // namespace
@@ -34,22 +40,28 @@ void append(batch& target, pending_command c, std::string_view bytes) {
 }
 
 void pipeline::add(encoder& encoded, pending_command c, wording w) {
-    auto const own = describe(c, encoded.arguments(), w);
+    describe(c, encoded.arguments(), w);
     if (!waits() && open_->commands.size() < max_commands) {
-        return append(*open_, std::move(c), encoded.bytes(own));
+        auto const bytes = encoded.bytes(c.words);
+        return append(*open_, std::move(c), bytes);
     }
     wait_in_lane(std::move(c), encoded.arguments().key);
 }
 
 void pipeline::add(pending_command c, wording w) {
     auto const args = c.owner->arguments(c.command);
-    auto const own = describe(c, args, w);
+    describe(c, args, w);
     if (waits() || open_->commands.size() >= max_commands) {
         return wait_in_lane(std::move(c), args.key);
     }
-    scratch_.clear();
-    c.owner->kind().encode(scratch_, c.command, own, args);
+    encode(c, args);
     append(*open_, std::move(c), scratch_.payload());
+}
+
+void pipeline::encode(pending_command const& c, command_args const& args) {
+    scratch_.clear();
+    if (c.asking) scratch_.push("ASKING");
+    c.owner->kind().encode(scratch_, c.command, c.words, args);
 }
 
 void pipeline::add_late(pending_command c) {
@@ -67,6 +79,8 @@ void pipeline::wait_in_lane(pending_command c, std::string_view key) {
 batch& pipeline::send(wording w) {
     refill(w);
     auto next = fresh_batch();
+    in_flight_.reserve(in_flight_.size() + 1);
+    if (wait_.replicas != 0) add_wait(); // the last that may throw: nothing follows WAIT
     in_flight_.push_back(std::move(open_));
     open_ = std::move(next);
     return *in_flight_.back();
@@ -83,14 +97,27 @@ batch& pipeline::send_first(std::unique_ptr<batch> b) {
 void pipeline::refill(wording w) {
     while (waits() && open_->commands.size() < max_commands) {
         if (!stranded_.owner) stranded_ = waiting_.pop();
-        w.tracked = stranded_.tracked;
-        w.whole_script = stranded_.whole_script;
-        scratch_.clear();
-        auto const& owner = *stranded_.owner;
-        owner.kind().encode(scratch_, stranded_.command, w, owner.arguments(stranded_.command));
+        auto const args = stranded_.owner->arguments(stranded_.command);
+        w.tracked = stranded_.words.tracked;
+        describe(stranded_, args, w);
+        encode(stranded_, args);
         append(*open_, stranded_, scratch_.payload());
         stranded_ = {};
     }
+}
+
+// One WAIT covers all writes of the connection before it. The answers before it leave at once; only
+// later commands wait for it. So the commands before it keep their order.
+void pipeline::add_wait() {
+    auto const grants =
+        std::count_if(open_->commands.begin(), open_->commands.end(), [](auto const& c) {
+            return c.type == command_type::lock && protocol::needs_replicas(c.command);
+        });
+    if (grants == 0) return;
+    open_->held.reserve(static_cast<std::size_t>(grants));
+    add({.round = wait_.replicas, .type = command_type::wait}, "WAIT", wait_.replicas,
+        wait_.timeout.count());
+    open_->waits = true;
 }
 
 std::unique_ptr<batch> pipeline::fresh_batch() {
@@ -105,6 +132,8 @@ void pipeline::recycle(std::unique_ptr<batch> b) noexcept {
     b->bytes.clear();
     b->commands.clear();
     b->written = b->next = 0;
+    b->waits = false;
+    b->held.clear();
     spare_.push_back(std::move(b));
 }
 

@@ -11,6 +11,7 @@
 #include "protocol/messages.hpp"
 #include "redis/codec.hpp"
 #include "redis/lock_command.hpp"
+#include "redis/replica_waits.hpp"
 #include "redis/reply_handler.hpp"
 #include "redis/reply_reader.hpp"
 
@@ -29,7 +30,12 @@ enum class command_type : std::uint8_t {
     lock, ///< a lock's command; `owner` gets the answer
     ping,
     time,
+    authenticate, ///< see redis/credential_keeper.hpp
+    load_script,  ///< SCRIPT LOAD
+    expiry,       ///< PTTL of a key that was just set
+    wait,         ///< WAIT for as many replicas as `round` says, at the end of a batch
     server_check, ///< see redis/probe.hpp
+    question,     ///< of the rules of a deployment; `round` is the number of the question
     probe,        ///< see redis/probe.hpp; `round` is the step
 };
 
@@ -41,9 +47,19 @@ struct pending_command {
     protocol::command command{};
     std::uint8_t replies = 1;  ///< the number of replies still to come
     bool answered : 1 = false; ///< the owner was told before the reply came
-    bool whole_script : 1 = false;
-    bool fenced : 1 = false; ///< a grant comes with a number
-    bool tracked : 1 = false;
+    bool fenced : 1 = false;   ///< a grant comes with a number
+    bool loaded : 1 = false;   ///< its scripts were loaded for it
+    bool asking : 1 = false;   ///< ASKING goes before it, see redis/link_rules.hpp
+    std::uint8_t hops : 2 = 0; ///< the redirects that it has followed
+    wording words{};           ///< of a lock's command: as it was sent
+    /// For the rules: short_time() at which the command began to wait. 0: it has not waited.
+    std::uint32_t waits_since = 0;
+};
+
+/// An answer that counts only if enough replicas have the write.
+struct held_answer {
+    pending_command command;
+    std::uint64_t number; ///< of a grant with a fence
 };
 
 struct batch {
@@ -54,6 +70,8 @@ struct batch {
     std::vector<pending_command> commands;
     std::size_t next = 0; ///< the command that is answered next
     lease_clock::time_point sent{};
+    bool waits = false;            ///< it ends with WAIT
+    std::vector<held_answer> held; ///< the answers that wait for that; has room for all
 };
 
 /// Strong exception guarantee.
@@ -91,6 +109,8 @@ public:
     bool idle() const { return in_flight_.empty(); }
     /// The batch that is being answered. The pipeline must not be idle.
     batch const& front() const { return *in_flight_.front(); }
+    /// From now on a batch with grants ends with WAIT, unless that is for no replicas.
+    void wait_for(replica_wait w) { wait_ = w; }
     /// Fills the open batch from the lanes, and puts it in flight.
     batch& send(wording);
     /// Sends a probe, the first batch of a connection.
@@ -106,6 +126,14 @@ public:
     template <class User>
     bool read(std::string_view& bytes, User& user);
     std::string const& problem() const { return problem_; }
+    /// Holds an answer of the front batch until take_held(). The batch must end with WAIT.
+    void hold(pending_command c, std::uint64_t number) noexcept {
+        in_flight_.front()->held.push_back({.command = std::move(c), .number = number});
+    }
+    bool holds() const { return !front().held.empty(); }
+    /// Takes the answers out that were held, and calls `tell(held_answer)` for each.
+    template <class Tell>
+    void take_held(Tell&& tell);
     /// A new connection: forgets the reply that was being read.
     void restart() { reader_ = {}; }
 
@@ -128,7 +156,9 @@ private:
     /// True if there are commands that no batch has taken yet.
     bool waits() const { return stranded_.owner || !waiting_.empty(); }
     void wait_in_lane(pending_command, std::string_view key);
+    void encode(pending_command const&, command_args const&);
     void refill(wording);
+    void add_wait();
     std::unique_ptr<batch> fresh_batch();
     void recycle(std::unique_ptr<batch>) noexcept;
 
@@ -140,6 +170,7 @@ private:
     std::vector<std::unique_ptr<batch>> spare_;
     protocol::lanes<pending_command> waiting_;
     pending_command stranded_; ///< left a lane, but memory ran out for the batch
+    replica_wait wait_;
     codec::request scratch_;
     reply_reader reader_;
     std::string problem_;
@@ -152,6 +183,9 @@ bool pipeline::read(std::string_view& bytes, User& user) {
         // https://redis.io/docs/latest/develop/reference/protocol-spec/ ("Pushes")
         auto const is_push = bytes.front() == '>';
         auto const owed = !in_flight_.empty() && !in_flight_.front()->answered();
+        reader_.allow(owed && front().commands[front().next].type == command_type::question
+                          ? reply_reader::max_map_reply
+                          : reply_reader::max_reply);
         auto const progress = reader_.read(bytes, [&](element const& e) {
             if (is_push) {
                 user.on_push(e);
@@ -191,6 +225,14 @@ bool pipeline::read(std::string_view& bytes, User& user) {
     return true;
 }
 
+template <class Tell>
+void pipeline::take_held(Tell&& tell) {
+    auto& held = in_flight_.front()->held;
+    // `tell` may add commands to the open batch, but holds none.
+    for (auto& h : held) tell(std::move(h));
+    held.clear();
+}
+
 template <class Fail>
 void pipeline::take_unsent(Fail&& fail) {
     auto open = std::exchange(open_->commands, {});
@@ -206,6 +248,7 @@ template <class Fail>
 void pipeline::take_sent(Fail&& fail) {
     auto const lost = std::exchange(in_flight_, {});
     for (auto const& b : lost) {
+        for (auto& h : b->held) fail(std::move(h.command));
         for (auto n = b->next; n < b->commands.size(); ++n) fail(std::move(b->commands[n]));
     }
 }
@@ -213,6 +256,7 @@ void pipeline::take_sent(Fail&& fail) {
 template <class Visit>
 void pipeline::visit_sent(Visit&& visit) {
     for (auto& b : in_flight_) {
+        for (auto& h : b->held) visit(h.command);
         for (auto n = b->next; n < b->commands.size(); ++n) visit(b->commands[n]);
     }
 }

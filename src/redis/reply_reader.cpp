@@ -67,7 +67,7 @@ reply_reader::progress reply_reader::refuse(std::string problem) {
 
 // Tells whether the element that begins at `at` is complete, and safe for the parser.
 reply_reader::progress reply_reader::check(std::string_view bytes, std::size_t at) {
-    if (at > max_reply) return refuse(too_long("a reply", max_reply));
+    if (at > longest_) return refuse(too_long("a reply", longest_));
     if (at >= bytes.size()) return progress::incomplete;
     auto const type = codec::resp3::to_type(bytes[at]);
     if (!is_expected(type)) return refuse(begins_with(bytes[at]));
@@ -99,13 +99,18 @@ reply_reader::progress reply_reader::check(std::string_view bytes, std::size_t a
     default:
         break;
     }
+    // `$-1` and `*-1`, of a server that speaks RESP2.
+    if (at == 0 && content == "-1" && (type == blob_string || type == array)) {
+        null_size_ = end + line_end.size();
+        return progress::complete;
+    }
     auto const length = to_length(content);
     if (!length) return refuse("an invalid length");
     if (!is_bulk(type)) {
-        auto const most = max_reply / min_element / codec::resp3::element_multiplicity(type);
-        return *length <= most ? progress::complete : refuse(too_long("a reply", max_reply));
+        auto const most = longest_ / min_element / codec::resp3::element_multiplicity(type);
+        return *length <= most ? progress::complete : refuse(too_long("a reply", longest_));
     }
-    if (*length > max_reply - at) return refuse(too_long("a reply", max_reply));
+    if (*length > longest_ - at) return refuse(too_long("a reply", longest_));
     return check_bulk(type, bytes.substr(at + end + line_end.size()), *length);
 }
 

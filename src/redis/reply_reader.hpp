@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace holdfast::redis {
 
@@ -21,7 +22,7 @@ constexpr bool is_error(reply_type t) {
     return t == reply_type::simple_error || t == reply_type::blob_error;
 }
 
-/// A reply, or a part of one.
+/// A reply, or a part of one. A null of RESP2 is a null; there is none within another reply.
 struct element {
     /// Never attribute, streamed_string, streamed_string_part or invalid.
     reply_type type;
@@ -37,11 +38,22 @@ public:
     /// The longest reply, in bytes, give or take a line. INFO is the longest reply in use, with
     /// some 10 KB, and a few times that with each command's statistics.
     static constexpr std::size_t max_reply = 1024 * 1024;
+    /// The bound for a connection that asks for the map of a Cluster. The longest map, a range for
+    /// each slot, has 1.6 MB without replicas, and 0.8 MB more for each replica of a primary.
+    static constexpr std::size_t max_map_reply = 8 * 1024 * 1024;
     /// The longest line: an error, or a simple string.
     static constexpr std::size_t max_line = 64 * 1024;
 
+    reply_reader() = default;
+    /// `longest`: the bound for a reply, in bytes.
+    explicit reply_reader(std::size_t longest)
+        : longest_(longest) {}
+
+    /// Sets the bound for a reply, in bytes. Not less than what was read of the present reply.
+    void allow(std::size_t longest) { longest_ = longest; }
+
     enum class progress {
-        /// The rest of the reply has not come. Never returned if there are max_reply + max_line + 2
+        /// The rest of the reply has not come. Never returned if there are `longest` + max_line + 2
         /// bytes.
         incomplete,
         complete,
@@ -56,6 +68,11 @@ public:
         for (;;) {
             auto const at = parser_.get_consumed();
             if (auto const p = check(bytes, at); p != progress::complete) return p;
+            if (null_size_ != 0) {
+                consumed_ = std::exchange(null_size_, 0);
+                visit(element{reply_type::null, 0, {}});
+                return progress::complete;
+            }
             boost::system::error_code ec;
             auto const node = parser_.consume(bytes, ec);
             if (!node) return refuse(ec.message());
@@ -81,7 +98,9 @@ private:
     progress refuse(std::string problem);
 
     codec::resp3::parser parser_;
+    std::size_t longest_ = max_reply;
     std::size_t line_searched_ = 0; ///< bytes of an incomplete line that were searched for its end
+    std::size_t null_size_ = 0;     ///< of a null of RESP2, which the parser does not know
     std::size_t consumed_ = 0;
     std::string problem_;
 };

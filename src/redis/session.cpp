@@ -12,17 +12,20 @@ namespace {
 constexpr std::size_t usual_buffer = 16 * 1024;
 constexpr std::size_t least_room = 4 * 1024;
 
-std::string text_of(error_code ec) {
-    return ec == asio::error::eof ? "the instance closed the connection" : ec.message();
+/// Says nothing about the error: the stream's own end.
+bool is_end(error_code ec) {
+    return ec == asio::error::eof || ec == asio::error::operation_aborted;
 }
 
 } // namespace
 
-location::location(asio::any_io_executor const& executor, address const& a, stream_factory factory)
+location::location(asio::any_io_executor const& executor, address const& a, stream_factory factory,
+                   std::shared_ptr<tls_context_source> tls, std::string const& tls_name)
     : look_up(executor, a.host(), a.port())
     , executor_(executor)
     , address_(a)
     , factory_(std::move(factory)) {
+    if (tls) tls_.emplace(std::move(tls), tls_name.empty() ? a.host() : tls_name);
     find_numeric();
 }
 
@@ -84,7 +87,10 @@ void session::in_turn(Work work) {
 //
 
 void session::resolve() {
-    limit_time(nullptr);
+    limit_time(clock::now() + connect_timeout_, [](session& s) {
+        s.location_.look_up.cancel();
+        s.on_resolved(asio::error::timed_out, {});
+    });
     location_.look_up.resolve([self = weak_from_this()](error_code ec, location::endpoints found) {
         auto const s = self.lock();
         if (s) s->in_turn([&] { s->on_resolved(ec, std::move(found)); });
@@ -95,30 +101,41 @@ void session::on_resolved(error_code ec, location::endpoints found) {
     if (!ec && !found.empty()) {
         location_.known = std::move(found);
     } else {
-        unresolved_ = "the name " + location_.name + " was not found: " +
-                      (ec == asio::error::timed_out ? "no answer in time" : text_of(ec));
+        auto const reason = ec == asio::error::timed_out ? "no answer in time" : ec.message();
+        unresolved_ = "the name " + location_.name + " was not found: " + reason;
         if (location_.known.empty()) return end(errc::unreachable, unresolved_);
     }
     connect();
 }
 
 void session::connect() {
-    limit_time("no connection in time");
+    limit_time(clock::now() + connect_timeout_,
+               [](session& s) { s.end(errc::unreachable, "no connection in time"); });
     stream_ = location_.make_stream();
     stream_->connect(shared_from_this());
 }
 
-// Limits the time of a look-up if `message` is null, else of the connecting. A handler that is
-// queued already cannot be cancelled, and must not be taken for the handler of a later limit.
-void session::limit_time(char const* message) {
-    timer_.expires_after(connect_timeout_);
-    timer_.async_wait([self = weak_from_this(), message, limit = ++limits_](error_code ec) {
+// Calls late(*this) at that time. A handler that is queued already cannot be cancelled, and must
+// not be taken for the handler of a later limit.
+template <class Late>
+void session::limit_time(clock::time_point when, Late late) {
+    timer_.expires_at(when);
+    timer_.async_wait([self = weak_from_this(), late, limit = ++limits_](error_code ec) {
         auto const s = self.lock();
         if (ec || !s || s->limits_ != limit) return;
-        s->in_turn([&] {
-            if (message != nullptr) return s->end(errc::unreachable, message);
-            s->location_.look_up.cancel();
-            s->on_resolved(asio::error::timed_out, {});
+        s->in_turn([&] { late(*s); });
+    });
+}
+
+void session::on_handshake() {
+    in_turn([&] {
+        using std::chrono::milliseconds;
+        auto const now = clock::now();
+        auto const limit = protocol::handshake_limit(connect_timeout_, timer_.expiry() - now);
+        limit_time(now + limit, [limit](session& s) {
+            auto const failure = s.stream_->explain(
+                asio::error::timed_out, {.limit = std::chrono::ceil<milliseconds>(limit)});
+            s.end_unconnected(failure.message, failure.fault);
         });
     });
 }
@@ -128,9 +145,8 @@ void session::on_connected(error_code ec) {
         ++limits_;
         timer_.cancel();
         if (ec) {
-            auto const before =
-                unresolved_.empty() ? std::string() : unresolved_ + "; at its last address: ";
-            return end(errc::unreachable, before + text_of(ec));
+            auto failure = stream_->explain(ec, {});
+            return end_unconnected(std::move(failure.message), failure.fault);
         }
         buffer_.resize(usual_buffer);
         user_->on_connected();
@@ -138,12 +154,17 @@ void session::on_connected(error_code ec) {
     });
 }
 
-void session::end(errc cause, std::string message) {
+void session::end_unconnected(std::string message, protocol::fault f) {
+    if (unresolved_.empty()) return end(errc::unreachable, std::move(message), f);
+    end(errc::unreachable, unresolved_ + "; at its last address: " + message, f);
+}
+
+void session::end(errc cause, std::string message, protocol::fault f) {
     auto* const user = std::exchange(user_, nullptr);
     if (user == nullptr) return;
     auto const alive = shared_from_this(); // the user drops its reference
     close();
-    user->on_session_end(cause, std::move(message));
+    user->on_session_end(cause, std::move(message), f);
 }
 
 void session::close() noexcept {
@@ -186,8 +207,8 @@ void session::write_some() {
             }
         }
     }
-    // The read that is under way then ends, and tells the user.
-    if (write_error_) stream_->close();
+    // The read that is under way then ends, and tells the user, perhaps in the server's own words.
+    if (write_error_) stream_->shut_down();
 }
 
 void session::on_writable(error_code ec) {
@@ -221,12 +242,16 @@ void session::make_room() {
 void session::on_read(error_code ec, std::size_t size) {
     in_turn([&] {
         if (ec) {
-            auto const cause =
-                write_error_ && ec == asio::error::operation_aborted ? write_error_ : ec;
-            return end(errc::unreachable, text_of(cause));
+            auto const cause = write_error_ && is_end(ec) ? write_error_ : ec;
+            auto failure = stream_->explain(cause, {.unanswered = unanswered_});
+            return end(errc::unreachable, std::move(failure.message), failure.fault);
         }
         end_ += size;
         std::string_view bytes(buffer_.data() + begin_, end_ - begin_);
+        if (std::exchange(unanswered_, false) && looks_like_tls(bytes)) {
+            auto failure = explain_tls_port();
+            return end(errc::unreachable, std::move(failure.message), failure.fault);
+        }
         user_->on_bytes(bytes);
         begin_ = end_ - bytes.size();
         if (user_ != nullptr) read();

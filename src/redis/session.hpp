@@ -7,10 +7,12 @@
 #include <holdfast/address.hpp>
 #include <holdfast/error.hpp>
 
+#include "protocol/reconnect.hpp"
 #include "redis/instance.hpp"
 #include "redis/pipeline.hpp"
 #include "redis/resolver.hpp"
 #include "redis/stream.hpp"
+#include "redis/tls_connector.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -20,6 +22,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,7 +37,10 @@ public:
     using stream_factory = std::function<std::unique_ptr<stream>(asio::any_io_executor const&,
                                                                  address const&, endpoints)>;
 
-    location(asio::any_io_executor const&, address const&, stream_factory);
+    /// `tls`: null for an address without TLS. With it the factory is not used. `tls_name`: the
+    /// name of the server for TLS; empty for the host of the address.
+    location(asio::any_io_executor const&, address const&, stream_factory,
+             std::shared_ptr<tls_context_source> tls = {}, std::string const& tls_name = {});
     /// For tests: replaces the look-up.
     location(asio::any_io_executor const&, address const&, stream_factory,
              resolver::look_up_function);
@@ -43,7 +49,14 @@ public:
     resolver look_up;
     endpoints known;
 
-    std::unique_ptr<stream> make_stream() const { return factory_(executor_, address_, known); }
+    std::unique_ptr<stream> make_stream() {
+        return tls_ ? tls_->make_stream(executor_, known) : factory_(executor_, address_, known);
+    }
+    bool has_files() const { return tls_.has_value(); }
+    /// Whether files have changed, so that a connection that failed may succeed now.
+    bool files_changed() const noexcept { return tls_ && tls_->files_changed(); }
+    /// Why changed files are not in use; empty if they are.
+    std::string problem() const { return tls_ ? tls_->problem() : std::string(); }
 
 private:
     void find_numeric();
@@ -51,6 +64,7 @@ private:
     asio::any_io_executor executor_;
     address address_;
     stream_factory factory_;
+    std::optional<tls_connector> tls_;
 };
 
 /// TCP or a Unix socket, as the address says.
@@ -65,8 +79,9 @@ public:
     /// Removes complete replies from the front of `bytes`. The next call gets the rest again, with
     /// more bytes behind it.
     virtual void on_bytes(std::string_view& bytes) = 0;
-    /// The connection is gone, or could not be made. Called once, but not after close().
-    virtual void on_session_end(errc cause, std::string message) = 0;
+    /// The connection is gone, or could not be made. Called once, but not after close(). The fault
+    /// decides about the pause before the next connection.
+    virtual void on_session_end(errc cause, std::string message, protocol::fault) = 0;
 
 protected:
     ~session_user() = default;
@@ -84,18 +99,26 @@ public:
     /// The user gets no more calls, and may be destroyed.
     void close() noexcept;
 
+    /// The protection of the connection in words; empty without TLS.
+    std::string security() const { return stream_ ? stream_->security() : std::string(); }
+
 private:
+    using clock = asio::steady_timer::clock_type;
+
     void resolve();
     void on_resolved(error_code, location::endpoints);
     void connect();
-    void limit_time(char const* message);
+    template <class Late>
+    void limit_time(clock::time_point, Late);
     template <class Work>
     void in_turn(Work);
-    void end(errc cause, std::string message);
+    void end(errc cause, std::string message, protocol::fault = protocol::fault::broken);
+    void end_unconnected(std::string message, protocol::fault = protocol::fault::broken);
     void write_some();
     void read();
     void make_room();
 
+    void on_handshake() override;
     void on_connected(error_code) override;
     void on_read(error_code, std::size_t size) override;
     void on_writable(error_code) override;
@@ -108,6 +131,7 @@ private:
     asio::steady_timer timer_;
     unsigned limits_ = 0;    ///< limits set or lifted so far; handlers of older limits do nothing
     std::string unresolved_; ///< why the look-up failed; the endpoints are from an older one
+    bool unanswered_ = true; ///< no byte has come
 
     std::array<batch*, pipeline::max_in_flight> unwritten_{}; ///< the first is being written
     bool waits_for_room_ = false;

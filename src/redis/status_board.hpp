@@ -11,6 +11,8 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace holdfast::redis {
 
@@ -22,10 +24,18 @@ public:
     instance_status status() const {
         std::lock_guard const lock(mutex_);
         auto s = status_;
-        if (s.state == instance_state::up && s.quarantined_until > lease_clock::now()) {
-            s.state = instance_state::quarantined;
-            s.reason = make_error_code(errc::quarantined);
-            s.message = quarantine_reason_;
+        if (s.state != instance_state::up) return s;
+        auto const show = [&](instance_state state, objection const& o) {
+            s.state = state;
+            s.reason = make_error_code(o.cause);
+            s.message = o.text;
+        };
+        if (doubt_.cause != errc{}) {
+            show(instance_state::suspect, doubt_);
+        } else if (s.quarantined_until > lease_clock::now()) {
+            show(instance_state::quarantined, quarantine_);
+        } else if (replicas_.cause != errc{}) {
+            show(instance_state::unreplicated, replicas_);
         }
         return s;
     }
@@ -36,19 +46,52 @@ public:
         status_.reason = cause == errc{} ? error_code{} : make_error_code(cause);
         status_.message = message;
     }
+    void set_tls(std::string text, std::string problem) {
+        std::lock_guard const lock(mutex_);
+        status_.tls = std::move(text);
+        status_.tls_problem = std::move(problem);
+    }
     void count_connection(std::string server) {
         std::lock_guard const lock(mutex_);
         ++status_.connections;
         status_.server = std::move(server);
     }
+    /// A new connection: the services that it lacks.
+    void set_degradations(std::vector<instance_degradation> all) noexcept {
+        std::lock_guard const lock(mutex_);
+        status_.degradations.swap(all);
+    }
+    /// If memory runs out, the message or all of it is left out.
+    void add_degradation(degradation kind, std::string_view message) noexcept {
+        std::lock_guard const lock(mutex_);
+        try {
+            status_.degradations.push_back({.kind = kind, .message = {}});
+            status_.degradations.back().message = message;
+        } catch (std::bad_alloc const&) {
+        }
+    }
+    void remove_degradation(degradation kind) noexcept {
+        std::lock_guard const lock(mutex_);
+        std::erase_if(status_.degradations, [&](auto const& d) { return d.kind == kind; });
+    }
     void set_quarantine(lease_clock::time_point until, std::string_view reason) noexcept {
         std::lock_guard const lock(mutex_);
         status_.quarantined_until = until;
-        try {
-            quarantine_reason_ = reason;
-        } catch (std::bad_alloc const&) {
-            quarantine_reason_.clear(); // the error code is still reported
-        }
+        quarantine_.set(errc::quarantined, reason);
+    }
+    /// Why grants do not count that wait for replicas; errc{} if they do.
+    void set_replicas(errc cause, std::string_view reason) noexcept {
+        std::lock_guard const lock(mutex_);
+        replicas_.set(cause, reason);
+    }
+    /// Why the answers of an instance that is up do not count; errc{} if they do.
+    void set_doubt(errc cause, std::string_view message) noexcept {
+        std::lock_guard const lock(mutex_);
+        doubt_.set(cause, message);
+    }
+    void set_primary(std::string server) {
+        std::lock_guard const lock(mutex_);
+        status_.primary = std::move(server);
     }
     void set_kept_releases(std::size_t count) {
         std::lock_guard const lock(mutex_);
@@ -56,9 +99,25 @@ public:
     }
 
 private:
+    /// Why the answers of an instance that is up do not count.
+    struct objection {
+        errc cause{}; ///< errc{}: they do
+        std::string text;
+
+        /// If memory runs out, the cause is still reported.
+        void set(errc c, std::string_view message) noexcept {
+            cause = c;
+            try {
+                text = message;
+            } catch (std::bad_alloc const&) {
+                text.clear();
+            }
+        }
+    };
+
     mutable std::mutex mutex_;
     instance_status status_;
-    std::string quarantine_reason_;
+    objection doubt_, quarantine_, replicas_;
 };
 
 } // namespace holdfast::redis

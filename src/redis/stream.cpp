@@ -57,6 +57,11 @@ public:
                            on_writable{{this->shared_from_this(), std::move(user)}});
     }
 
+    void shut_down() noexcept {
+        error_code ignored;
+        socket_.shutdown(socket_type::shutdown_both, ignored);
+    }
+
     void close() noexcept {
         closed_ = true;
         error_code ignored;
@@ -170,7 +175,11 @@ public:
     void wait_writable(std::shared_ptr<stream_user> user) override {
         connection_->wait_writable(std::move(user));
     }
+    void shut_down() noexcept override { connection_->shut_down(); }
     void close() noexcept override { connection_->close(); }
+    connection_failure explain(error_code ec, failure_moment at) const override {
+        return explain_plain(ec, at, std::is_same_v<Protocol, tcp>);
+    }
 
 private:
     std::shared_ptr<connection_type> const connection_;

@@ -2,6 +2,8 @@
 #ifndef HOLDFAST_REDIS_STREAM_HPP
 #define HOLDFAST_REDIS_STREAM_HPP
 
+#include "redis/connection_failure.hpp"
+
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -22,6 +24,8 @@ using boost::system::error_code;
 /// the stream. The user may destroy the stream from within each of these functions.
 class stream_user {
 public:
+    /// TLS: the transport is connected, and the handshake begins. Comes before on_connected().
+    virtual void on_handshake() {}
     virtual void on_connected(error_code) = 0;
     /// `size` bytes have come into the buffer of read().
     virtual void on_read(error_code, std::size_t size) = 0;
@@ -55,9 +59,19 @@ public:
     virtual std::size_t write(std::string_view, error_code&) noexcept = 0;
     /// Ends with on_writable(). One wait at a time, after a write() that did not take all.
     virtual void wait_writable(std::shared_ptr<stream_user>) = 0;
+    /// Nothing more is written. A read ends with bytes that have come, or else with the end of the
+    /// stream. For a stream whose write() has failed: the server may have said why.
+    virtual void shut_down() noexcept { close(); }
     /// Operations under way end with asio::error::operation_aborted, also operations that are over
     /// and not yet reported. Later operations end with an error.
     virtual void close() noexcept = 0;
+
+    /// Puts an error of this stream into words. asio::error::timed_out: connect() takes too long.
+    virtual connection_failure explain(error_code ec, failure_moment at) const {
+        return explain_plain(ec, at, false);
+    }
+    /// The protection of the connection in words; empty without TLS.
+    virtual std::string security() const { return {}; }
 };
 
 /// Tries the endpoints one after the other. If all fail, the last error is reported.

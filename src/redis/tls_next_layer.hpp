@@ -2,8 +2,10 @@
 #ifndef HOLDFAST_REDIS_TLS_NEXT_LAYER_HPP
 #define HOLDFAST_REDIS_TLS_NEXT_LAYER_HPP
 
-#include <boost/asio/any_io_executor.hpp>
+#include "redis/reserved_memory.hpp"
+
 #include <boost/asio/append.hpp>
+#include <boost/asio/basic_stream_socket.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -22,15 +24,17 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 /// Sends ciphertext without blocking. The sender keeps the bytes that do not fit, and sends them as
-/// soon as they fit.
-class tls_sender : public std::enable_shared_from_this<tls_sender> {
+/// soon as they fit. It needs memory only for these.
+template <class Executor>
+class tls_sender : public std::enable_shared_from_this<tls_sender<Executor>> {
 public:
     using tcp = asio::ip::tcp;
+    using socket_type = asio::basic_stream_socket<tcp, Executor>;
 
-    explicit tls_sender(asio::any_io_executor const& executor)
+    explicit tls_sender(Executor const& executor)
         : socket_(executor) {}
 
-    tcp::socket& socket() { return socket_; }
+    socket_type& socket() { return socket_; }
     std::size_t backlog() const { return kept_.size() - sent_; }
     error_code failure() const { return failure_; }
 
@@ -39,9 +43,12 @@ public:
     void send(asio::const_buffer bytes) noexcept {
         if (failure_) return;
         try {
+            flush();
+            if (!failure_ && backlog() == 0) bytes += write_some(bytes);
+            if (failure_ || bytes.size() == 0) return;
             if (sent_ > kept_.size() / 2) kept_.erase(0, std::exchange(sent_, 0));
             kept_.append(static_cast<char const*>(bytes.data()), bytes.size());
-            flush();
+            wait();
         } catch (std::bad_alloc const&) {
             fail(asio::error::no_memory);
         }
@@ -49,7 +56,13 @@ public:
 
 private:
     struct on_sendable {
+        using allocator_type = reserving_allocator<void>;
+
         std::shared_ptr<tls_sender> self_;
+
+        allocator_type get_allocator() const noexcept {
+            return allocator_type(std::shared_ptr<reserved_memory>(self_, &self_->memory_));
+        }
         void operator()(error_code ec) {
             self_->waits_ = false;
             if (!ec) self_->send({});
@@ -57,19 +70,30 @@ private:
     };
 
     void flush() {
-        while (!failure_ && backlog() != 0) {
-            error_code ec;
-            sent_ += socket_.write_some(asio::buffer(kept_.data() + sent_, backlog()), ec);
-            if (ec == asio::error::would_block || ec == asio::error::interrupted) return wait();
-            if (ec) fail(ec);
-        }
+        if (backlog() == 0) return;
+        sent_ += write_some(asio::buffer(kept_.data() + sent_, backlog()));
+        if (backlog() != 0) return wait();
         kept_.clear();
         sent_ = 0;
     }
 
+    /// As much as fits.
+    std::size_t write_some(asio::const_buffer bytes) noexcept {
+        std::size_t all = 0;
+        while (!failure_ && bytes.size() != 0) {
+            error_code ec;
+            auto const size = socket_.write_some(bytes, ec);
+            bytes += size;
+            all += size;
+            if (ec == asio::error::would_block || ec == asio::error::interrupted) break;
+            if (ec) fail(ec);
+        }
+        return all;
+    }
+
     void wait() {
-        if (waits_) return;
-        socket_.async_wait(tcp::socket::wait_write, on_sendable{shared_from_this()});
+        if (waits_ || failure_) return;
+        socket_.async_wait(socket_type::wait_write, on_sendable{this->shared_from_this()});
         waits_ = true;
     }
 
@@ -77,10 +101,11 @@ private:
     void fail(error_code ec) noexcept {
         failure_ = ec;
         error_code ignored;
-        socket_.shutdown(tcp::socket::shutdown_both, ignored);
+        socket_.shutdown(socket_type::shutdown_both, ignored);
     }
 
-    tcp::socket socket_;
+    reserved_memory memory_;
+    socket_type socket_;
     std::string kept_;
     std::size_t sent_ = 0;
     error_code failure_;
@@ -89,12 +114,13 @@ private:
 
 /// The next layer of Asio's TLS. A non-blocking socket cannot be that layer: Asio loses the rest of
 /// a record that cannot be written at once. The sender takes all bytes.
+template <class Executor>
 class tls_next_layer {
 public:
-    using executor_type = asio::any_io_executor;
-    using lowest_layer_type = asio::ip::tcp::socket;
+    using executor_type = Executor;
+    using lowest_layer_type = typename tls_sender<Executor>::socket_type;
 
-    explicit tls_next_layer(tls_sender& s)
+    explicit tls_next_layer(tls_sender<Executor>& s)
         : sender_(s) {}
 
     executor_type get_executor() { return sender_.socket().get_executor(); }
@@ -134,7 +160,7 @@ public:
     }
 
 private:
-    tls_sender& sender_;
+    tls_sender<Executor>& sender_;
 };
 
 } // namespace holdfast::redis

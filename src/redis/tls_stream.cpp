@@ -1,16 +1,20 @@
 #include "redis/tls_stream.hpp"
 
+#include "redis/connection_failure.hpp"
+#include "redis/reserved_memory.hpp"
 #include "redis/tls_next_layer.hpp"
+#include "redis/tls_observer.hpp"
 
 #include <boost/asio/append.hpp>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/strand.hpp>
 
-#include <algorithm>
 #include <fcntl.h>
 #include <new>
 #include <openssl/err.h>
@@ -28,29 +32,37 @@ constexpr std::size_t most_backlog = 64 * 1024;
 
 /// The stream and the handlers share a connection, so that the user may destroy the stream when a
 /// handler calls the user.
-class connection : public std::enable_shared_from_this<connection> {
+template <class Executor>
+class connection : public std::enable_shared_from_this<connection<Executor>> {
 public:
     using user_ptr = std::shared_ptr<stream_user>;
+    using sender = tls_sender<Executor>;
+    using socket_type = typename sender::socket_type;
 
-    connection(asio::any_io_executor const& executor, std::vector<tcp::endpoint> endpoints,
-               std::shared_ptr<asio::ssl::context> context, std::string server_name)
-        : context_(std::move(context))
+    connection(Executor const& executor, std::vector<tcp::endpoint> endpoints, tls_setup setup)
+        : setup_(std::move(setup))
         , endpoints_(std::move(endpoints))
-        , sender_(std::make_shared<tls_sender>(executor))
-        , tls_(tls_next_layer(*sender_), *context_)
-        , name_error_(set_name(std::move(server_name))) {
-        SSL_set_options(tls_.native_handle(), SSL_OP_NO_RENEGOTIATION);
+        , sender_(std::make_shared<sender>(executor))
+        , observer_([this](SSL_SESSION const* s) { keep_ticket(s); })
+        , tls_(tls_next_layer<Executor>(*sender_), *setup_.context)
+        , name_error_(set_names()) {
+        auto* const ssl = tls_.native_handle();
+        SSL_set_options(ssl, SSL_OP_NO_RENEGOTIATION);
+        observer_.observe(ssl);
+        if (!setup_.ticket) return;
+        auto const session = setup_.ticket->find(setup_.context, setup_.verified_name);
+        if (session) SSL_set_session(ssl, session.get());
     }
 
     void connect(user_ptr user) {
-        on_connected done{{shared_from_this(), std::move(user)}};
+        on_connected done{{this->shared_from_this(), std::move(user)}};
         auto const early = closed_ ? error_code(asio::error::operation_aborted) : name_error_;
         if (early) return asio::post(executor(), asio::append(std::move(done), early));
         asio::async_connect(sender_->socket(), endpoints_, on_tcp_connected{std::move(done)});
     }
 
     void read(user_ptr user, asio::mutable_buffer into) {
-        tls_.async_read_some(into, on_read{{shared_from_this(), std::move(user)}});
+        tls_.async_read_some(into, on_read{{this->shared_from_this(), std::move(user)}});
     }
 
     std::size_t write(std::string_view bytes, error_code& ec) noexcept {
@@ -65,8 +77,8 @@ public:
     }
 
     void wait_writable(user_ptr user) {
-        sender_->socket().async_wait(tcp::socket::wait_write,
-                                     on_writable{{shared_from_this(), std::move(user)}});
+        sender_->socket().async_wait(socket_type::wait_write,
+                                     on_writable{{this->shared_from_this(), std::move(user)}});
     }
 
     void close() noexcept {
@@ -75,13 +87,44 @@ public:
         sender_->socket().close(ignored);
     }
 
+    void shut_down() noexcept {
+        error_code ignored;
+        sender_->socket().shutdown(socket_type::shutdown_both, ignored);
+    }
+
+    connection_failure explain(error_code ec, failure_moment at) const {
+        auto const* const ssl = tls_.native_handle();
+        auto const state = SSL_get_state(ssl);
+        return explain_tls(ec, at,
+                           {.begun = begun_,
+                            .answered = state != TLS_ST_BEFORE && state != TLS_ST_CW_CLNT_HELLO,
+                            .over = over_,
+                            .certified = setup_.certified,
+                            .verify_result = SSL_get_verify_result(ssl),
+                            .refused = observer_.refused(),
+                            .name = setup_.verified_name,
+                            .min_version = setup_.min_version});
+    }
+
+    std::string security() const {
+        auto const* const ssl = tls_.native_handle();
+        if (!over_) return {};
+        std::string text = SSL_version(ssl) == TLS1_3_VERSION ? "TLS 1.3" : "TLS 1.2";
+        if (SSL_session_reused(ssl) != 0) text += ", session resumed";
+        if (SSL_get_verify_mode(ssl) == SSL_VERIFY_NONE) text += ", certificate not verified";
+        return text;
+    }
+
 private:
     struct handler {
         std::shared_ptr<connection> self_;
         user_ptr user_;
     };
     struct on_connected : handler {
-        void operator()(error_code ec) { user_->on_connected(self_->seen(ec)); }
+        void operator()(error_code ec) {
+            this->self_->over_ = !ec && !this->self_->closed_;
+            this->user_->on_connected(this->self_->seen(ec));
+        }
     };
     struct on_tcp_connected {
         on_connected done_;
@@ -90,40 +133,54 @@ private:
             self->shake_hands(std::move(done_), ec);
         }
     };
+    /// Each connection has memory reserved for reads. So reading goes on when memory has run out.
+    /// Asio's TLS takes the memory for its own operations from the handler, too.
     struct on_read : handler {
+        using allocator_type = reserving_allocator<void>;
+        allocator_type get_allocator() const noexcept {
+            return allocator_type(
+                std::shared_ptr<reserved_memory>(this->self_, &this->self_->read_memory_));
+        }
         void operator()(error_code ec, std::size_t size) {
-            user_->on_read(self_->seen(ec), self_->closed_ ? 0 : size);
+            this->user_->on_read(this->self_->seen(ec), this->self_->closed_ ? 0 : size);
         }
     };
     struct on_writable : handler {
         void operator()(error_code ec) {
-            auto const self = self_;
-            self->drained(std::move(user_), ec);
+            auto const self = this->self_;
+            self->drained(std::move(this->user_), ec);
         }
     };
-    asio::any_io_executor executor() { return sender_->socket().get_executor(); }
+    Executor executor() { return sender_->socket().get_executor(); }
 
-    error_code seen(error_code ec) const {
+    error_code seen(error_code ec) const noexcept {
         if (closed_) return asio::error::operation_aborted;
+        // A ticket with which a handshake fails must not be tried for ever.
+        if (ec.category() == asio::error::get_ssl_category() && setup_.ticket)
+            setup_.ticket->drop();
         return ec == asio::ssl::error::stream_truncated ? error_code(asio::error::eof) : ec;
     }
 
-    error_code set_name(std::string name) {
-        if (name.ends_with('.')) name.pop_back();
-        if (name.empty()) return {};
+    void keep_ticket(SSL_SESSION const* s) const noexcept {
+        if (setup_.ticket) setup_.ticket->keep(s, setup_.context, setup_.verified_name);
+    }
+
+    error_code set_names() {
         auto* const ssl = tls_.native_handle();
         auto* const rules = SSL_get0_param(ssl);
         ERR_clear_error();
-        error_code ec;
-        asio::ip::make_address(name, ec);
-        if (!ec) {
-            name.resize(std::min(name.find('%'), name.size())); // a zone is local to this host
-            if (X509_VERIFY_PARAM_set1_ip_asc(rules, name.c_str()) == 1) return {};
-        } else if (SSL_set_tlsext_host_name(ssl, name.c_str()) == 1 &&
-                   X509_VERIFY_PARAM_set1_host(rules, name.data(), name.size()) == 1) {
+        auto const& sent = setup_.sent_name;
+        auto const& name = setup_.verified_name;
+        auto done = sent.empty() || SSL_set_tlsext_host_name(ssl, sent.c_str()) == 1;
+        error_code no_address;
+        asio::ip::make_address(name, no_address);
+        if (!no_address) {
+            done = done && X509_VERIFY_PARAM_set1_ip_asc(rules, name.c_str()) == 1;
+        } else if (!name.empty()) {
             X509_VERIFY_PARAM_set_hostflags(rules, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-            return {};
+            done = done && X509_VERIFY_PARAM_set1_host(rules, name.data(), name.size()) == 1;
         }
+        if (done) return {};
         auto const code = static_cast<int>(ERR_get_error());
         if (code == 0) return asio::error::invalid_argument;
         return {code, asio::error::get_ssl_category()};
@@ -133,6 +190,10 @@ private:
         if (!ec && !closed_) sender_->socket().non_blocking(true, ec);
         if (!ec && !closed_) ::fcntl(sender_->socket().native_handle(), F_SETFD, FD_CLOEXEC);
         if (!ec && !closed_) sender_->socket().set_option(tcp::no_delay(true), ec);
+        if (!ec && !closed_) {
+            begun_ = true;
+            done.user_->on_handshake();
+        }
         if (ec || closed_) return done(ec);
         try {
             tls_.async_handshake(asio::ssl::stream_base::client, done);
@@ -153,17 +214,23 @@ private:
         }
     }
 
-    std::shared_ptr<asio::ssl::context> const context_;
+    tls_setup const setup_;
     std::vector<tcp::endpoint> const endpoints_;
-    std::shared_ptr<tls_sender> const sender_;
-    asio::ssl::stream<tls_next_layer> tls_;
+    reserved_memory read_memory_;
+    std::shared_ptr<sender> const sender_;
+    tls_observer observer_;
+    /// Asio's accessor of the handle is not const.
+    mutable asio::ssl::stream<tls_next_layer<Executor>> tls_;
     error_code const name_error_;
+    bool begun_ = false; ///< the handshake
+    bool over_ = false;  ///< the handshake, with success
     bool closed_ = false;
 };
 
+template <class Executor>
 class tls_stream final : public stream {
 public:
-    explicit tls_stream(std::shared_ptr<connection> c)
+    explicit tls_stream(std::shared_ptr<connection<Executor>> c)
         : connection_(std::move(c)) {}
     ~tls_stream() override { connection_->close(); }
 
@@ -179,20 +246,30 @@ public:
     void wait_writable(std::shared_ptr<stream_user> user) override {
         connection_->wait_writable(std::move(user));
     }
+    void shut_down() noexcept override { connection_->shut_down(); }
     void close() noexcept override { connection_->close(); }
+    connection_failure explain(error_code ec, failure_moment at) const override {
+        return connection_->explain(ec, at);
+    }
+    std::string security() const override { return connection_->security(); }
 
 private:
-    std::shared_ptr<connection> const connection_;
+    std::shared_ptr<connection<Executor>> const connection_;
 };
 
 } // namespace
 
+// As in stream.cpp: handlers on an erased executor do not use our reserved memory.
 std::unique_ptr<stream> make_tls_stream(asio::any_io_executor const& executor,
-                                        std::vector<tcp::endpoint> endpoints,
-                                        std::shared_ptr<asio::ssl::context> context,
-                                        std::string server_name) {
-    return std::make_unique<tls_stream>(std::make_shared<connection>(
-        executor, std::move(endpoints), std::move(context), std::move(server_name)));
+                                        std::vector<tcp::endpoint> endpoints, tls_setup setup) {
+    using plain = asio::io_context::executor_type;
+    auto const with = [&]<class Executor>(Executor const& known) -> std::unique_ptr<stream> {
+        return std::make_unique<tls_stream<Executor>>(
+            std::make_shared<connection<Executor>>(known, std::move(endpoints), std::move(setup)));
+    };
+    if (auto const* const known = executor.target<plain>()) return with(*known);
+    if (auto const* const known = executor.target<asio::strand<plain>>()) return with(*known);
+    return with(executor);
 }
 
 } // namespace holdfast::redis

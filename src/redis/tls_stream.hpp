@@ -2,24 +2,33 @@
 #ifndef HOLDFAST_REDIS_TLS_STREAM_HPP
 #define HOLDFAST_REDIS_TLS_STREAM_HPP
 
+#include <holdfast/tls_options.hpp>
+
 #include "redis/stream.hpp"
+#include "redis/tls_ticket.hpp"
 
 #include <boost/asio/ssl/context.hpp>
 
 namespace holdfast::redis {
 
-/// Tries the endpoints one after the other, and then does the handshake.
-///
-/// If `server_name` is a name, the client sends it (SNI), and the certificate must be valid
-/// for it. If `server_name` is an address, the certificate must be valid for that address. If it is
-/// empty, neither applies. Whether certificates are verified at all is up to the context.
+struct tls_setup {
+    std::shared_ptr<asio::ssl::context> context;
+    std::string sent_name{};              ///< the client sends it (SNI); empty: none
+    std::string verified_name{};          ///< a name or an address; empty: none is checked
+    std::shared_ptr<tls_ticket> ticket{}; ///< is used, and replaced by newer ones; may be null
+
+    // For messages
+    tls_version min_version = tls_version::v1_2;
+    bool certified = false; ///< the client has a certificate
+};
+
+/// Tries the endpoints one after the other, and then does the handshake. The certificate must be
+/// valid for `verified_name`. Whether certificates are verified at all is up to the context.
 ///
 /// If the peer closes the connection, the error is asio::error::eof, with or without TLS's own end
 /// (close_notify). All other errors are those of Asio and OpenSSL.
 std::unique_ptr<stream> make_tls_stream(asio::any_io_executor const&,
-                                        std::vector<asio::ip::tcp::endpoint>,
-                                        std::shared_ptr<asio::ssl::context>,
-                                        std::string server_name);
+                                        std::vector<asio::ip::tcp::endpoint>, tls_setup);
 
 } // namespace holdfast::redis
 

@@ -42,10 +42,31 @@ public:
     /// The reason of the quarantine. Empty if there is none, or if memory ran out for the text.
     std::string const& reason() const { return jumped_ ? jump_reason_ : reason_; }
 
+    /// Another server takes the place of the last one. `until`: until then it may lack grants of
+    /// its predecessor, for this reason. The guards go on to compare it with its predecessor.
+    void replaced(protocol::time_point now, protocol::time_point until,
+                  std::string_view reason) noexcept {
+        new_server_ = clock_of_predecessor_ = true;
+        if (until <= now) return;
+        quarantine_.extend(until);
+        begun_ = true;
+        jumped_ = false;
+        try {
+            reason_ = reason;
+        } catch (...) {
+            reason_.clear();
+        }
+    }
+
     /// This server has answered the probe. True if a quarantine has begun.
     bool connected(protocol::data_origin const& server, std::int64_t uptime,
                    protocol::time_point now) noexcept {
-        return heed(restarts_.connected(server), uptime, now);
+        auto const loss = restarts_.connected(server);
+        auto const replaced = std::exchange(new_server_, false) && quarantine_.active(now);
+        if (loss == protocol::forgetting::none || !replaced) return heed(loss, uptime, now);
+        // Of course it is another process. The reason for that is told already.
+        quarantine_.begin(now, max_ttl_);
+        return true;
     }
     /// The server has answered a server check. True if a quarantine has begun.
     bool server_checked(protocol::data_origin const& server, bool announced,
@@ -84,14 +105,32 @@ public:
         using namespace std::chrono;
         auto const jumped = clock_.told(sent, received, shown);
         doubt_.observed(received, jumped > protocol::duration::zero());
+        auto const differs = std::exchange(clock_of_predecessor_, false);
         if (jumped == protocol::duration::zero()) return false;
         begun_ = jumped_ = true;
         put(jump_reason_, [&] {
-            return "its clock has jumped ahead by " +
+            return (differs ? "its clock is ahead of its predecessor's by "
+                            : "its clock has jumped ahead by ") +
                    std::to_string(duration_cast<milliseconds>(jumped).count()) +
                    " ms (detect_clock_jumps)";
         });
         return true;
+    }
+
+    /// The deployment says that the server may lack grants, and why.
+    void distrust(protocol::duration how_long, std::string_view reason,
+                  protocol::time_point now) noexcept {
+        quarantine_.begin(now, how_long);
+        begun_ = true;
+        jumped_ = false;
+        try {
+            using namespace std::chrono;
+            auto const left = duration_cast<milliseconds>(how_long).count();
+            reason_ = std::string(reason) + "; its votes do not count for " + std::to_string(left) +
+                      " ms";
+        } catch (...) {
+            reason_.clear();
+        }
     }
 
     /// The reading of the last answer to TIME.
@@ -148,10 +187,11 @@ private:
     /// reason.
     template <class Words>
     void begin(protocol::time_point now, Words&& words) noexcept {
+        auto const longer = !evicting_ && quarantine_.until() > now + max_ttl_;
         quarantine_.begin(now, max_ttl_);
         begun_ = true;
         jumped_ = false;
-        put(reason_, words);
+        if (!longer) put(reason_, words); // a longer one keeps its reason, which tells its length
     }
     template <class Words>
     void put(std::string& reason, Words&& words) noexcept {
@@ -171,6 +211,8 @@ private:
     protocol::clock_guard clock_;
     protocol::clock_doubt doubt_;
     protocol::quarantine quarantine_;
+    bool new_server_ = false;           ///< and not connected to yet
+    bool clock_of_predecessor_ = false; ///< the last reading was of another server
     bool begun_ = false;
     bool jumped_ = false; ///< the last reason is a jump of the clock
     std::string reason_, jump_reason_;

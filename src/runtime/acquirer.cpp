@@ -149,20 +149,12 @@ void acquirer::fail(operation& op, errc cause) {
 
 std::shared_ptr<acquire_report const> acquirer::make_report(operation const& op) {
     auto const& q = *op.queue;
-    snapshots_.resize(instances_.size());
-    for (unsigned i = 0; i < instances_.size(); ++i) {
-        auto& s = snapshots_[i];
-        s.status = instances_[i].status();
-        s.cause = instances_[i].reason();
-        s.message.clear();
-        if (needs_message(q.round, i)) s.message = instances_[i].reason_message();
-    }
     report_input input{.key = op.lock->key,
                        .attempts = q.machine.tries() - op.tries_before,
                        .waited = turn_.time() - op.started,
                        .asked = {},
                        .round = q.round,
-                       .instances = snapshots_};
+                       .instances = instances_.snapshots(q.round, op.lock->key)};
     if (q.machine.trying()) input.asked = q.tenure->machine.maybe_held();
     if (q.machine.held()) {
         auto const left =

@@ -74,7 +74,10 @@ public:
     [[nodiscard]] bool on_answer(active_tenure&, unsigned instance, protocol::command,
                                  std::uint32_t round, redis::answer const&);
     operation& take_winner(active_tenure& t) {
-        return static_cast<operation&>(t.queue->machine.won(turn_.time()));
+        auto& m = t.queue->machine;
+        auto& winner = static_cast<operation&>(m.won(turn_.time()));
+        instances_[m.arbiter()].push_missed(m.take_breach());
+        return winner;
     }
     void on_time(active_tenure&, lease_clock::time_point now);
     /// Completes an acquire that stands in no queue with an error. Does not settle a queue.
@@ -157,7 +160,6 @@ private:
     void on_arbiter_refused(active_queue&, redis::answer const&);
     void on_try_failed(active_tenure&, protocol::tenure_effect);
     void fail_try(active_tenure&, errc);
-    void note(active_queue&, unsigned instance, redis::answer const&);
 
     // Questions about the state of a key: acquirer_watch.cpp
     void begin_inspection(active_queue&);
@@ -181,7 +183,6 @@ private:
     active_queue_set keys_;
     waiting_list waiting_; ///< queues that react to pushes, and to instances that come or go
     operation_list acquiring_;
-    std::vector<instance_snapshot> snapshots_; ///< for the report that is being made
     bool refuses_ = false;
 };
 

@@ -155,7 +155,9 @@ void acquirer::cancel_try(active_queue& q) {
 bool acquirer::on_try_answer(active_tenure& t, unsigned instance, protocol::command c,
                              std::uint32_t round, redis::answer const& a) {
     auto& q = *t.queue;
-    if (a.verdict != protocol::verdict::yes) note(q, instance, a);
+    if (a.verdict != protocol::verdict::yes) {
+        q.round.note(instance, instances_.size(), a, turn_.time() - q.asked);
+    }
     auto const action = t.machine.answer(
         c, round, instance, a.verdict, [this] { return turn_.time(); }, a.number);
     if (action.effect == effect::none && action.raise.empty()) {
@@ -188,6 +190,7 @@ void acquirer::on_arbiter_refused(active_queue& q, redis::answer const& a) {
     q.machine.refused(turn_.time(), left, a.push_follows, op.lock->options.max_retry_delay,
                       random_.pause_bits());
     counters::add(counters_.wasted_wakeups, q.machine.wasted() - before);
+    instances_[q.machine.arbiter()].push_missed(q.machine.take_breach());
     if (op.cancel_requested) leave(op, errc::cancelled);
 }
 
@@ -246,20 +249,6 @@ void acquirer::fail_try(active_tenure& t, errc cause) {
         return other.started <= q.asked && other.ttl <= ttl && (other.fenced || fails_plain);
     };
     while (!q.machine.empty() && same(q.front())) leave(q.front(), cause);
-}
-
-void acquirer::note(active_queue& q, unsigned instance, redis::answer const& a) {
-    auto* const vote = q.round.record(instance, instances_.size());
-    if (vote == nullptr) return;
-    vote->noted = true;
-    vote->held = a.verdict == protocol::verdict::no;
-    vote->cause = a.cause;
-    vote->ttl_known = a.ttl_known;
-    vote->ttl_left = a.ttl_left;
-    if (a.verdict == protocol::verdict::no || a.verdict == protocol::verdict::refused) {
-        vote->round_trip = turn_.time() - q.asked;
-    }
-    turn_.attempt([&] { vote->message = a.message; });
 }
 
 } // namespace holdfast::runtime

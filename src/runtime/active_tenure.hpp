@@ -8,6 +8,7 @@
 #include "protocol/tenure.hpp"
 #include "redis/reply_handler.hpp"
 #include "redis/token.hpp"
+#include "runtime/round_record.hpp"
 #include "runtime/timer_queue.hpp"
 
 #include <boost/intrusive/list.hpp>
@@ -16,6 +17,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 
 namespace holdfast::runtime {
 
@@ -43,6 +45,9 @@ public:
     lease_record* lease = nullptr;     ///< the lease that is held
     operation* releaser = nullptr;     ///< completes when the key has been released
     lease_clock::time_point counted{}; ///< when the instances' counters were last written
+    lease_clock::time_point asked{};   ///< when the extension or the release began
+    /// The answers of the instances that did not extend or release. Made with the first of them.
+    std::unique_ptr<round_record> failures;
 
     /// Answers to commands that were not sent. The driver gives these answers in the next turn.
     struct {

@@ -31,7 +31,7 @@ void completer::complete(operation& op, release_result r) {
     auto handler = std::move(std::get<detail::release_handler>(op.handler));
     finish(op);
     try {
-        std::move(handler)(r);
+        std::move(handler)(std::move(r));
     } catch (...) {
         turn_.keep_exception();
     }

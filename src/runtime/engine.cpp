@@ -1,6 +1,8 @@
 #include "runtime/engine.hpp"
 
+#include "redis/cluster_instance.hpp"
 #include "redis/instance_connection.hpp"
+#include "redis/sentinel_instance.hpp"
 #include "runtime/engine_service.hpp"
 
 #include <boost/asio/error.hpp>
@@ -89,8 +91,10 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , acquirer_(turn_, instances_, tenures_, timers_, completer_, counters_, random_,
                 options.instance_timeout)
     , standstill_(static_cast<unsigned>(instances.size()), options.max_ttl) {
+    redis::tls_context_sources tls;
     for (unsigned i = 0; i < instances.size(); ++i) {
-        redis::connection_options const each{.address = instances[i],
+        auto const& a = instances[i];
+        redis::connection_options const each{.address = a,
                                              .instance_timeout = options.instance_timeout,
                                              .connect_timeout = options.connect_timeout,
                                              .max_reconnect_delay = options.max_reconnect_delay,
@@ -98,10 +102,22 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
                                              .on_restart = options.on_restart,
                                              .detect_clock_jumps = options.detect_clock_jumps,
                                              .max_pending_releases = options.max_pending_releases,
-                                             .name = std::string(options.connection_name)};
-        instances_.add(std::make_shared<redis::instance_connection>(
-            executor_, i, each, static_cast<redis::instance_owner&>(*this)));
+                                             .name = std::string(options.connection_name),
+                                             .tls = tls.find_for(a),
+                                             .source = a.credentials_source(),
+                                             .replicas = options.replicas};
+        instances_.add(make_instance(i, each, instances.size() == 1));
     }
+}
+
+instance_group::pointer engine::make_instance(unsigned number, redis::connection_options const& o,
+                                              bool sole) {
+    auto& owner = static_cast<redis::instance_owner&>(*this);
+    if (o.address.deployment() == deployment::sentinel)
+        return std::make_shared<redis::sentinel_instance>(executor_, number, o, owner);
+    if (o.address.deployment() == deployment::cluster)
+        return std::make_shared<redis::cluster_instance>(executor_, number, o, sole, owner);
+    return std::make_shared<redis::instance_connection>(executor_, number, o, owner);
 }
 
 engine::~engine() {

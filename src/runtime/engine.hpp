@@ -51,6 +51,10 @@
 #include <utility>
 #include <vector>
 
+namespace holdfast::redis {
+struct connection_options;
+}
+
 namespace holdfast::runtime {
 
 class engine final : public std::enable_shared_from_this<engine>,
@@ -158,6 +162,9 @@ private:
     void settle(active_queue* q) {
         if (q != nullptr) acquirer_.settle(*q, turn_.time());
     }
+
+    instance_group::pointer make_instance(unsigned number, redis::connection_options const&,
+                                          bool sole);
 
     void judge_clock(); // engine_clock.cpp
 

@@ -41,6 +41,20 @@ std::array<errc, protocol::instance_set::capacity> instance_group::causes() cons
     return found;
 }
 
+std::span<instance_snapshot> instance_group::snapshots(round_record const& round,
+                                                       std::string_view key) {
+    snapshots_.resize(size());
+    for (unsigned i = 0; i < size(); ++i) {
+        auto& s = snapshots_[i];
+        s.status = all_[i]->status();
+        s.serves_key = all_[i]->serves(key);
+        s.cause = all_[i]->reason();
+        s.message.clear();
+        if (needs_message(round, i)) s.message = all_[i]->reason_message();
+    }
+    return snapshots_;
+}
+
 bool instance_group::settled() const {
     return std::all_of(all_.begin(), all_.end(), [](auto const& i) { return i->settled(); });
 }

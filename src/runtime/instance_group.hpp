@@ -9,10 +9,13 @@
 #include "protocol/round_trips.hpp"
 #include "protocol/rules.hpp"
 #include "redis/instance.hpp"
+#include "runtime/report_builder.hpp"
+#include "runtime/round_record.hpp"
 #include "runtime/turn.hpp"
 
 #include <array>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -57,6 +60,8 @@ public:
     errc cause_of(unsigned instance) const;
     /// The reason why each instance cannot be asked, or may not grant; errc{} if neither.
     std::array<errc, protocol::instance_set::capacity> causes() const;
+    /// Each of them now, for a report on the round. Valid until the next call.
+    std::span<instance_snapshot> snapshots(round_record const&, std::string_view key);
     /// True if no command is under way that could still be answered.
     bool settled() const;
 
@@ -84,6 +89,7 @@ private:
 
     turn& turn_;
     std::vector<pointer> all_;
+    std::vector<instance_snapshot> snapshots_;
     protocol::round_trips round_trips_;
     protocol::instance_set newly_late_;
     mutable protocol::instance_set reachable_, voters_; ///< of this turn

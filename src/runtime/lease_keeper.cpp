@@ -2,7 +2,9 @@
 
 #include "protocol/fence.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <memory>
 #include <utility>
 
 namespace holdfast::runtime {
@@ -17,6 +19,9 @@ using phase = protocol::tenure_phase;
 
 active_queue* lease_keeper::on_answer(active_tenure& t, unsigned instance, command c,
                                       std::uint32_t round, redis::answer const& a) {
+    auto const present =
+        c == command::release || (c == command::extend && round == t.machine.round_number());
+    if (present && a.verdict != protocol::verdict::yes) note(t, instance, a);
     auto const action =
         t.machine.answer(c, round, instance, a.verdict, [this] { return turn_.time(); });
     if (action.effect == effect::none && action.heal.empty() && action.release.empty()) {
@@ -34,7 +39,7 @@ active_queue* lease_keeper::on_time(active_tenure& t, lease_clock::time_point no
         if (t.lease->condition && !is_condition(*t.lease)) {
             t.machine.stop_renewing();
         } else {
-            action = t.machine.extend(turn_.time(), instances_.reachable());
+            action = begin_extension(t);
         }
     }
     return apply(t, action);
@@ -51,7 +56,7 @@ active_queue* lease_keeper::apply(active_tenure& t, protocol::tenure_action cons
         break;
     case effect::extension_failed:
         counters::add(counters_.renewals_failed);
-        tell_extends(*t.lease, errc::no_quorum);
+        fail_extends(t);
         break;
     case effect::lost:
     case effect::released:
@@ -83,7 +88,7 @@ void lease_keeper::on_extended(active_tenure& t) {
     t.lease->deadline.store(t.machine.deadline(), std::memory_order_release);
     counters::add(counters_.renewals);
     keep_counters(t);
-    tell_extends(*t.lease, errc{});
+    tell_extends(*t.lease, error{});
 }
 
 // Writes the counters of the fence again: a lease may last longer than the instances keep the
@@ -102,7 +107,7 @@ active_queue* lease_keeper::on_over(active_tenure& t, effect how) {
     if (auto* const op = std::exchange(t.releaser, nullptr)) {
         completer_.complete(*op, how == effect::released ? release_result()
                                  : how == effect::lost   ? release_result(errc::lease_lost)
-                                                         : release_result(errc::no_quorum));
+                                                         : unconfirmed(t));
     }
     return nullptr;
 }
@@ -224,6 +229,8 @@ active_queue* lease_keeper::release(active_tenure& t, operation* op, bool gives_
     t.releaser = op;
     if (op != nullptr) op->stage = operation_stage::attached;
     t.gives_back = gives_back;
+    t.asked = now;
+    if (t.failures) t.failures->instances.clear();
     auto& q = *t.queue;
     active_tenure_ptr const alive(&t);
     q.detach();
@@ -270,8 +277,64 @@ void lease_keeper::close(lease_record& l, lease_record::end as) {
 }
 
 //
+// Failures
+//
+
+void lease_keeper::note(active_tenure& t, unsigned instance, redis::answer const& a) {
+    turn_.attempt([&] {
+        if (!t.failures) t.failures = std::make_unique<round_record>();
+        t.failures->note(instance, instances_.size(), a, turn_.time() - t.asked);
+    });
+}
+
+// The cause that the instances share which kept the call from a quorum.
+std::pair<errc, std::shared_ptr<acquire_report const>>
+lease_keeper::failure_of(active_tenure& t, reported_call call) {
+    auto cause = errc::no_quorum;
+    std::shared_ptr<acquire_report const> report;
+    // If memory runs out, the code is told without a report.
+    turn_.attempt([&] {
+        if (!t.failures) t.failures = std::make_unique<round_record>();
+        auto& round = *t.failures;
+        round.votes = t.machine.votes();
+        cause = common_cause(round, instances_.causes());
+        report_input const input{.key = t.lock->key,
+                                 .call = call,
+                                 .attempts = 1,
+                                 .waited = turn_.time() - t.asked,
+                                 .asked = round.votes.pending(),
+                                 .round = round,
+                                 .instances = instances_.snapshots(round, t.lock->key)};
+        report = std::make_shared<acquire_report const>(build_report(input));
+    });
+    return {cause, std::move(report)};
+}
+
+release_result lease_keeper::unconfirmed(active_tenure& t) {
+    auto [cause, report] = failure_of(t, reported_call::release);
+    return release_result(cause, std::move(report));
+}
+
+// Without a caller, nothing is told: the watchdog tries again.
+void lease_keeper::fail_extends(active_tenure& t) {
+    auto& waiters = t.lease->waiters;
+    auto const waits = std::any_of(waiters.begin(), waiters.end(), [](operation const& op) {
+        return op.kind == operation_kind::extend;
+    });
+    if (!waits) return;
+    auto [cause, report] = failure_of(t, reported_call::extend);
+    tell_extends(*t.lease, error(cause, std::move(report)));
+}
+
+//
 // Extensions, and waits for the loss
 //
+
+protocol::tenure_action lease_keeper::begin_extension(active_tenure& t) {
+    t.asked = turn_.time();
+    if (t.failures) t.failures->instances.clear();
+    return t.machine.extend(t.asked, instances_.reachable());
+}
 
 active_queue* lease_keeper::start_extend(operation& op) {
     auto& l = static_cast<lease_record&>(*op.lease.get());
@@ -284,7 +347,7 @@ active_queue* lease_keeper::start_extend(operation& op) {
     l.waiters.push_back(op);
     auto& t = *l.tenure;
     if (t.machine.extending()) return nullptr; // the extension under way answers both
-    return apply(t, t.machine.extend(turn_.time(), instances_.reachable()));
+    return apply(t, begin_extension(t));
 }
 
 void lease_keeper::start_wait_lost(operation& op) {
@@ -315,7 +378,7 @@ void lease_keeper::wait_for_end(operation& op, lease_clock::time_point now) {
     timers_.schedule(op, due);
 }
 
-void lease_keeper::tell_extends(lease_record& l, errc result) {
+void lease_keeper::tell_extends(lease_record& l, error const& result) {
     for (auto it = l.waiters.begin(); it != l.waiters.end();) {
         auto& op = *it++;
         if (op.kind == operation_kind::extend) completer_.complete(op, result);

@@ -3,8 +3,10 @@
 #ifndef HOLDFAST_RUNTIME_LEASE_KEEPER_HPP
 #define HOLDFAST_RUNTIME_LEASE_KEEPER_HPP
 
+#include <holdfast/acquire_report.hpp>
 #include <holdfast/clock.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/lease.hpp>
 
 #include "protocol/messages.hpp"
 #include "protocol/tenure.hpp"
@@ -24,6 +26,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 namespace holdfast::runtime {
 
@@ -112,6 +116,7 @@ private:
     void on_time(operation&, lease_clock::time_point now) override;
 
     active_queue* apply(active_tenure&, protocol::tenure_action const&);
+    protocol::tenure_action begin_extension(active_tenure&);
     active_queue* on_over(active_tenure&, protocol::tenure_effect);
     active_queue* on_lost(active_tenure&);
     active_queue* on_deadline(active_tenure&);
@@ -124,7 +129,13 @@ private:
     void close(lease_record&, lease_record::end);
 
     void wait_for_end(operation&, lease_clock::time_point now);
-    void tell_extends(lease_record&, errc);
+    void note(active_tenure&, unsigned instance, redis::answer const&);
+    std::pair<errc, std::shared_ptr<acquire_report const>> failure_of(active_tenure&,
+                                                                      reported_call);
+    release_result unconfirmed(active_tenure&);
+    void fail_extends(active_tenure&);
+
+    void tell_extends(lease_record&, error const&);
     void tell_waiters(lease_record&, errc to_extends, errc to_lost);
 
     static bool is_condition(lease_record&);

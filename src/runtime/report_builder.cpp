@@ -16,11 +16,14 @@ errc or_unreachable(errc cause) {
 instance_outcome outcome_of(errc cause) {
     switch (cause) {
     case errc::unreachable:
+    case errc::no_sentinel_majority:
         return instance_outcome::unreachable;
     case errc::instance_timeout:
         return instance_outcome::timed_out;
     case errc::quarantined:
         return instance_outcome::quarantined;
+    case errc::too_few_replicas:
+        return instance_outcome::unreplicated;
     case errc::out_of_memory:
         return instance_outcome::unanswered;
     default:
@@ -31,7 +34,8 @@ instance_outcome outcome_of(errc cause) {
 /// True if an instance with this cause would not have voted on any other command either.
 bool is_silence(errc cause) {
     return cause == errc{} || cause == errc::unreachable || cause == errc::instance_timeout ||
-           cause == errc::quarantined || cause == errc::out_of_memory;
+           cause == errc::no_sentinel_majority || cause == errc::quarantined ||
+           cause == errc::too_few_replicas || cause == errc::out_of_memory;
 }
 
 bool failed(round_record const& round, unsigned instance) {
@@ -46,17 +50,18 @@ instance_outcome outcome_without_vote(bool asked, instance_snapshot const& s) {
                                                 : outcome_of(or_unreachable(s.cause));
 }
 
-void add_vote(instance_report& to, round_record const& round, unsigned instance,
+void add_vote(instance_report& to, reported_call call, round_record const& round, unsigned instance,
               instance_snapshot& s) {
+    auto const acquires = call == reported_call::acquire;
     auto const& vote = round.of(instance);
     if (vote.noted && vote.held) {
-        to.outcome = instance_outcome::held;
+        to.outcome = acquires ? instance_outcome::held : instance_outcome::missing;
         to.ttl_known = vote.ttl_known;
         to.ttl_left = vote.ttl_left;
         to.round_trip = vote.round_trip;
         to.holder = vote.holder;
     } else if (round.votes.yes().contains(instance)) {
-        to.outcome = instance_outcome::granted;
+        to.outcome = acquires ? instance_outcome::granted : instance_outcome::done;
     } else if (failed(round, instance)) {
         auto const told = vote.cause != errc{};
         to.outcome = outcome_of(told ? vote.cause : or_unreachable(s.cause));
@@ -77,6 +82,7 @@ acquire_report build_report(report_input const& in) {
     acquire_report r;
     auto const count = static_cast<unsigned>(in.instances.size());
     r.key = in.key;
+    r.call = in.call;
     r.quorum = protocol::redlock_rules::quorum(count, 0);
     r.attempts = in.attempts;
     r.waited = in.waited;
@@ -84,14 +90,14 @@ acquire_report build_report(report_input const& in) {
     r.instances.reserve(count);
     for (unsigned i = 0; i < count; ++i) {
         auto& s = in.instances[i];
-        if (s.status.state == instance_state::up) ++r.up;
+        if (s.status.state == instance_state::up && s.serves_key) ++r.up;
         auto const without_vote = outcome_without_vote(in.asked.contains(i), s);
         instance_report each{.address = std::move(s.status.address),
                              .outcome = without_vote,
                              .ttl_left = {},
                              .message = {}};
         if (!in.held_here) {
-            add_vote(each, in.round, i, s);
+            add_vote(each, in.call, in.round, i, s);
             if (r.holder.empty()) r.holder = each.holder;
         } else if (in.held_here->instances.contains(i)) {
             each.outcome = instance_outcome::held;
@@ -99,6 +105,7 @@ acquire_report build_report(report_input const& in) {
             each.ttl_known = true;
             each.ttl_left = in.held_here->left;
         }
+
         if (each.message.empty() && each.outcome == without_vote) {
             each.message = std::move(s.status.message);
         }

@@ -20,6 +20,7 @@ namespace holdfast::runtime {
 /// The state of an instance at the end of the acquire.
 struct instance_snapshot {
     instance_status status;
+    bool serves_key = true; ///< false: a Cluster is up, but its node for the key is not
     errc cause{}; ///< why the instance cannot be asked, or may not grant; errc{} if neither
     std::string message{}; ///< the cause in words; used only if needs_message()
 };
@@ -32,6 +33,7 @@ struct own_tenure {
 
 struct report_input {
     std::string_view key;
+    reported_call call = reported_call::acquire;
     unsigned attempts = 0;
     std::chrono::nanoseconds waited{0};
     protocol::instance_set asked; ///< instances that the try under way has asked

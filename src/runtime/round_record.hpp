@@ -4,7 +4,9 @@
 
 #include <holdfast/error.hpp>
 
+#include "protocol/messages.hpp"
 #include "protocol/tally.hpp"
+#include "redis/reply_handler.hpp"
 
 #include <chrono>
 #include <new>
@@ -41,6 +43,26 @@ struct round_record {
             }
         }
         return &instances[instance];
+    }
+    /// Notes the answer of an instance that took so long and did not grant. The message may be
+    /// lost if memory runs out.
+    void note(unsigned instance, unsigned count, redis::answer const& a,
+              std::chrono::nanoseconds took) noexcept {
+        auto* const vote = record(instance, count);
+        if (vote == nullptr) return;
+        vote->noted = true;
+        vote->held = a.verdict == protocol::verdict::no;
+        vote->cause = a.cause;
+        vote->ttl_known = a.ttl_known;
+        vote->ttl_left = a.ttl_left;
+        if (a.verdict == protocol::verdict::no || a.verdict == protocol::verdict::refused) {
+            vote->round_trip = took;
+        }
+        try {
+            vote->message = a.message;
+        } catch (std::bad_alloc const&) {
+            vote->message.clear();
+        }
     }
     vote_record const& of(unsigned instance) const {
         static vote_record const nothing;

@@ -11,6 +11,7 @@ using protocol::command;
 void tenure_driver::recycle(active_tenure& t) noexcept {
     timers_.cancel(t);
     t.lock.reset();
+    t.failures.reset();
     t.owed.releases = 0;
     tenures_.give_back(t);
 }
