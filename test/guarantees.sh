@@ -47,6 +47,8 @@ check() { # project
     [ -n "$ids" ] || { echo 'doc/guarantees.md has no promise'; return 1; }
     found=$(uniq -d <<<"$(sort <<<"$ids")")
     [ -z "$found" ] || { printf 'two promises have one ID:\n%s\n' "$found"; bad=1; }
+    found=$(grep -oE '^- \*\*N[0-9]+' "$1/doc/guarantees.md" | sort | uniq -d)
+    [ -z "$found" ] || { printf 'two limits have one ID:\n%s\n' "$found"; bad=1; }
     found=$(named "$1" | LC_ALL=C sort | uniq -d)
     [ -z "$found" ] || { printf 'a promise names a case twice:\n%s\n' "$found"; bad=1; }
     found=$(awk '/^### /{id=$2; n=0} /^- Tests:/{if(++n == 2) print id}' "$1/doc/guarantees.md")

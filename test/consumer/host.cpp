@@ -1,5 +1,5 @@
-// A program with the plugin: linked to it, or with its file name as an argument; and with a
-// holdfast of its own, or without.
+// A program that uses the plugin. It links the plugin, or loads the file in its argument. It has
+// its own copy of holdfast, or none.
 #include "use_holdfast.hpp"
 
 #include <dlfcn.h>
@@ -29,13 +29,13 @@ int main([[maybe_unused]] int count, [[maybe_unused]] char** arguments) {
 #endif
     bool good = plugin_uses_holdfast();
 #ifdef HOST_HAS_HOLDFAST
-    // One after the other, and both at a time.
+    // Both copies are used one after the other, and then at the same time.
     good = use_holdfast() && plugin_uses_holdfast() && good;
     bool beside = false;
     std::thread other([&] { beside = plugin_uses_holdfast(); });
     good = use_holdfast() && good;
     other.join();
-    // An error of the one is an error of the other.
+    // Both copies have the same error category.
     boost::system::error_code theirs;
     plugin_has_error(theirs);
     if (!theirs || theirs != error_of_holdfast()) {

@@ -1,4 +1,4 @@
-// Compiled with other options of Asio than the library: must not link.
+// Compiled with Asio options that differ from the library's. It must not link.
 #ifdef OTHER_BOOST
 #include <boost/version.hpp>
 #undef BOOST_VERSION
@@ -9,7 +9,7 @@
 
 #include <boost/asio/io_context.hpp>
 
-// Like a part of a program that is given a lock.
+// Stands for a part of a program that only gets a lock.
 void only_acquire(holdfast::lock const& lock) {
     lock.acquire([](holdfast::error, holdfast::lease) {});
 }

@@ -1,4 +1,4 @@
-// A shared library that has holdfast inside.
+// A shared library that contains holdfast.
 #include "use_holdfast.hpp"
 
 extern "C" bool plugin_uses_holdfast() {

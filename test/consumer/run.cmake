@@ -1,6 +1,8 @@
 # Builds and runs what uses holdfast. `way` says what:
-#   install, subdirectory: the consumer, with holdfast installed or with its sources as a folder;
-#   boost_redis, shared, configuration: these parts of CMakeLists.txt, in the build of `install`.
+#   install, subdirectory, fetched: the consumer, with holdfast installed, or with its sources as a
+#       folder, or fetched;
+#   tls, boost_redis, shared, configuration: these parts of CMakeLists.txt, in the build of
+#       `install`.
 function(run)
     execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out)
     if(NOT result EQUAL 0)
@@ -27,7 +29,7 @@ function(fails_to_link configuration)
     endforeach()
 endfunction()
 
-if(way MATCHES "^(install|subdirectory)$")
+if(way MATCHES "^(install|subdirectory|fetched)$")
     file(REMOVE_RECURSE "${work}")
     file(MAKE_DIRECTORY "${work}")
     get_filename_component(here "${CMAKE_SCRIPT_MODE_FILE}" DIRECTORY)
@@ -45,10 +47,16 @@ if(way MATCHES "^(install|subdirectory)$")
         run("${CMAKE_COMMAND}" --install "${build}" --prefix "${work}/prefix")
     else()
         list(APPEND arguments "-DHOLDFAST_SOURCE=${source}")
+        if(way STREQUAL fetched)
+            list(APPEND arguments -DHOLDFAST_FETCH=ON)
+        endif()
     endif()
     run("${CMAKE_COMMAND}" ${arguments})
     run("${CMAKE_COMMAND}" --build "${work}/build" --target consumer)
     run("${work}/build/consumer")
+elseif(way STREQUAL tls)
+    run("${CMAKE_COMMAND}" --build "${work}/build" --target tls)
+    run("${work}/build/tls")
 elseif(way STREQUAL boost_redis)
     run("${CMAKE_COMMAND}" --build "${work}/build" --target boost_redis)
     foreach(order object_before object_after library_before library_after)

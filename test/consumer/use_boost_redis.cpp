@@ -1,4 +1,4 @@
-// A program's own Boost.Redis, compiled with it.
+// A program that compiles its own Boost.Redis.
 #include <boost/asio/io_context.hpp>
 #include <boost/redis/connection.hpp>
 #include <boost/redis/request.hpp>
@@ -23,7 +23,7 @@ bool writes_and_parses() {
 
 } // namespace
 
-// Nothing listens where it connects.
+// True if Boost.Redis works. No server listens on its port.
 bool use_boost_redis() {
     boost::asio::io_context context;
     redis::connection connection(context, redis::logger(redis::logger::level::disabled));

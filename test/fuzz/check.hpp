@@ -1,4 +1,4 @@
-// An assertion of a fuzz target, which also counts where NDEBUG is defined.
+// An assertion for fuzz targets that does not depend on NDEBUG.
 #ifndef HOLDFAST_TEST_FUZZ_CHECK_HPP
 #define HOLDFAST_TEST_FUZZ_CHECK_HPP
 
@@ -7,7 +7,7 @@
 
 namespace holdfast::test {
 
-/// Ends the process where it does not hold, which libFuzzer reports as a finding.
+/// Ends the process if the condition is false. libFuzzer reports that as a finding.
 inline void check(bool holds, int line = __builtin_LINE()) {
     if (holds) return;
     std::fprintf(stderr, "check in line %d does not hold\n", line);

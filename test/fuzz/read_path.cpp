@@ -1,7 +1,8 @@
-// Any bytes from a server, between any commands. An instance connection answers each command once
-// and lets no exception out. It says yes only where the server did.
+// Fuzzes an instance connection with bytes from a server, between arbitrary commands. The
+// connection answers each command once and throws no exception. It answers yes only if the server
+// did.
 //
-// The input is a list of steps, each a letter and its parameters: see conversation::step.
+// The input is a list of steps, each a letter with parameters: see conversation::step.
 #include "redis/instance_connection.hpp"
 
 #include "fuzz/check.hpp"
@@ -32,7 +33,7 @@ using protocol::command;
 using protocol::verdict;
 
 constexpr std::size_t all_keys = 4;
-constexpr std::size_t max_submissions = 2'000; // several batches
+constexpr std::size_t max_submissions = 2'000; // enough for several batches
 
 //
 // The server's end of the connections
@@ -40,10 +41,10 @@ constexpr std::size_t max_submissions = 2'000; // several batches
 
 struct wire {
     asio::io_context& context;
-    bool open = false; // there is a stream that was not closed
+    bool open = false; // a stream exists and is not closed
     std::string coming;
     bool ends = false;
-    std::size_t room = std::string::npos; // for the client's bytes
+    std::size_t room = std::string::npos; // bytes that the client can still write
     std::shared_ptr<stream_user> reader, writer;
     asio::mutable_buffer buffer;
 
@@ -142,7 +143,7 @@ private:
 
 struct submission {
     protocol::command sent;
-    bool kept = false; // a release that waits for a connection is not answered
+    bool kept = false; // a release that waits for a connection gets no answer
     unsigned answers = 0;
 };
 
@@ -195,7 +196,10 @@ public:
                                .on_restart = static_cast<restart_policy>(options % 3),
                                .detect_clock_jumps = (options & 4U) != 0,
                                .max_pending_releases = 3,
-                               .name = "fuzz"},
+                               .name = "fuzz",
+                               .replicas = (options & 8U) != 0    ? all_replicas
+                                           : (options & 16U) != 0 ? 1U
+                                                                  : 0U},
             static_cast<instance_owner&>(*this),
             [this](asio::any_io_executor const&, address const&, location::endpoints) {
                 return std::make_unique<memory_stream>(wire_);
@@ -206,7 +210,7 @@ public:
         redis::in_turn(*this, [&] { connection_->start(); });
         poll();
         while (!input_.empty()) step();
-        // Its status can be asked for at any time.
+        // status() may be called at any time.
         (void)connection_->status();
         check(connection_->settled() || connection_->available());
         if (abandons_) {
@@ -255,16 +259,16 @@ private:
     // Steps
     //
 
-    // R n n bytes   the server sends so many bytes
-    // F c n         it sends so many KB of one character
-    // P v           it answers a probe as a server of one of these versions
-    // C c k         a command is submitted, on one of some keys
-    // B c k n       so many of them at once
-    // X k           the key is no longer wanted; or again
-    // L n           the client can write so many bytes
+    // R m n bytes   the server sends 256 m + n bytes
+    // F c n         the server sends n KB of the character c
+    // P v           the server answers a probe with version v
+    // C c k         the client submits the command c on the key k
+    // B c k n       the client submits 4 n of them at once
+    // X k           the key k is no longer wanted, or wanted again
+    // L n           the client can write n more bytes
     // T n           time passes
     // E             the server closes
-    // D             in the end the client lets go without a word
+    // D             at the end, the client abandons the connection without a stop
     void step() {
         switch (byte()) {
         case 'R': {
@@ -281,7 +285,7 @@ private:
         }
         case 'P': {
             auto const replies = probe_replies(byte());
-            // Before it is connected they answer no command of a lock.
+            // Before the connection is up, these replies answer no lock command.
             if (connection_->connected()) count_possible_yes(replies);
             wire_.send(replies);
             break;
@@ -323,12 +327,12 @@ private:
         poll();
     }
 
-    // A yes is `+OK` or a number.
+    // The replies `+OK` and numbers can mean yes.
     void count_possible_yes(std::string_view bytes) {
         for (std::size_t i = 0; i < bytes.size(); ++i) {
             if (bytes.substr(i).starts_with("+OK")) ++possible_yes_;
             if (bytes[i] == ':' && (i == 0 || bytes[i - 1] == '\n')) ++possible_yes_;
-            // It may have begun before.
+            // The reply may have begun in earlier bytes.
             if (i == 0 && bytes[i] != '+') ++possible_yes_;
         }
     }
@@ -374,8 +378,8 @@ private:
                                       "redis_version:7.2.4\r\nvalkey_version:9.0.0"};
         auto const time = "*2\r\n" + bulk("1700000000") + bulk("0");
         return "%1\r\n" + bulk("proto") + ":3\r\n+OK\r\n" + bulk("a") + bulk("b") + bulk("c") +
-               bulk("d") + "%1\r\n" + bulk("appendfsync") + bulk("always") +
-               ((version & 0x80U) != 0 ? time : "") +
+               bulk("d") + "-NOSCRIPT x\r\n%1\r\n" + bulk("appendfsync") + bulk("always") +
+               bulk("") + ((version & 0x80U) != 0 ? time : "") +
                bulk("# Server\r\n" + std::string(versions[version % versions.size()]) +
                     "\r\nrun_id:0123456789abcdef0123456789abcdef0123456" +
                     std::to_string(version / 4 % 8) +
@@ -425,7 +429,7 @@ private:
     bool in_turn_ = false, submitting_ = false, abandons_ = false, abandoned_ = false,
          over_ = false;
     std::size_t yes_ = 0, possible_yes_ = 0;
-    unsigned volatile touched_ = 0; // the text that was passed has been read
+    unsigned volatile touched_ = 0; // forces reads of passed texts, for sanitizers
     std::shared_ptr<instance_connection> connection_;
 };
 

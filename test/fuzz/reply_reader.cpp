@@ -1,7 +1,7 @@
-// Any bytes, in any pieces. The reader gives the same elements as for all bytes at once. It frames
-// each reply as the tests' own reader of RESP does.
+// Fuzzes the reply reader with bytes in arbitrary pieces. It must give the same elements as for all
+// bytes at once, and frame replies as the tests' own RESP reader does.
 //
-// The sizes of the pieces are at the end of the input: its last byte is how many there are.
+// The end of the input holds the sizes of the pieces. Its last byte is their number.
 #include "redis/reply_reader.hpp"
 
 #include "fuzz/check.hpp"
@@ -36,7 +36,7 @@ struct part {
 
 struct reading {
     std::vector<part> parts;
-    std::vector<std::size_t> sizes; ///< of the replies that are complete
+    std::vector<std::size_t> sizes; ///< of the complete replies
     std::string problem;
 
     friend bool operator==(reading const&, reading const&) = default;
@@ -74,8 +74,8 @@ void check_element(element const& e, std::string_view bytes) {
     }
 }
 
-/// Reads as a session does: the bytes that have come are read as far as possible, and the rest
-/// kept. Each call gets an allocation of its own without a byte to spare.
+/// Reads as a session does: it reads the received bytes as far as possible, and keeps the rest.
+/// Each call gets an allocation of the exact size.
 class session {
 public:
     void receive(std::string_view bytes) {
@@ -124,7 +124,7 @@ reading read_in_pieces(std::string_view bytes, std::string_view sizes) {
     return s.result;
 }
 
-/// The tests' reader allows more, but where it sees a reply it must end at the same byte.
+/// The tests' reader accepts more. But the replies that both accept must end at the same byte.
 void check_framing(std::string_view bytes, std::vector<std::size_t> const& sizes) {
     for (auto const size : sizes) {
         auto rest = bytes;

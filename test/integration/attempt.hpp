@@ -21,7 +21,7 @@
 
 namespace holdfast::test {
 
-/// An acquire under way, and its result. The handler keeps a pointer to the object.
+/// An acquire and its result. The handler keeps a pointer to this object.
 class attempt {
     auto handler() {
         return asio::bind_cancellation_slot(signal.slot(), [this](error e, lease l) {
@@ -50,11 +50,11 @@ public:
     bool won() const { return done && !how && held.held(); }
 
     asio::cancellation_signal signal;
-    int ended = 0; ///< calls of the handler
+    int ended = 0; ///< number of calls of the handler
     bool done = false;
     error how;
     lease held;
-    lease_clock::time_point when{}; ///< of the handler's call
+    lease_clock::time_point when{}; ///< when the handler was called
 };
 
 /// Waits until the attempt has the lock, and returns the lease.
@@ -73,12 +73,12 @@ inline void check_gets(test_client& client, attempt& a) {
     if (a.held) BOOST_TEST(client.releases(a.held));
 }
 
-/// So many acquires of the client wait for their lock.
+/// Waits until `count` acquires of the client wait for their lock.
 [[nodiscard]] inline bool waits(test_client& client, std::uint64_t count = 1) {
     return client.until([&] { return client.locks.stats().waiters == count; });
 }
 
-/// The instances that have been asked to report changes of a key.
+/// The indexes of the instances that must report changes of a key.
 inline std::vector<std::size_t> tracking_instances(fleet const& servers) {
     std::vector<std::size_t> all;
     std::size_t i = 0;
@@ -89,8 +89,8 @@ inline std::vector<std::size_t> tracking_instances(fleet const& servers) {
     return all;
 }
 
-/// The pairs of a client and a key that the servers report changes for. Pairs of closed
-/// connections count until their key changes.
+/// The number of pairs of a client and a key for which the servers must report a change. Pairs of
+/// closed connections count until their key changes.
 inline std::size_t tracked_keys(fleet const& servers) {
     std::size_t all = 0;
     for (server& instance : servers) {
@@ -99,7 +99,7 @@ inline std::size_t tracked_keys(fleet const& servers) {
     return all;
 }
 
-/// An acquire of the client waits, and the servers report changes for more pairs than `already`.
+/// Waits until an acquire of the client waits and the servers track more pairs than `already`.
 [[nodiscard]] inline bool waits_for_push(test_client& client, fleet const& servers,
                                          std::size_t already = 0) {
     return waits(client) && client.until([&] { return tracked_keys(servers) > already; });

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 BOOST_AUTO_TEST_SUITE(cancellation)
 
 //
-// Cancelled acquires: the table in lock.hpp
+// Cancelled acquires, as in the table in lock.hpp
 //
 
 BOOST_AUTO_TEST_CASE(cancelled_before_it_was_sent_it_leaves_nothing) {
@@ -83,13 +83,13 @@ BOOST_AUTO_TEST_CASE(cancelled_in_mid_round_it_ends_at_once_and_gives_back) {
                                 : setup.proxies[0].commands_held() > 0;
             }));
             c.signal.emit(type);
-            // While the servers are still silent.
+            // The acquire ends while the servers are still silent.
             BOOST_REQUIRE(setup.client.until([&] { return c.done; }));
             BOOST_TEST((c.how == errc::cancelled), c.how.what());
             BOOST_TEST(!c.held);
             setup.proxies.resume();
             check_nothing_left(setup.client, setup.servers);
-            // There was a key to be deleted.
+            // Six commands show that the release was sent too.
             BOOST_TEST(
                 setup.client.until([&] { return setup.client.locks.stats().commands >= 6; }));
         }
@@ -125,14 +125,14 @@ BOOST_AUTO_TEST_CASE(cancelled_with_one_vote_it_gives_that_back_too) {
         c.signal.emit(type);
         BOOST_REQUIRE(setup.client.until([&] { return c.done; }));
         BOOST_TEST((c.how == errc::cancelled), c.how.what());
-        // It does not wait for instances that are silent.
+        // The release of the granted key does not wait for the silent instances.
         BOOST_TEST(setup.client.sees_no_locks(setup.servers[0]));
         setup.proxies.resume();
-        // The held bytes arrive: the key, and its release behind it.
+        // The held requests arrive: each SET, followed by its release.
         auto const sent = setup.client.locks.stats().commands;
         BOOST_TEST(sent >= 6U);
         check_nothing_left(setup.client, setup.servers);
-        auto again = setup.client.hold("k"); // all earlier commands have been carried out
+        auto again = setup.client.hold("k"); // all earlier commands were carried out
         BOOST_TEST(setup.client.sees(setup.servers, "k", true));
         BOOST_TEST(setup.client.releases(again));
     }
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(cancelled_between_tries_it_ends_at_once) {
         BOOST_TEST((c.how == errc::cancelled), c.how.what());
         BOOST_TEST(held.held());
         BOOST_TEST(other.releases(held));
-        // The last try may have been on its way, and won; then the client releases the lease.
+        // The last try may have won after its cancellation. Then the client releases the lease.
         client.runs_with(other);
         check_nothing_left(client, servers);
     }
@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(cancelled_after_the_quorum_it_is_too_late) {
         BOOST_REQUIRE(client.all_up());
         attempt c;
         c.start(client.locks.make_lock("k", long_lived));
-        // Won, though the handler has not run yet.
+        // The lease is won, but the handler has not run yet.
         BOOST_REQUIRE(client.until([&] { return client.locks.stats().held == 1 || c.done; }));
         c.signal.emit(type);
         BOOST_REQUIRE(client.until([&] { return c.done; }));
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_late_signal_does_not_hit_the_next_call) {
         first.start(client.locks.make_lock("first", long_lived));
         BOOST_REQUIRE(client.until([&] { return client.locks.stats().held == 1; }));
         BOOST_TEST(!first.done);
-        // Both in one turn: the next call may get the memory of the one that has won.
+        // Both in one turn: the next call may reuse the memory of the acquire that has won.
         first.signal.emit(type);
         attempt next;
         next.start(client.locks.make_lock("next", long_lived));
@@ -276,8 +276,8 @@ BOOST_AUTO_TEST_CASE(a_late_signal_does_not_hit_the_next_call) {
         BOOST_TEST(!next.how, next.how.what());
         BOOST_TEST(next.held.held());
         BOOST_TEST(client.locks.stats().acquire_failed ==
-                   0U);          // the acquire that has won is not counted as failed
-        first.signal.emit(type); // no operation is left for it
+                   0U);          // the acquire that has won does not count as failed
+        first.signal.emit(type); // no operation is connected any more
         BOOST_TEST(client.releases(first.held));
         BOOST_TEST(client.releases(next.held));
     }
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_extension_leaves_the_lease_as_it_was) {
         BOOST_TEST((how == errc::cancelled), how.what());
         BOOST_TEST(held.held());
         setup.proxies.resume();
-        // It was sent, so it may win all the same.
+        // The extension was sent, so it may win after its cancellation.
         BOOST_TEST(setup.client.until([&] { return held.deadline() > deadline; }));
         BOOST_TEST(setup.client.releases(held));
     }
@@ -380,7 +380,8 @@ BOOST_AUTO_TEST_CASE(a_limit_is_kept_and_told_as_a_timeout) {
     fleet servers(3);
     test_client client(servers);
     test_client other(servers);
-    // Each on a key of its own: after a refusal the next try need not ask.
+    // Each limit has a key of its own. After a refusal, the next try for the same key may ask no
+    // instance.
     auto number = 0;
     for (auto const limit :
          {std::chrono::nanoseconds(30ms), std::chrono::nanoseconds(1), std::chrono::nanoseconds(0),
@@ -392,10 +393,11 @@ BOOST_AUTO_TEST_CASE(a_limit_is_kept_and_told_as_a_timeout) {
         c.start_for(client.locks.make_lock(name, long_lived), limit);
         BOOST_REQUIRE(client.until([&] { return c.done; }));
         if (limit == 1ns) {
-            // Over before the answers come, or just after. Then the holder is known.
+            // The limit ends before the answers come, or just after. In the second case the holder
+            // is known.
             BOOST_TEST((c.how == errc::wait_timeout || c.how == errc::no_quorum), c.how.what());
         } else {
-            // Without any time there is one try, which ends as try_acquire does.
+            // Without time there is one try, which ends as try_acquire() does.
             BOOST_TEST((c.how == (limit > 0s ? errc::wait_timeout : errc::contended)),
                        c.how.what());
         }
@@ -405,7 +407,7 @@ BOOST_AUTO_TEST_CASE(a_limit_is_kept_and_told_as_a_timeout) {
     }
     auto held = other.hold("k");
     auto const key = client.locks.make_lock("k", long_lived);
-    // The longest of all limits is none.
+    // The greatest limit means none.
     attempt c;
     c.start_for(key, std::chrono::nanoseconds::max());
     BOOST_REQUIRE(client.until([&] { return client.locks.stats().pending == 1; }));
@@ -415,7 +417,7 @@ BOOST_AUTO_TEST_CASE(a_limit_is_kept_and_told_as_a_timeout) {
     BOOST_TEST(client.releases(c.held));
 }
 
-// The client does not ask the servers for a key that it holds itself.
+// The client sends nothing for a key that it holds itself.
 BOOST_AUTO_TEST_CASE(behind_a_holder_of_the_same_client_no_instance_is_asked) {
     fleet servers(3);
     test_client client(servers);

@@ -1,4 +1,4 @@
-// A process of its own: a program of these tests (contender.cpp, sleeper.cpp).
+// A child process that runs a program of these tests: contender, sleeper or topology_host.
 #ifndef HOLDFAST_TEST_INTEGRATION_CHILD_HPP
 #define HOLDFAST_TEST_INTEGRATION_CHILD_HPP
 
@@ -24,10 +24,10 @@
 
 namespace holdfast::test {
 
-/// Its input and its output are a socket. It ends with this process.
+/// The process. Its input and output are a socket. It ends with its parent.
 class child {
 public:
-    /// The environment variable names the program.
+    /// `variable`: the environment variable with the path of the program.
     child(char const* variable, std::vector<std::string> arguments) {
         auto const* const path = std::getenv(variable);
         BOOST_REQUIRE_MESSAGE(path != nullptr, variable << " is not set; ctest sets it");
@@ -47,7 +47,7 @@ public:
             if (::getppid() != parent) ::_exit(1);
             ::dup2(theirs.get(), STDIN_FILENO);
             ::dup2(theirs.get(), STDOUT_FILENO);
-            // Asio's sockets are not close-on-exec.
+            // Asio's sockets are not close-on-exec, so the child closes them.
             ::syscall(SYS_close_range, 3U, ~0U, 0U);
             ::execv(argv[0], argv.data());
             ::_exit(127);
@@ -67,7 +67,7 @@ public:
         BOOST_REQUIRE(::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) ==
                       static_cast<ssize_t>(line.size()));
     }
-    /// The next line; empty when it has none to say in time.
+    /// The next line of output; empty if none comes in time.
     std::string line(std::chrono::seconds limit = std::chrono::seconds(20)) {
         using clock = std::chrono::steady_clock;
         auto const until = clock::now() + limit;
@@ -89,7 +89,7 @@ public:
             said_.append(buffer, static_cast<std::size_t>(n));
         }
     }
-    /// Its exit status; -1 if it was killed, or does not end in time.
+    /// The exit status; -1 if the process was killed, or does not end in time.
     int status() {
         int ended = 0;
         auto const in_time = wait_until([&] { return ::waitpid(pid_, &ended, WNOHANG) == pid_; },
@@ -104,7 +104,10 @@ public:
         ::waitpid(pid_, nullptr, 0);
         pid_ = -1;
     }
-    /// Returns when it has really stopped.
+    void send_signal(int signal) { BOOST_REQUIRE(::kill(pid_, signal) == 0); }
+    /// It reads the end of its input.
+    void close_input() { BOOST_REQUIRE(::shutdown(socket_.get(), SHUT_WR) == 0); }
+    /// Stops the process, and returns when it has stopped.
     void stop() {
         BOOST_REQUIRE(::kill(pid_, SIGSTOP) == 0);
         int state = 0;

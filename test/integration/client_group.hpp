@@ -64,7 +64,7 @@ struct client_group {
 
     asio::io_context context;
     std::vector<std::unique_ptr<client>> clients;
-    std::size_t working = 0; // coroutines that were started and have not ended
+    std::size_t working = 0; // coroutines that have not ended
 };
 
 } // namespace holdfast::test

@@ -1,5 +1,5 @@
-// An instance whose clock jumps ahead has let locks expire too early. A client that sees the jump
-// quarantines the instance; without the guard a lock has two holders.
+// If the clock of an instance jumps ahead, its keys expire early. A client that sees the jump
+// quarantines the instance. Without the guard a lock then has two holders.
 #include "integration/guards.hpp"
 #include "integration/proxy_group.hpp"
 #include "support/proxy.hpp"
@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// For this client, all servers jump together.
+// Shifts all servers together. For a client that is a standstill of its own clock.
 void stand_still(fleet& servers, std::chrono::milliseconds by) {
     for (server& instance : servers) instance.shift_clock(by);
 }
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(a_server_whose_clock_jumps_ahead_is_quarantined) {
     BOOST_REQUIRE(client.all_up());
     auto const before = lease_clock::now();
     servers[0].shift_clock(10s);
-    servers[1].shift_clock(120s); // the server's uptime too
+    servers[1].shift_clock(120s); // this jump also exceeds the server's uptime
     std::vector<lease_clock::time_point> over(2);
     BOOST_REQUIRE(client.until([&] {
         for (std::size_t k = 0; k < 2; ++k) {
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_server_whose_clock_jumps_ahead_is_quarantined) {
 
 BOOST_AUTO_TEST_CASE(a_jump_in_quarantine_makes_it_longer) {
     server instance({.shiftable_clock = true});
-    test_client client({instance.address()}, guarded(restart_policy::observed, 60s, brisk()));
+    test_client client({instance.url()}, guarded(restart_policy::observed, 60s, brisk()));
     BOOST_REQUIRE(client.all_up());
     crash(instance, client);
     check_quarantined(client, 0, restarted);
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_jump_in_quarantine_makes_it_longer) {
     check_quarantined(client, 0, jumped);
 }
 
-// A grant counts only if the clock was checked shortly before, however long the backlog is.
+// A grant counts only if the clock was checked shortly before, also behind a long backlog.
 BOOST_AUTO_TEST_CASE(the_time_is_asked_for_under_a_backlog_too) {
     fleet servers(1);
     proxy_group proxies(servers);
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(the_time_is_asked_for_under_a_backlog_too) {
         all.push_back(std::make_unique<attempt>(client, key, unwatched(60s)));
         BOOST_REQUIRE(client.until([&] { return client.locks.stats().pending > before; }));
     };
-    for (auto const* const key : {"a", "b", "c", "d"}) sends(key); // more than may be under way
+    for (auto const* const key : {"a", "b", "c", "d"}) sends(key); // too many to send at once
     client.pass(lease_clock::now() + 1100ms);
     sends("last");
     proxies[0].resume();
@@ -114,8 +114,7 @@ BOOST_AUTO_TEST_CASE(the_time_is_asked_for_under_a_backlog_too) {
                boost::algorithm::join(seen, " "));
 }
 
-// The waiter takes the key that has become free, and reads in the same turn that the clock had
-// jumped.
+// The waiter acquires the free key. In the same turn its client reads that the clock has jumped.
 BOOST_AUTO_TEST_CASE(a_grant_of_a_quarantined_arbiter_is_released) {
     fleet servers(3, {.shiftable_clock = true});
     for (server& instance : servers) redis_cli(instance).set("k", "foreign");
@@ -128,14 +127,16 @@ BOOST_AUTO_TEST_CASE(a_grant_of_a_quarantined_arbiter_is_released) {
     auto& wire = proxies[arbiter];
     redis_cli cli(servers[arbiter]);
     wire.hold_requests();
-    BOOST_REQUIRE(client.until([&] { return wire.commands_held() > 0; })); // TIME
+    BOOST_REQUIRE(
+        client.until([&] { return wire.commands_held() > 0; })); // the held command is TIME
     BOOST_TEST(cli.del("k"));
-    BOOST_REQUIRE(client.until([&] { return wire.commands_held() > 1; })); // SET
+    BOOST_REQUIRE(
+        client.until([&] { return wire.commands_held() > 1; })); // the second held command is SET
     BOOST_TEST(!is_quarantined(client, arbiter));
     servers[arbiter].shift_clock(120s);
     wire.resume();
     BOOST_REQUIRE(client.becomes(arbiter, instance_state::quarantined));
-    // It waits elsewhere.
+    // The waiter moves to another instance.
     BOOST_TEST(client.until([&] {
         auto const those = tracking_instances(servers);
         return std::any_of(those.begin(), those.end(), [&](std::size_t i) { return i != arbiter; });
@@ -151,21 +152,22 @@ BOOST_AUTO_TEST_CASE(a_grant_of_a_quarantined_arbiter_is_released) {
     BOOST_TEST(client.releases(w.held));
 }
 
-// One client sees the jump, so the others could have seen it.
+// The watcher sees the jump. The other clients could have seen it by then.
 BOOST_AUTO_TEST_CASE(a_jump_is_seen_only_by_clients_that_ask_the_time) {
-    server instance({.config = "user guest on >pw ~* &* +@all -time\n", .shiftable_clock = true});
-    test_client watcher({instance.address()}, guarded(restart_policy::observed, 60s, brisk()));
+    server instance({.arguments = {"--user", "guest", "on", ">pw", "~*", "&*", "+@all", "-time"},
+                     .shiftable_clock = true});
+    test_client watcher({instance.url()}, guarded(restart_policy::observed, 60s, brisk()));
     test_client denied({"redis://guest:pw@" + instance.address()},
                        guarded(restart_policy::observed, 60s, brisk()));
     auto options = guarded(restart_policy::observed, 60s, brisk());
     options.detect_clock_jumps = false;
-    test_client careless({instance.address()}, options);
+    test_client careless({instance.url()}, options);
     for (auto* client : {&watcher, &denied, &careless}) BOOST_REQUIRE(client->all_up());
     watcher.runs_with(denied);
     watcher.runs_with(careless);
     instance.shift_clock(120s);
     BOOST_REQUIRE(watcher.until([&] { return is_quarantined(watcher, 0); }));
-    // The number of commands for two questions for the time, or tries of them.
+    // Waits for the commands of two questions for the time, or of attempts to ask.
     auto const enough = [](test_client& client) {
         return [&client, n = client.locks.stats().commands + 4] {
             return client.locks.stats().commands >= n;
@@ -184,7 +186,7 @@ BOOST_AUTO_TEST_CASE(a_jump_is_seen_only_by_clients_that_ask_the_time) {
 
 BOOST_AUTO_TEST_CASE(a_clock_that_goes_back_is_no_jump_but_its_return_is) {
     server instance({.shiftable_clock = true});
-    test_client client({instance.address()}, guarded(restart_policy::observed, 60s, brisk()));
+    test_client client({instance.url()}, guarded(restart_policy::observed, 60s, brisk()));
     BOOST_REQUIRE(client.all_up());
     instance.shift_clock(-120s);
     BOOST_TEST(asks_the_time(client, 2));
@@ -198,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_clock_that_goes_back_is_no_jump_but_its_return_is) {
 
 BOOST_AUTO_TEST_CASE(a_jump_while_no_client_is_connected_is_seen_afterwards) {
     server instance({.arguments = fsync_always, .shiftable_clock = true});
-    test_client client({instance.address()}, guarded(restart_policy::observed, 60s, brisk()));
+    test_client client({instance.url()}, guarded(restart_policy::observed, 60s, brisk()));
     BOOST_REQUIRE(client.all_up());
     crash(instance, client);
     BOOST_TEST(were_always_trusted(client.locks));
@@ -210,17 +212,17 @@ BOOST_AUTO_TEST_CASE(a_jump_while_no_client_is_connected_is_seen_afterwards) {
     check_quarantined(client, 0, jumped);
 }
 
-// The client asks when it has sent nothing since its last check, and checks again when the answer
-// could be overdue.
+// The client sends a check if it has sent nothing since the last one. The next check comes after
+// that answer could be overdue.
 BOOST_AUTO_TEST_CASE(an_idle_client_sends_less_than_a_command_a_second_to_each_instance) {
     server instance;
-    test_client client({instance.address()}, brisk());
+    test_client client({instance.url()}, brisk());
     BOOST_REQUIRE(client.all_up());
     auto const sent = client.locks.stats().commands;
     BOOST_REQUIRE(client.until([&] { return client.locks.stats().commands > sent; }));
     auto const first = client.locks.stats().commands;
     auto const since = lease_clock::now();
-    // Two questions at a time.
+    // Each check is two questions.
     BOOST_REQUIRE(client.until([&] { return client.locks.stats().commands >= first + 4; }));
     auto const took =
         std::chrono::duration_cast<std::chrono::milliseconds>(lease_clock::now() - since);
@@ -230,11 +232,11 @@ BOOST_AUTO_TEST_CASE(an_idle_client_sends_less_than_a_command_a_second_to_each_i
 BOOST_AUTO_TEST_CASE(neither_a_frozen_server_nor_a_slow_wire_nor_a_stalled_client_is_a_jump) {
     server instance({.shiftable_clock = true});
     {
-        test_client client({instance.address()}, hasty());
+        test_client client({instance.url()}, hasty());
         BOOST_REQUIRE(client.all_up());
         instance.freeze();
         BOOST_TEST(client.becomes(
-            0, instance_state::suspect)); // it was asked the time, as there is nothing else
+            0, instance_state::suspect)); // a question for the time is the only command under way
         instance.thaw();
         BOOST_TEST(client.all_up());
         instance.freeze();
@@ -244,17 +246,17 @@ BOOST_AUTO_TEST_CASE(neither_a_frozen_server_nor_a_slow_wire_nor_a_stalled_clien
         BOOST_TEST(were_always_trusted(client.locks));
     }
     proxy wire(instance);
-    test_client client({wire.address()}, brisk());
-    test_client other({instance.address()}, brisk()); // runs while `client` does not
+    test_client client({wire.url()}, brisk());
+    test_client other({instance.url()}, brisk()); // runs while `client` does not
     BOOST_REQUIRE(client.all_up());
     BOOST_REQUIRE(other.all_up());
-    // The question is late.
+    // The question arrives late.
     wire.hold_requests();
     BOOST_REQUIRE(client.until([&] { return wire.commands_held() > 0; }));
     other.pass(lease_clock::now() + 700ms);
     wire.resume();
     BOOST_TEST(asks_the_time(client, 1));
-    // The answer has come, and the client does not read it for longer than an answer may take.
+    // The answer has arrived, but the client reads it after its time limit.
     wire.hold_replies();
     BOOST_REQUIRE(client.until([&] { return wire.replies_held() > 0; }));
     wire.resume();
@@ -262,19 +264,20 @@ BOOST_AUTO_TEST_CASE(neither_a_frozen_server_nor_a_slow_wire_nor_a_stalled_clien
     BOOST_TEST(asks_the_time(client, 2));
     BOOST_TEST(were_always_trusted(client.locks));
     BOOST_TEST(were_always_trusted(other.locks));
-    // After all that the client still sees a jump.
+    // The client can still see a jump.
     instance.shift_clock(10s);
     BOOST_TEST(client.becomes(0, instance_state::quarantined));
 }
 
-// The check for overdue answers must not be the only one while a command is under way.
+// While a command is under way, the client must ask for the time too, and not only check for an
+// overdue answer.
 BOOST_AUTO_TEST_CASE(a_jump_is_seen_however_long_an_instance_may_take_to_answer) {
     for (auto const how : {restart_policy::off, restart_policy::strict}) {
         server instance({.shiftable_clock = true});
-        test_client client({instance.address()}, guarded(how, 1s));
+        test_client client({instance.url()}, guarded(how, 1s));
         {
             auto const [e, l] =
-                client.try_acquire("k", unwatched(1s)); // sent with the first breath
+                client.try_acquire("k", unwatched(1s)); // sent before the first probe is answered
             BOOST_TEST(static_cast<bool>(e) == (how == restart_policy::strict), e.what());
         }
         BOOST_REQUIRE(client.until([&] { return is_trusted(client, 0); }));
@@ -294,7 +297,7 @@ BOOST_AUTO_TEST_CASE(without_the_clock_guard_a_majority_that_jumps_makes_a_secon
     for (std::size_t i = 0; i < 2; ++i) servers[i].shift_clock(120s);
     auto [e, second] = b.try_acquire("k", unwatched(60s));
     BOOST_TEST(!e, e.what());
-    BOOST_TEST((second.held() && first.held())); // the violation
+    BOOST_TEST((second.held() && first.held())); // two holders
 }
 
 BOOST_AUTO_TEST_CASE(a_majority_that_jumps_and_is_seen_to_makes_no_second_holder) {
@@ -341,7 +344,7 @@ BOOST_AUTO_TEST_CASE(a_lease_outlives_a_minority_whose_clock_jumps) {
 }
 
 //
-// The client's own clock
+// The clock of the client
 //
 
 BOOST_AUTO_TEST_CASE(a_standstill_of_our_clock_moves_deadlines_and_quarantines_nobody) {
@@ -371,11 +374,11 @@ BOOST_AUTO_TEST_CASE(a_standstill_of_our_clock_moves_deadlines_and_quarantines_n
     BOOST_TEST(asks_the_time(client, 1));
     BOOST_TEST(fresh.held());
     BOOST_TEST(were_always_trusted(client.locks));
-    BOOST_TEST((l.deadline() > deadline - 27s)); // moved once
+    BOOST_TEST((l.deadline() > deadline - 27s)); // moved once only
     BOOST_TEST(client.releases(l));
 }
 
-// The jump may be of either clock. So the deadlines move, and the instance is quarantined.
+// Either clock may have jumped. So the deadlines move, and the instance is quarantined.
 BOOST_AUTO_TEST_CASE(a_jump_of_a_lone_instance_is_taken_both_ways) {
     fleet servers(1, {.shiftable_clock = true});
     test_client client(servers, guarded(restart_policy::observed, 60s, brisk()));

@@ -1,13 +1,14 @@
-// One of several processes that contend for one key: for the tests contention, wakeups and
-// fence_order.
+// A process that contends for a key with others. The tests contention, wakeups and fence_order run
+// it.
 //
 //   contender --instances HOST:PORT,... [--key KEY] [--ttl MS] [--instance-timeout MS]
 //     [--fencing on|off] [--witness HOST:PORT --coroutines N (--sections N | --seconds N)]
 //
-// Prints "ready" when every instance is up and goes on when a line comes in. With a witness, a
-// server that is none of the instances, each coroutine does --sections sections under the lock, or
-// as many as it can in --seconds; then one line says how it went, and the exit status is 0 if
-// nothing failed. Without one it takes the key, prints "held" and keeps it until the input ends.
+// The process prints "ready" when every instance is up, and continues when it reads a line. The
+// witness is a server that is no instance. With a witness, each coroutine runs --sections sections
+// under the lock, or as many as fit in --seconds. Then the process prints a line with the results.
+// Its exit status is 0 if nothing failed. Without a witness the process acquires the key, prints
+// "held" and keeps the key until its input ends.
 #include <holdfast/client.hpp>
 
 #include "support/redis_cli.hpp"
@@ -48,19 +49,18 @@ struct settings {
     std::chrono::milliseconds ttl{10'000};
     std::chrono::milliseconds instance_timeout{20'000};
     unsigned coroutines = 1;
-    unsigned sections = 0; ///< of each coroutine
+    unsigned sections = 0; ///< for each coroutine
     unsigned seconds = 0;
     bool fencing = false;
 };
 
 struct results {
     std::uint64_t sections = 0;
-    std::uint64_t timely = 0; ///< those of them that began before the time was up
+    std::uint64_t timely = 0; ///< sections that began before the time was up
     std::uint64_t failed = 0;
     std::uint64_t lost = 0;
-    std::uint64_t disordered =
-        0; ///< of the sections, those with a fence not greater than the one before
-    std::uint64_t violations = 0; ///< two at once in this process; the witness knows of the others
+    std::uint64_t disordered = 0; ///< sections whose fence is not greater than the one before
+    std::uint64_t violations = 0; ///< overlaps in this process; the witness shows the others
     std::string first_failure;
 };
 
@@ -159,8 +159,8 @@ private:
         }
     }
 
-    // Not atomic on purpose: a second holder between the reading and the writing makes the counter
-    // fall short.
+    // The update is not atomic on purpose. If there is a second holder, the final count is too
+    // small.
     asio::awaitable<void> section(holdfast::lease& lease) {
         if (inside_++ != 0) ++results_.violations;
         if (settings_.sections > 0 || clock_type::now() < end_) ++results_.timely;
@@ -176,7 +176,7 @@ private:
         --inside_;
     }
 
-    // The witness has the fence of the latest section, of any process.
+    // The witness stores the fence of the latest section of all processes.
     void check_fence(std::uint64_t fence) {
         if (fence <= std::stoull(witness_->get("fence").value_or("0"))) ++results_.disordered;
         witness_->set("fence", std::to_string(fence));

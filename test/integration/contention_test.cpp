@@ -1,4 +1,4 @@
-// Many coroutines and processes that want one key: each gets it, one at a time.
+// Many coroutines and processes contend for one key. Each gets the lock, one at a time.
 #include "integration/child.hpp"
 #include "integration/client_group.hpp"
 #include "integration/crowd.hpp"
@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The last line of a contender.
+// The result line of a contender.
 struct outcome_line {
     explicit outcome_line(std::string text)
         : line(std::move(text)) {
@@ -51,14 +51,14 @@ struct outcome_line {
 
 constexpr std::size_t processes = 4;
 
-// Lets the processes contend. Each must report no failure, and the witness that the sections did
-// not overlap.
+// Runs contending processes. No process may report a failure, and the witness must show that no
+// sections overlapped.
 std::vector<outcome_line> compete(fleet const& servers, std::vector<std::string> const& how) {
     server witness;
     std::vector<std::unique_ptr<child>> all;
     for (std::size_t i = 0; i < processes; ++i) {
-        std::vector<std::string> arguments{"--instances",     servers.address_list(), "--witness",
-                                           witness.address(), "--coroutines",         "250"};
+        std::vector<std::string> arguments{"--instances",     servers.url_list(), "--witness",
+                                           witness.address(), "--coroutines",     "250"};
         arguments.insert(arguments.end(), how.begin(), how.end());
         all.push_back(std::make_unique<child>("HOLDFAST_CONTENDER", std::move(arguments)));
     }
@@ -84,15 +84,16 @@ std::vector<outcome_line> compete(fleet const& servers, std::vector<std::string>
     return results;
 }
 
-// Three clients contend while an instance fails. In one of the rounds it is the arbiter of the key.
+// Three clients contend while one instance fails, each instance in turn. One of them is the arbiter
+// of the key.
 void check_without_each(void (*drop_out)(server&), void (*come_back)(server&)) {
     constexpr std::size_t clients = 3, coroutines = 10, sections = 12;
-    // Many tenures, so there are many decisions.
+    // The low handoff limit makes many tenures, and so many decisions.
     constexpr lock_options options{.ttl = 60s, .handoff_limit = 4};
     fleet servers(5);
     auto soon = trusting(hasty());
     soon.instance_timeout = soon.connect_timeout =
-        1s; // the others must be in time on a busy machine too
+        1s; // also on a busy machine the others answer in time
     client_group group(servers, clients, soon);
     for (std::size_t i = 0; i < servers.size(); ++i) {
         BOOST_TEST_CONTEXT("instance " << i) {
@@ -115,7 +116,7 @@ void check_without_each(void (*drop_out)(server&), void (*come_back)(server&)) {
     }
 }
 
-// Like redis-py: SET NX PX, and after a refusal the same again after a pause.
+// A client like redis-py: it tries SET NX PX, and pauses after each refusal.
 class poller {
 public:
     poller(server const& on, std::chrono::milliseconds pause)
@@ -152,8 +153,8 @@ struct mixed_fleet {
     std::size_t ours = 0, polled = 0;
 };
 
-// Two clients of 20 waiters each and a poller, until the poller has had so many turns, or until the
-// limit.
+// Runs two clients with 20 waiters each, and a poller, until the poller has had `turns` turns or
+// the limit is over.
 mixed_fleet mix(lock_options const& options, std::chrono::milliseconds pause, std::size_t turns,
                 std::chrono::seconds limit) {
     fleet servers(1);
@@ -267,7 +268,7 @@ BOOST_AUTO_TEST_CASE(without_handoff_every_waiter_gets_the_key_from_the_servers)
             auto const s = client.locks.stats();
             BOOST_TEST(s.handoffs == 0U);
             BOOST_TEST(s.acquired == everybody);
-            // SET and release, on a quorum at least.
+            // At least a SET and a release on a quorum for each lease.
             BOOST_TEST(s.commands >= everybody * 2 * servers.quorum());
             check_nothing_left(client, servers);
         }
@@ -277,7 +278,7 @@ BOOST_AUTO_TEST_CASE(without_handoff_every_waiter_gets_the_key_from_the_servers)
 BOOST_AUTO_TEST_CASE(pollers_get_the_key_from_clients_that_yield_to_them) {
     for (auto const pause : {50ms, 100ms}) {
         lock_options options{.ttl = 60s};
-        mix(options, pause, 20, 3s); // for the figures
+        mix(options, pause, 20, 3s); // for the printed figures
         options.yield_to_pollers = pause;
         auto const yielding = mix(options, pause, 20, 30s);
         BOOST_TEST(yielding.polled >= 20U);
@@ -300,7 +301,7 @@ BOOST_AUTO_TEST_CASE(keys_that_were_used_once_leave_no_memory_behind) {
     for (std::size_t b = 0; b < batches; ++b) {
         std::size_t done = 0, started = 0;
         for (std::size_t i = 0; i < batch; ++i) {
-            // Every fourth key has a second coroutine that waits for it.
+            // Every fourth key has a second coroutine, which waits for the first.
             for (std::size_t n = i % 4 == 0 ? 2 : 1; n > 0; --n) {
                 ++started;
                 asio::co_spawn(client.context, use_once(client.locks, b * batch + i, done, failed),
@@ -315,7 +316,7 @@ BOOST_AUTO_TEST_CASE(keys_that_were_used_once_leave_no_memory_behind) {
     }
     BOOST_TEST(failed == 0U);
 #if !defined HOLDFAST_TEST_SANITIZED
-    // Buffers and pools go up and down by less than that; one byte a key is more.
+    // Buffers and pools vary by less than this limit. A leak of one byte for each key exceeds it.
     BOOST_TEST(heap_in_use() <= after_first + 768 * 1024);
 #endif
     check_nothing_left(client, servers);

@@ -1,4 +1,4 @@
-// Coroutines that share keys.
+// Coroutines that contend for keys, and their results.
 #ifndef HOLDFAST_TEST_INTEGRATION_CROWD_HPP
 #define HOLDFAST_TEST_INTEGRATION_CROWD_HPP
 
@@ -21,11 +21,11 @@
 
 namespace holdfast::test {
 
-/// Counts the results of coroutines that share keys.
+/// The results of coroutines that share keys.
 struct crowd {
     std::vector<std::size_t> asked, granted;
     std::size_t done = 0, sections = 0, failed = 0, violations = 0;
-    std::map<std::string, int> inside; ///< by key
+    std::map<std::string, int> inside; ///< the number of holders, by key
     std::string first_failure;
 
     void fail(std::string reason) {
@@ -33,7 +33,7 @@ struct crowd {
     }
 };
 
-/// Takes the lock so many times, one after another.
+/// Takes the lock `sections` times, one after another.
 inline asio::awaitable<void> member(client& locks, std::string key, std::size_t number,
                                     std::size_t sections, lock_options options, crowd& c) {
     auto const lock = locks.make_lock(key, options);
@@ -49,7 +49,7 @@ inline asio::awaitable<void> member(client& locks, std::string key, std::size_t 
         c.granted.push_back(number);
         ++c.sections;
         if (++inside > 1) ++c.violations;
-        // Other coroutines run now.
+        // Other coroutines run during this suspension.
         co_await asio::post(asio::deferred);
         --inside;
         auto const released = co_await held.release();

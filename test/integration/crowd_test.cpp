@@ -1,5 +1,5 @@
-// Thousands of coroutines at once: each gets its turn, no two overlap, and nothing is left on the
-// servers.
+// Thousands of coroutines at once: each gets its turn, no two sections overlap, and no key stays on
+// the servers.
 #include "integration/crowd.hpp"
 #include "integration/test_client.hpp"
 
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(five_thousand_have_a_key_each) {
     fleet servers(5);
     test_client client(servers);
     check_crowd(client, everybody);
-    // No coroutine was in the way of another.
+    // Each acquire took one round, so no coroutine disturbed another.
     BOOST_TEST(client.locks.stats().rounds == everybody);
     check_nothing_left(client, servers);
 }

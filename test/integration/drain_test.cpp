@@ -1,4 +1,5 @@
-// A drain: no new leases, holders finish, and holders at the limit are told of the loss.
+// A drain grants no new leases and lets holders finish. Holders that exceed the limit lose their
+// lease.
 #include "integration/test_client.hpp"
 
 #include <boost/asio/as_tuple.hpp>
@@ -83,7 +84,7 @@ BOOST_AUTO_TEST_CASE(waiters_are_told_at_once_and_holders_go_on) {
     BOOST_TEST((*behind.how == errc::shut_down), behind.how->what());
     BOOST_TEST((*elsewhere.how == errc::shut_down), elsewhere.how->what());
     BOOST_TEST((client.acquire("new").first == errc::shut_down));
-    // The watchdog goes on, well beyond the ttl.
+    // The watchdog keeps renewing the lease well beyond the ttl.
     BOOST_TEST(client.renews(4));
     BOOST_TEST(held.held());
     BOOST_TEST(!client.extend(held));
@@ -166,7 +167,7 @@ BOOST_AUTO_TEST_CASE(a_holder_beyond_the_limit_is_told_of_the_loss) {
     BOOST_TEST(is_down(client.locks));
 }
 
-// The holder hears of it ahead of the deadline, and has the key until then.
+// The holder hears of the loss before the deadline, and keeps the key until the deadline.
 BOOST_AUTO_TEST_CASE(a_lease_that_is_lost_meanwhile_is_told_of_after_its_deadline) {
     for (auto const by_limit : {false, true}) {
         fleet servers(3);
@@ -222,7 +223,7 @@ BOOST_AUTO_TEST_CASE(of_several_limits_the_earliest_counts) {
         BOOST_REQUIRE(client.until([&] { return first.done() && second.done(); }));
         BOOST_TEST((*first.how == errc::wait_timeout), first.how->what());
         BOOST_TEST((*second.how == errc::wait_timeout), second.how->what());
-        // A drain that has ended stays ended.
+        // The result of a drain that has ended stays the same.
         ending again;
         client.locks.drain(1h, again.take());
         BOOST_REQUIRE(client.until([&] { return again.done(); }));
@@ -261,7 +262,7 @@ BOOST_AUTO_TEST_CASE(cancelling_it_ends_the_wait_and_not_the_drain) {
         asio::cancellation_signal signal;
         ending drained;
         client.locks.drain(1h, asio::bind_cancellation_slot(signal.slot(), drained.take()));
-        BOOST_TEST((client.acquire("new").first == errc::shut_down)); // it has begun
+        BOOST_TEST((client.acquire("new").first == errc::shut_down)); // the drain has begun
         signal.emit(type);
         BOOST_REQUIRE(client.until([&] { return drained.done(); }));
         BOOST_TEST((*drained.how == errc::cancelled), drained.how->what());

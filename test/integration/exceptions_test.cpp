@@ -1,11 +1,13 @@
-// One exception belongs to one operation. Whichever allocation fails, the other operations succeed,
-// no handler is lost and no key is left. The tests have their own executable, as it replaces
+// An exception hurts only one operation. Whichever allocation fails, the other operations succeed,
+// no handler is lost and no key is left. These tests have their own executable, as they replace
 // operator new.
 #include "redis/vote_guard.hpp"
 
 #include "integration/proxy_group.hpp"
 #include "integration/test_client.hpp"
+#include "support/cluster_group.hpp"
 #include "support/failing_new.hpp"
+#include "support/sentinel_group.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -57,11 +59,12 @@ std::string_view name_of(void* frame) {
                                                                   : std::string_view();
 }
 
-/// Functions that contain the exceptions of another layer, or of a library, are tested there.
+/// The layer of a failing allocation. Some tests let only allocations of the engine fail, as the
+/// other layers have tests of their own.
 enum class layer {
-    engine, ///< the engine, and the callers' own
-    wire,   ///< src/redis, and the codec
-    strand, ///< Asio's; it loses a posted handler if it has no memory to run it
+    engine, ///< the engine, and the callers themselves
+    wire,   ///< src/redis and the codec
+    strand, ///< Asio's strand: without memory it loses a posted handler
 };
 
 layer layer_of(void* const* frames, std::size_t count) {
@@ -72,7 +75,7 @@ layer layer_of(void* const* frames, std::size_t count) {
                    name.starts_with("_ZNK" + std::string(scope));
         };
         if (in("8holdfast7runtime") || in("8holdfast6detail")) return layer::engine;
-        // Also Asio's functions for their handlers.
+        // The name may be that of an Asio function for a handler of src/redis.
         if (name.find("5redis") != std::string_view::npos) return layer::wire;
         if (name.find("strand_executor_service") != std::string_view::npos) return layer::strand;
     }
@@ -96,7 +99,7 @@ std::string trace() {
 }
 
 //
-// The work meanwhile
+// The work during which allocations fail
 //
 
 void expect(bool as_expected, char const* description) {
@@ -119,7 +122,7 @@ asio::awaitable<void> extend(lock key) {
     expect(static_cast<bool>(result), "released");
 }
 
-/// Of a call that a flow does not wait for.
+/// The state of a call that a flow does not await.
 struct call {
     asio::cancellation_signal signal;
     error result;
@@ -127,8 +130,8 @@ struct call {
     bool over = false;
 };
 
-// Until it is over, or its handler is gone. A call that comes to neither is found by the life's own
-// limit.
+// Waits until the call is over, or its handler is gone. The limit of the life ends the wait if
+// neither happens.
 asio::awaitable<void> until_over(std::shared_ptr<call> const& c) {
     auto const executor = co_await asio::this_coro::executor;
     while (!c->over && c.use_count() > 1) co_await asio::post(executor, asio::deferred);
@@ -216,7 +219,7 @@ constexpr std::array<flow, 10> flows{
     wait_in_vain,        cancel, drop_and_take_again, share,         watch};
 constexpr std::size_t finds_anothers = 4;
 
-/// A handler that is counted wherever it ends.
+/// A handler that counts whether it was called or destroyed.
 struct witness {
     struct counts {
         std::size_t started = 0, called = 0, destroyed = 0, failed = 0;
@@ -250,7 +253,7 @@ struct witness {
     counts* of;
 };
 
-/// Throws from the allocation after so many.
+/// Throws after `first` successful allocations.
 template <class T>
 struct throwing_allocator {
     using value_type = T;
@@ -277,7 +280,7 @@ struct throwing_allocator {
     std::shared_ptr<int> left;
 };
 
-/// An io_context's, which loses a function as often as it is told to.
+/// An executor for an io_context. It throws instead of taking a function, `losses` times.
 struct losing_executor {
     asio::io_context* of;
     int* losses;
@@ -298,7 +301,7 @@ struct losing_executor {
     bool operator==(losing_executor const&) const noexcept = default;
 };
 
-/// Calls the function in the thread and the stack that it is given in.
+/// Calls each function at once, in the same thread and stack.
 struct calling_executor {
     asio::io_context* of;
 
@@ -309,7 +312,7 @@ struct calling_executor {
     }
     asio::io_context& query(asio::execution::context_t) const noexcept { return *of; }
     static constexpr asio::execution::blocking_t query(asio::execution::blocking_t) noexcept {
-        return asio::execution::blocking.never; // as far as others know
+        return asio::execution::blocking.never; // claims that it never blocks
     }
     calling_executor require(asio::execution::blocking_t::never_t) const noexcept { return *this; }
     bool operator==(calling_executor const&) const noexcept = default;
@@ -346,11 +349,11 @@ std::vector<lease> hold_many(test_client& client, std::size_t count) {
     return held;
 }
 
-/// A client's life, in which one allocation fails.
+/// The life of a client, in which one allocation fails.
 class life {
 public:
-    life(fleet& servers, client_options const& options)
-        : locks_(std::in_place, context_.get_executor(), addresses_of(servers), options) {}
+    life(std::vector<address> const& servers, client_options const& options)
+        : locks_(std::in_place, context_.get_executor(), servers, options) {}
 
     void run(std::uint64_t fails_at, may_fail when) {
         until([&] { return is_up(*locks_); }, "connected");
@@ -374,7 +377,7 @@ public:
         if (of_check.failed + of_check.destroyed > 0)
             problems.push_back("not usable: " + of_check.reason);
 
-        // One lease is held, and one acquire waits.
+        // One lease is held, and one acquire waits behind it.
         auto const lasting = locks_->make_lock("lasting", long_lived);
         lease held;
         lasting.acquire([&](error, lease l) { held = std::move(l); });
@@ -385,7 +388,7 @@ public:
         attempt([&] { locks_->shutdown(witness(of_shutdown)); });
         until([&] { return of_shutdown.all_over(); }, "shut down");
         allocate_as_ever();
-        if (of_shutdown.called == 0) { // it may be asked for again
+        if (of_shutdown.called == 0) { // a shutdown that failed may be called again
             locks_->shutdown(witness(of_shutdown));
             until([&] { return of_shutdown.all_over(); }, "shut down at last");
         }
@@ -399,7 +402,7 @@ public:
 
     std::vector<std::string> problems;
     witness::counts of_flows, of_shutdown;
-    std::size_t thrown = 0; ///< out of a call, or of the context
+    std::size_t thrown = 0; ///< exceptions from a call, or from running the context
 
 private:
     template <class Work>
@@ -425,22 +428,28 @@ private:
     std::optional<client> locks_;
 };
 
-/// Lets every allocation of a life fail, in a life for each.
-void sweep(std::size_t size, bool thread_safe, may_fail when) {
-    fleet servers(size);
-    for (server& instance : servers)
-        redis_cli(instance).set("key:" + std::to_string(finds_anothers), "another's");
+/// The instances of a client, and the servers that have the keys.
+struct target {
+    std::vector<address> instances;
+    std::vector<redis_cli> servers;
+};
+
+std::string const anothers = "key:" + std::to_string(finds_anothers);
+
+/// Runs one life for each allocation, and lets that one fail.
+void sweep(target on, bool thread_safe, may_fail when) {
     auto options = patient();
     options.thread_safe = thread_safe;
     options.detect_clock_jumps = false;
     options.on_restart = restart_policy::off; // no questions in between
     std::uint64_t failed = 0, spared = 0, beyond = 0;
     std::map<std::string, std::size_t> problem_counts;
-    // How many there are differs from life to life.
+    // The number of allocations differs between lives. So the loop ends after five lives without a
+    // failure.
     for (std::uint64_t n = 0; beyond < 5; ++n) {
         witness::counts of_flows;
         {
-            life l(servers, options);
+            life l(on.instances, options);
             l.run(n, when);
             of_flows = l.of_flows;
             auto const& injected = last_failed_allocation();
@@ -453,9 +462,9 @@ void sweep(std::size_t size, bool thread_safe, may_fail when) {
                                    l.of_flows.reason);
             if (hurt > 0 && !injected.failed)
                 problems.push_back("failed for nothing " + l.of_flows.reason);
-            for (server& instance : servers) {
-                auto const keys = redis_cli(instance).dbsize();
-                if (keys != 1) problems.push_back("keys left: " + std::to_string(keys - 1));
+            for (redis_cli& server : on.servers) {
+                for (auto const& key : server.keys())
+                    if (key != anothers) problems.push_back("left: " + key);
             }
             for (auto const& problem : problems) {
                 BOOST_TEST_MESSAGE(n << ": " << problem << trace());
@@ -463,17 +472,25 @@ void sweep(std::size_t size, bool thread_safe, may_fail when) {
             }
         }
         if (!problem_counts.empty()) {
-            for (server& instance : servers) {
-                redis_cli cli(instance);
-                for (auto const& key : cli.keys()) {
-                    if (key != "key:" + std::to_string(finds_anothers)) cli.del(key);
-                }
+            for (redis_cli& server : on.servers) {
+                for (auto const& key : server.keys())
+                    if (key != anothers) server.del(key);
             }
         }
     }
     for (auto const& [problem, times] : problem_counts) BOOST_ERROR(times << " times: " << problem);
     BOOST_TEST_MESSAGE(failed << " failed, " << spared << " spared");
     BOOST_TEST(failed > 20U);
+}
+
+void sweep(std::size_t size, bool thread_safe, may_fail when) {
+    fleet servers(size);
+    target t{addresses_of(servers), {}};
+    for (server& instance : servers) {
+        t.servers.emplace_back(instance);
+        t.servers.back().set(anothers, "another's");
+    }
+    sweep(std::move(t), thread_safe, when);
 }
 
 } // namespace
@@ -485,12 +502,33 @@ BOOST_AUTO_TEST_CASE(an_allocation_that_fails_is_one_operations) {
 }
 
 BOOST_AUTO_TEST_CASE(an_allocation_that_fails_is_one_operations_on_a_strand) {
-    // Asio's strand ends the program, or loses work, where it gets no memory for itself.
+    // Without memory for itself, Asio's strand ends the program or loses work. So only allocations
+    // of the engine fail here.
     sweep(1, true, in_the_engine);
 }
 
 BOOST_AUTO_TEST_CASE(an_allocation_that_fails_is_one_operations_on_three_instances) {
     sweep(3, false, everywhere);
+}
+
+BOOST_AUTO_TEST_CASE(an_allocation_that_fails_is_one_operations_behind_sentinels) {
+    sentinel_group_options options;
+    options.replicas = 0;
+    sentinel_group group(options);
+    target t{{address(group.url())}, {}};
+    t.servers.push_back(group.cli(0));
+    t.servers.back().set(anothers, "another's");
+    sweep(std::move(t), false, everywhere);
+}
+
+BOOST_AUTO_TEST_CASE(an_allocation_that_fails_is_one_operations_in_a_cluster) {
+    cluster_group_options options;
+    options.replicas = 0;
+    cluster_group cluster(options);
+    target t{{address(cluster.url())}, {}};
+    for (std::size_t i = 0; i < cluster.size(); ++i) t.servers.push_back(cluster.cli(i));
+    t.servers[cluster.owner_of(anothers)].set(anothers, "another's");
+    sweep(std::move(t), false, everywhere);
 }
 
 //
@@ -511,7 +549,7 @@ BOOST_AUTO_TEST_CASE(a_handlers_allocator_that_throws_loses_that_handler_alone) 
         for (std::size_t i = 0; i < 2 * each; ++i) {
             auto const key = client.locks.make_lock("key:" + std::to_string(i), long_lived);
             if (i % 2 == 0) {
-                // The first is for the call, the second for its end.
+                // The first allocation belongs to the call, the second to its completion.
                 key.acquire(asio::bind_allocator(
                     throwing_allocator<void>(1),
                     [w = witness(bad)](error e, lease) mutable { w(std::move(e)); }));
@@ -528,10 +566,11 @@ BOOST_AUTO_TEST_CASE(a_handlers_allocator_that_throws_loses_that_handler_alone) 
                                                    [&] { return left == 0 && bad.all_over(); }));
         BOOST_TEST(good.called == each);
         BOOST_TEST(bad.destroyed == each);
-        // The first of a turn's leaves; as many as there were turns that had some.
+        // Each turn throws at most once. So the number of exceptions is the number of turns with
+        // failing handlers.
         BOOST_TEST(thrown >= 1U);
         BOOST_TEST(thrown <= each);
-        // Leases for the handlers that threw are released.
+        // The leases of handlers that threw are released.
         redis_cli cli(servers[0]);
         BOOST_TEST(client.until([&] { return cli.dbsize() == static_cast<std::int64_t>(each); }));
         held.clear();
@@ -564,11 +603,11 @@ BOOST_AUTO_TEST_CASE(a_handler_that_throws_where_it_is_called_hurts_no_other) {
     }));
     BOOST_TEST(others.called == 6U);
     BOOST_TEST(client.locks.stats().held == 0U);
-    // Later calls succeed, too.
+    // Later calls succeed too.
     BOOST_TEST(client.hold("another").held());
 }
 
-// An initiating function that throws has done nothing.
+// An initiating function that throws has no effect.
 BOOST_AUTO_TEST_CASE(a_call_that_throws_was_not_made) {
     fleet servers(1);
     test_client client(servers);
@@ -584,7 +623,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_throws_was_not_made) {
     {
         auto other = held.share();
         BOOST_CHECK_THROW(other.release(ignore), std::bad_alloc);
-        // Not the last, and so completed within the call.
+        // This share is not the last, so its release completes within the call.
         auto const ignore_later =
             asio::bind_allocator(throwing_allocator<void>(1), [](auto&&...) {});
         BOOST_CHECK_THROW(other.release(ignore_later), std::bad_alloc);
@@ -592,7 +631,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_throws_was_not_made) {
         BOOST_TEST(client.releases(other));
     }
     BOOST_TEST(client.locks.stats().held == 1U);
-    BOOST_CHECK_THROW(held.release(ignore), std::bad_alloc); // the last of two
+    BOOST_CHECK_THROW(held.release(ignore), std::bad_alloc); // the last share
     BOOST_TEST(client.releases(held));
     check_nothing_left(client, servers);
     BOOST_CHECK_THROW(client.locks.shutdown(ignore), std::bad_alloc);
@@ -624,7 +663,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_throws_does_not_listen_for_its_cancellation) {
             break;
         }
         ++failures;
-        // No handler of the library listens any more.
+        // The library has disconnected its cancellation handler.
         signal.emit(asio::cancellation_type::terminal);
         BOOST_TEST(counts.called == 0U);
     }
@@ -688,7 +727,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_that_is_asked_for_twice_is_the_sum_of_both) 
             .acquire(asio::bind_cancellation_slot(signal.slot(),
                                                   [&](error e, lease) { result = std::move(e); }));
         BOOST_REQUIRE(client.until([&] { return copies(servers, "k") == 1; }));
-        // The total alone would wait for the answer, which does not come.
+        // A total cancellation alone would wait for the answer, which does not come.
         signal.emit(order.first);
         signal.emit(order.second);
         BOOST_TEST(client.until([&] { return static_cast<bool>(result); }));
@@ -698,8 +737,8 @@ BOOST_AUTO_TEST_CASE(a_cancellation_that_is_asked_for_twice_is_the_sum_of_both) 
     }
 }
 
-// Only an executor that is not an io_context's can fail to take the turn of a call that may not
-// throw.
+// The executor throws when the client asks for a turn. The executor of an io_context does not fail
+// there. The call may not throw, so the client must ask again.
 BOOST_AUTO_TEST_CASE(a_turn_that_the_executor_does_not_take_is_asked_for_again) {
     fleet servers(1);
     asio::io_context context;
@@ -713,7 +752,7 @@ BOOST_AUTO_TEST_CASE(a_turn_that_the_executor_does_not_take_is_asked_for_again) 
     losses = 1;
     held = {};
     BOOST_TEST(losses == 0);
-    // At the latest when the client looks at its instance again.
+    // The client asks again at its next check of the instance, or earlier.
     BOOST_TEST(run_until(context, [&] { return copies(servers, "k") == 0; }));
 }
 
@@ -747,8 +786,8 @@ BOOST_AUTO_TEST_CASE(silence_is_noticed_whichever_allocation_fails) {
     options.instance_timeout = 50ms;
     options.detect_clock_jumps = false;
     options.on_restart = restart_policy::off; // no questions in between
-    options.thread_safe = false;              // a strand that gets no memory loses its handlers
-    // The one allocation that fails may be the handler's own, or that of the question.
+    options.thread_safe = false;              // without memory, a strand loses its handlers
+    // The failing allocation may belong to the handler, or to the client's question.
     auto const until = [](asio::io_context& context, auto happened) {
         auto const limit = std::chrono::steady_clock::now() + 10s;
         context.restart();
@@ -770,7 +809,7 @@ BOOST_AUTO_TEST_CASE(silence_is_noticed_whichever_allocation_fails) {
             auto told = false;
             client.locks.make_lock("k").try_acquire([&](error, lease) { told = true; });
             fail_allocation(n, everywhere);
-            // Suspect, then given up, then down.
+            // The instance becomes suspect, is given up, and goes down.
             auto const noticed = until(client.context, [&] {
                 return told && client.status(0).state == instance_state::down;
             });
@@ -795,8 +834,8 @@ BOOST_AUTO_TEST_CASE(a_burst_of_drops_holds_up_nobody) {
     auto const before = client.locks.stats().commands;
     auto const all_sent = [&] { return client.locks.stats().commands - before >= many; };
     leases.clear();
-    BOOST_TEST(client.locks.stats().held == 0U); // no handle has them
-    // Each runs while most of the leases wait for their turn.
+    BOOST_TEST(client.locks.stats().held == 0U); // no handle refers to a lease
+    // Each of these runs while most of the leases wait for their release.
     auto posted = false, expired = false, acquired = false;
     asio::post(client.context, [&] {
         BOOST_TEST(!all_sent());
@@ -836,7 +875,7 @@ BOOST_AUTO_TEST_CASE(a_burst_of_calls_holds_up_nobody) {
         posted = true;
     });
     BOOST_TEST(client.until([&] { return posted && held.size() == 1'000; }));
-    // A burst of cancellations holds up nothing, either.
+    // A burst of cancellations does not block other work either.
     std::vector<asio::cancellation_signal> signals(1'000);
     std::size_t cancelled = 0;
     for (auto& s : signals) {
@@ -851,7 +890,7 @@ BOOST_AUTO_TEST_CASE(a_burst_of_calls_holds_up_nobody) {
     BOOST_TEST(client.until([&] { return cancelled == 1'000; }));
 }
 
-// However many drops wait for their turn before it.
+// The key is free at once, however many dropped leases wait for their release.
 BOOST_AUTO_TEST_CASE(a_client_that_drops_a_lease_finds_its_key_free) {
     fleet servers(3);
     test_client client(servers);
@@ -860,7 +899,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_drops_a_lease_finds_its_key_free) {
     auto [e, again] = client.try_acquire("key:499");
     BOOST_TEST(!e, e.what());
     BOOST_TEST(again.held());
-    // Also the last of a shared one, while something else still refers to it.
+    // The same holds for the last share of a lease.
     auto shared = client.hold("shared");
     auto other = shared.share();
     leases = hold_many(client, 400);

@@ -1,5 +1,5 @@
-// The counters beside the keys: their life, their raises, and the influence of the clocks of
-// clients and instances.
+// The fence counters: their life, their raises, and the influence of the clocks of clients and
+// instances.
 #include "integration/fences.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -42,7 +42,8 @@ BOOST_AUTO_TEST_CASE(the_counter_lives_for_fence_ttl_after_it_was_used) {
     BOOST_REQUIRE(all_count_to(client, servers, next / 100));
     check_ttl();
 
-    // Also for a raise: the third cannot help.
+    // A raise also prolongs the counter. The third instance is down, so the second one must be
+    // raised.
     servers[2].kill();
     BOOST_REQUIRE(client.goes_down(2, errc::unreachable));
     redis_cli(servers[0]).set(counter, std::to_string(number_now() + minute / 2));
@@ -84,7 +85,7 @@ BOOST_AUTO_TEST_CASE(fences_grow_when_the_counter_was_deleted_or_has_expired) {
     constexpr lock_options brief{.ttl = 2500ms, .fencing = true};
     auto fence = take_turn(client, servers, brief);
     for (int i = 0; i < 3; ++i) {
-        BOOST_TEST(client.sees(servers, counter, false)); // expired
+        BOOST_TEST(client.sees(servers, counter, false)); // the counter has expired
         auto const next = take_turn(client, servers, brief);
         BOOST_TEST(next > fence);
         fence = next;
@@ -103,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_quorum_counts_as_far_as_its_furthest_instance) {
         auto const size = servers.size();
         test_client client(servers);
         BOOST_REQUIRE(client.all_up());
-        // So that it takes all that are left.
+        // Only a quorum is left, so an acquire needs all remaining instances.
         for (auto i = servers.quorum(); i < size; ++i) {
             servers[i].kill();
             BOOST_REQUIRE(client.goes_down(i, errc::unreachable));
@@ -120,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_quorum_counts_as_far_as_its_furthest_instance) {
             BOOST_TEST(client.locks.stats().raises == ++raises);
             BOOST_TEST(client.releases(l));
         }
-        // They agree now.
+        // The counters agree now.
         take_turn(client, servers);
         BOOST_TEST(client.locks.stats().raises == raises);
     });
@@ -150,8 +151,8 @@ BOOST_AUTO_TEST_CASE(a_quorum_counts_as_far_as_its_furthest_instance_after_a_wai
         BOOST_TEST(client.releases(l));
     }
     BOOST_TEST(client.locks.stats().pushes >= 4U);
-    // One of the two is the arbiter. It tells its count to the other with the acquire, without a
-    // raise.
+    // One of the two instances is the arbiter. If it has the greater count, the acquire takes that
+    // count to the other, and no raise is needed.
     BOOST_TEST(client.locks.stats().raises == 2U);
 }
 
@@ -196,16 +197,16 @@ BOOST_AUTO_TEST_CASE(a_time_that_an_instance_finds_incredible_does_not_count_the
     server_options options;
     options.shiftable_clock = true;
     fleet servers(1, options);
-    servers[0].shift_clock(-120s); // so the client is two minutes fast, for the server
+    servers[0].shift_clock(-120s); // to the server, the client's clock is two minutes fast
     test_client client(servers);
     BOOST_REQUIRE(client.all_up());
     for (std::uint64_t i = 1; i <= 5; ++i) BOOST_TEST(take_turn(client, servers) == i * 100);
-    // The clock of the instance is set right, and the fences follow it.
+    // The instance's clock is right again, and the fences follow it.
     servers[0].shift_clock(120s);
     auto const fence = take_turn(client, servers);
     BOOST_TEST((fence / 100) + minute > number_now());
-    // Its counter is near the client's clock now, and follows that, whatever the instance's clock
-    // says.
+    // The counter is near the client's clock now. So it follows that clock, whatever the instance's
+    // clock shows.
     servers[0].shift_clock(-24h);
     auto last = fence;
     for (int i = 0; i < 5; ++i) {
@@ -215,7 +216,7 @@ BOOST_AUTO_TEST_CASE(a_time_that_an_instance_finds_incredible_does_not_count_the
         BOOST_TEST((next / 100) >= before);
         last = next;
     }
-    // Not if the counter is lost.
+    // Without the counter, it does not.
     redis_cli(servers[0]).del(counter);
     BOOST_TEST(take_turn(client, servers) == 100U);
 }
@@ -243,7 +244,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_is_slow_counts_on) {
         BOOST_TEST(fence > last);
         last = fence;
     }
-    // The counter of another client, which goes by the servers' time.
+    // This is the counter of a client whose clock agrees with the servers.
     auto const theirs = number_now() + 24 * 60 * minute;
     set_counters(servers, std::to_string(theirs));
     for (std::uint64_t i = 1; i <= 5; ++i) {
@@ -272,7 +273,7 @@ BOOST_AUTO_TEST_CASE(an_instance_that_is_two_minutes_slow_is_raised) {
         BOOST_TEST(tenure_of(l) >= before);
         BOOST_TEST(l.fence() > last);
         last = l.fence();
-        // a counter near the client's clock follows that clock
+        // A counter near the client's clock follows that clock.
         BOOST_TEST(client.locks.stats().raises == 1U);
         BOOST_TEST(count_at(servers[0]) == tenure_of(l));
         BOOST_TEST(count_at(servers[1]) == tenure_of(l));

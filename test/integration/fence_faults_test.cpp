@@ -1,4 +1,4 @@
-// Fences while instances fail, forget their counters, or go silent in the middle of an acquire.
+// Fences while instances fail, forget their counters, or go silent during an acquire.
 #include "integration/fences.hpp"
 #include "integration/proxy_group.hpp"
 
@@ -17,8 +17,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Three instances: the first grants at once, the reply of the second is held and asks for a raise
-// of the first, and the third is down.
+// Three instances. The first grants at once. The second has a greater count, so its reply, which is
+// held, leads to a raise of the first. The third is down.
 struct divided {
     fleet servers;
     proxy_group proxies{servers};
@@ -40,7 +40,7 @@ struct divided {
         all.on_restart = restart_policy::off; // no questions in between
         return all;
     }
-    // Returns when the first has granted, and nothing else is known.
+    // Returns when the first instance has granted, and no other reply has arrived.
     void begin(bool try_only = false) {
         auto const before = proxies[0].replies_forwarded();
         proxies[1].hold_replies();
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(fences_grow_though_a_minority_forgets_its_counters) {
         BOOST_REQUIRE(client.until([&] {
             return client.status(static_cast<std::size_t>(i) % 3).connections > connections;
         }));
-        // The instance that has forgotten is needed.
+        // The other instance is frozen, so the acquire needs the one that has forgotten.
         auto& other = servers[static_cast<std::size_t>(i + 1) % 3];
         other.freeze();
         auto const fence = take_turn(client, servers);
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(a_counter_that_turns_bad_before_it_was_raised_leaves_no_key
             }
             d.proxies[1].resume();
             BOOST_REQUIRE(d.client.until([&] { return d.w.done; }));
-            // A counter that is no number is less than any number.
+            // A counter that is no number counts as less than any number.
             BOOST_TEST(static_cast<bool>(d.w.how) == list, d.w.how.what());
             if (d.w.held) BOOST_TEST(d.client.releases(d.w.held));
             BOOST_TEST(d.leaves_no_key());
@@ -279,7 +279,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_acquire_leaves_no_key_where_its_script_was_forg
         BOOST_REQUIRE(client.until([&] { return w.done; }));
         BOOST_TEST((w.how == errc::cancelled), w.how.what());
         proxies.resume();
-        // All earlier commands have been carried out.
+        // After this lease, all earlier commands were carried out.
         auto behind = client.hold("behind");
         BOOST_TEST(client.sees(servers, "behind", true));
         BOOST_TEST(client.releases(behind));
@@ -332,13 +332,13 @@ BOOST_AUTO_TEST_CASE(an_acquire_that_is_cancelled_at_any_step_leaves_no_key) {
     }
 }
 
-// An instance that had lost the key is healed, and answers a raise that was sent before.
+// The instance lost the key, and was sent a raise and then a heal.
 BOOST_AUTO_TEST_CASE(a_release_leaves_no_key_where_the_lease_was_healed) {
     fleet servers(3);
     proxy_group proxies(servers);
     auto options = patient();
     options.max_ttl = 8s;
-    options.fence_ttl = 8s; // counters are written again after a quarter of it
+    options.fence_ttl = 8s; // counters are written again after a quarter of this time
     test_client client(proxies.addresses(), options);
     BOOST_REQUIRE(client.all_up());
     auto l = client.hold("k", {.ttl = 8s, .watchdog = false, .fencing = true});
@@ -352,7 +352,7 @@ BOOST_AUTO_TEST_CASE(a_release_leaves_no_key_where_the_lease_was_healed) {
     proxies[2].resume();
     BOOST_REQUIRE(client.until([&] { return last.exists("k"); }));
     BOOST_TEST(client.releases(l));
-    // Long before the ttl ends.
+    // 4 s is long before the ttl ends.
     BOOST_TEST(run_until(
         client.context, [&] { return !last.exists("k"); }, 4s));
 }

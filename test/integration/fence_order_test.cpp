@@ -1,4 +1,4 @@
-// A resource that admits fences sees them in order: from waiters, from processes, from late
+// A resource that checks fences sees them in order: from waiters, from processes, from late
 // holders, and while instances fail.
 #include <holdfast/fence_gate.hpp>
 
@@ -34,7 +34,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A resource that locks protect: it records fences, and rejects late ones.
+// A protected resource. It records fences, and rejects late ones.
 class resource {
 public:
     void given(std::string const& key, std::uint64_t fence) {
@@ -76,7 +76,7 @@ asio::awaitable<void> one_turn(client& locks, lock_options options, resource& r,
     BOOST_TEST(++inside == 1);
     r.given("k", held.fence());
     BOOST_TEST(r.write("k", held.fence()));
-    co_await asio::post(asio::deferred); // others run now
+    co_await asio::post(asio::deferred); // other coroutines run now
     BOOST_TEST(r.write("k", held.fence()));
     --inside;
     BOOST_TEST(static_cast<bool>(co_await held.release()));
@@ -88,7 +88,7 @@ struct trouble {
     bool over = false;
 };
 
-// Takes turns, and is late now and then.
+// Takes the lock again and again, and keeps it beyond its ttl now and then.
 asio::awaitable<void> worker(asio::io_context& context, client& locks, std::string key,
                              unsigned seed, unsigned handoff_limit, trouble& t) {
     std::minstd_rand random(seed);
@@ -121,7 +121,7 @@ asio::awaitable<void> worker(asio::io_context& context, client& locks, std::stri
             co_await held.release();
             continue;
         }
-        // After the release, too.
+        // The late holder also writes after its release.
         auto const fence = held.fence();
         co_await held.release();
         timer.expires_after(20ms);
@@ -173,7 +173,7 @@ void trouble_instances_in_turn(fleet& servers, client_options const& options,
             BOOST_REQUIRE(group.all_up());
         }
     }
-    // No lease lasts when a majority is silent.
+    // A lease is lost while a majority is silent.
     auto held = false, lost = false;
     group.start(hold_until_lost(*group.clients[0], held, lost));
     BOOST_REQUIRE(group.until([&] { return held; }));
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(
                     BOOST_TEST(l.fence() > last);
                     last = l.fence();
                 }
-                // A tenure with a number can serve plain waiters, but not the other way round.
+                // A tenure with a fence can serve waiters that want none, but not vice versa.
                 if (i == 0 || (wants && !tenure_is_fenced)) {
                     tenure_is_fenced = wants;
                     ++rounds;
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_inherits_a_try_gets_the_lease_that_it_asked_f
             std::array<attempt, 2> waiters;
             waiters[0].start(client.locks.make_lock("k", first ? fenced : long_lived));
             waiters[1].start(client.locks.make_lock("k", first ? long_lived : fenced));
-            // All have granted, and the client does not know yet.
+            // All instances have granted the key, but the client has not read the answers.
             BOOST_REQUIRE(client.sees(servers, "k", true));
             waiters[0].signal.emit(asio::cancellation_type::terminal);
             BOOST_REQUIRE(client.until([&] { return waiters[0].done; }));
@@ -315,7 +315,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_cannot_have_a_fence_does_not_keep_others_from
                     BOOST_REQUIRE(client.goes_down(2, errc::unreachable));
                 }
             }
-            // Both are in the queue when the first try begins, and it is for the first of them.
+            // All three wait when the first try begins, which is for the first waiter.
             attempt first, second, third;
             first.start(client.locks.make_lock("k", fenced));
             second.start(client.locks.make_lock("k", long_lived));
@@ -369,10 +369,10 @@ BOOST_AUTO_TEST_CASE(a_late_holder_is_rejected) {
     fence_gate gate(10);
     auto const late = slow.hold("k", {.ttl = 500ms, .watchdog = false, .fencing = true});
     BOOST_TEST(gate.admit("k", late.fence()));
-    // The process of the late holder is stopped from here on.
+    // From here on, the process of the late holder does not run.
     auto const held = next.hold("k", fenced);
-    BOOST_TEST(!late.held());                  // at its first look
-    BOOST_TEST(gate.admit("k", late.fence())); // the next holder has not been here
+    BOOST_TEST(!late.held());                  // at its first check
+    BOOST_TEST(gate.admit("k", late.fence())); // the next holder has not written yet
     BOOST_TEST(gate.admit("k", held.fence()));
     BOOST_TEST(!gate.admit("k", late.fence()));
     BOOST_TEST(gate.admit("k", held.fence()));
@@ -382,8 +382,8 @@ BOOST_AUTO_TEST_CASE(processes_get_growing_fences) {
     fleet servers(3);
     server witness;
     std::vector<std::string> const arguments{
-        "--fencing",       "on",           "--instances", servers.address_list(), "--witness",
-        witness.address(), "--coroutines", "50",          "--sections",           "4"};
+        "--fencing",       "on",           "--instances", servers.url_list(), "--witness",
+        witness.address(), "--coroutines", "50",          "--sections",       "4"};
     std::deque<child> all;
     for (int i = 0; i < 4; ++i) all.emplace_back("HOLDFAST_CONTENDER", arguments);
     for (auto& process : all) BOOST_REQUIRE(process.line() == "ready");
@@ -408,7 +408,7 @@ BOOST_AUTO_TEST_CASE(a_resource_sees_fences_in_order_while_instances_fail_in_tur
     with_fleets_of({3, 5}, {.arguments = fsync_always}, [](fleet& servers) {
         trouble t;
         trouble_instances_in_turn(servers, hasty(), 8, t);
-        // Instances that forget nothing, and clocks that are right: the lock has one holder.
+        // The instances forget nothing and the clocks are right, so the lock has only one holder.
         BOOST_TEST(t.rejected_while_held == 0U);
     });
 }
@@ -418,7 +418,7 @@ BOOST_AUTO_TEST_CASE(a_resource_sees_fences_in_order_though_instances_forget_in_
         auto options = hasty();
         options.on_restart = restart_policy::off;
         trouble t;
-        // If two clients may hold the lock, a tenure must not serve another lease.
+        // Two clients may hold the lock, so each tenure must have only one lease.
         trouble_instances_in_turn(servers, options, 1, t);
     });
 }

@@ -1,4 +1,4 @@
-// Steps that the tests of fences share: counters, numbers, and turns that wait for all servers.
+// Helpers for the tests of fences: counters, numbers, and turns that wait for all servers.
 #ifndef HOLDFAST_TEST_INTEGRATION_FENCES_HPP
 #define HOLDFAST_TEST_INTEGRATION_FENCES_HPP
 
@@ -21,7 +21,7 @@ namespace holdfast::test {
 inline constexpr lock_options fenced{.ttl = std::chrono::seconds(60), .fencing = true};
 
 inline std::string const counter = "{k}:fence";
-/// The numbers of the tenures of a minute, and the first number that no tenure gets.
+/// `minute`: the numbers in a minute. `counter_limit`: the first number that no tenure gets.
 inline constexpr std::uint64_t minute = 60'000 * 10;
 inline constexpr std::uint64_t counter_limit = (std::uint64_t{1} << 53) / 100;
 
@@ -63,8 +63,8 @@ inline std::size_t how_many_count_to(fleet const& servers, std::uint64_t number)
     return n;
 }
 
-/// All instances have counted so far: no client is about to change a counter that is set after
-/// this.
+/// Waits until all instances have counted that far. Then no command of the client is left that
+/// could change a counter.
 inline bool all_count_to(test_client& client, fleet const& servers, std::uint64_t number) {
     return client.until([&] { return how_many_count_to(servers, number) == servers.size(); });
 }

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Makes the server evict that key.
+/// Makes the server evict `key`.
 void evict(server& instance, std::string const& key, std::string const& policy) {
     redis_cli cli(instance);
     cli.config("maxmemory-policy", policy);
@@ -36,18 +36,18 @@ BOOST_AUTO_TEST_SUITE(flushes)
 // Disks
 //
 
-// The client asks again while it is connected.
+// The client checks the setting again while it is connected.
 BOOST_AUTO_TEST_CASE(a_server_that_stops_writing_to_disk_is_not_trusted_after_a_restart) {
     server instance({.arguments = fsync_always});
     redis_cli cli(instance);
-    test_client client({instance.address()}, guarded(restart_policy::observed, 60s, brisk()));
+    test_client client({instance.url()}, guarded(restart_policy::observed, 60s, brisk()));
     BOOST_REQUIRE(client.all_up());
     crash(instance, client);
     BOOST_TEST(were_always_trusted(client.locks));
     cli.config("appendonly", "no");
     BOOST_TEST(asks_the_time(client, 2));
     BOOST_TEST(were_always_trusted(client.locks));
-    crash(instance, client); // it starts with appendonly on
+    crash(instance, client); // the server starts with appendonly on
     check_quarantined(client, 0, restarted);
 }
 
@@ -65,12 +65,13 @@ BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_is_flushed_makes_a_secon
         for (auto const i : the_first(servers.quorum())) redis_cli(servers[i]).flush();
         auto [e, second] = b.acquire("k", unwatched(60s));
         BOOST_TEST(!e, e.what());
-        BOOST_TEST((second.held() && first.held())); // the violation
+        BOOST_TEST((second.held() && first.held())); // two holders
         BOOST_TEST(were_always_trusted(b.locks));
     });
 }
 
-// Also for grants that came before the client has read that there was a flush.
+// The flush may happen before a grant, and the client may read the grant first. Then the grant does
+// not count either.
 BOOST_AUTO_TEST_CASE(a_majority_that_is_flushed_makes_no_second_holder) {
     constexpr auto longest = 2s;
     std::vector<command_line> const all{{"FLUSHALL"}, {"FLUSHALL", "ASYNC"}, {"FLUSHDB"}};
@@ -105,10 +106,10 @@ BOOST_AUTO_TEST_CASE(a_majority_that_is_flushed_makes_no_second_holder) {
     }
 }
 
-// The server does not say which database it was.
+// The announcement does not name the database.
 BOOST_AUTO_TEST_CASE(a_flush_of_another_database_counts_too) {
     server instance;
-    test_client client({instance.address()}, guarded(restart_policy::observed, 60s));
+    test_client client({instance.url()}, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(client.all_up());
     auto l = client.hold("k", unwatched(60s));
     redis_cli cli(instance);
@@ -149,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_flushed_from_a_majority_is_lost) {
     BOOST_TEST(!l.held());
 }
 
-// A client without a connection gets no announcement, and finds out when it connects.
+// A client without a connection gets no announcement. It notices the flush when it connects.
 BOOST_AUTO_TEST_CASE(a_flush_while_no_client_was_connected_is_noticed_afterwards) {
     fleet servers(1);
     proxy_group proxies(servers);
@@ -164,10 +165,10 @@ BOOST_AUTO_TEST_CASE(a_flush_while_no_client_was_connected_is_noticed_afterwards
     check_quarantined(client, 0, flushed);
 }
 
-// The server does not announce it: the next check finds it.
+// The server does not announce the exchange, but the next check finds it.
 BOOST_AUTO_TEST_CASE(databases_that_are_exchanged_are_noticed) {
     server instance;
-    test_client client({instance.address()}, guarded(restart_policy::observed, 60s));
+    test_client client({instance.url()}, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(client.all_up());
     redis_cli(instance).command({"SWAPDB", "0", "1"});
     BOOST_TEST(client.becomes(0, instance_state::quarantined));
@@ -188,10 +189,10 @@ BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_evicts_makes_a_second_ho
     for (std::size_t i = 0; i < 2; ++i) evict(servers[i], "k", "volatile-lru");
     auto [e, second] = b.try_acquire("k", unwatched(60s));
     BOOST_TEST(!e, e.what());
-    BOOST_TEST((second.held() && first.held())); // the violation
+    BOOST_TEST((second.held() && first.held())); // two holders
 }
 
-// The policy changes while all are connected; idle clients notice it, too.
+// The policy changes while the clients are connected. Idle clients notice the change too.
 BOOST_AUTO_TEST_CASE(a_majority_that_may_evict_makes_no_second_holder) {
     for (std::string const policy : {"volatile-lru", "allkeys-random"}) {
         with_fleets_of({1, 3}, [&](fleet& servers) {
@@ -205,7 +206,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_may_evict_makes_no_second_holder) {
             auto const [e, none] = b.try_acquire("k", unwatched(2s));
             check_report(e, servers.quorum(), evicting);
             check_report(e, servers.quorum(), policy);
-            // The quarantine lasts as long as the policy, also beyond max_ttl.
+            // The quarantine lasts as long as the policy, even beyond max_ttl.
             b.pass(lease_clock::now() + 3s);
             BOOST_TEST(are_quarantined(b, servers.quorum()));
             auto const before = lease_clock::now();
@@ -223,13 +224,13 @@ BOOST_AUTO_TEST_CASE(a_server_that_may_evict_does_not_vote_from_the_first_connec
     server evicts({.arguments = {"--maxmemory", "1gb", "--maxmemory-policy", "volatile-ttl"}});
     server limited({.arguments = {"--maxmemory", "1gb", "--maxmemory-policy", "noeviction"}});
     server unlimited({.arguments = {"--maxmemory-policy", "allkeys-lru"}});
-    std::vector<address> const all{evicts.address(), limited.address(), unlimited.address()};
+    std::vector<address> const all{evicts.url(), limited.url(), unlimited.url()};
     {
         test_client client(all, guarded(restart_policy::observed, 60s));
         BOOST_TEST(client.becomes(0, instance_state::quarantined));
         check_quarantined(client, 0, evicting);
         check_quarantined(client, 0, "volatile-ttl");
-        auto l = client.hold("k", unwatched(60s)); // a majority of the others
+        auto l = client.hold("k", unwatched(60s)); // the other two instances are a majority
         BOOST_TEST(is_trusted(client, 1));
         BOOST_TEST(is_trusted(client, 2));
         BOOST_TEST(client.releases(l));
@@ -241,12 +242,12 @@ BOOST_AUTO_TEST_CASE(a_server_that_may_evict_does_not_vote_from_the_first_connec
     BOOST_REQUIRE(unguarded.all_up());
 }
 
-// A rewrite of the log would let writes wait in memory.
+// During a rewrite of the log, the server keeps writes in memory without fsync.
 BOOST_AUTO_TEST_CASE(a_server_whose_log_waits_for_rewrites_is_not_trusted_after_a_restart) {
     auto relaxed = fsync_always;
     relaxed.insert(relaxed.end(), {"--no-appendfsync-on-rewrite", "yes"});
     server instance({.arguments = relaxed});
-    test_client client({instance.address()}, guarded(restart_policy::observed, 60s));
+    test_client client({instance.url()}, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(client.all_up());
     crash(instance, client);
     check_quarantined(client, 0, restarted);

@@ -18,8 +18,8 @@
 
 namespace holdfast::test {
 
-/// Holds and releases keys on every running instance by SET NX PX and compare-and-delete, as every
-/// Redlock client does.
+/// Holds and releases keys on every running instance, by SET NX PX and compare-and-delete, as
+/// Redlock clients do.
 struct foreign_client {
     static constexpr char const* token = "0e5d3bd4-foreign-7c1b";
 
@@ -41,7 +41,7 @@ struct foreign_client {
     void del_by_script(std::string const& key) {
         for (auto& cli : clis) BOOST_TEST(cli.del_if_equal(key, token));
     }
-    /// Returns the number of instances that had the key, of whichever holder.
+    /// Deletes the key of any holder. Returns the number of instances that had it.
     std::size_t del_if_there(std::string const& key) {
         std::size_t deleted = 0;
         for (auto& cli : clis) deleted += cli.del(key) ? 1 : 0;
@@ -57,7 +57,7 @@ struct foreign_client {
             killed += cli.command({"CLIENT", "KILL", "TYPE", "normal"}).integer();
         return killed;
     }
-    /// The earliest time at which a majority of the instances can expire the key.
+    /// The earliest time at which the key can have expired on a majority.
     lease_clock::time_point expiry(std::string const& key) {
         std::vector<lease_clock::time_point> each;
         for (auto& cli : clis) {

@@ -1,5 +1,5 @@
-// Keys that disappear, and keys that other clients take: a lease that has lost its majority ends,
-// and no key of another client is touched.
+// Keys that disappear, and keys of other clients. A lease that has lost its majority ends, and no
+// key of another client is changed.
 #include "integration/loss_watch.hpp"
 #include "integration/test_client.hpp"
 
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 BOOST_AUTO_TEST_SUITE(foreign_keys)
 
 //
-// Keys that disappear, and keys that others take
+// Keys that disappear, and keys of other clients
 //
 
 BOOST_AUTO_TEST_CASE(a_minority_that_lost_the_key_gets_it_back) {
@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(a_minority_that_lost_the_key_gets_it_back) {
     BOOST_TEST((cli.pttl("k") > 0ms && cli.pttl("k") <= renewed_ttl));
     BOOST_TEST(l.held());
 
-    servers[0].kill(); // and when it has lost everything
+    servers[0].kill(); // the instance loses all its data
     servers[0].restart();
     BOOST_TEST(client.until([&] { return cli.exists("k"); }));
     BOOST_TEST(client.releases(l));
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_lost_the_key_ends_the_lease) {
     BOOST_TEST((client.release(l) == errc::lease_lost));
     BOOST_TEST(client.locks.stats().lost == 1U);
 
-    // The remaining keys are deleted and do not just expire.
+    // The client deletes the remaining keys at once.
     auto other = client.hold("long");
     for (std::size_t const i : {0U, 1U}) BOOST_TEST(redis_cli(servers[i]).del("long"));
     auto const e = client.extend(other);
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(an_extension_never_takes_the_key_from_another) {
     BOOST_TEST(client.until([&] { return lost.done; }));
     unchanged();
     BOOST_TEST((client.release(l) == errc::lease_lost));
-    auto behind = client.hold("behind"); // all earlier commands have been carried out
+    auto behind = client.hold("behind"); // all earlier commands were carried out
     BOOST_TEST(client.releases(behind));
     for (server& instance : servers) {
         redis_cli cli(instance);
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_lost_lease_says_so_when_released) {
     BOOST_REQUIRE(client.until([&] { return lost.told(); }));
     BOOST_TEST(!l.held());
     BOOST_TEST((client.release(l) == errc::lease_lost));
-    BOOST_TEST((client.release(l) == errc::lease_lost)); // and again
+    BOOST_TEST((client.release(l) == errc::lease_lost)); // the second call gives the same result
 
     auto other = client.hold("k");
     BOOST_TEST(client.releases(other));

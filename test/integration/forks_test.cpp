@@ -1,5 +1,5 @@
-// A process that forks while its client works: the locks stay the parent's, and the child's client
-// is over.
+// A process forks while its client works. The parent keeps the locks, and the client of the child
+// is shut down.
 #include <holdfast/client.hpp>
 
 #include "integration/test_client.hpp"
@@ -36,8 +36,8 @@ namespace {
 
 using fork_event = asio::execution_context::fork_event;
 
-/// Says which of its expectations was not met. For a child, which must leave the test program
-/// alone.
+/// Prints the expectations that are not met. The child uses it, because it must not use the test
+/// framework.
 class checklist {
 public:
     void expect(bool met, char const* expectation) {
@@ -51,7 +51,7 @@ private:
     bool all_met_ = true;
 };
 
-/// Forks as Asio wants it. True: the child's expectations are met.
+/// Forks as Asio demands. True if the child's expectations are met.
 [[nodiscard]] bool in_a_child(asio::io_context& context,
                               std::function<void(checklist&)> const& work) {
     context.notify_fork(fork_event::fork_prepare);
@@ -74,7 +74,7 @@ private:
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// Runs until there is nothing more to do: a client that is over does not keep a context busy.
+/// Runs the context. True if it runs out of work. A client that is shut down does not keep it busy.
 bool comes_to_an_end(asio::io_context& context) {
     context.restart();
     context.run_for(20s);
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(the_locks_stay_the_parents) {
         list.expect(comes_to_an_end(client.context), "nothing is left to do");
     }));
 
-    // The servers have heard nothing of all that.
+    // The servers got no command from the child.
     BOOST_TEST(token_at(servers[0], "k") == token);
     BOOST_TEST(client.sees(servers, "k", true));
     BOOST_TEST(l.held());
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(a_coroutine_that_holds_a_lock_may_fork) {
     run(client.context, [&]() -> asio::awaitable<void> {
         auto const lock = client.locks.make_lock("k", {.ttl = 4s});
         auto l = co_await lock.acquire();
-        // Within the client's own turn, perhaps, and with other work in it.
+        // The fork may happen within a turn of the client, with other work in that turn.
         auto other = co_await lock.try_acquire_for(1ms, asio::as_tuple(asio::deferred));
         met = in_a_child(client.context,
                          [&](checklist& list) { list.expect(!l.held(), "the lease is not held"); });
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(a_program_that_is_started_has_none_of_the_connections) {
         socklen_t size = sizeof peer;
         if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
         for (server const& instance : servers) {
-            if (peer.sin_family != AF_INET || ntohs(peer.sin_port) != instance.port()) continue;
+            if (peer.sin_family != AF_INET || ntohs(peer.sin_port) != instance.url_port()) continue;
             ++connections;
             BOOST_TEST((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
         }
@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(a_program_that_is_started_has_none_of_the_connections) {
     BOOST_TEST(connections == servers.size());
 }
 
-// A child that does not tell Asio of the fork is not supported. If it just ends, it sends nothing.
+// A child that does not tell Asio of the fork is not supported. If it only exits, it sends nothing.
 BOOST_AUTO_TEST_CASE(a_child_that_only_ends_harms_nobody) {
     fleet servers(3);
     test_client client(servers);

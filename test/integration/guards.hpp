@@ -1,5 +1,4 @@
-// Checks and steps that the tests of the guards share: quarantines, crashes, clients that come
-// back.
+// Helpers for the tests of the guards: quarantines, crashes, and reconnections.
 #ifndef HOLDFAST_TEST_INTEGRATION_GUARDS_HPP
 #define HOLDFAST_TEST_INTEGRATION_GUARDS_HPP
 
@@ -31,7 +30,7 @@ inline bool is_quarantined(test_client const& client, std::size_t i) {
     return client.status(i).state == instance_state::quarantined;
 }
 
-/// Whether the first `count`, and no others.
+/// True if the first `count` instances are in quarantine, and no others.
 inline bool are_quarantined(test_client const& client, std::size_t count) {
     auto const all = client.locks.instances();
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -40,7 +39,7 @@ inline bool are_quarantined(test_client const& client, std::size_t count) {
     return true;
 }
 
-/// It votes.
+/// True if the instance votes, and no error or quarantine is left.
 inline bool is_trusted(test_client const& client, std::size_t i) {
     auto const s = client.status(i);
     return s.state == instance_state::up && !s.reason.failed() && s.message.empty() &&
@@ -54,7 +53,8 @@ inline bool all_trusted(test_client const& client) {
     return true;
 }
 
-/// They vote, and no quarantine was ever begun that a longest ttl of minutes would not still show.
+/// True if all instances vote and none was ever in quarantine. A max_ttl of minutes makes sure that
+/// an earlier one still shows.
 inline bool were_always_trusted(client const& c) {
     auto const all = c.instances();
     return std::all_of(all.begin(), all.end(), [](auto const& s) {
@@ -79,7 +79,7 @@ inline std::size_t quarantined_in(acquire_report const& r) {
         }));
 }
 
-/// An acquire failed because `count` instances are in quarantine.
+/// Checks that an acquire failed because `count` instances are in quarantine.
 inline void check_report(error const& e, std::size_t count, std::string_view reason) {
     BOOST_TEST((e == errc::quarantined), e.what());
     BOOST_TEST((e == error_condition::unavailable));
@@ -112,7 +112,7 @@ inline indexes the_first(std::size_t count) {
     return all;
 }
 
-/// Waits until it is connected to these once more than before.
+/// Waits until the client has reconnected to these instances.
 [[nodiscard]] inline bool is_back(test_client& client, std::vector<std::uint64_t> const& before,
                                   indexes const& which) {
     return client.until([&] {
@@ -125,7 +125,7 @@ inline indexes the_first(std::size_t count) {
     });
 }
 
-/// Kills these and starts them again; returns when the clients have seen it.
+/// Kills these servers and starts them again. Returns when the clients have reconnected.
 inline void crash(fleet& servers, indexes const& which,
                   std::initializer_list<test_client*> clients) {
     std::vector<std::vector<std::uint64_t>> before;
@@ -144,8 +144,8 @@ inline void crash(server& instance, test_client& client) {
     BOOST_REQUIRE(is_back(client, before, {0}));
 }
 
-/// It asks each of its instances, `times` times from now on, for its time and where its data comes
-/// from.
+/// Waits until the client has asked each instance `times` more times for its time and the origin of
+/// its data.
 [[nodiscard]] inline bool asks_the_time(test_client& client, unsigned times) {
     auto const enough = client.locks.stats().commands + 2 * times * client.locks.instances().size();
     return client.until([&] { return client.locks.stats().commands >= enough; });

@@ -1,5 +1,4 @@
-// Limits that holders set: the longest time of a lease, and renewal for as long as the holder wants
-// it.
+// Limits set by holders: the longest time of a lease, and renewal on condition.
 #include "integration/loss_watch.hpp"
 #include "integration/test_client.hpp"
 #include "support/wait.hpp"
@@ -26,7 +25,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Returns whether the body still held the lock when it was cancelled.
+// Returns true if the body still held the lock when it was cancelled.
 bool check_section_with_limit(std::chrono::milliseconds cancel_margin) {
     fleet servers(3);
     test_client client(servers);
@@ -74,7 +73,8 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_at_the_latest) {
                          setting{60s, 400ms, false}, setting{300ms, 600ms, false}}) {
         BOOST_TEST_CONTEXT("ttl " << s.ttl.count() << ", max_hold " << s.max_hold.count()
                                   << ", watchdog " << s.watchdog) {
-            // A machine that stalls can make the telling late. A late telling is tried again.
+            // If the machine stalls, the holder may hear of the loss too late. Then the test tries
+            // again.
             auto late = true;
             for (int attempt = 0; attempt < 3 && late; ++attempt) {
                 fleet servers(3);
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_at_the_latest) {
                 BOOST_TEST(beyond == 0);
                 late = w.when > given + s.max_hold;
                 if (s.watchdog || s.max_hold < s.ttl) {
-                    // Nor earlier, but for the margin.
+                    // The holder hears of the end no earlier than the margin allows.
                     BOOST_TEST((w.deadline >= asked + s.max_hold));
                     BOOST_TEST((w.when >= asked + s.max_hold - loss_margin(s.ttl)));
                 }
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(no_extension_passes_the_limit) {
     auto const first = held.deadline();
     loss_watch w;
     w.start(held);
-    client.pass(first - 1800ms); // an extension by four seconds would pass the limit
+    client.pass(first - 1800ms); // an extension by 4 s would exceed the limit
     BOOST_TEST(!client.extend(held));
     auto const limit = held.deadline();
     BOOST_TEST((limit > first));
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_gets_the_lock_at_the_limit) {
             BOOST_TEST(client.locks.stats().handoffs == (handoff > 0ms ? 1U : 0U));
             BOOST_TEST((client.release(stuck) == errc::lease_lost));
             BOOST_TEST(next->held());
-            // Another process gets the lock too, as the key is gone.
+            // After the limit the key is gone, so another process gets the lock.
             lease got;
             auto const asked = other.locks.make_lock("k", long_lived);
             asked.acquire([&](error e, lease l) {
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_gets_the_lock_at_the_limit) {
     }
 }
 
-// The event loop does not run when the limit comes, nor for twice its margin after that.
+// The event loop does not run at the limit, nor for twice the margin after that.
 BOOST_AUTO_TEST_CASE(a_limit_that_is_seen_late_hands_the_lock_over_too) {
     fleet servers(3);
     test_client client(servers);
@@ -201,9 +201,9 @@ BOOST_AUTO_TEST_CASE(a_limit_that_is_seen_late_hands_the_lock_over_too) {
 }
 
 BOOST_AUTO_TEST_CASE(a_section_ends_at_the_limit) {
-    // The default is a tenth of the limit, and not of the ttl.
+    // The default margin is a tenth of the limit, not of the ttl.
     for (auto const cancel_margin : {500ms, -1ms}) {
-        // A machine that stands still for the whole margin proves nothing.
+        // If the machine stalls for the whole margin, the test tries again.
         auto in_time = false;
         for (int attempt = 0; attempt < 3 && !in_time; ++attempt)
             in_time = check_section_with_limit(cancel_margin);
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(a_limit_out_of_its_range_is_rejected) {
 }
 
 //
-// Renewal for as long as the holder wants it
+// Renewal on condition
 //
 
 BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_its_holder_says_so) {
@@ -248,14 +248,14 @@ BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_its_holder_says_so) {
             loss_watch w;
             w.start(held);
             auto const before = client.locks.stats().renewals;
-            BOOST_TEST(client.renews(9)); // several ttls
+            BOOST_TEST(client.renews(9)); // this takes several ttls
             BOOST_TEST(held.held());
             BOOST_TEST(asked >= 8);
             BOOST_TEST(static_cast<std::uint64_t>(asked) <=
                        client.locks.stats().renewals - before + 1);
             wanted = false;
             BOOST_TEST(client.until([&] { return refused == 1; }));
-            BOOST_TEST(held.held()); // until its deadline
+            BOOST_TEST(held.held()); // the lease is held until its deadline
             auto const deadline = held.deadline();
             auto const renewals = client.locks.stats().renewals;
             BOOST_TEST(client.until([&] { return w.told(); }));
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(the_predicate_of_a_renewal_is_destroyed_with_the_lease) {
     fleet servers(3);
     auto const mark = std::make_shared<int>();
     auto const wanted = [mark] { return true; };
-    constexpr long ours = 2; // mark, wanted
+    constexpr long ours = 2; // mark and wanted
     BOOST_TEST(mark.use_count() == ours);
     {
         test_client client(servers);
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(the_predicate_of_a_renewal_is_destroyed_with_the_lease) {
             held.renew_while(wanted);
             client.context.poll();
             BOOST_TEST(mark.use_count() == ours + 1);
-            held.renew_while(wanted); // replaces the other
+            held.renew_while(wanted); // replaces the earlier predicate
             client.context.restart();
             client.context.poll();
             BOOST_TEST(mark.use_count() == ours + 1);
@@ -315,7 +315,7 @@ BOOST_AUTO_TEST_CASE(the_predicate_of_a_renewal_is_destroyed_with_the_lease) {
             auto held = client.hold("released");
             held.renew_while(wanted);
             BOOST_TEST(client.releases(held));
-            held.renew_while(wanted); // too late
+            held.renew_while(wanted); // the lease is released, so this has no effect
         }
         BOOST_TEST(client.until([&] { return mark.use_count() == ours; }));
         {
@@ -327,7 +327,7 @@ BOOST_AUTO_TEST_CASE(the_predicate_of_a_renewal_is_destroyed_with_the_lease) {
             held.renew_while(wanted);
         }
         BOOST_TEST(client.until([&] { return mark.use_count() == ours; }));
-        // The lease is destroyed before the client has seen the predicate.
+        // The lease is destroyed before the client has stored the predicate.
         {
             auto held = client.hold("at once");
             held.renew_while(wanted);
@@ -337,7 +337,8 @@ BOOST_AUTO_TEST_CASE(the_predicate_of_a_renewal_is_destroyed_with_the_lease) {
         BOOST_TEST(throws_released([&] { empty.renew_while(wanted); }));
         BOOST_TEST(mark.use_count() == ours);
     }
-    // The predicate goes with the context: seen by the client or not, before the lease or with it.
+    // The context destroys the predicate, whether or not the client has stored it, and whether or
+    // not the lease is destroyed first.
     for (auto const looked_at : {true, false}) {
         for (auto const within : {true, false}) {
             BOOST_TEST_CONTEXT("looked at " << looked_at << ", within " << within) {
@@ -356,7 +357,7 @@ BOOST_AUTO_TEST_CASE(the_predicate_of_a_renewal_is_destroyed_with_the_lease) {
     for (server& instance : servers) redis_cli(instance).flush();
 }
 
-// The predicate holds a lock, and so the client that holds the predicate.
+// The predicate owns a lock, which refers to the client, which owns the predicate.
 BOOST_AUTO_TEST_CASE(a_predicate_of_a_renewal_that_holds_a_lock_is_destroyed_with_the_lease) {
     fleet servers(1);
     auto const mark = std::make_shared<int>();

@@ -1,5 +1,5 @@
-// A server that answers any one question wrongly does no harm. The process lives, memory stays
-// bounded, and locks work with the other servers. The status has the reason. When the server
+// A server that answers any one question wrongly does no harm: the process lives, memory stays
+// bounded, and locks work with the other servers. The status shows the reason. When the server
 // answers rightly again, the client uses it.
 #include <holdfast/client.hpp>
 
@@ -45,7 +45,7 @@ using asio::awaitable;
 constexpr auto settled = asio::as_tuple(asio::use_awaitable);
 
 //
-// Points: the questions that are answered wrongly
+// Points: the questions with a wrong answer
 //
 
 enum class point {
@@ -55,12 +55,12 @@ enum class point {
     config_get,
     time,
     info,
-    set,      // acquire
-    fenced,   // acquire of a lock with fences
-    caching,  // of a waiter
-    pttl,     // of a waiter, or for the holder's name
+    set,      // an acquire
+    fenced,   // an acquire with a fence
+    caching,  // for a waiter
+    pttl,     // for a waiter, or for the holder's name
     type,     // for the holder's name
-    getrange, // the same
+    getrange, // for the holder's name
     extend,
     release,
     ping,
@@ -144,7 +144,7 @@ bool is_at(point p, command_line const& words) {
 bool is_of_probe(point p) {
     return p <= point::info;
 }
-// The client can do without the answer.
+// True if the client can work without the answer.
 bool is_informative(point p) {
     return (p >= point::tracking && p <= point::time) ||
            (p >= point::caching && p <= point::getrange) || p == point::ping;
@@ -155,12 +155,12 @@ bool is_informative(point p) {
 //
 
 enum class effect {
-    malformed,    // no RESP3 as servers speak it: not_redis
+    malformed,    // no RESP3 that servers speak: not_redis
     disconnected, // unreachable
     hangs,        // timed_out
-    error,        // the server's own: rejected, where it matters
-    wrong_type,   // not_redis, where it matters
-    mixes_up,     // the replies that follow are taken for others: any end, but no hang
+    error,        // an error of the server: rejected, if the answer is needed
+    wrong_type,   // not_redis, if the answer is needed
+    mixes_up,     // later replies answer the wrong questions: any result, but no hang
     surplus,      // the same, and the session must end
     harmless,
 };
@@ -170,7 +170,7 @@ struct fault {
     effect outcome;
     std::function<std::string(std::string const& right)> answer;
     std::string says = {}; // a part of the reason
-    char type = 0;         // wrong_type: the type of RESP
+    char type = 0;         // for wrong_type: the type in RESP
     bool floods = false;
 
     friend std::ostream& operator<<(std::ostream& out, fault const& f) { return out << f.name; }
@@ -189,9 +189,10 @@ fault in_place(char const* name, effect outcome, std::string bytes, std::string 
             .says = std::move(says)};
 }
 
-fault of_type(char const* name, std::string bytes) {
+/// `type`: the type that the bytes stand for; by default that of the first byte.
+fault of_type(char const* name, std::string bytes, char type = '\0') {
     auto f = in_place(name, effect::wrong_type, std::move(bytes));
-    f.type = f.answer({})[0];
+    f.type = type != '\0' ? type : f.answer({})[0];
     if (f.type == '-' || f.type == '!') f.outcome = effect::error;
     return f;
 }
@@ -207,11 +208,13 @@ std::vector<fault> all_faults() {
     constexpr auto no_length = "length";
     constexpr auto too_long = "more than";
     std::vector<fault> all{
-        // Each type.
+        // A reply of each type
         of_type("simple string", "+wrong\r\n"),
         of_type("error", "-ERR wrong\r\n"),
         of_type("number", ":7\r\n"),
         of_type("null", "_\r\n"),
+        of_type("null of RESP2", "$-1\r\n", '_'),
+        of_type("null array of RESP2", "*-1\r\n", '_'),
         of_type("boolean", "#t\r\n"),
         of_type("double", ",1.5\r\n"),
         of_type("big number", "(12345678901234567890123\r\n"),
@@ -226,9 +229,9 @@ std::vector<fault> all_faults() {
         of_type("map", "%1\r\n+OK\r\n+OK\r\n"),
         of_type("zero bytes", "$4\r\n\0\0\0\0\r\n"s),
         of_type("zero bytes in a line", "+\0OK\0\r\n"s),
-        // Lengths and counts.
-        in_place("negative length", effect::malformed, "$-1\r\n", no_length),
-        in_place("negative count", effect::malformed, "*-1\r\n", no_length),
+        // Wrong lengths and counts
+        in_place("negative length", effect::malformed, "$-2\r\n", no_length),
+        in_place("negative count", effect::malformed, "*-2\r\n", no_length),
         in_place("huge length", effect::malformed, "$9999999999\r\n", too_long),
         in_place("largest length", effect::malformed, "$18446744073709551615\r\n", too_long),
         in_place("length beyond the largest", effect::malformed, "$18446744073709551616\r\n",
@@ -238,7 +241,7 @@ std::vector<fault> all_faults() {
         in_place("longer than announced", effect::malformed, "$2\r\nabcd\r\n", "longer"),
         in_place("no number", effect::malformed, ":abc\r\n", "number"),
         in_place("array that is too short", effect::mixes_up, "*9\r\n+OK\r\n"),
-        // Bytes that kill the parser of Boost.Redis.
+        // Bytes that crash the parser of Boost.Redis
         in_place("no length of a string", effect::malformed, "$\r\n", no_length),
         in_place("no length of a verbatim string", effect::malformed, "=\r\n", no_length),
         in_place("no length of an error", effect::malformed, "!\r\n", no_length),
@@ -253,14 +256,14 @@ std::vector<fault> all_faults() {
                  "RESP3"),
         in_place("push within an array", effect::malformed, "*2\r\n+a\r\n>1\r\n+p\r\n+b\r\n",
                  "push"),
-        // Replies without end.
+        // Endless replies
         flood("endless line", effect::malformed, "+", std::string(1024, 'x'), too_long),
         flood("endless string", effect::malformed, "$9999999999\r\n", std::string(1024, 'x'),
               too_long),
         flood("endless array", effect::malformed, "*300000\r\n", repeated(64, "+0123456789\r\n"),
               too_long),
         flood("endless replies", effect::surplus, "", "+OK\r\n"),
-        // Connections that end, or do not.
+        // Connections that end, or fall silent
         in_place("close", effect::disconnected, fake_server::then_close("")),
         in_place("reset", effect::disconnected, fake_server::then_reset("")),
         {.name = "half a reply and close",
@@ -278,7 +281,7 @@ std::vector<fault> all_faults() {
              }},
         in_place("half a string and silence", effect::hangs,
                  fake_server::then_silent("$100\r\nabc")),
-        // More than was asked for.
+        // More replies than questions
         {.name = "two replies",
          .outcome = effect::surplus,
          .answer = [](std::string const& right) { return right + right; }},
@@ -303,11 +306,13 @@ std::vector<fault> all_faults() {
     return all;
 }
 
-// Whether it is an answer that the question may have.
+// True if a correct server may also give this answer.
 bool is_legitimate(point p, fault const& f) {
     switch (p) {
-    case point::hello:
-        return f.type == '%';
+    case point::hello: // after an error RESP2 follows
+        return f.type == '%' || f.outcome == effect::error;
+    case point::info: // as if the ACL forbade it
+        return f.type == '_';
     case point::set:
         return f.type == '_';
     case point::fenced:
@@ -321,7 +326,7 @@ bool is_legitimate(point p, fault const& f) {
 // The server
 //
 
-// Answers as a server that can vote, but for one question.
+// A server that can vote, and answers one question wrongly.
 class hostile_server {
 public:
     hostile_server(point p, fault const& f)
@@ -398,6 +403,7 @@ private:
             }
             return resp::integer(held ? 1 : 0);
         }
+        if (is_command(words, "EVALSHA")) return resp::error("NOSCRIPT no"); // of the probe
         return resp::error("ERR unknown command '" + words.at(0) + "'");
     }
 
@@ -429,7 +435,7 @@ private:
 // Trials
 //
 
-// For events that come at once, or after some short timeouts; and for all trials of a test.
+// The limits for events that come at once or after short timeouts, and for all trials of a test.
 #ifdef HOLDFAST_TEST_SANITIZED
 constexpr auto limit = 60s, limit_of_all = 120s;
 #else
@@ -451,7 +457,7 @@ awaitable<bool> eventually(Predicate happened) {
     co_return true;
 }
 
-/// An acquire beside the coroutine.
+/// The state of an acquire that a coroutine does not await.
 struct waiter {
     bool done = false;
     error how;
@@ -493,8 +499,8 @@ lock_options lock_options_for(point p) {
     return o;
 }
 
-/// Shared by all trials of a test. Trials run together and the macros of Boost.Test know of one
-/// thing at a time, so each trial notes its complaints here.
+/// Shared by all trials of a test. Trials run concurrently, which the macros of Boost.Test do not
+/// support. So each trial adds its complaints here.
 struct court {
     asio::io_context context;
     std::vector<std::string> complaints;
@@ -533,9 +539,9 @@ public:
     trial(trial const&) = delete;
     trial& operator=(trial const&) = delete;
 
-    /// The server is the only one.
+    /// Runs with this server as the only instance.
     awaitable<void> alone();
-    /// The server is one of three.
+    /// Runs with this server as one of three instances.
     awaitable<void> among(std::string first, std::string second);
 
 private:
@@ -558,6 +564,7 @@ private:
         case effect::hangs:
             return true;
         case effect::error:
+            return !is_informative(at_) && at_ != point::info;
         case effect::wrong_type:
             return !is_informative(at_);
         case effect::mixes_up:
@@ -575,7 +582,7 @@ private:
     hostile_server server_;
 };
 
-// The caller is told why the only vote is lost.
+// Checks that the error shows why the only vote was lost.
 void trial::check_error(error const& e) {
     if (!matters()) return;
     check(static_cast<bool>(e), "an operation succeeds");
@@ -603,7 +610,7 @@ void trial::check_error(error const& e) {
 
 awaitable<void> trial::check_probe_failed(client const& locks) {
     if (!matters()) co_return;
-    // A caller is told that the answer is overdue before the connection is given up.
+    // The caller hears that the answer is overdue before the connection is given up.
     auto const is_down = [&] { return locks.instances().at(0).state == instance_state::down; };
     check(co_await eventually(is_down), "does not go down");
     auto const s = locks.instances().at(0);
@@ -704,7 +711,7 @@ awaitable<void> trial::ask_alone(client const& locks) {
         }
         break;
     default: {
-        // Null is a legitimate no, so an acquire would go on.
+        // A null is a legitimate refusal, after which acquire() would wait.
         auto const w = fault_.type == '_' ? try_for(k) : wait_for(k);
         auto const ended = [&] { return w->done; };
         check(co_await eventually(ended), "waits for ever");
@@ -731,7 +738,7 @@ awaitable<void> trial::among(std::string first, std::string second) {
         return true;
     };
     check(co_await eventually(others_are_up), "keeps another instance from coming up");
-    // The instance that a waiter asks first depends on the key.
+    // The key decides which instance a waiter asks first.
     auto const asked = [&] { return server_.hits() > 0; };
     co_await take_turns(holder, waiter, name_);
     for (int i = 0; i < 20 && at_ != point::ping && !asked(); ++i) {
@@ -743,7 +750,7 @@ awaitable<void> trial::among(std::string first, std::string second) {
     co_await recovers(waiter, 0, name_ + " after");
 }
 
-// Each of the two, and the one that waits for the other.
+// Lets both clients hold the lock, the second one after waiting for the first.
 awaitable<void> trial::take_turns(client const& holder, client const& waiter, std::string key) {
     auto const k1 = holder.make_lock(key, lock_options_for(at_));
     auto const k2 = waiter.make_lock(key, lock_options_for(at_));
@@ -785,8 +792,7 @@ awaitable<void> run_among(court& c, std::string name, named_point p, fault const
 void start_both(court& c, named_point p, fault const& f, fleet& good) {
     auto const name = p.name + ": "s + f.name;
     c.start(name + ", alone", run_alone(c, name + ", alone", p, f));
-    c.start(name + ", among",
-            run_among(c, name + ", among", p, f, good[0].address(), good[1].address()));
+    c.start(name + ", among", run_among(c, name + ", among", p, f, good[0].url(), good[1].url()));
 }
 
 std::vector<fault> const faults = all_faults();
@@ -802,7 +808,7 @@ BOOST_DATA_TEST_CASE(a_wrong_answer_harms_nobody, boost::unit_test::data::make(f
     c.finish();
 }
 
-// PING is asked of those that have nothing else to do, which takes its time.
+// Only an idle connection gets a PING, so these trials take longer.
 BOOST_AUTO_TEST_CASE(a_wrong_answer_to_a_ping_harms_nobody) {
     fleet good(2);
     court c;
@@ -810,7 +816,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_answer_to_a_ping_harms_nobody) {
     c.finish();
 }
 
-// The client has read it before it asks for the vote, and so can know that it is none.
+// The client reads the unexpected reply before it asks for the vote, so it must not count it.
 BOOST_AUTO_TEST_CASE(an_answer_that_nobody_asked_for_is_no_vote) {
     fault const none{.name = "none", .outcome = effect::harmless, .answer = [](auto const& right) {
                          return right;

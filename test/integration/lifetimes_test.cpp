@@ -1,5 +1,5 @@
-// Objects that outlive others. Whatever is destroyed first, no handler is lost while its context
-// runs, none runs after it, nothing leaks, and keys are released where that can still be done.
+// Objects that outlive others. No handler is lost while its context runs, none runs later, nothing
+// leaks, and keys are released if that is still possible.
 #include "integration/proxy_group.hpp"
 #include "integration/test_client.hpp"
 #include "support/heap.hpp"
@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Each handler holds it: when only the test has it, no handler is left.
+/// Each handler has a copy. If only the test has one, no handler is left.
 using witness = std::shared_ptr<int>;
 
 struct counts {
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_destroyed_is_released) {
     }
     BOOST_TEST(client.sees(servers, "k", false));
     BOOST_TEST(client.locks.stats().held == 0U);
-    // Assignment ends the lease that it replaces, and only that.
+    // An assignment ends only the lease that it replaces.
     auto held = client.hold("first");
     held = client.hold("second");
     BOOST_TEST(client.sees(servers, "first", false));
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_lease_may_go_while_its_operations_are_under_way) {
     }
     BOOST_TEST(client.until([&] { return told == 2; }));
     {
-        // A wait for a loss does not hold the lock.
+        // A wait for a loss does not keep the lock.
         auto held = client.hold("k");
         held.wait_lost([&](error e) {
             BOOST_TEST((e == errc::lease_released), e.what());
@@ -158,16 +158,16 @@ BOOST_AUTO_TEST_CASE(destroying_the_client_ends_waits_and_releases_leases) {
     }
     BOOST_REQUIRE(run_until(context, [&] { return acquires.all() == 10 && losses.all() == 1; }));
     BOOST_TEST(acquires.shut_down == 10U);
-    BOOST_TEST(losses.won == 1U); // no error: it is lost
+    BOOST_TEST(losses.won == 1U); // no error, as the wait was for the loss
     BOOST_TEST(!held.held());
-    // Its work is done, so the context runs out of it.
+    // The client has no work left, so the context stops.
     context.restart();
     context.run_for(10s);
     BOOST_TEST(context.stopped());
     BOOST_TEST(w.use_count() == 1);
     check_nothing_left(servers);
 
-    // The lease and the lock that are left report it.
+    // The remaining lease and lock report the end of the client.
     std::optional<release_result> released;
     held.release([&](release_result r) { released = r; });
     survivor->acquire(count_in(acquires, w));
@@ -187,15 +187,14 @@ BOOST_AUTO_TEST_CASE(a_client_that_ends_in_mid_round_gives_back_what_was_granted
         {
             client locks(context.get_executor(), proxies.addresses(), patient());
             auto const key = locks.make_lock("k", long_lived);
-            // Without that an instance that is still being connected to would not get the key at
-            // all.
+            // An instance without a connection would not get the key.
             BOOST_REQUIRE(run_until(context, [&] { return is_up(locks); }));
             proxies.hold_replies();
             key.acquire(count_in(acquires, w));
             BOOST_REQUIRE(run_until(context, [&] { return copies(servers, "k") == 3; }));
             if (by_shutdown) locks.shutdown([&](error) { shut = true; });
         }
-        // Told while the servers are still silent.
+        // The acquire ends while the servers are still silent.
         BOOST_REQUIRE(run_until(context, [&] { return acquires.all() == 1; }));
         BOOST_TEST(acquires.shut_down == 1U);
         BOOST_TEST(!shut);
@@ -226,7 +225,7 @@ BOOST_AUTO_TEST_CASE(leases_of_a_destroyed_client_still_answer) {
     }
     BOOST_REQUIRE(run_until(context, [&] { return !kept.held(); }));
     context.run_for(10s);
-    BOOST_TEST(context.stopped()); // the client is gone altogether
+    BOOST_TEST(context.stopped()); // the client has no work left
     BOOST_TEST((kept.remaining() == 0s));
     BOOST_TEST(kept.key() == "kept");
     std::optional<error> extended, lost, extended_released, lost_released;
@@ -260,7 +259,7 @@ BOOST_AUTO_TEST_CASE(
         lease held;
         key.acquire([&](error, lease l) { held = std::move(l); });
         BOOST_REQUIRE(run_until(context, [&] { return held.held(); }));
-        // The lease is given at the quorum; the last instance may get its key a little later.
+        // The lease is granted at a quorum. The last instance may get the key a little later.
         for (server& instance : servers) {
             redis_cli cli(instance);
             BOOST_REQUIRE(run_until(context, [&] { return cli.exists("k"); }));
@@ -337,7 +336,7 @@ BOOST_AUTO_TEST_CASE(clients_that_are_gone_leave_no_memory_behind) {
         return heap_in_use();
     };
     auto const before = lives(20);
-    // A client that is kept takes 9 kB and more.
+    // A leaked client would take at least 9 kB.
     BOOST_TEST(lives(100) < before + 200'000);
 }
 
@@ -411,7 +410,7 @@ BOOST_AUTO_TEST_CASE(a_moved_from_object_says_so) {
 
 namespace {
 
-// Objects that a program may have left when the context is gone.
+// Objects that a program may still have when their context is destroyed.
 struct left_over {
     std::optional<client> locks;
     std::optional<lock> key;
@@ -451,7 +450,7 @@ void check_dead(left_over& all) {
     all.locks->close();
 }
 
-/// Makes objects that outlive their context.
+/// Makes objects, and destroys their context.
 void outlive(left_over& all, fleet const& servers, client_options const& options, bool on_strand,
              bool waits) {
     auto context = std::make_unique<asio::io_context>();
@@ -512,7 +511,7 @@ BOOST_AUTO_TEST_CASE(objects_that_outlive_their_context_are_harmless) {
     }
 }
 
-// All of one scope, in the order in which they are usually written.
+// All objects have one scope, and the usual order.
 BOOST_AUTO_TEST_CASE(a_client_that_is_closed_lets_its_thread_end) {
     fleet servers(3);
     auto const program = [&](bool with_lease) {
@@ -565,7 +564,7 @@ BOOST_AUTO_TEST_CASE(a_context_that_goes_drops_every_handler_uncalled) {
             for (int i = 0; i < 100; ++i)
                 locks.make_lock(std::to_string(i)).acquire(count_in(c, w));
             locks.shutdown(count_in(c, w));
-            // Some are only handed in, some are on their way.
+            // Some calls wait in the inbox, and some commands are under way.
             context.restart();
             context.poll_one();
         }
@@ -591,7 +590,7 @@ BOOST_AUTO_TEST_CASE(a_context_that_goes_lets_go_of_the_contexts_of_its_handlers
             locks.make_lock("k").acquire(asio::bind_executor(elsewhere, count_in(c, w)));
         }
         BOOST_REQUIRE(run_until(context, [&] { return locks.stats().pending == 10; }));
-        // They keep it at work for as long as they may be called.
+        // The handlers keep their context busy as long as they may be called.
         BOOST_TEST(elsewhere.poll() == 0U);
         BOOST_TEST(!elsewhere.stopped());
     }
@@ -620,7 +619,7 @@ enum class order {
     stopped
 };
 
-/// One life of a client, ended after `steps` handlers. True when it had ended by itself before.
+/// Runs a client for `steps` handlers. Returns true if it ended before that.
 bool end_after(std::size_t steps, order how, fleet const& servers) {
     auto const w = std::make_shared<int>();
     auto ended = 0;

@@ -1,4 +1,4 @@
-// A wait for the loss of a lease, and its result.
+// A wait for the loss of a lease.
 #ifndef HOLDFAST_TEST_INTEGRATION_LOSS_WATCH_HPP
 #define HOLDFAST_TEST_INTEGRATION_LOSS_WATCH_HPP
 
@@ -16,7 +16,7 @@
 
 namespace holdfast::test {
 
-/// A wait_lost() under way. The handler keeps pointers to the object and to the lease.
+/// A wait_lost() and its result. The handler keeps pointers to this object and to the lease.
 class loss_watch {
     auto handler(lease& held) {
         return asio::bind_cancellation_slot(signal.slot(), [this, &held](error e) {
@@ -43,16 +43,17 @@ public:
     asio::cancellation_signal signal;
     bool done = false;
     error how;
-    bool holds = false; ///< at the time of the call
+    bool holds = false; ///< the lease was held when the handler was called
     lease_clock::time_point when{}, deadline{};
 };
 
-/// How long before its deadline a loss may be told, with the losses that are due together.
+/// How long before the deadline a loss may be reported. Losses that are due together are reported
+/// together.
 inline lease_clock::duration loss_margin(std::chrono::milliseconds ttl) {
     return protocol::loss_margin(ttl) + std::chrono::milliseconds(2);
 }
 
-/// Whether the call throws lease_released.
+/// True if the call throws lease_released.
 template <class Call>
 bool throws_released(Call const& call) {
     try {

@@ -1,5 +1,5 @@
-// Holders hear of a loss in time: ahead if they ask for it, by the deadline however many they are,
-// and at their first look after they were stopped.
+// Holders hear of a loss in time: ahead of the deadline if they ask for that, by the deadline
+// however many they are, and at their first check after a stop.
 #include "integration/child.hpp"
 #include "integration/loss_watch.hpp"
 #include "integration/proxy_group.hpp"
@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 namespace {
 
 #ifdef HOLDFAST_TEST_SANITIZED
-// With a sanitizer the telling takes longer than the margin.
+// With a sanitizer, the notifications take longer than the margin.
 constexpr std::array<std::size_t, 2> crowds{1, 30};
 #else
 constexpr std::array<std::size_t, 3> crowds{1, 100, 10'000};
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_cannot_be_kept_is_told_ahead) {
             loss_watch early, plain;
             early.start(held, ahead);
             plain.start(held);
-            BOOST_TEST(client.renews(4)); // more than a ttl
+            BOOST_TEST(client.renews(4)); // this takes more than a ttl
             BOOST_TEST(!early.done);
             servers.freeze(2);
             BOOST_TEST(client.until([&] { return early.done; }));
@@ -72,12 +72,12 @@ BOOST_AUTO_TEST_CASE(as_long_as_it_is_extended_nothing_is_told_ahead) {
     auto held = client.hold("watched", {.ttl = renewed_ttl});
     loss_watch watched;
     watched.start(held, 50ms);
-    BOOST_TEST(client.renews(12)); // four ttls
+    BOOST_TEST(client.renews(12)); // this takes four ttls
     BOOST_TEST(!watched.done);
     BOOST_TEST(client.releases(held));
     BOOST_TEST(client.until([&] { return watched.done; }));
     BOOST_TEST((watched.how == errc::lease_released));
-    // By hand.
+    // The holder extends the lease itself.
     auto kept = client.hold("by hand", unwatched(6s));
     loss_watch by_hand;
     by_hand.start(kept, 1600ms);
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(as_long_as_it_is_extended_nothing_is_told_ahead) {
     BOOST_TEST((by_hand.deadline == deadline));
     BOOST_TEST((by_hand.when >= deadline - 1601ms));
     BOOST_TEST(by_hand.holds);
-    // It was a warning: the lease goes on if the client can extend it.
+    // The notification is a warning: the lease continues if the client can extend it.
     BOOST_TEST(!client.extend(kept));
     BOOST_TEST(client.releases(kept));
 }
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_can_be_cancelled) {
         BOOST_TEST(client.until([&] { return w.done; }));
         BOOST_TEST((w.how == errc::cancelled), w.how.what());
         BOOST_TEST(held.held());
-        // Before the client has seen it.
+        // The wait is cancelled before the client has taken it.
         loss_watch unseen;
         unseen.start(held, 1s);
         unseen.signal.emit(type);
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_hears_of_the_end) {
     BOOST_TEST(client.until([&] { return released.done && after_release.done; }));
     BOOST_TEST((released.how == errc::lease_released), released.how.what());
     BOOST_TEST((after_release.how == errc::lease_released), after_release.how.what());
-    // A deleted lease: told at once, however long before the deadline.
+    // If the key is deleted, the holder hears of it at once, even long before the deadline.
     auto deleted = client.hold("lost", {.ttl = 3s});
     lost.start(deleted, 100ms);
     for (server& instance : servers) redis_cli(instance).del("lost");
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_hears_of_the_end) {
     after_loss.start(deleted, 100ms);
     BOOST_TEST(client.until([&] { return after_loss.done; }));
     BOOST_TEST(after_loss.told());
-    // Handed to another acquire of this client.
+    // The lock is handed over to another acquire of this client.
     lock_options const options{.ttl = 60s, .handoff_time = 60s};
     auto first = client.hold("handed on", options);
     handed_on.start(first, 1s);
@@ -280,13 +280,13 @@ BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_sees_at_its_first_look_that_its_
             fleet servers(3);
             test_client client(servers);
             BOOST_REQUIRE(client.all_up());
-            child c("HOLDFAST_SLEEPER", {"--instances", servers.address_list(), "--keys",
+            child c("HOLDFAST_SLEEPER", {"--instances", servers.url_list(), "--keys",
                                          std::to_string(keys), "--ttl", "4000", "--loop", loop});
             BOOST_REQUIRE(c.line() == "held");
             std::string const first = "sleeper:0";
             BOOST_REQUIRE(copies(servers, first) >= servers.quorum());
             c.stop();
-            // No client deletes them: they expire.
+            // No client deletes the keys; they expire.
             check_nothing_left(servers, 20s);
             auto mine = client.hold(first);
             BOOST_REQUIRE(client.sees(servers, first, true));
@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_sees_at_its_first_look_that_its_
             auto const n = std::to_string(keys);
             BOOST_TEST(said == "held=0 told=" + n + " lost=" + n + " wrong=0");
             BOOST_TEST(c.status() == 0);
-            // The stopped client has sent commands since, and the new lease is untouched.
+            // The stopped client has sent commands since, but the new lease is unchanged.
             BOOST_TEST(mine.held());
             for (std::size_t i = 0; i < servers.size(); ++i) {
                 redis_cli cli(servers[i]);
@@ -312,7 +312,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_sees_at_its_first_look_that_its_
     }
 }
 
-// The answers that would have extended the lease came in time, but the client did not read them.
+// The answers would have extended the lease. They came in time, but the client read them too late.
 BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_nothing) {
     for (auto const watchdog : {false, true}) {
         BOOST_TEST_CONTEXT("watchdog " << watchdog) {
@@ -364,7 +364,7 @@ BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_not
             BOOST_TEST((client.release(held) == errc::lease_lost));
             BOOST_TEST(client.locks.stats().renewals == 0U);
             BOOST_TEST(client.locks.stats().lost == 1U);
-            // The instances had extended it. The key does not stay.
+            // The instances had extended the key. The client deletes it.
             BOOST_TEST(client.sees(servers, "k", false));
         }
     }

@@ -1,5 +1,5 @@
-// A minority freezes. No acquire, release or wait for a push is held up until the client suspects
-// it. No timeout helps: it is longer than the tests wait.
+// A minority freezes. No acquire, release or wait for a push may depend on the moment at which the
+// client suspects it. The timeouts are longer than the tests wait.
 #include <holdfast/client.hpp>
 
 #include "protocol/key_watch.hpp"
@@ -35,7 +35,7 @@ client_options unsuspecting() {
     return options;
 }
 
-/// Five servers and a client that knows how long they usually take.
+/// Five servers, and a client that knows their usual round trips.
 struct fixture {
     fixture() {
         BOOST_REQUIRE(client.all_up());
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(a_split_vote_does_not_wait_for_a_frozen_instance) {
     BOOST_TEST(trusts(0));
     for (auto const i : {1U, 2U}) BOOST_TEST(client.sees_no_locks(servers[i]));
     servers.thaw_all();
-    BOOST_TEST(client.sees_no_locks(servers[0])); // it is sent the pending release
+    BOOST_TEST(client.sees_no_locks(servers[0])); // the pending release is sent
 }
 
 BOOST_AUTO_TEST_CASE(a_release_does_not_wait_for_a_frozen_instance) {
@@ -105,11 +105,10 @@ BOOST_AUTO_TEST_CASE(a_refusal_does_not_wait_for_a_frozen_instance) {
     BOOST_TEST((trusts(0) && trusts(1)));
 }
 
-// An instance that answered the try hangs when it is asked for the holder, and no other answer is
-// to come.
+// An instance that answered the try hangs at the inspection, and no other answer will come.
 BOOST_AUTO_TEST_CASE(a_refusal_does_not_wait_for_the_name_of_the_holder) {
     proxy_group proxies(servers);
-    std::promise<void> goes_on; // at the latest when it is destroyed
+    std::promise<void> goes_on; // set by its destruction at the latest
     for (auto const i : {3U, 4U}) servers[i].kill();
     test_client proxied(proxies.addresses(), unsuspecting());
     BOOST_REQUIRE(proxied.until([&] {
@@ -130,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_does_not_wait_for_the_name_of_the_holder) {
 
 namespace {
 
-/// All keys are wanted, each has its arbiter, and some of these freeze.
+/// Acquires of many keys. The keys have different arbiters, and some of these freeze.
 struct crowd {
     explicit crowd(test_client& client)
         : client_(client) {}
@@ -170,17 +169,17 @@ BOOST_AUTO_TEST_CASE(a_waiter_for_the_push_of_an_instance_that_freezes_asks_othe
     for (std::size_t i = 0; i < keys; ++i) set({0, 1, 2, 3, 4}, crowd::key(i));
     crowd all(client);
     all.start(keys);
-    // All of them wait for their arbiter's push.
+    // Each acquire waits for the push of its arbiter.
     auto const tries = [&] { return client.locks.stats().rounds; };
     BOOST_REQUIRE(client.until([&] { return tries() >= 20U + 2 * keys; }));
     servers.freeze(2);
-    auto other = client.hold("other"); // this command gets no answer
+    auto other = client.hold("other"); // its command gets no answer from the frozen instances
     for (std::size_t i = 0; i < keys; ++i) del({2, 3, 4}, crowd::key(i));
     BOOST_TEST(client.until([&] { return all.held.size() == keys; }));
     BOOST_TEST((trusts(0) && trusts(1)));
 }
 
-// No instance is better, and mostly it is this process that did not run.
+// No other instance is better. Usually the process itself did not run.
 BOOST_AUTO_TEST_CASE(a_waiter_keeps_its_arbiter_when_all_instances_are_late_at_once) {
     constexpr std::size_t keys = 20;
     for (std::size_t i = 0; i < keys; ++i) set({0, 1, 2, 3, 4}, crowd::key(i));
@@ -189,7 +188,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_keeps_its_arbiter_when_all_instances_are_late_at_o
     auto const tries = [&] { return client.locks.stats().rounds; };
     BOOST_REQUIRE(client.until(
         [&] { return tries() >= 20U + 2 * keys && client.locks.stats().waiters == keys; }));
-    // No command is under way: the waiters have asked all the instances that they need for pushes.
+    // Waits until no command is under way. Then each waiter has asked the instances that will push.
     client.pass(lease_clock::now() + 3 * protocol::watching_rules::settled_after);
     servers.freeze(5);
     auto const before = tries();
@@ -198,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_keeps_its_arbiter_when_all_instances_are_late_at_o
         other = std::move(l);
     });
     BOOST_REQUIRE(client.until([&] { return tries() > before; }));
-    // No turn until all are late, however long each of them usually takes.
+    // The client runs no turn until all answers are late by any measure.
     auto const all_late = lease_clock::now() + 2 * protocol::round_trip::longest_patience;
     BOOST_REQUIRE(wait_until([&] { return lease_clock::now() >= all_late; }));
     for (int i = 0; i < 10; ++i) {

@@ -1,4 +1,4 @@
-// Instances known by name: a name that DNS does not answer holds up no other instance.
+// Instances with names: a name that DNS does not answer delays no other instance.
 #include <holdfast/client.hpp>
 
 #include "integration/test_client.hpp"
@@ -26,12 +26,13 @@ namespace {
 constexpr std::string_view silent_name = "silent.test";
 constexpr std::string_view known_name = "known.test";
 
-/// Replaces DNS, in this program alone.
+/// Replaces DNS in this program.
 struct name_service {
     std::mutex mutex;
     std::condition_variable changed;
-    bool silent = true; ///< silent_name has no answer
-    bool known = true;  ///< known_name is 127.0.0.1
+    bool silent = true; ///< silent_name gets no answer
+    bool known = true;  ///< known_name is `address`
+    std::string address = "127.0.0.1";
     std::size_t waiting = 0, asked_for_known = 0;
 };
 
@@ -40,7 +41,7 @@ name_service& dns() {
     return service;
 }
 
-/// Waits for an answer that does not come, until the test ends.
+/// Makes DNS silent until the end of the test.
 struct silence {
     silence() { set(true); }
     ~silence() {
@@ -63,7 +64,7 @@ using look_up = int (*)(char const*, char const*, addrinfo const*, addrinfo**);
 
 } // namespace
 
-// Takes the place of the system's for the two names.
+// Replaces the function of the C library for the two names.
 extern "C" int getaddrinfo(char const* name, char const* service, addrinfo const* hints,
                            addrinfo** found) {
     static auto const system = reinterpret_cast<look_up>(dlsym(RTLD_NEXT, "getaddrinfo"));
@@ -76,11 +77,13 @@ extern "C" int getaddrinfo(char const* name, char const* service, addrinfo const
         dns().changed.notify_all();
         return EAI_AGAIN;
     }
+    std::string address;
     if (wanted == known_name) {
         std::lock_guard const lock(dns().mutex);
         ++dns().asked_for_known;
         if (!dns().known) return EAI_NONAME;
-        name = "127.0.0.1";
+        address = dns().address;
+        name = address.c_str();
     }
     return system(name, service, hints, found);
 }
@@ -91,14 +94,13 @@ BOOST_AUTO_TEST_CASE(a_name_without_an_answer_holds_up_no_other_instance) {
     silence const s;
     fleet good(2);
     auto options = patient();
-    options.connect_timeout = 100ms; // and so for the name
-    test_client client({std::string(silent_name) + ":6379", good[0].address(), good[1].address()},
-                       options);
+    options.connect_timeout = 100ms; // also limits the look-up
+    test_client client({std::string(silent_name) + ":6379", good[0].url(), good[1].url()}, options);
     auto [e, l] = client.acquire("k");
     BOOST_TEST(!e, e.what());
     BOOST_TEST(l.held());
     BOOST_REQUIRE(client.until([] { return silence::waiting() == 1; }));
-    // The status names it.
+    // The status shows the name.
     BOOST_TEST(client.goes_down(0, errc::unreachable));
     auto const message = client.status(0).message;
     BOOST_TEST(message.find(silent_name) != message.npos, message);
@@ -106,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_name_without_an_answer_holds_up_no_other_instance) {
     auto [again, second] = client.acquire("k");
     BOOST_TEST(!again, again.what());
     BOOST_TEST(client.releases(second));
-    // A name has one thread, however often the client asks.
+    // The look-up of a name has only one thread, however often the client asks.
     BOOST_TEST(silence::waiting() == 1U);
 }
 
@@ -114,8 +116,7 @@ BOOST_AUTO_TEST_CASE(a_client_ends_while_a_name_has_no_answer) {
     silence const s;
     fleet good(2);
     {
-        test_client client(
-            {std::string(silent_name) + ":6379", good[0].address(), good[1].address()});
+        test_client client({std::string(silent_name) + ":6379", good[0].url(), good[1].url()});
         auto l = client.hold("k");
         BOOST_REQUIRE(client.until([] { return silence::waiting() == 1; }));
         BOOST_TEST(client.releases(l));
@@ -123,12 +124,12 @@ BOOST_AUTO_TEST_CASE(a_client_ends_while_a_name_has_no_answer) {
     BOOST_TEST(silence::waiting() == 1U);
 }
 
-// The thread that looks it up is the parent's alone.
+// The thread of the look-up exists only in the parent.
 BOOST_AUTO_TEST_CASE(the_child_of_a_fork_does_not_wait_for_a_name) {
     using asio::execution_context;
     silence const s;
     fleet good(2);
-    test_client client({std::string(silent_name) + ":6379", good[0].address(), good[1].address()});
+    test_client client({std::string(silent_name) + ":6379", good[0].url(), good[1].url()});
     auto l = client.hold("k");
     BOOST_REQUIRE(client.until([] { return silence::waiting() == 1; }));
     client.context.notify_fork(execution_context::fork_prepare);
@@ -167,6 +168,30 @@ BOOST_AUTO_TEST_CASE(a_name_that_is_no_longer_known_is_used_at_its_last_address)
         dns().known = true;
         BOOST_TEST(dns().asked_for_known > asked);
     }
+    BOOST_TEST(client.releases(l));
+}
+
+// As services do that replace a machine.
+BOOST_AUTO_TEST_CASE(a_name_whose_address_changes_leads_to_the_new_one) {
+    server redis;
+    redis_cli admin(redis);
+    admin.config("bind", "127.0.0.1 127.0.0.2");
+    test_client client({std::string(known_name) + ':' + std::to_string(redis.port())});
+    auto const uses = [&](std::string const& address) {
+        auto const connections = admin.command({"CLIENT", "LIST", "TYPE", "NORMAL"}).string();
+        return contains(connections, " laddr=" + address + ':');
+    };
+    auto l = client.hold("k");
+    BOOST_TEST(!uses("127.0.0.2"));
+    auto const change = [](std::string const& address) {
+        std::lock_guard const lock(dns().mutex);
+        dns().address = address;
+    };
+    change("127.0.0.2");
+    admin.command({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+    BOOST_TEST(client.until([&] { return client.status(0).connections == 2; }));
+    change("127.0.0.1");
+    BOOST_TEST(uses("127.0.0.2"));
     BOOST_TEST(client.releases(l));
 }
 

@@ -1,4 +1,4 @@
-// The one way to end a test: nothing is left on the servers.
+// Checks at the end of a test that no lock is left on the servers.
 #ifndef HOLDFAST_TEST_INTEGRATION_NOTHING_LEFT_HPP
 #define HOLDFAST_TEST_INTEGRATION_NOTHING_LEFT_HPP
 
@@ -11,8 +11,8 @@
 
 namespace holdfast::test {
 
-/// Whether the server has no lock; if not, the result names them. `is_met(predicate)` waits for the
-/// predicate, and runs the clients meanwhile.
+/// True if the server has no lock. Otherwise the result names the locks. `is_met(predicate)` waits
+/// for the predicate, and runs the clients meanwhile.
 template <class Wait>
 [[nodiscard]] boost::test_tools::assertion_result has_no_locks(server const& on,
                                                                Wait const& is_met) {
@@ -22,7 +22,8 @@ template <class Wait>
     return result;
 }
 
-/// The server has no lock, now or within this time. Its clients have ended, or run elsewhere.
+/// Checks that the server has no lock, or has none within this time. Its clients have ended, or run
+/// in other threads.
 inline void check_nothing_left(server const& on,
                                std::chrono::milliseconds within = std::chrono::milliseconds(0)) {
     lock_watch watch(on);
@@ -37,8 +38,8 @@ inline void check_nothing_left(fleet const& servers,
     }
 }
 
-/// No client has a lease or an operation left, and no running server has a lock. `clients` has
-/// idle() and until(), which run it: a test_client or a client_group.
+/// Checks that no client has a lease or an operation left, and that no running server has a lock.
+/// `clients` is a test_client or a client_group; its until() runs the clients.
 template <class Clients>
 void check_nothing_left(Clients& clients, fleet const& servers) {
     BOOST_TEST(clients.idle());

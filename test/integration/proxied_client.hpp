@@ -1,4 +1,4 @@
-// A client whose servers stand behind proxies.
+// A client whose servers are behind proxies.
 #ifndef HOLDFAST_TEST_INTEGRATION_PROXIED_CLIENT_HPP
 #define HOLDFAST_TEST_INTEGRATION_PROXIED_CLIENT_HPP
 
@@ -11,11 +11,11 @@
 
 namespace holdfast::test {
 
-// Three servers behind proxies, so that votes can be held up.
+// A client of three servers behind proxies, which can delay votes.
 struct proxied_client {
     proxied_client() { BOOST_REQUIRE(client.all_up()); }
-    // A lease is given at the quorum; this waits for the last vote too, so that the next reply that
-    // is held up is the next call's.
+    // Acquires a lease, and waits for the last vote too. So the next held reply belongs to the next
+    // call.
     lease hold(std::string const& key) {
         auto held = client.hold(key);
         BOOST_REQUIRE(client.sees(servers, key, true));

@@ -21,7 +21,7 @@ struct proxy_group {
 
     std::vector<address> addresses() const {
         std::vector<address> each;
-        for (auto const& proxy : all) each.emplace_back(proxy.address());
+        for (auto const& proxy : all) each.emplace_back(proxy.url());
         return each;
     }
     proxy& operator[](std::size_t i) { return all.at(i); }
@@ -35,7 +35,7 @@ struct proxy_group {
     void resume() {
         for (auto& proxy : all) proxy.resume();
     }
-    // Nothing is under way, so that the next reply is the next command's.
+    // True if nothing is under way. Then the next reply belongs to the next command.
     bool are_quiet() const {
         return std::all_of(all.begin(), all.end(), [](auto const& proxy) {
             return proxy.replies_forwarded() == proxy.commands_forwarded();

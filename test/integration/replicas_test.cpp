@@ -1,5 +1,5 @@
-// Instances that were replicas, or become replicas: their data was replaced, so they may have
-// forgotten the locks that they granted.
+// Instances that were replicas, or become replicas. Their data was replaced, so they may have
+// forgotten locks.
 #include "integration/guards.hpp"
 #include "integration/proxy_group.hpp"
 #include "support/wait.hpp"
@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Makes these replicas of `primary` until their data is that one's, and then primaries again.
+/// Makes these servers replicas of `primary` until they have its data, and then primaries again.
 void replace_data(fleet& servers, indexes const& which, server& primary) {
     for (auto const i : which) {
         redis_cli(servers[i]).command({"REPLICAOF", "127.0.0.1", std::to_string(primary.port())});
@@ -28,7 +28,7 @@ void replace_data(fleet& servers, indexes const& which, server& primary) {
     }
 }
 
-/// A primary that begins a full resync at once.
+/// The options of a primary that begins a full resync at once.
 server_options quick_primary() {
     return {.arguments = {"--repl-diskless-sync-delay", "0"}};
 }
@@ -37,8 +37,7 @@ server_options quick_primary() {
 
 BOOST_AUTO_TEST_SUITE(replicas)
 
-// While it is a replica it takes no lock, and when it is none any more it has another server's
-// data.
+// A replica takes no lock. When it is a primary again, it has another server's data.
 BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_was_a_replica_makes_a_second_holder) {
     server primary(quick_primary());
     with_fleets_of({1, 3}, [&](fleet& servers) {
@@ -50,12 +49,12 @@ BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_was_a_replica_makes_a_se
         replace_data(servers, the_first(servers.quorum()), primary);
         auto [e, second] = b.acquire("k", unwatched(60s));
         BOOST_TEST(!e, e.what());
-        BOOST_TEST((second.held() && first.held())); // the violation
+        BOOST_TEST((second.held() && first.held())); // two holders
     });
 }
 
 BOOST_AUTO_TEST_CASE(a_majority_that_was_a_replica_makes_no_second_holder) {
-    // Longer than an idle client waits with its next look, which may begin the quarantine anew.
+    // Longer than an idle client's pause between checks. A check may begin the quarantine anew.
     constexpr auto longest = 5s;
     server primary(quick_primary());
     for (auto const& disk : {no_log, fsync_always}) {
@@ -85,7 +84,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_was_a_replica_makes_no_second_holder) {
     }
 }
 
-// Told by nothing but the next look.
+// Only the next check can show the change.
 BOOST_AUTO_TEST_CASE(a_role_that_changes_is_noticed_where_nothing_is_announced) {
     server primary(quick_primary());
     for (auto const watches : {true, false}) {
@@ -123,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_met_a_replica_does_not_trust_it_as_a_primary)
     for (auto const how : {restart_policy::off, restart_policy::observed}) {
         server instance(
             {.arguments = {"--replicaof", "127.0.0.1", std::to_string(primary.port())}});
-        test_client client({instance.address()}, guarded(how, 60s));
+        test_client client({instance.url()}, guarded(how, 60s));
         BOOST_REQUIRE(client.goes_down(0, errc::read_only));
         redis_cli(instance).command({"REPLICAOF", "NO", "ONE"});
         if (how == restart_policy::off) {
@@ -135,12 +134,12 @@ BOOST_AUTO_TEST_CASE(a_client_that_met_a_replica_does_not_trust_it_as_a_primary)
     }
 }
 
-// It never had another's data, but it stopped taking locks.
+// The server never had another server's data, but it took no locks for a while.
 BOOST_AUTO_TEST_CASE(a_replica_of_an_unreachable_primary_counts_too) {
     net::reserved_port const nobody;
     server instance({.arguments = fsync_always});
     redis_cli cli(instance);
-    test_client client({instance.address()}, guarded(restart_policy::observed, 60s));
+    test_client client({instance.url()}, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(client.all_up());
     cli.command({"REPLICAOF", "127.0.0.1", std::to_string(nobody.number())});
     cli.command({"REPLICAOF", "NO", "ONE"});
@@ -148,12 +147,12 @@ BOOST_AUTO_TEST_CASE(a_replica_of_an_unreachable_primary_counts_too) {
     check_quarantined(client, 0, replaced);
 }
 
-// A first replica, or a tool that makes a backup as one, changes the replication id and nothing
-// else.
+// The first replica changes only the replication id. So does a backup tool that connects as a
+// replica.
 BOOST_AUTO_TEST_CASE(a_replica_that_comes_is_no_reason_to_doubt_its_primary) {
     server instance(quick_primary());
     redis_cli cli(instance);
-    test_client client({instance.address()}, guarded(restart_policy::observed, 60s, brisk()));
+    test_client client({instance.url()}, guarded(restart_policy::observed, 60s, brisk()));
     BOOST_REQUIRE(client.all_up());
     auto const before = cli.info("master_replid");
     server replica({.arguments = {"--replicaof", "127.0.0.1", std::to_string(instance.port())}});
@@ -162,7 +161,8 @@ BOOST_AUTO_TEST_CASE(a_replica_that_comes_is_no_reason_to_doubt_its_primary) {
     BOOST_TEST(were_always_trusted(client.locks));
 }
 
-// With `save ""` it has the snapshot of its last full resync on its disk, and comes back with that.
+// With `save ""`, the server has stored only the snapshot of its last full resync, and starts with
+// that.
 BOOST_AUTO_TEST_CASE(a_restart_counts_also_if_the_server_comes_back_with_keys) {
     server primary(quick_primary());
     redis_cli(primary).set("k", "of long ago");

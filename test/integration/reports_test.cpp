@@ -1,4 +1,4 @@
-// Reports of acquires that fail: the holder, and what each instance has answered.
+// Reports of failed acquires: the holder, and the answer of each instance.
 #include "integration/attempt.hpp"
 #include "integration/foreign_client.hpp"
 #include "integration/proxied_client.hpp"
@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_wait_reports_the_holder) {
     test_client other(servers);
     BOOST_REQUIRE(client.all_up());
     auto held = other.hold("k");
-    BOOST_REQUIRE(other.sees(servers, "k", true)); // also beyond the quorum
+    BOOST_REQUIRE(other.sees(servers, "k", true)); // on all instances, not only on a quorum
     attempt c;
     c.start(client.locks.make_lock("k", long_lived));
     BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1; }));
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_wait_reports_the_holder) {
             c.how.what());
     }
     BOOST_TEST(c.how.what().find("5 of 5 up, quorum 3") != std::string::npos, c.how.what());
-    // Behind a holder of the same client.
+    // The holder belongs to the same client.
     auto own = client.hold("own");
     attempt behind;
     behind.start(client.locks.make_lock("own", long_lived));
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_wait_reports_the_holder) {
     BOOST_TEST(other.releases(held));
 }
 
-// With three of five dead, the report does not blame the other two.
+// Three of five instances are down. The report must not blame the other two.
 BOOST_AUTO_TEST_CASE(a_report_counts_the_instances_that_are_up) {
     fleet servers(5);
     test_client client(servers, hasty());
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(a_report_counts_the_instances_that_are_up) {
     }
 }
 
-// A silent instance is neither: the client has waited for it.
+// A silent instance is neither unreachable nor `not_needed`, as the client waits for it.
 BOOST_AUTO_TEST_CASE(an_instance_that_was_asked_and_is_silent_is_unanswered) {
     proxied_client setup;
     setup.proxies.hold_replies();
@@ -101,27 +101,28 @@ BOOST_AUTO_TEST_CASE(an_instance_that_was_asked_and_is_silent_is_unanswered) {
     setup.proxies.resume();
 }
 
-// A try at the arbiter asks no other instance. The report has the answers of the last round to all.
+// A try at the arbiter asks no other instance. The report shows the answers of the last round to
+// all.
 BOOST_AUTO_TEST_CASE(a_try_at_the_arbiter_makes_no_instance_unreachable) {
     proxied_client setup;
     for (std::size_t i : {0U, 1U}) redis_cli(setup.servers[i]).set("k", "foreign", 60s);
     attempt c;
     c.start(setup.client.locks.make_lock("k", long_lived));
-    // The client waits at the arbiter, which is one of those that have the key.
+    // The arbiter is one of the instances that have the key.
     BOOST_REQUIRE(setup.client.until([&] {
         auto const asked = tracking_instances(setup.servers);
         return std::any_of(asked.begin(), asked.end(), [](std::size_t i) { return i < 2; });
     }));
     auto const rounds = setup.client.locks.stats().rounds;
     setup.proxies.hold_requests();
-    // a change, which wakes the waiter
+    // The change of the key wakes the waiter.
     for (std::size_t i : {0U, 1U}) redis_cli(setup.servers[i]).set("k", "another", 60s);
     BOOST_REQUIRE(setup.client.until([&] { return setup.client.locks.stats().rounds > rounds; }));
     c.signal.emit(asio::cancellation_type::terminal);
     BOOST_REQUIRE(setup.client.until([&] { return c.done; }));
     BOOST_TEST((c.how == errc::cancelled), c.how.what());
     BOOST_REQUIRE(c.how.report() != nullptr);
-    // The last round to all may have ended before each of them had answered.
+    // The last round to all may have ended before all answers came.
     auto const& all = c.how.report()->instances;
     BOOST_TEST((all.at(0).outcome == instance_outcome::held ||
                 all.at(1).outcome == instance_outcome::held),

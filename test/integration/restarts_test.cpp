@@ -1,6 +1,5 @@
-// Instances that restart may have forgotten the locks that they granted. A client with the guard on
-// waits until those locks have expired, so no lock has two holders. With the guard off a lock has
-// two.
+// Instances that restart may have forgotten locks. With the guard on, a client waits until those
+// locks have expired, so no lock has two holders. With the guard off, a lock has two holders.
 #include "integration/guards.hpp"
 #include "support/wait.hpp"
 
@@ -21,7 +20,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// `forget` makes the first instance forget, and b notices.
+/// Checks that waiters at the first instance move on. `forget` makes the instance forget, until b
+/// notices.
 void check_moves_on(std::function<void(fleet&, test_client& b)> const& forget) {
     fleet servers(3);
     auto const options = guarded(restart_policy::observed, 60s);
@@ -29,7 +29,7 @@ void check_moves_on(std::function<void(fleet&, test_client& b)> const& forget) {
     BOOST_REQUIRE(b.all_up());
     std::vector<lease> held;
     std::vector<std::unique_ptr<attempt>> waiting;
-    // As many keys as it takes to have one with the first instance as its arbiter.
+    // Adds keys until the first instance is the arbiter of one.
     for (int i = 0; i < 100; ++i) {
         auto const key = "key:" + std::to_string(i);
         held.push_back(a.hold(key, unwatched(60s)));
@@ -39,12 +39,12 @@ void check_moves_on(std::function<void(fleet&, test_client& b)> const& forget) {
         auto const those = tracking_instances(servers);
         if (i >= 3 && std::count(those.begin(), those.end(), 0U) > 0) break;
     }
-    // Each key is watched at its arbiter and, a moment later, at one more instance. Then no
-    // question is under way, which could come after the flush.
+    // Each key is watched at its arbiter and, a moment later, at one more instance. After that, no
+    // command is under way that could arrive after the flush.
     BOOST_REQUIRE(b.until([&] { return tracked_keys(servers) >= 2 * waiting.size(); }));
     forget(servers, b);
     BOOST_TEST(is_quarantined(b, 0));
-    // The waiters are at the other instances.
+    // The waiters wait at the other instances.
     BOOST_REQUIRE(b.until([&] { return tracked_keys(servers) >= waiting.size(); }));
     auto const there = tracking_instances(servers);
     BOOST_TEST(std::count(there.begin(), there.end(), 0U) == 0);
@@ -79,11 +79,11 @@ BOOST_AUTO_TEST_CASE(with_the_guard_off_a_majority_that_forgot_makes_a_second_ho
         BOOST_REQUIRE(a.sees(servers, "k", true));
         crash(servers, the_first(servers.quorum()), {&b});
         BOOST_TEST(all_trusted(b));
-        // An acquire waits. A try ends when two have refused and the others, which have just
-        // started, are late.
+        // An acquire that waits is needed. A single try ends if two instances have refused and the
+        // others, just started, are late.
         auto [e, second] = b.acquire("k", unwatched(60s));
         BOOST_TEST(!e, e.what());
-        BOOST_TEST((second.held() && first.held())); // the violation
+        BOOST_TEST((second.held() && first.held())); // two holders
     });
 }
 
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_forgot_makes_no_second_holder) {
             BOOST_TEST(!none);
         }
         {
-            // An acquire that began in the quarantine does not wait for its end.
+            // An acquire that begins in the quarantine does not wait for its end.
             auto const [e, none] = b.acquire("k", unwatched(longest));
             check_report(e, servers.quorum(), restarted);
             BOOST_TEST(is_quarantined(b, 0));
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(a_server_durable_only_before_or_only_since_the_restart_has_
          {std::pair(no_log, fsync_always), std::pair(fsync_everysec, fsync_always),
           std::pair(fsync_always, fsync_everysec), std::pair(fsync_always, no_log)}) {
         server instance({.arguments = before});
-        test_client client({instance.address()}, guarded(restart_policy::observed, 60s));
+        test_client client({instance.url()}, guarded(restart_policy::observed, 60s));
         BOOST_REQUIRE(client.all_up());
         auto const connections = connections_of(client);
         instance.kill();
@@ -188,13 +188,13 @@ BOOST_AUTO_TEST_CASE(with_the_guard_off_every_restarted_instance_is_trusted) {
     BOOST_TEST(client.releases(l));
 }
 
-// The server's own uptime follows its wall clock, so it proves nothing.
+// The uptime of a server follows its wall clock, so the guard cannot rely on it.
 BOOST_AUTO_TEST_CASE(neither_uptime_nor_a_new_connection_ends_a_quarantine) {
     constexpr auto longest = 3s;
     server instance({.shiftable_clock = true});
     auto options = guarded(restart_policy::observed, longest);
     options.detect_clock_jumps = false;
-    test_client client({instance.address()}, options);
+    test_client client({instance.url()}, options);
     BOOST_REQUIRE(client.all_up());
     crash(instance, client);
     auto const over = client.status(0).quarantined_until;
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(neither_uptime_nor_a_new_connection_ends_a_quarantine) {
 
 BOOST_AUTO_TEST_CASE(a_second_restart_begins_a_quarantine_anew) {
     server instance;
-    test_client client({instance.address()}, guarded(restart_policy::observed, 60s));
+    test_client client({instance.url()}, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(client.all_up());
     lease_clock::time_point last{};
     for (int i = 0; i < 3; ++i) {
@@ -236,10 +236,10 @@ BOOST_AUTO_TEST_CASE(a_strict_client_trusts_no_instance_at_first_sight) {
     auto const before = lease_clock::now();
     test_client client(servers, guarded(restart_policy::strict, longest));
     {
-        // The acquire is sent before the client knows anything of the instances, and releases their
+        // The acquire is sent before the first probe is answered. The client then releases the
         // grants.
         auto const [e, none] = client.try_acquire("k", unwatched(longest));
-        // The third may have been probed by then, or not.
+        // The third instance may have been probed by then.
         BOOST_REQUIRE(e.report() != nullptr);
         check_report(e, quarantined_in(*e.report()) == 3 ? 3 : 2, restarted);
         std::size_t granted = 0;
@@ -266,19 +266,19 @@ BOOST_AUTO_TEST_CASE(a_strict_client_trusts_no_instance_at_first_sight) {
     BOOST_TEST((lease_clock::now() >= over));
     auto l = client.hold("k", unwatched(longest));
     BOOST_TEST(client.releases(l));
-    // And once more, after a restart that it sees.
+    // A restart that the client sees begins another quarantine.
     crash(servers, the_first(1), {&client});
     check_quarantined(client, 0, restarted);
 }
 
 BOOST_AUTO_TEST_CASE(a_grant_of_a_quarantined_instance_with_a_fence_is_released_too) {
     server instance;
-    test_client client({instance.address()}, guarded(restart_policy::strict, 60s));
+    test_client client({instance.url()}, guarded(restart_policy::strict, 60s));
     auto const [e, none] = client.acquire(
-        "k", {.ttl = 60s, .fencing = true}); // sent before the client knows the instance
+        "k", {.ttl = 60s, .fencing = true}); // sent before the first probe is answered
     check_report(e, 1, restarted);
     redis_cli cli(instance);
-    BOOST_TEST(cli.exists("{k}:fence")); // so it was granted
+    BOOST_TEST(cli.exists("{k}:fence")); // so the acquire was granted
     BOOST_TEST(client.until([&] { return !cli.exists("k"); }));
 }
 
@@ -295,8 +295,7 @@ BOOST_AUTO_TEST_CASE(only_a_strict_client_minds_restarts_before_its_start) {
         BOOST_TEST(were_always_trusted(client.locks));
         BOOST_TEST(client.releases(l));
     }
-    test_client client({durable.address(), servers[0].address()},
-                       guarded(restart_policy::strict, 60s));
+    test_client client({durable.url(), servers[0].url()}, guarded(restart_policy::strict, 60s));
     BOOST_TEST(client.becomes(1, instance_state::quarantined));
     BOOST_TEST(client.becomes(0, instance_state::up));
 }
@@ -305,13 +304,13 @@ BOOST_AUTO_TEST_CASE(only_a_strict_client_minds_restarts_before_its_start) {
 // Waiters and holders
 //
 
-// A quarantine is an outage: an operation that waits already allows it instance_timeout.
+// A quarantine is an outage. An operation that waits already allows instance_timeout for its end.
 BOOST_AUTO_TEST_CASE(a_waiter_is_served_after_the_quarantine_of_the_other_instances) {
     constexpr auto longest = 3s;
     for (auto const in_time : {true, false}) {
         BOOST_TEST_CONTEXT((in_time ? "in time" : "too late")) {
             fleet servers(3);
-            // A holder that does not hear of the restart.
+            // The holder is a foreign client, which ignores the restart.
             for (server& instance : servers)
                 BOOST_REQUIRE(redis_cli(instance).set_if_absent("k", "foreign", 60s));
             test_client client(
@@ -347,7 +346,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_is_served_after_the_quarantine_of_the_other_instan
     }
 }
 
-// The arbiter is one of them, and the holder's lease ends before the quarantine does.
+// The quarantined majority may include the arbiter. The holder's lease ends before the quarantine.
 BOOST_AUTO_TEST_CASE(a_waiter_is_served_after_the_quarantine_of_any_majority) {
     constexpr auto longest = 2s;
     for (std::size_t const spared : {0U, 1U, 2U}) {
@@ -378,7 +377,8 @@ BOOST_AUTO_TEST_CASE(a_waiter_at_an_arbiter_that_is_quarantined_moves_on) {
     check_moves_on([](fleet& servers, test_client& b) { crash(servers, the_first(1), {&b}); });
 }
 
-// The waiter is not woken to win there a lock that others may hold.
+// The waiter must not be woken: the flushed instance would grant a lock that another client may
+// hold.
 BOOST_AUTO_TEST_CASE(a_waiter_at_an_arbiter_that_is_flushed_moves_on) {
     check_moves_on([](fleet& servers, test_client& b) {
         auto const before = b.locks.stats().pushes;
@@ -388,7 +388,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_at_an_arbiter_that_is_flushed_moves_on) {
     });
 }
 
-// N = 3, one quarantined, one down: two answer, and that is not enough.
+// One of three instances is in quarantine and one is down. So only one vote counts.
 BOOST_AUTO_TEST_CASE(a_quarantined_minority_costs_nothing_and_has_no_vote) {
     fleet servers(3);
     test_client client(servers, guarded(restart_policy::observed, 60s));
@@ -480,11 +480,15 @@ BOOST_AUTO_TEST_CASE(a_lease_that_a_majority_forgot_is_lost_by_its_deadline) {
 //
 
 BOOST_AUTO_TEST_CASE(a_client_that_may_not_read_the_config_takes_the_server_to_forget) {
-    server instance(
-        {.arguments = fsync_always, .config = "user guest on >pw ~* &* +@all -config\n"});
+    auto arguments = fsync_always;
+    for (auto const* const word :
+         {"--user", "guest", "on", ">pw", "~*", "&*", "+@all", "-config"}) {
+        arguments.emplace_back(word);
+    }
+    server instance({.arguments = arguments});
     test_client guest({"redis://guest:pw@" + instance.address()},
                       guarded(restart_policy::observed, 60s));
-    test_client other({instance.address()}, guarded(restart_policy::observed, 60s));
+    test_client other({instance.url()}, guarded(restart_policy::observed, 60s));
     BOOST_REQUIRE(guest.all_up());
     BOOST_REQUIRE(other.all_up());
     auto l = guest.hold("k", unwatched(60s));

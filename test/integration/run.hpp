@@ -1,4 +1,4 @@
-// Runs a test's coroutine to its end.
+// Helpers that run contexts, coroutines and tests.
 #ifndef HOLDFAST_TEST_INTEGRATION_RUN_HPP
 #define HOLDFAST_TEST_INTEGRATION_RUN_HPP
 
@@ -24,7 +24,7 @@ namespace holdfast::test {
 namespace asio = boost::asio;
 
 /// Runs `context` until the coroutine that `body()` makes has ended, and rethrows its exception.
-/// Other work (connections, watchdogs) is left undone then.
+/// Other work, such as connections and watchdogs, is then left unfinished.
 template <class Body>
 void run(asio::io_context& context, Body&& body,
          std::chrono::seconds limit = std::chrono::seconds(30)) {
@@ -41,7 +41,7 @@ void run(asio::io_context& context, Body&& body,
     if (thrown) std::rethrow_exception(thrown);
 }
 
-/// Runs `context` until `happened()`; false if it does not in time.
+/// Runs `context` until `happened()` is true. False if that takes too long.
 template <class Predicate>
 [[nodiscard]] bool run_until(asio::io_context& context, Predicate happened,
                              std::chrono::seconds limit = std::chrono::seconds(10)) {
@@ -55,11 +55,11 @@ template <class Predicate>
 
 inline std::vector<address> addresses_of(fleet const& servers) {
     std::vector<address> all;
-    for (auto const& address : servers.addresses()) all.emplace_back(address);
+    for (auto const& address : servers.urls()) all.emplace_back(address);
     return all;
 }
 
-/// The addresses of the servers for a user "guest", whom these ACL rules restrict.
+/// The addresses of the servers for the user "guest", with these ACL rules.
 inline std::vector<address> as_user(fleet const& servers, std::vector<std::string> const& rules) {
     std::vector<address> all;
     for (server& instance : servers) {
@@ -76,7 +76,7 @@ inline void forget_scripts(fleet const& servers) {
         BOOST_REQUIRE(redis_cli(instance).command({"SCRIPT", "FLUSH"}).is_ok());
 }
 
-/// Runs the test with three servers of each kind, and with one of each kind.
+/// Runs the test with three servers of each kind, and with one server of each kind.
 template <class Test>
 void on_every_kind(Test test) {
     auto const kinds = available_servers();

@@ -1,5 +1,5 @@
-// The lease of a section: a body hears of its loss while the lease still lasts and is waited for,
-// and may do with the lease as it likes.
+// The lease of a section. A body hears of its loss while the lease still lasts, and the section
+// waits for the body. The body may extend, share and release the lease.
 #include "protocol/rules.hpp"
 
 #include "integration/foreign_client.hpp"
@@ -43,11 +43,11 @@ BOOST_AUTO_TEST_CASE(a_body_hears_of_a_loss_while_it_still_holds_and_is_waited_f
         std::chrono::milliseconds given, meant;
     };
     constexpr auto ttl = renewed_ttl;
-    // No margin, the default of a tenth of the ttl, some, and nearly the most.
+    // The margins: none, the default (a tenth of the ttl), 400 ms, and nearly the greatest.
     for (auto const g : {cancel_margin{0ms, 0ms}, cancel_margin{-1ms, 300ms},
                          cancel_margin{400ms, 400ms}, cancel_margin{990ms, 990ms}}) {
         BOOST_TEST_CONTEXT("cancel_margin " << g.given.count() << " ms") {
-            // A machine that stands still for the whole margin proves nothing.
+            // If the machine stalls for the whole margin, the test tries again.
             auto in_time = false;
             for (int attempt = 0; attempt < 3 && !in_time; ++attempt) {
                 fleet servers(3);
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_body_hears_of_a_loss_while_it_still_holds_and_is_waited_f
                 with_lock(client.locks.make_lock("k", {.ttl = ttl, .cancel_margin = g.given}), body,
                           e.take());
                 BOOST_REQUIRE(client.until([&] { return f.inside(); }));
-                BOOST_TEST(client.renews(2)); // the watchdog renews it while it can
+                BOOST_TEST(client.renews(2)); // the watchdog renews the lease
                 BOOST_TEST(!e.done);
                 servers.freeze(3);
                 BOOST_REQUIRE(client.until([&] { return e.done; }));
@@ -80,7 +80,8 @@ BOOST_AUTO_TEST_CASE(a_body_hears_of_a_loss_while_it_still_holds_and_is_waited_f
                 BOOST_TEST(cleaned);
                 BOOST_TEST(!f.inside());
                 BOOST_TEST((e.code() == errc::lease_lost), e.code().message());
-                // No earlier than asked, but for losses that are told together.
+                // The body hears of the loss no earlier than it asked, except for losses that are
+                // reported together.
                 BOOST_TEST(
                     (left <=
                      std::max<lease_clock::duration>(g.meant, protocol::loss_margin(ttl)) + 2ms),
@@ -116,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_body_that_heeds_no_cancellation_is_waited_for) {
     BOOST_TEST(e.value == 0);
 }
 
-// A cancelled body may have left its work undone.
+// A cancelled body may not have finished its work.
 BOOST_AUTO_TEST_CASE(a_body_that_was_cancelled_has_lost_also_if_it_ends_with_a_value_in_time) {
     fleet servers(3);
     test_client client(servers, hasty());
@@ -159,8 +160,8 @@ BOOST_AUTO_TEST_CASE(a_bodys_own_error_comes_before_the_loss) {
     check_nothing_left(client, servers);
 }
 
-// Also when the body ends by the operation that it awaited: the library's report errc::cancelled,
-// Asio's operation_aborted.
+// The same holds if the body ends with the error of its awaited operation: errc::cancelled from the
+// library, operation_aborted from Asio.
 BOOST_AUTO_TEST_CASE(a_cancellation_that_the_loss_has_caused_is_told_as_the_loss) {
     fleet servers(3);
     test_client client(servers), other(servers);
@@ -209,8 +210,8 @@ BOOST_AUTO_TEST_CASE(a_loss_that_only_the_release_finds_is_told) {
                 co_await with_lock(locks.make_lock("k", {.ttl = 60s, .watchdog = false}),
                                    [&](lease& l) -> asio::awaitable<int> {
                                        co_await asio::post(asio::deferred);
-                                       // All instances have the key by then, so none gets it after
-                                       // this.
+                                       // Waits until all instances have the key. So none gets it
+                                       // after the deletion.
                                        for (server& instance : servers) {
                                            redis_cli cli(instance);
                                            while (!cli.exists("k"))
@@ -232,7 +233,7 @@ BOOST_AUTO_TEST_CASE(a_loss_that_only_the_release_finds_is_told) {
     }
 }
 
-// The key expires, and no other client has had it meanwhile.
+// The keys expire by themselves, and no other client had the lock.
 BOOST_AUTO_TEST_CASE(a_release_that_a_quorum_does_not_confirm_is_no_error) {
     fleet servers(3);
     test_client client(servers, hasty());
@@ -274,7 +275,7 @@ BOOST_AUTO_TEST_CASE(a_shutdown_cancels_a_body_and_waits_for_none) {
     BOOST_TEST((e.code() == errc::lease_lost), e.code().message());
 }
 
-// The section keeps the state that it needs.
+// The section owns the state that it needs.
 BOOST_AUTO_TEST_CASE(a_client_that_goes_during_a_section_ends_it_in_order) {
     fleet servers(3);
     asio::io_context context;
@@ -328,7 +329,7 @@ BOOST_AUTO_TEST_CASE(a_body_may_release_early_and_go_on) {
     check_nothing_left(client, servers);
 }
 
-// As in a hand-over within the process, without a round to the servers.
+// The lease is handed over within the process, without a round to the servers.
 BOOST_AUTO_TEST_CASE(a_body_may_release_early_to_a_waiter) {
     fleet servers(3);
     test_client client(servers);
@@ -373,7 +374,7 @@ BOOST_AUTO_TEST_CASE(a_body_may_take_its_lease_along) {
 BOOST_AUTO_TEST_CASE(a_body_may_share_its_lease_with_what_outlives_it) {
     fleet servers(3);
     test_client client(servers);
-    // Whether or not the body has given up its own share itself.
+    // The body may or may not have released its own share.
     for (auto const releases : {false, true}) {
         BOOST_TEST_CONTEXT("releases " << releases) {
             lease shared;
@@ -401,7 +402,7 @@ BOOST_AUTO_TEST_CASE(a_body_may_share_its_lease_with_what_outlives_it) {
     check_nothing_left(client, servers);
 }
 
-// A cancelled body may end in two ways.
+// The body may heed the cancellation or ignore it.
 BOOST_AUTO_TEST_CASE(a_body_that_its_caller_cancels_ends_as_it_likes) {
     fleet servers(3);
     test_client client(servers);

@@ -1,5 +1,4 @@
-// A section is cancelled, shut down, destroyed, or loses its lease after the first, second, third
-// .. handler that it takes.
+// A section is cancelled, shut down, destroyed, or loses its lease after each number of handlers.
 #include "integration/foreign_client.hpp"
 #include "integration/proxy_group.hpp"
 #include "integration/sections.hpp"
@@ -31,7 +30,7 @@ asio::awaitable<int> one_frame_more(frames& f) {
     co_return 3;
 }
 
-// A body of several steps of all kinds, with a section in it.
+// A body with steps of all kinds, and with a section in it.
 asio::awaitable<int> several_steps(client& locks, lease& l, frames& f,
                                    std::shared_ptr<int> /*mark*/) {
     in_frame const here(f);
@@ -49,7 +48,7 @@ constexpr int all_steps = 7;
 enum class caller {
     callback,
     coroutine,
-    waiting ///< a callback behind another holder
+    waiting ///< a callback that waits behind another holder
 };
 constexpr std::array every_caller{caller::callback, caller::coroutine, caller::waiting};
 
@@ -57,8 +56,8 @@ char const* name(caller c) {
     return c == caller::callback ? "callback" : c == caller::coroutine ? "coroutine" : "waiting";
 }
 
-// Calls `disturb(trial)` after each number of handlers that the section takes, each time in a
-// client of its own, and `check(trial, disturbed)` when that has ended.
+// Calls `disturb(trial)` after 0, 1, 2 .. handlers of the section, each time with a new client, and
+// `check(trial, disturbed)` after the section has ended.
 template <class Disturb, class Check>
 int after_each_handler(fleet const& servers, caller how, Disturb disturb, Check check) {
     for (int n = 0;; ++n) {
@@ -82,7 +81,7 @@ int after_each_handler(fleet const& servers, caller how, Disturb disturb, Check 
     }
 }
 
-// The shutdown ends with the last answer, so that nothing is on its way to a server either.
+// The shutdown ends with the last answer. So no command is under way to a server.
 void check_shuts_down_clean(trial& t, fleet const& servers) {
     BOOST_TEST(t.idle());
     auto shut = false;
@@ -113,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_at_any_step_ends_it_in_order) {
                 [&](std::optional<trial>& t) {
                     entered = t->bodies.entered > 0;
                     inside = t->bodies.inside();
-                    // A coroutine's own first step knows of a terminal cancellation alone.
+                    // The first step of a coroutine heeds only a terminal cancellation.
                     heard = how != caller::coroutine || t->calls.entered > 0 ||
                             type == asio::cancellation_type::terminal;
                     t->signal.emit(type);
@@ -122,14 +121,14 @@ BOOST_AUTO_TEST_CASE(a_cancellation_at_any_step_ends_it_in_order) {
                     BOOST_REQUIRE(t->ends());
                     BOOST_TEST(t->bodies.entered == t->bodies.left);
                     BOOST_TEST(t->calls.entered == t->calls.left);
-                    // An acquire that is cancelled does not wait for its release.
+                    // A cancelled acquire does not wait for its release.
                     if (t->bodies.entered > 0) BOOST_TEST(given_back(servers));
                     if (!disturbed) return check_all_went_well(*t, servers);
                     auto const ec = t->end.code();
                     BOOST_TEST((is_cancellation(ec) || (!ec && t->end.value == all_steps)),
                                ec.message());
                     if (!entered) {
-                        // A signal from outside reaches it after the handlers that are ready.
+                        // A signal from outside arrives after the handlers that are ready.
                         if (is_cancellation(ec) && t->bodies.entered == 0) ++before;
                         auto const may_ignore = !heard || type == asio::cancellation_type::total;
                         if (!may_ignore || ec) BOOST_TEST(is_cancellation(ec), ec.message());
@@ -143,8 +142,8 @@ BOOST_AUTO_TEST_CASE(a_cancellation_at_any_step_ends_it_in_order) {
                 });
             BOOST_TEST_CONTEXT(name(how) << ", type " << static_cast<int>(type)) {
                 BOOST_TEST(steps > 5);
-                // At the start. The steps while replies are out are the next test's: here they may
-                // come together.
+                // At least one cancellation came before the body was called. The next test covers
+                // the steps between the replies, which may come together here.
                 BOOST_TEST(before >= 1);
                 if (type == asio::cancellation_type::total) {
                     BOOST_TEST(ignored > 0);
@@ -160,7 +159,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_while_replies_are_out_counts) {
     fleet servers(3);
     for (auto const how : {caller::callback, caller::coroutine}) {
         for (auto const type : every_type) {
-            // Sent; and one vote of the two that it takes has come.
+            // The acquire was sent. None or one of the two necessary votes has come.
             for (std::size_t const votes : {0U, 1U}) {
                 BOOST_TEST_CONTEXT(name(how)
                                    << ", type " << static_cast<int>(type) << ", votes " << votes) {
@@ -197,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_while_replies_are_out_counts) {
     }
 }
 
-// Of any type: no command was sent yet.
+// A cancellation of any type counts here, because no command was sent yet.
 BOOST_AUTO_TEST_CASE(a_cancellation_right_after_the_call_counts) {
     fleet servers(3);
     for (auto const type : every_type) {
@@ -271,7 +270,7 @@ BOOST_AUTO_TEST_CASE(a_shutdown_at_any_step_ends_it_in_order) {
     }
 }
 
-// The key is deleted at each step of the body: the section finds it at the latest when it releases.
+// The key is deleted at each step of the body. At the latest, the release finds that.
 BOOST_AUTO_TEST_CASE(a_key_that_goes_at_any_step_of_the_body_is_a_loss) {
     fleet servers(3);
     foreign_client other(servers);

@@ -1,5 +1,5 @@
-// Critical sections: with_lock() calls the body under the lock or not at all, and releases the lock
-// on every way out.
+// Critical sections. with_lock() calls the body only under the lock, and releases the lock on every
+// way out.
 #include "integration/sections.hpp"
 
 #include <boost/asio/as_tuple.hpp>
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(an_exception_of_a_body_is_rethrown_after_the_release) {
             BOOST_TEST(given_back(servers));
             ++caught;
         }
-        // Before its first suspension.
+        // The body throws before its first suspension.
         try {
             co_await with_lock(locks.make_lock("k", long_lived),
                                [](lease&) -> asio::awaitable<void> {
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(an_exception_of_a_body_is_rethrown_after_the_release) {
             BOOST_TEST(given_back(servers));
             ++caught;
         }
-        // Codes that the library or a cancellation could have, and that are the body's.
+        // The body throws codes that the library and cancellations also use.
         for (auto const code : {make_error_code(errc::lease_lost), make_error_code(errc::cancelled),
                                 error_code(asio::error::operation_aborted)}) {
             try {
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_body_runs_on_the_strand_of_its_caller) {
     });
     BOOST_REQUIRE(client.until([&] { return done; }));
     BOOST_TEST(checked == 2);
-    // With a callback: its executor, else the client's.
+    // With a callback, the body runs on the callback's executor, or on the client's.
     auto told = 0;
     for (auto const bound : {true, false}) {
         auto const body = [&, bound](lease&) -> asio::awaitable<int> {
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(a_body_runs_on_the_strand_of_its_caller) {
             with_lock(client.locks.make_lock("k", long_lived), body, handler);
         }
     }
-    BOOST_TEST(told == 0); // not inside the call
+    BOOST_TEST(told == 0); // not within the call
     BOOST_TEST(client.until([&] { return told == 2; }));
     check_nothing_left(client, servers);
 }
@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(a_section_goes_with_every_token) {
         BOOST_TEST(!thrown);
         BOOST_TEST(value == 1);
 
-        // Lazy: it does nothing until it is started, and may never be.
+        // The operation is lazy: it has no effect until it is started.
         {
             auto const before = locks.stats().rounds;
             auto called = 0;
@@ -337,7 +337,7 @@ BOOST_AUTO_TEST_CASE(a_section_goes_with_every_token) {
             BOOST_TEST(called == 1);
         }
 
-        // Two sections at once; and the first of two ends the other.
+        // Two sections run at once. After that, the first of two sections to end cancels the other.
         auto first = with_lock(locks.make_lock("a"), body);
         auto second = with_lock(locks.make_lock("b"), silent);
         auto both = asio::experimental::make_parallel_group(std::move(first), std::move(second));
@@ -358,7 +358,7 @@ BOOST_AUTO_TEST_CASE(a_section_goes_with_every_token) {
             co_await race.async_wait(asio::experimental::wait_for_one(), asio::deferred);
         BOOST_TEST(std::get<2>(ended_race) == 1);
         BOOST_TEST(copies(servers, "b") <= 1U);
-        // It may have been stopped before it was called.
+        // The second section may have been cancelled before its body was called.
         BOOST_TEST((was_cancelled || is_cancellation(code_of(std::get<3>(ended_race)))));
     });
     check_nothing_left(client, servers);
@@ -378,7 +378,7 @@ BOOST_AUTO_TEST_CASE(without_the_lock_the_body_is_not_called) {
     test_client holder(servers);
     test_client client(servers, hasty());
     BOOST_REQUIRE(client.all_up());
-    // Another client holds the lock, and the limit passes.
+    // Another client holds the lock until the limit.
     auto held = holder.hold("k");
     run(client.context, [&]() -> asio::awaitable<void> {
         auto& locks = client.locks;
@@ -388,14 +388,14 @@ BOOST_AUTO_TEST_CASE(without_the_lock_the_body_is_not_called) {
         BOOST_TEST(value == 0);
     });
     BOOST_TEST(holder.releases(held));
-    // The key holds no lock.
+    // The key holds a list.
     for (server& instance : servers) redis_cli(instance).command({"RPUSH", "list", "x"});
     ending wrong;
     with_lock(client.locks.make_lock("list", long_lived), body, wrong.take());
     BOOST_REQUIRE(client.until([&] { return wrong.done; }));
     BOOST_TEST((wrong.code() == errc::wrong_type));
     for (server& instance : servers) redis_cli(instance).del("list");
-    // Invalid keys and options are reported by the call.
+    // The call itself reports invalid keys and options.
     auto const rejects = [&](std::string const& key, lock_options const& o, errc expected) {
         BOOST_CHECK_EXCEPTION((void)with_lock(client.locks.make_lock(key, o), body), system_error,
                               [&](system_error const& e) { return e.code() == expected; });
@@ -407,7 +407,7 @@ BOOST_AUTO_TEST_CASE(without_the_lock_the_body_is_not_called) {
     rejects(std::string(max_key_size + 1, 'x'), {}, errc::invalid_key);
     rejects("k", {.ttl = 1ms}, errc::invalid_options);
     rejects("k", {.ttl = 1s, .cancel_margin = 501ms}, errc::invalid_options);
-    // No quorum.
+    // Two of three instances are down.
     servers.kill(2);
     ending down;
     with_lock(client.locks.make_lock("k", long_lived), body, down.take());
@@ -456,7 +456,7 @@ BOOST_AUTO_TEST_CASE(a_body_may_be_anything_that_can_be_called) {
         auto& locks = client.locks;
         BOOST_TEST(co_await with_lock(locks.make_lock("k"), plain_function) == 17);
         BOOST_TEST(co_await with_lock(locks.make_lock("k"), &plain_function) == 17);
-        // A function that is no coroutine itself.
+        // This function is no coroutine.
         auto const passes_on = [](lease& l) { return plain_function(l); };
         BOOST_TEST(co_await with_lock(locks.make_lock("k"), passes_on) == 17);
         std::function<asio::awaitable<int>(lease&)> const erased = plain_function;
@@ -466,10 +466,10 @@ BOOST_AUTO_TEST_CASE(a_body_may_be_anything_that_can_be_called) {
         BOOST_TEST(co_await with_lock(locks.make_lock("k"), std::ref(once)) == 1);
         BOOST_TEST(co_await with_lock(locks.make_lock("k"), std::ref(once)) == 2);
         BOOST_REQUIRE(once.only);
-        // Outside a co_await expression it can also be moved in.
+        // Outside a co_await expression, the operation can also be moved.
         auto consumed = with_lock(locks.make_lock("k"), plain_function);
         BOOST_TEST(co_await std::move(consumed) == 17);
-        // Bodies that throw before there is a coroutine.
+        // Bodies that throw before they make a coroutine.
         auto const throws = [](lease&) -> asio::awaitable<int> { throw no_seats{5}; };
         auto caught = 0;
         auto const throws_at_once = [&](lease& l) {
@@ -494,7 +494,7 @@ BOOST_AUTO_TEST_CASE(a_body_may_be_anything_that_can_be_called) {
     check_nothing_left(client, servers);
 }
 
-// Compilers have destroyed such captures twice, or before the coroutine that uses them.
+// Compilers had faults that destroyed such captures twice, or before their coroutine ended.
 BOOST_AUTO_TEST_CASE(captures_of_a_body_live_as_long_as_its_coroutine_and_die_once) {
     fleet servers(3);
     test_client client(servers);
@@ -525,7 +525,7 @@ BOOST_AUTO_TEST_CASE(captures_of_a_body_live_as_long_as_its_coroutine_and_die_on
             BOOST_TEST(shared.use_count() == before);
         }
         BOOST_TEST(shared.use_count() == 1);
-        // By reference it may be written where it is used.
+        // A body with captures by reference may be written in place.
         auto const text =
             std::make_shared<std::string>("another text that is too long to be kept in it");
         auto const size =
@@ -536,7 +536,7 @@ BOOST_AUTO_TEST_CASE(captures_of_a_body_live_as_long_as_its_coroutine_and_die_on
         BOOST_TEST(size == text->size() + shared->size());
         BOOST_TEST(text.use_count() == 1);
     });
-    // The copy lives until the end, also when the original does not.
+    // The section keeps a copy of the body until its end, also if the original is destroyed.
     ending e;
     auto entered = false, go_on = false;
     {
@@ -579,7 +579,7 @@ BOOST_AUTO_TEST_CASE(sections_nest_on_other_keys) {
             });
         BOOST_TEST(all == 21);
         BOOST_TEST(given_back(servers, "a"));
-        // The inner one's error is the outer body's.
+        // An error of the inner section reaches the outer body.
         try {
             co_await with_lock(locks.make_lock("a"), [&](lease&) -> asio::awaitable<void> {
                 co_await with_lock(locks.make_lock("b"), [](lease&) -> asio::awaitable<void> {
@@ -627,8 +627,7 @@ BOOST_AUTO_TEST_CASE(a_thousand_sections_on_one_key_run_one_at_a_time_and_in_ord
     check_nothing_left(client, servers);
 }
 
-// Each on a strand of its own, as a coroutine and those that cancel it must be, in a pool of
-// threads.
+// The sections run in a pool of threads. A coroutine and its cancellation need one strand.
 BOOST_AUTO_TEST_CASE(sections_run_in_many_threads) {
     constexpr int coroutines = 16, each = 25;
     fleet servers(3);
@@ -651,7 +650,7 @@ BOOST_AUTO_TEST_CASE(sections_run_in_many_threads) {
             }
         };
         for (int i = 0; i < coroutines; ++i) {
-            // Half of them are cancelled, at any step.
+            // Half of the sections are cancelled, at any step.
             auto const patience =
                 i % 2 == 0 ? std::chrono::microseconds(60s) : std::chrono::microseconds(300 * i);
             asio::co_spawn(asio::make_strand(pool), worker(patience), [&](std::exception_ptr e) {

@@ -1,5 +1,5 @@
-// Critical sections of the tests: how one ends, the frames that it enters and leaves, and a client
-// of its own that can be disturbed at any step.
+// Helpers for the tests of critical sections: results, counted coroutine frames, and a client that
+// can be disturbed at any step.
 #ifndef HOLDFAST_TEST_INTEGRATION_SECTIONS_HPP
 #define HOLDFAST_TEST_INTEGRATION_SECTIONS_HPP
 
@@ -31,7 +31,7 @@
 
 namespace holdfast::test {
 
-// An exception of no library.
+// An exception that only the tests use.
 struct no_seats {
     int left;
 };
@@ -52,7 +52,7 @@ inline bool is_cancellation(error_code ec) {
     return ec == boost::system::errc::operation_canceled;
 }
 
-// A release ends with the quorum's answers; the rest of the instances may be a little behind.
+// True if a quorum has deleted the key. The release does not wait for the other instances.
 inline bool given_back(fleet const& servers, std::string const& key = "k") {
     return copies(servers, key) <= servers.size() - servers.quorum();
 }
@@ -61,7 +61,7 @@ inline bool is_held(fleet const& servers, std::string const& key = "k") {
     return copies(servers, key) >= servers.quorum();
 }
 
-// Coroutine frames of a body: each that was entered is left.
+// Counts the frames of coroutines that were entered and left.
 struct frames {
     int entered = 0, left = 0;
     bool inside() const { return entered > left; }
@@ -77,9 +77,9 @@ struct in_frame {
     frames& all;
 };
 
-// The end of a section that was started with a callback.
+// The result of a section with a callback.
 struct ending {
-    // The handler keeps a pointer to this.
+    // The handler keeps a pointer to this object.
     auto take() {
         return [this](std::exception_ptr e, int v) {
             done = true;
@@ -94,7 +94,7 @@ struct ending {
     int value = 0;
 };
 
-// Waits until it is cancelled. True: it was.
+// Waits for a cancellation. Returns true if one came.
 inline asio::awaitable<bool> wait_for_signal() {
     asio::steady_timer timer(co_await asio::this_coro::executor, std::chrono::seconds(60));
     auto const quietly = asio::as_tuple(asio::deferred);
@@ -102,13 +102,13 @@ inline asio::awaitable<bool> wait_for_signal() {
     co_return ec == asio::error::operation_aborted;
 }
 
-// Work that a cancelled coroutine has still to do, by other handlers. Its cancellation must have
-// been reset.
+// The cleanup of a cancelled coroutine, which takes several handlers. The coroutine must have reset
+// its cancellation.
 inline asio::awaitable<void> clean_up() {
     for (int i = 0; i < 5; ++i) co_await asio::post(asio::deferred);
 }
 
-// A client of its own with one section on "k".
+// A client with one section on "k".
 struct trial {
     trial(fleet const& servers, client_options const& o)
         : trial(addresses_of(servers), o) {}
@@ -117,7 +117,7 @@ struct trial {
         BOOST_REQUIRE(run_until(context, [&] { return is_up(*locks); }));
         context.restart();
     }
-    // The section waits behind another lease, which ends when the section waits.
+    // Makes the section wait behind another lease. That ends when the section waits.
     void occupy() {
         locks->make_lock("k", long_lived).acquire([this](error e, lease l) {
             if (!e) first = std::move(l);
@@ -130,7 +130,7 @@ struct trial {
         with_lock(locks->make_lock("k", o), body,
                   asio::bind_cancellation_slot(signal.slot(), end.take()));
     }
-    // From a coroutine, which passes on every kind of cancellation.
+    // Starts the section in a coroutine that passes on every kind of cancellation.
     template <class Body>
     void start_in_coroutine(lock_options const& o, Body const& body) {
         asio::co_spawn(context, call(o, body),
@@ -139,7 +139,7 @@ struct trial {
                            end.thrown = e;
                        }));
     }
-    // False: it has ended before that.
+    // Runs that many handlers. False if the section has ended before.
     [[nodiscard]] bool runs_for(int handlers) {
         for (int i = 0; i < handlers && !end.done; ++i) {
             if (first) {
@@ -161,7 +161,7 @@ struct trial {
     }
 
     std::shared_ptr<int> mark = std::make_shared<int>();
-    // Their counts outlive this.
+    // The counts outlive this object.
     std::shared_ptr<frames> const calls_seen = std::make_shared<frames>(),
                                   bodies_seen = std::make_shared<frames>();
     frames &calls = *calls_seen, &bodies = *bodies_seen;

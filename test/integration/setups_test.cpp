@@ -1,4 +1,4 @@
-// Sets of instances of other sizes, and other addresses, databases and prefixes.
+// Other numbers of instances, other addresses, databases and prefixes.
 #include "integration/loss_watch.hpp"
 #include "integration/test_client.hpp"
 
@@ -24,7 +24,7 @@ BOOST_AUTO_TEST_CASE(an_even_number_of_instances_needs_more_than_half) {
         BOOST_TEST(client.releases(l));
         check_nothing_left(client, servers);
 
-        // A tie is a loss for both.
+        // A tie gives no client the lock.
         for (std::size_t i = 0; i < n / 2; ++i)
             BOOST_TEST(redis_cli(servers[i]).set_if_absent("k", "foreign", 60s));
         auto const [tie, none] = client.try_acquire("k");
@@ -44,8 +44,8 @@ BOOST_AUTO_TEST_CASE(an_even_number_of_instances_needs_more_than_half) {
 
 BOOST_AUTO_TEST_CASE(one_instance_is_a_set_of_one) {
     server redis;
-    test_client client({redis.address()}, trusting(patient()));
-    test_client second({redis.address()});
+    test_client client({redis.url()}, trusting(patient()));
+    test_client second({redis.url()});
     auto l = client.hold("k", {.ttl = renewed_ttl});
     BOOST_TEST(client.renews(2));
     auto const [e, none] = second.try_acquire("k");
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_unix_socket_will_do) {
     server redis;
     redis_cli cli(redis);
     test_client client({"unix:" + redis.unix_socket()}, trusting(patient()));
-    test_client second({redis.address()});
+    test_client second({redis.url()});
     auto l = client.hold("k", {.ttl = renewed_ttl});
     BOOST_TEST(client.locks.instances().at(0).address == "unix:" + redis.unix_socket());
     BOOST_TEST(cli.exists("k"));
@@ -88,13 +88,34 @@ BOOST_AUTO_TEST_CASE(a_unix_socket_will_do) {
     BOOST_TEST(cli.exists("k"));
 }
 
+BOOST_AUTO_TEST_CASE(a_unix_socket_has_users_and_databases) {
+    server redis({.arguments = {"--requirepass", "p@ss word"}});
+    redis_cli five(redis, "p@ss word");
+    BOOST_TEST(five.command({"SELECT", "5"}).is_ok());
+    address_parts parts{.socket_path = redis.unix_socket(), .database = 5};
+    parts.credentials = {.user = "default", .password = "p@ss word"};
+    for (address const& a :
+         {address("unix://default:p%40ss%20word@" + redis.unix_socket() + "?db=5"),
+          address("unix://:p%40ss%20word@" + redis.unix_socket() + "?db=5"), address(parts)}) {
+        test_client client({a}, trusting(patient()));
+        auto l = client.hold("k");
+        BOOST_TEST(client.status(0).address == "unix:" + redis.unix_socket());
+        BOOST_TEST(five.exists("k"));
+        BOOST_TEST(client.releases(l));
+        BOOST_TEST(!five.exists("k"));
+    }
+    test_client none({"unix:" + redis.unix_socket()});
+    auto const [e, nothing] = none.acquire("k");
+    BOOST_TEST((e == errc::access_denied), e.what());
+}
+
 BOOST_AUTO_TEST_CASE(a_logical_database_has_locks_of_its_own) {
     server redis;
     redis_cli zero(redis);
     redis_cli five(redis);
     BOOST_TEST(five.command({"SELECT", "5"}).is_ok());
     test_client client({"redis://" + redis.address() + "/5"}, trusting(patient()));
-    test_client second({redis.address()});
+    test_client second({redis.url()});
     auto l = client.hold("k");
     BOOST_TEST(five.exists("k"));
     BOOST_TEST(!zero.exists("k"));

@@ -1,4 +1,4 @@
-// A lease that several holders share lasts until the last of them gives it up.
+// A shared lease lasts until its last share is given up.
 #include "integration/loss_watch.hpp"
 #include "integration/test_client.hpp"
 #include "support/wait.hpp"
@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(a_shared_lease_lasts_until_the_last_of_it_is_given_up) {
     BOOST_REQUIRE(client.all_up());
     std::array<std::size_t, 3> order{0, 1, 2};
     do {
-        // Each of them by release(), or by its destruction.
+        // Each share ends by release() or by its destruction.
         for (unsigned how = 0; how < 8; ++how) {
             BOOST_TEST_CONTEXT("order " << order[0] << order[1] << order[2] << ", how " << how) {
                 std::vector<lease> all;
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(a_shared_lease_lasts_until_the_last_of_it_is_given_up) {
                             result = r;
                             done = true;
                         });
-                        BOOST_TEST(!done); // never inside the call
+                        BOOST_TEST(!done); // never within the call
                         BOOST_REQUIRE(client.until([&] { return done; }));
                         BOOST_TEST(static_cast<bool>(result), result.code().message());
                         BOOST_TEST(!part.held());
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(extensions_and_ends_concern_all_shares) {
     loss_watch of_held, of_share;
     of_held.start(held);
     of_share.start(share);
-    // Its holder gives up, and the lease goes on.
+    // The first share is released, and the lease continues.
     BOOST_TEST(client.releases(held));
     BOOST_TEST(!client.extend(share));
     BOOST_TEST(!of_held.done);
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(shares_belong_to_threads_of_their_own) {
                         if (!another.held() || !mine.held()) ++wrong;
                         if ((i + t) % 2 == 0 && !another.release(asio::use_future).get()) ++wrong;
                         if (i % 3 == 0) {
-                            mine = std::move(another); // may be over
+                            mine = std::move(another); // the lease may be over
                             if (!mine.held()) return;
                         }
                     }
@@ -213,10 +213,10 @@ BOOST_AUTO_TEST_CASE(shares_belong_to_threads_of_their_own) {
             auto const released = held.release(asio::use_future);
             for (auto& thread : all) thread.join();
             BOOST_TEST(wrong == 0);
-            // All have gone.
+            // All shares are gone.
             BOOST_TEST(wait_until([&] { return locks.stats().held == 0; }));
             BOOST_TEST(wait_until([&] { return copies(servers, "k") == 0; }));
-            // The servers' answers may be on their way yet.
+            // The servers' answers may come later.
             auto const releases = static_cast<unsigned>(attempt) + 1;
             BOOST_TEST(wait_until([&] { return locks.stats().released >= releases; }));
         }

@@ -1,12 +1,14 @@
-// A holder that is stopped and continued, for the tests of losses.
+// A holder that the tests of losses stop and continue.
 //
 //   sleeper --instances HOST:PORT,... --keys N --ttl MS --loop (busy|events)
 //
-// Takes the keys sleeper:0 .. sleeper:N-1, prints "held" and looks at its leases all the time: in
-// one handler that lets nothing else run, or in one every millisecond. As soon as it sees that it
-// was stopped it says in one line how many leases it still thinks are held at that first look, how
-// many losses it hears of, how many releases say that the lease was lost, and how often in all a
-// lease was held past its deadline.
+// The process acquires the keys sleeper:0 .. sleeper:N-1 and prints "held". Then it checks its
+// leases continuously: in a handler that blocks the event loop, or in one handler each millisecond.
+// When it notices that it was stopped, it prints one line:
+//   held   leases that still seem held at that check
+//   told   losses that it hears of
+//   lost   releases that report a lost lease
+//   wrong  checks at which a lease was held past its deadline
 #include <holdfast/client.hpp>
 
 #include <boost/asio/awaitable.hpp>
@@ -30,7 +32,7 @@ namespace asio = boost::asio;
 using namespace std::chrono_literals;
 using holdfast::lease_clock;
 
-// Longer than a scheduler lets a process wait, and shorter than a ttl that expires meanwhile.
+// Longer than a scheduler delays a process, and shorter than the ttl of 4 s, which a stop outlasts.
 constexpr auto stopped_for = 2500ms;
 
 struct settings {
@@ -63,7 +65,7 @@ private:
             leases_[i].wait_lost([this](holdfast::error e) { told_ += e ? 0 : 1; });
         }
         asio::steady_timer moment(context_);
-        last_ = lease_clock::now(); // the reader of the next line may stop this process at once
+        last_ = lease_clock::now(); // the parent may stop this process as soon as it reads the line
         std::cout << "held" << std::endl;
         while (!was_stopped()) {
             if (settings_.busy) continue;
@@ -85,7 +87,7 @@ private:
         co_await locks_.shutdown();
     }
 
-    // Looks at all leases.
+    // Checks all leases. True if the process was stopped before.
     bool was_stopped() {
         auto const now = lease_clock::now();
         auto const gap = now - last_;

@@ -1,4 +1,4 @@
-// The real servers, the fakes and the witness do as the other tests expect.
+// The real servers, the fakes and the redis_cli behave as the other tests expect.
 #include "support/fake_server.hpp"
 #include "support/fleet.hpp"
 #include "support/proxy.hpp"
@@ -43,7 +43,8 @@ struct movable_clock {
     redis_cli cli{redis};
 };
 
-// The difference between the server's clock and this process's, within the time that asking takes.
+// True if the server's clock differs from this process's by `shift`, within the time of the
+// question.
 bool is_shifted_by(redis_cli& cli, std::chrono::milliseconds shift) {
     auto const now = [] { return std::chrono::system_clock::now().time_since_epoch(); };
     auto const before = now();
@@ -51,8 +52,7 @@ bool is_shifted_by(redis_cli& cli, std::chrono::milliseconds shift) {
     auto const after = now();
     auto const at = std::chrono::seconds{std::stoll(time.elements().at(0).string())} +
                     std::chrono::microseconds{std::stoll(time.elements().at(1).string())};
-    constexpr auto imprecise =
-        50ms; // a server may reckon for a moment from a time that it read before
+    constexpr auto imprecise = 50ms; // a server may use a cached time for a moment
     return at >= before + shift - imprecise && at <= after + shift + imprecise;
 }
 
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(resp_reads_what_it_writes) {
     for (std::size_t size = 0; size < wire.size(); ++size) {
         std::string_view part = std::string_view{wire}.substr(0, size);
         BOOST_TEST(!resp::take_reply(part).has_value());
-        BOOST_TEST(part.size() == size); // an incomplete reply is left alone
+        BOOST_TEST(part.size() == size); // an incomplete reply is not consumed
     }
     std::string_view all = wire;
     auto const whole = resp::take_reply(all);
@@ -103,7 +103,7 @@ BOOST_FIXTURE_TEST_CASE(server_answers_and_persists_nothing, one_server) {
     cli.set("k", "v");
     BOOST_TEST(exists_file(redis.unix_socket()));
     redis.restart();
-    BOOST_TEST(!cli.exists("k")); // the witness connects anew
+    BOOST_TEST(!cli.exists("k")); // redis_cli connects again
 }
 
 BOOST_AUTO_TEST_CASE(server_leaves_nothing_behind) {
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(server_leaves_nothing_behind) {
         server redis;
         folder = redis.folder();
         pid = redis.pid();
-        redis.freeze(); // also a frozen one goes
+        redis.freeze(); // a frozen server ends too
     }
     BOOST_TEST(!exists_file(folder));
     BOOST_TEST(::kill(pid, 0) == -1);
@@ -187,14 +187,14 @@ BOOST_AUTO_TEST_CASE(server_does_not_inherit_the_sockets_of_the_test) {
     server redis;
     int ends[2];
     BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) ==
-                  0); // not close-on-exec, like Asio's
+                  0); // not close-on-exec, like the sockets of Asio
     const net::unique_fd kept{ends[0]};
     net::unique_fd closed{ends[1]};
     redis.kill();
     redis.restart();
     closed.reset();
     char byte = 0;
-    BOOST_TEST(::recv(kept.get(), &byte, 1, MSG_DONTWAIT) == 0); // the end is seen
+    BOOST_TEST(::recv(kept.get(), &byte, 1, MSG_DONTWAIT) == 0); // the peer sees the end
 }
 
 BOOST_AUTO_TEST_CASE(server_in_cluster_and_sentinel_mode) {
@@ -256,7 +256,7 @@ BOOST_FIXTURE_TEST_CASE(witness_plays_a_foreign_client, one_server) {
     cli.command({"SADD", "set", "x"});
     BOOST_CHECK_THROW((void)cli.get("set"), cli_error);
 
-    cli.command({"HELLO", "3"}); // and it can be woken by tracking
+    cli.command({"HELLO", "3"}); // pushes of tracking need RESP3
     cli.command({"CLIENT", "TRACKING", "ON", "NOLOOP"});
     BOOST_TEST(!cli.exists("watched"));
     redis_cli{redis}.set("watched", "v");
@@ -297,7 +297,7 @@ BOOST_AUTO_TEST_CASE(fake_ends_replies_as_its_script_says) {
     BOOST_CHECK_THROW(ask("SILENT", 500ms), cli_timeout);
     for (auto const* const name : {"CLOSE", "RESET"}) BOOST_CHECK_THROW(ask(name), cli_error);
     BOOST_TEST(fake.most_sent() == 2U);
-    BOOST_CHECK_THROW(ask("FLOOD"), std::exception); // the witness bears no line without an end
+    BOOST_CHECK_THROW(ask("FLOOD"), std::exception); // redis_cli rejects a line without an end
     BOOST_TEST(wait_until([&] { return fake.most_sent() > 2U; }));
     BOOST_TEST(fake.most_sent() < fake_server::flood_size);
     BOOST_TEST(wait_until([&] { return fake.connected() == 0; }));
@@ -332,7 +332,7 @@ BOOST_AUTO_TEST_CASE(fake_follows_its_script) {
     BOOST_TEST(fake.commands().size() == 7U);
     cli.send({"CLIENT", "TRACKING", "ON"});
     cli.send({"SHUTDOWN"});
-    BOOST_TEST(cli.receive().is_ok()); // earlier answers still come
+    BOOST_TEST(cli.receive().is_ok()); // earlier answers still arrive
     BOOST_CHECK_THROW((void)cli.receive(), cli_error);
     BOOST_TEST(cli.command({"CLIENT", "TRACKING"}).is_ok());
     fake.cut();
@@ -390,7 +390,7 @@ BOOST_FIXTURE_TEST_CASE(proxy_holds_requests, proxied) {
     BOOST_TEST(client.receive().is_ok());
     BOOST_TEST(client.receive().string() == "PONG");
 
-    wire.hold_requests(); // bytes that a client sent before it closed arrive late
+    wire.hold_requests(); // requests that were sent before a close arrive late
     client.send({"SET", "late", "v"});
     client.disconnect();
     BOOST_REQUIRE(wire.wait_for_held_commands(1));
@@ -405,7 +405,7 @@ BOOST_FIXTURE_TEST_CASE(proxy_cuts_after_replies, proxied) {
     BOOST_TEST(client.receive().is_ok());
     BOOST_TEST(client.receive().is_ok());
     BOOST_CHECK_THROW((void)client.receive(), cli_error);
-    BOOST_TEST(client.command({"PING"}).string() == "PONG"); // once only
+    BOOST_TEST(client.command({"PING"}).string() == "PONG"); // the proxy cuts only once
 }
 
 BOOST_FIXTURE_TEST_CASE(proxy_goes_down_and_up, proxied) {
@@ -457,7 +457,7 @@ BOOST_FIXTURE_TEST_CASE(server_with_a_shifted_clock_is_in_another_time, movable_
     redis.shift_clock(1h);
     BOOST_TEST(is_shifted_by(cli, 1h + 120s));
     BOOST_CHECK(redis.clock_shift() == 1h + 120s);
-    for (auto const part : {999ms, -999ms}) { // another second almost always
+    for (auto const part : {999ms, -999ms}) { // almost always changes the second too
         redis.shift_clock(part - redis.clock_shift());
         BOOST_TEST(is_shifted_by(cli, part));
     }
@@ -473,7 +473,7 @@ BOOST_FIXTURE_TEST_CASE(server_whose_clock_jumps_expires_what_is_due, movable_cl
     BOOST_CHECK(cli.pttl("short") == -2ms);
     BOOST_CHECK(cli.pttl("long") <= 180s && cli.pttl("long") > 120s);
     BOOST_TEST(cli.get("eternal").value() == "v");
-    BOOST_TEST(cli.set_if_absent("short", "theirs", 60s)); // and it counts from there
+    BOOST_TEST(cli.set_if_absent("short", "theirs", 60s)); // new keys expire by the shifted clock
     BOOST_CHECK(cli.pttl("short") <= 60s && cli.pttl("short") > 30s);
 }
 
@@ -498,10 +498,10 @@ BOOST_AUTO_TEST_CASE(server_starts_again_in_its_shifted_time) {
     redis.restart();
     BOOST_TEST(is_shifted_by(cli, 30s));
     BOOST_CHECK(cli.pttl("short") <= 30s && cli.pttl("short") > 0s);
-    redis.restart(); // now an orderly end
+    redis.restart(); // with an orderly end
     BOOST_TEST(is_shifted_by(cli, 30s));
     redis.kill();
-    redis.shift_clock(90s); // while it does not run
+    redis.shift_clock(90s); // while the server does not run
     redis.restart();
     BOOST_TEST(is_shifted_by(cli, 120s));
     BOOST_TEST(!cli.exists("short"));
@@ -523,9 +523,9 @@ BOOST_FIXTURE_TEST_CASE(server_with_another_clock_is_not_shifted, movable_clock)
     BOOST_CHECK_THROW(plain.redis.shift_clock(1s), std::logic_error);
 }
 
-// The library that servers preload, loaded into the test, where it interposes nothing.
+// The library that servers preload is loaded into the test, where it replaces nothing.
 BOOST_AUTO_TEST_CASE(shifted_clock_moves_the_wall_clocks_only) {
-    const server plain; // for its folder
+    const server plain; // provides a folder
     shifted_clock clock{plain.folder()};
     std::string library;
     for (std::string const& variable : clock.environment()) {
@@ -547,7 +547,7 @@ BOOST_AUTO_TEST_CASE(shifted_clock_moves_the_wall_clocks_only) {
     BOOST_REQUIRE(
         (its_clock_gettime != nullptr && its_gettimeofday != nullptr && its_time != nullptr));
     auto const in_order =
-        [](auto... times) { // each no more than a coarse clock's ticks behind the one before
+        [](auto... times) { // each at most the resolution of a coarse clock behind the one before
             auto last = std::chrono::nanoseconds::min();
             return ((std::exchange(last, times) <= times + 50ms) && ...);
         };
@@ -609,13 +609,13 @@ BOOST_AUTO_TEST_CASE(every_available_kind_has_a_movable_clock) {
             instance.restart();
             BOOST_TEST(is_shifted_by(cli, 120s));
             const reply threads =
-                cli.command({"CONFIG", "GET", "jemalloc-bg-thread"}); // that would spin
+                cli.command({"CONFIG", "GET", "jemalloc-bg-thread"}); // this thread would spin
             BOOST_TEST(threads.elements().at(1).string() == "no");
         }
     }
 }
 
-// Also one that asks for the time now and then only, and has just done so.
+// The shift takes effect at once, also on a server that caches the time and has just read it.
 BOOST_AUTO_TEST_CASE(server_is_in_its_shifted_time_at_once) {
     for (server_kind const& kind : available_servers()) {
         BOOST_TEST_CONTEXT(kind.name) {
@@ -663,7 +663,7 @@ BOOST_AUTO_TEST_CASE(server_that_cannot_have_a_shifted_clock_says_so) {
     server_options options;
     options.shiftable_clock = true;
     const server_kind real = options.kind;
-    const server folder; // for a wrapper that removes the library of the clock
+    const server folder; // for a wrapper that removes the clock library
     options.kind = {"deaf", folder.folder() + "/wrapper"};
     std::ofstream{options.kind.binary} << "#!/bin/sh\nunset LD_PRELOAD\nexec '" << real.binary
                                        << "' \"$@\"\n";

@@ -1,4 +1,4 @@
-// A client on a context of its own, for tests that make one call after another.
+// A client with its own context, for tests that make one call after another.
 #ifndef HOLDFAST_TEST_INTEGRATION_TEST_CLIENT_HPP
 #define HOLDFAST_TEST_INTEGRATION_TEST_CLIENT_HPP
 
@@ -10,6 +10,7 @@
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
 #include "support/text.hpp"
+#include "support/wait.hpp"
 
 #include <boost/asio/cancellation_type.hpp>
 
@@ -25,7 +26,7 @@
 
 namespace holdfast::test {
 
-/// Timeouts so long that they do not end any wait of a test in which nothing hangs.
+/// Timeouts that never end a wait in a test without hanging servers.
 inline client_options patient() {
     return {.instance_timeout = std::chrono::seconds(20),
             .connect_timeout = std::chrono::seconds(20),
@@ -38,31 +39,32 @@ inline client_options hasty() {
             .max_reconnect_delay = std::chrono::milliseconds(50)};
 }
 
-/// For a minority that hangs: the timeouts are so long that no busy machine makes the others late.
+/// For tests with a hanging minority: the timeouts are long enough for the other instances on a
+/// busy machine.
 inline client_options unhurried() {
     return {.instance_timeout = std::chrono::seconds(3),
             .connect_timeout = std::chrono::seconds(3),
             .max_reconnect_delay = std::chrono::milliseconds(50)};
 }
 
-/// For servers that restart empty or are flushed, in tests that are not about that.
+/// For tests that restart or flush servers, but do not test the guards.
 inline client_options trusting(client_options options) {
     options.on_restart = restart_policy::off;
     return options;
 }
 
-/// No question of the client's own comes between the calls.
+/// The client sends no questions of its own between the calls.
 inline client_options without_questions() {
     auto options = trusting(patient());
     options.detect_clock_jumps = false;
     return options;
 }
 
-/// Long enough that a key which goes away was deleted.
+/// The ttl is so long that a key which disappears during a test was deleted.
 inline constexpr lock_options long_lived{.ttl = std::chrono::seconds(60)};
 
-/// The ttl of a lease that the watchdog must not lose. Renewals come after a third of it, so two
-/// thirds are left for a pause of the machine: 2 s.
+/// The ttl of a lease that the watchdog must not lose. The watchdog renews it after a third of the
+/// ttl. So the machine may pause for two thirds: 2 s.
 inline constexpr std::chrono::milliseconds renewed_ttl(3'000);
 
 inline constexpr std::array every_type{asio::cancellation_type::total,
@@ -98,7 +100,13 @@ inline client_options brisk() {
     return options;
 }
 
-/// A client whose calls wait for their end.
+/// The client's clock goes on, and nothing of the client runs meanwhile.
+inline void stand_still(lease_clock::duration length) {
+    auto const end = lease_clock::now() + length;
+    BOOST_TEST(wait_until([&] { return lease_clock::now() >= end; }, std::chrono::seconds(30)));
+}
+
+/// A client whose calls wait for their completion.
 struct test_client {
     asio::io_context context;
     client locks;
@@ -119,7 +127,7 @@ struct test_client {
         auto const lock = locks.make_lock(key, options);
         return wait([&](auto handler) { lock.try_acquire(std::move(handler)); });
     }
-    // An acquire that must succeed.
+    // Acquires a lock, which must succeed.
     lease hold(std::string_view key, lock_options const& options = long_lived) {
         auto [e, l] = acquire(key, options);
         BOOST_REQUIRE_MESSAGE(!e, e.what());
@@ -148,7 +156,7 @@ struct test_client {
     }
     [[nodiscard]] bool releases(lease& held) { return static_cast<bool>(release(held)); }
 
-    // Runs the client, and those that run with it, until the predicate holds.
+    // Runs the client, and the clients that run with it, until the predicate is true.
     template <class Predicate>
     [[nodiscard]] bool until(Predicate happened,
                              std::chrono::seconds limit = std::chrono::seconds(10)) {
@@ -161,8 +169,8 @@ struct test_client {
         };
         return run_until(context, run_others, limit);
     }
-    // A release ends at the quorum, and the rest of it is sent only while the client runs. So this
-    // client runs whenever the other one does, from now on, for as long as both exist.
+    // Lets both clients run together from now on. A release completes at a quorum, so its client
+    // must run until the other instances have the release.
     void runs_with(test_client& other) {
         others_.push_back(&other);
         other.others_.push_back(this);
@@ -198,7 +206,7 @@ struct test_client {
     [[nodiscard]] bool all_up() {
         return until([&] { return is_up(locks); });
     }
-    // The watchdog extends that many times from now on.
+    // Waits until the watchdog has extended `times` more times.
     [[nodiscard]] bool renews(std::uint64_t times) {
         auto const before = locks.stats().renewals;
         return until([&] { return locks.stats().renewals >= before + times; },

@@ -1,4 +1,4 @@
-// One client, many threads. Meant for the thread sanitizer, which sees more than the checks here.
+// One client in many threads. The tests serve mostly the thread sanitizer.
 #include "integration/test_client.hpp"
 #include "support/wait.hpp"
 
@@ -28,7 +28,7 @@ namespace {
 
 constexpr int thread_count = 4;
 
-// Counts of the holders of a key.
+// Counts the holders of a key.
 struct section {
     std::atomic<int> inside{0}, visits{0}, violations{0};
 };
@@ -39,19 +39,20 @@ asio::awaitable<void> visit(lock key, section& s, int times) {
         if (s.inside.fetch_add(1) != 0) ++s.violations;
         ++s.visits;
         s.inside.fetch_sub(1);
-        if (i % 3 == 0) continue; // released by its end
+        if (i % 3 == 0) continue; // the lease is released by its destruction
         co_await held.release();
     }
 }
 
-// The lock itself orders this count: releases and wins of one client pass through its executor.
+// The lock orders the accesses to this count: releases and wins of a client pass through its
+// executor.
 asio::awaitable<void> count_once(lock const& key, int& plain) {
     auto held = co_await key.acquire();
     ++plain;
     co_await held.release();
 }
 
-// Counts the coroutines under way, and rethrows the first exception.
+// Counts the running coroutines, and rethrows the first exception.
 class group {
 public:
     template <class Context>
@@ -100,8 +101,8 @@ BOOST_AUTO_TEST_CASE(data_under_the_lock_needs_no_atomic) {
     asio::thread_pool pool(thread_count);
     {
         client locks(pool.get_executor(), addresses_of(servers), patient());
-        auto const hot =
-            locks.make_lock("hot", {.ttl = 60s, .max_retry_delay = 50ms}); // shared by all
+        auto const hot = locks.make_lock(
+            "hot", {.ttl = 60s, .max_retry_delay = 50ms}); // all coroutines share it
         constexpr int visitors = 200;
         auto plain = 0;
         group all;
@@ -169,7 +170,7 @@ BOOST_AUTO_TEST_CASE(threads_outside_wait_for_futures) {
                     if (!held.held() || held.remaining() <= 0s) ++s.violations;
                     s.inside.fetch_sub(1);
                     if (i % 2 == 0) (void)held.release(asio::use_future).get();
-                    // Else it is destroyed here, where the client does not run.
+                    // In the other case the lease is destroyed here, outside the client's threads.
                 }
             });
         }
@@ -190,7 +191,7 @@ BOOST_AUTO_TEST_CASE(leases_are_read_and_destroyed_on_other_threads) {
         for (int i = 0; i < 20; ++i) {
             auto const key = locks.make_lock("key:" + std::to_string(i), long_lived);
             auto held = std::make_shared<lease>(key.acquire(asio::use_future).get());
-            // Its deadline moves meanwhile.
+            // The deadline moves during the reads.
             std::atomic<bool> looking{true};
             std::thread spectator([&] {
                 while (looking) {
@@ -219,7 +220,7 @@ BOOST_AUTO_TEST_CASE(cancellations_race_with_wins) {
         std::atomic<int> won{0}, cancelled{0}, other{0};
         constexpr int times = 400;
         for (int i = 0; i < times; ++i) {
-            // A signal is for one thread at a time, so it has the handler's strand.
+            // A signal is not thread-safe, so it uses the handler's strand.
             struct call {
                 explicit call(asio::thread_pool& on)
                     : strand(asio::make_strand(on.get_executor())) {}
@@ -243,7 +244,7 @@ BOOST_AUTO_TEST_CASE(cancellations_race_with_wins) {
                 auto const type = i % 3 == 0   ? asio::cancellation_type::total
                                   : i % 3 == 1 ? asio::cancellation_type::partial
                                                : asio::cancellation_type::terminal;
-                // At once, or after others have had their turns.
+                // The signal comes at once, or after other handlers.
                 if (i % 2 == 0) {
                     c->signal.emit(type);
                 } else {
@@ -256,7 +257,7 @@ BOOST_AUTO_TEST_CASE(cancellations_race_with_wins) {
         BOOST_TEST(wait_until([&] { return won + cancelled + other == times; }, 60s));
         BOOST_TEST(other == 0);
         BOOST_TEST(cancelled > 0);
-        // Leases that were granted meanwhile have been released.
+        // Leases that were granted meanwhile were released.
         auto held = key.acquire(asio::use_future).get();
         BOOST_TEST(held.held());
         (void)held.release(asio::use_future).get();

@@ -3,14 +3,12 @@
 
 #include "support/certificates.hpp"
 #include "support/server.hpp"
+#include "support/swept_folder.hpp"
 #include "unit/stream_user.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,14 +25,13 @@ class tls_server {
 public:
     explicit tls_server(server_kind const& kind)
         : server_([&] {
-            write("authority", certificates_.authority);
-            write("certificate", certificates_.certificate);
-            write("key", certificates_.key);
             server_options options;
             options.kind = kind;
             options.arguments = {
-                "--tls-ca-cert-file", path("authority"), "--tls-cert-file",    path("certificate"),
-                "--tls-key-file",     path("key"),       "--tls-auth-clients", "no"};
+                "--tls-ca-cert-file", folder_.write("authority", certificates_.authority),
+                "--tls-cert-file",    folder_.write("certificate", certificates_.certificate),
+                "--tls-key-file",     folder_.write("key", certificates_.key),
+                "--tls-auth-clients", "no"};
             options.extra_ports = {"tls-port"};
             return options;
         }()) {}
@@ -45,25 +42,8 @@ public:
     std::string const& authority() const { return certificates_.authority; }
 
 private:
-    struct folder {
-        folder() {
-            auto text = (std::filesystem::temp_directory_path() / "holdfast-XXXXXX").string();
-            BOOST_REQUIRE(::mkdtemp(text.data()) != nullptr);
-            path = text;
-        }
-        ~folder() { std::filesystem::remove_all(path); }
-        folder(folder const&) = delete;
-        folder& operator=(folder const&) = delete;
-        std::filesystem::path path;
-    };
-
-    std::string path(char const* name) const { return (folder_.path / name).string(); }
-    void write(char const* name, std::string const& text) const {
-        std::ofstream(path(name)) << text;
-    }
-
     certificates const certificates_ = make_certificates("DNS:server.test");
-    folder folder_;
+    swept_folder folder_;
     server server_;
 };
 
@@ -75,7 +55,8 @@ public:
         context->set_verify_mode(ssl::verify_peer);
         context->add_certificate_authority(asio::buffer(authority));
         user_ = std::make_shared<recording_user>(holdfast::redis::make_tls_stream(
-            io_.get_executor(), {to}, std::move(context), std::move(name)));
+            io_.get_executor(), {to},
+            {.context = std::move(context), .sent_name = name, .verified_name = name}));
     }
 
     error_code connect() {

@@ -43,7 +43,7 @@ using namespace boost::asio::experimental::awaitable_operators;
 
 namespace {
 
-// Calls every function, with `adapt(handler)` as the token, and checks how each ended.
+// Calls every function with the token `adapt(handler)`, and checks each result.
 template <class Adapt>
 void call_everything(fleet const& servers, Adapt adapt) {
     test_client client(servers);
@@ -87,7 +87,7 @@ void call_everything(fleet const& servers, Adapt adapt) {
     BOOST_REQUIRE(settled(9));
 }
 
-// Counts the memory that the handlers' own allocator gives.
+// The memory from the handlers' own allocator.
 struct allocations {
     std::size_t made = 0, alive = 0;
 };
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(coroutines_await_everything) {
 
         auto later = co_await key.try_acquire_for(1s, asio::deferred);
         auto operation = later.release(asio::deferred);
-        auto again = later.release(); // nothing has been started yet
+        auto again = later.release(); // nothing was started yet
         BOOST_TEST(later.held());
         BOOST_TEST(static_cast<bool>(co_await std::move(operation)));
         BOOST_TEST(((co_await std::move(again)) == errc::lease_released));
@@ -161,8 +161,8 @@ BOOST_AUTO_TEST_CASE(coroutines_await_everything) {
             BOOST_TEST((thrown.code() == errc::contended));
             std::string const said = thrown.what();
             BOOST_TEST(said.find("\"k\"") != said.npos, said);
-            for (auto const& address : servers.addresses())
-                BOOST_TEST(said.find(address) != said.npos, said);
+            for (server& instance : servers)
+                BOOST_TEST(said.find(instance.shown()) != said.npos, said);
         }
         auto [result] = co_await l.release(asio::as_tuple);
         BOOST_TEST(static_cast<bool>(result));
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(every_function_takes_adapted_handlers) {
     call_everything(servers, [&](auto handler) {
         return asio::bind_allocator(counting_allocator<void*>(counts), handler);
     });
-    BOOST_TEST(counts.made >= 9U); // once per call at least
+    BOOST_TEST(counts.made >= 9U); // at least once for each call
     BOOST_TEST(counts.alive == 0U);
 }
 
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(a_disposition_may_be_redirected) {
         BOOST_TEST(held.held());
         auto const none = co_await key.try_acquire(asio::redirect_disposition(e));
         BOOST_TEST((e == errc::contended), e.what());
-        BOOST_TEST((e.report() != nullptr)); // it comes along
+        BOOST_TEST((e.report() != nullptr)); // the report comes with the error
         BOOST_TEST(!none);
         auto const late =
             co_await key.try_acquire_for(1ms, asio::redirect_disposition(asio::deferred, e));
@@ -285,7 +285,7 @@ BOOST_AUTO_TEST_CASE(an_error_may_be_redirected) {
         BOOST_TEST(!cut_too);
         co_await held.extend(asio::redirect_error(asio::use_awaitable, ec));
         BOOST_TEST(!ec, ec.message());
-        // Its result is no error.
+        // The result of a release is no error.
         BOOST_TEST(static_cast<bool>(co_await held.release(asio::redirect_error(ec))));
         co_await held.wait_lost(asio::redirect_error(ec));
         BOOST_TEST((ec == errc::lease_released), ec.message());
@@ -360,7 +360,7 @@ BOOST_AUTO_TEST_CASE(detached_operations_happen) {
     held.release(asio::detached);
     BOOST_TEST(client.sees(servers, "k", false));
     client.locks.make_lock("k").acquire(asio::detached);
-    // The lease that no handler took is released.
+    // The lease without a handler is released.
     BOOST_TEST(client.until([&] { return client.locks.stats().released == 2; }));
     client.locks.shutdown(asio::detached);
     BOOST_TEST(client.until([&] { return client.status(0).state == instance_state::down; }));
@@ -390,7 +390,7 @@ BOOST_AUTO_TEST_CASE(handlers_run_on_their_own_executor) {
     BOOST_REQUIRE(client.until([&] { return done == 4; }));
     client.locks.shutdown(asio::bind_executor(strand, here));
     BOOST_REQUIRE(client.until([&] { return done == 5; }));
-    // Also where there is nothing to wait for.
+    // This also holds for a call that completes at once.
     key.acquire(asio::bind_executor(strand, here));
     BOOST_REQUIRE(client.until([&] { return done == 6; }));
     BOOST_TEST(elsewhere == 0);
@@ -403,7 +403,7 @@ BOOST_AUTO_TEST_CASE(no_handler_runs_inside_the_call) {
     auto const key = client.locks.make_lock("k", long_lived);
     auto held = client.hold("k");
     BOOST_TEST(client.releases(held));
-    auto running = false; // inside a handler, where an inline completion is most tempting
+    auto running = false; // within a handler, where an inline completion would be possible
     auto inside = 0;
     auto done = 0;
     auto const check = [&](auto&&...) {
@@ -412,7 +412,7 @@ BOOST_AUTO_TEST_CASE(no_handler_runs_inside_the_call) {
     };
     asio::post(client.context, [&] {
         running = true;
-        held.release(check); // has been: known at once
+        held.release(check); // released already, so the result is known at once
         held.extend(check);
         held.wait_lost(check);
         key.try_acquire(check);
@@ -423,7 +423,7 @@ BOOST_AUTO_TEST_CASE(no_handler_runs_inside_the_call) {
     BOOST_REQUIRE(client.until([&] { return done == 5; }));
     asio::post(client.context, [&] {
         running = true;
-        key.acquire(check); // shut down: known at once
+        key.acquire(check); // shut down, so the result is known at once
         client.locks.shutdown(check);
         running = false;
     });
@@ -440,7 +440,7 @@ BOOST_AUTO_TEST_CASE(an_immediate_executor_makes_no_difference_to_that) {
     auto running = true;
     auto inside = 0;
     auto done = 0;
-    // It would run the handler on the spot.
+    // This executor would run the handler at once.
     auto const check = asio::bind_immediate_executor(asio::system_executor(), [&](auto&&...) {
         if (running) ++inside;
         ++done;
@@ -460,8 +460,7 @@ BOOST_AUTO_TEST_CASE(an_immediate_executor_makes_no_difference_to_that) {
     BOOST_TEST(inside == 0);
 }
 
-// An inline executor runs a function where it is given it: on the client's executor, and not inside
-// the call.
+// An inline executor runs the handler at once: on the client's executor, but not within the call.
 BOOST_AUTO_TEST_CASE(a_handler_may_have_an_inline_executor) {
     fleet servers(1);
     test_client client(servers);
@@ -504,7 +503,7 @@ BOOST_AUTO_TEST_CASE(groups_and_operators_compose) {
         BOOST_TEST(first.held());
         BOOST_TEST(second.held());
 
-        // The work and the loss of the lease: the first to come ends the other.
+        // Waits for the work and the loss of the lease. The first one to end cancels the other.
         asio::steady_timer work(context, 1ms);
         auto const ended =
             co_await (work.async_wait(asio::use_awaitable) || first.wait_lost(asio::use_awaitable));

@@ -1,5 +1,5 @@
-// The same lock on every kind of server that this machine has, alone and side by side: they compare
-// before they delete or extend in different ways.
+// The same lock on every kind of server that this machine has, alone and together. They have
+// different commands that compare before they delete or extend.
 #include <holdfast/client.hpp>
 
 #include "integration/test_client.hpp"
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(an_unwatched_key_expires_on_the_server) {
         BOOST_REQUIRE(client.all_up());
         auto l = client.hold("k", unwatched(1s));
         for (server& instance : servers) {
-            auto const left = redis_cli(instance).pttl("k"); // -2: not there yet, or no longer
+            auto const left = redis_cli(instance).pttl("k"); // -2: not there yet, or gone
             BOOST_TEST((left <= 1s && left != -1ms));
         }
         BOOST_TEST(client.until([&] { return !l.held(); }));
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_is_neither_extended_nor_deleted) {
                 auto const e = client.extend(l);
                 BOOST_TEST((e == errc::lease_lost), e.what());
             }
-            auto behind = client.hold("behind"); // all earlier commands have been carried out
+            auto behind = client.hold("behind"); // all earlier commands were carried out
             BOOST_TEST(!client.release(behind).code().failed());
             BOOST_TEST(client.sees(servers, "behind", false));
             for (server& instance : servers) {
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_key_that_is_no_lock_is_left_alone) {
         BOOST_TEST((e == errc::wrong_type), e.what());
         untouched("hash");
 
-        // Nor if it replaces a lock that is held.
+        // A foreign value that replaces a held lock is not changed either.
         auto l = client.hold("k");
         BOOST_TEST(client.sees(servers, "k", true));
         for (server& instance : servers) {
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(clients_of_the_same_servers_exclude_each_other) {
             BOOST_TEST(next.held());
             BOOST_TEST(!waiter.release(next).code().failed());
             BOOST_TEST(waiter.until([&] {
-                holder.context.poll(); // its release may be on its way to the last server
+                holder.context.poll(); // its release may be under way to the last server
                 for (server& each : servers)
                     if (redis_cli(each).exists("k")) return false;
                 return true;

@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_SUITE(wakeups)
 BOOST_AUTO_TEST_CASE(the_key_of_a_holder_that_was_killed_goes_on_at_its_ttl) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
         child holder("HOLDFAST_CONTENDER",
-                     {"--instances", servers.address_list(), "--key", "k", "--ttl", "3000"});
+                     {"--instances", servers.url_list(), "--key", "k", "--ttl", "3000"});
         BOOST_REQUIRE(holder.line() == "ready");
         holder.say("go");
         BOOST_REQUIRE(holder.line() == "held");
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(a_key_that_expires_everywhere_goes_to_the_waiter) {
 BOOST_AUTO_TEST_CASE(a_key_that_expires_in_three_hundred_years_is_waited_for) {
     server instance;
     redis_cli cli(instance);
-    test_client client({address(instance.address())});
+    test_client client({address(instance.url())});
     for (auto const* const ttl : {"9223372036854", "13000000000000"}) {
         BOOST_TEST_CONTEXT("PX " << ttl) {
             BOOST_TEST(!cli.command({"SET", "k", "foreign", "PX", ttl}).is_error());

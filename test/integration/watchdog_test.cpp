@@ -1,4 +1,4 @@
-// The watchdog renews leases for as long as their holders live, and reports a loss in time.
+// The watchdog renews leases as long as they exist, and the client reports a loss in time.
 #include "integration/test_client.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -15,13 +15,13 @@ using namespace std::chrono_literals;
 namespace {
 
 #ifdef HOLDFAST_TEST_SANITIZED
-// A sanitizer makes the telling itself slower than the margin is long.
+// With a sanitizer, the notifications take longer than the margin.
 constexpr std::size_t many = 30;
 #else
 constexpr std::size_t many = 1'000;
 #endif
 
-/// Many leases at once, and when each was told of its loss.
+/// Many leases, and the time at which each holder hears of its loss.
 struct many_leases {
     struct watched_lease {
         lease held;
@@ -47,7 +47,7 @@ struct many_leases {
             l.held.wait_lost([this, &l](error e) {
                 if (e) return;
                 l.told = lease_clock::now();
-                // Nothing extends it any more, so this is the deadline that counted.
+                // Nothing extends the lease any more, so its deadline is final.
                 l.deadline = l.held.deadline();
                 ++lost;
             });
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_lease_outlives_its_ttl_many_times) {
     test_client client(servers);
     auto held = client.hold("k", {.ttl = renewed_ttl});
     auto const first_deadline = held.deadline();
-    BOOST_TEST(client.renews(12)); // four ttls and more
+    BOOST_TEST(client.renews(12)); // this takes more than four ttls
     BOOST_TEST(held.held());
     BOOST_TEST((lease_clock::now() > first_deadline));
     BOOST_TEST(client.locks.stats().lost == 0U);
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_renewed_lease_is_held_whenever_one_looks) {
     BOOST_TEST(client.releases(held));
 }
 
-// A deadline that counts from the future is later than the expiry on the servers.
+// A deadline that counts from the future would be later than the expiry on the servers.
 BOOST_AUTO_TEST_CASE(no_deadline_counts_from_the_future) {
     fleet servers(3);
     test_client client(servers);
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(renewals_of_many_leases_travel_together) {
     BOOST_TEST(after.lost == 0U);
     BOOST_TEST(after.held == count);
     for (auto const& l : leases.all) BOOST_TEST(l.held.held());
-    // Each was renewed three times, on three instances.
+    // Each lease was renewed three times, on three instances.
     BOOST_TEST((after.commands - before.commands >= 9 * count));
     BOOST_TEST((after.batches - before.batches < (after.commands - before.commands) / 3));
 }
@@ -157,16 +157,15 @@ BOOST_AUTO_TEST_CASE(a_renewal_is_tried_again_until_the_deadline) {
     BOOST_TEST(client.releases(held));
 }
 
-// A machine that stalls for longer than the margin can make a telling late, and the library cannot
-// prevent that. So a late telling is tried again. A library that waits for the instances is late
-// each time.
+// If the machine stalls for longer than the margin, a notification may be late. Then the test tries
+// again. A library that waits for the instances is late each time.
 BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_to_many) {
     for (std::size_t const count : {std::size_t{1}, std::size_t{10}, many}) {
         BOOST_TEST_CONTEXT(count) {
             std::size_t late = 0;
             for (int attempt = 0; attempt < 3; ++attempt) {
                 fleet servers(3);
-                // An instance may take far longer to answer than the lease lasts.
+                // The timeouts are far longer than the lease lasts.
                 test_client client(servers, patient());
                 many_leases leases(client, count, {.ttl = renewed_ttl});
                 leases.listen();
@@ -185,7 +184,8 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_to_many) {
     }
 }
 
-// As above; one instance that still answers is not enough, and may not delay the telling.
+// The same test with one instance that still answers. That is not enough, and must not delay the
+// notification.
 BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_if_a_minority_answers) {
     for (std::size_t const count : {std::size_t{1}, std::min<std::size_t>(100, many)}) {
         for (auto const watched : {true, false}) {
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(released_and_destroyed_leases_are_not_renewed) {
     auto const before = client.locks.stats().renewals;
     auto other = client.hold("other", {.ttl = renewed_ttl});
     BOOST_TEST(client.renews(5));
-    // Only the other's: two leases more would have made about fifteen.
+    // Only the other lease is renewed. Two more leases would make about 15 renewals.
     BOOST_TEST(client.locks.stats().renewals - before < 10U);
     BOOST_TEST(client.sees(servers, "released", false));
     BOOST_TEST(client.sees(servers, "destroyed", false));

@@ -1,5 +1,6 @@
-// Ways to write the body of a critical section; refused.cmake compiles each: SPELLING 0 to 4 are
-// right everywhere, 10 and above would be destroyed twice by g++ 12 and must not compile there.
+// Forms of the body of a critical section. refused.cmake compiles each. SPELLING 0 to 4 are correct
+// with every compiler. With 10 and above, g++ 12 would destroy the captures twice, so these must
+// not compile there.
 #include <holdfast/client.hpp>
 #include <holdfast/with_lock.hpp>
 

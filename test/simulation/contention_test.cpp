@@ -1,7 +1,7 @@
 // The wait queue and the tenure in many processes that want one key.
 //
-// HOLDFAST_SCHEDULES is how many schedules are tried (20,000 by default; give millions for a
-// night), HOLDFAST_SEED the first one's seed. A failure names the seed that shows it again.
+// HOLDFAST_SCHEDULES sets the number of schedules (20,000 by default; millions for a night).
+// HOLDFAST_SEED sets the first seed. A failure names the seed that reproduces it.
 #include "simulation/contest/contest.hpp"
 #include "simulation/kernel/search.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 using namespace holdfast;
 using namespace holdfast::test;
 
-/// The violation of a schedule under these rules, with this driver.
+/// Runs a schedule with these rules and this driver. Returns the violation.
 template <class Rules, class Driver = faithful_driver>
 auto under(contest_tally& seen, std::optional<contest_shape> shape = std::nullopt) {
     return [&seen, shape](std::uint64_t seed, std::ostream* story) {
@@ -26,7 +26,7 @@ auto under(contest_tally& seen, std::optional<contest_shape> shape = std::nullop
     };
 }
 
-/// The same, where a minority falls silent and is not suspected.
+/// The same for schedules in which a minority falls silent and is not suspected.
 template <class Driver = faithful_driver>
 auto beside_a_silent_minority(contest_tally& seen) {
     return [&seen](std::uint64_t seed, std::ostream* story) {
@@ -200,8 +200,8 @@ BOOST_AUTO_TEST_CASE(no_stand_back_is_refuted) {
     refute<greedy>("fairness");
 }
 
-// Where all messages take equally long, the one whom the server tells first is always the first to
-// try.
+// All messages take equally long. So the process that the server tells first would always try
+// first.
 BOOST_AUTO_TEST_CASE(tries_in_the_order_of_the_pushes_are_refuted) {
     contest_tally seen;
     test::refute(under<in_the_order_of_pushes>(seen, contest_shape{16, 2, 3, 50, 0, true}),
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(a_turn_lost_with_its_waiter_is_refuted) {
     refute<protocol::waiting_rules, loses_the_turn>("L");
 }
 
-// A try that is taken back and made again costs time, but breaks no promise.
+// A try that is given up and begun again costs time, but breaks no promise.
 BOOST_AUTO_TEST_CASE(tries_that_nobody_inherits_are_safe) {
     contest_tally seen;
     stands(2'000, under<for_one_waiter_only>(seen));
@@ -277,7 +277,7 @@ void measure_without_handoff(char const* which) {
 
 } // namespace
 
-// Each lease has a tenure of its own. Alone it is quick; with others each has its turn.
+// Each lease has a tenure of its own. One process alone is quick. Several processes take turns.
 BOOST_AUTO_TEST_CASE(tenures_of_one_lease_are_shared) {
     measure_without_handoff<always_stands_back>("always stands back");
     measure_without_handoff<protocol::waiting_rules>("listens");

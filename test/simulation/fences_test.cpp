@@ -1,9 +1,9 @@
-// Fences in a world where keys expire at any moment, clocks show anything, and processes stop for
-// any time.
+// Fences in a world in which keys expire at any moment, clocks show any time, and processes stop
+// for any time.
 //
-// HOLDFAST_SCHEDULES is how many schedules are tried (100,000 by default; give millions for a
-// night), HOLDFAST_SEED the first one's seed. A failure names the seed that shows it again, and
-// tells its story.
+// HOLDFAST_SCHEDULES sets the number of schedules (100,000 by default; millions for a night).
+// HOLDFAST_SEED sets the first seed. A failure names the seed that reproduces it, and tells its
+// story.
 #include "simulation/fences/fences.hpp"
 #include "simulation/kernel/search.hpp"
 
@@ -24,7 +24,7 @@ std::uint64_t fence_schedules() {
     return schedules_to_try(100'000);
 }
 
-/// The violation of a schedule.
+/// Runs a schedule. Returns the violation.
 template <class Rules = protocol::redlock_rules, class Parts = faithful_parts>
 auto under(fence_tally& seen, fence_conditions const& given = {}) {
     return [&seen, given](std::uint64_t seed, std::ostream* story) {
@@ -100,7 +100,7 @@ struct unsent_without_a_word : faithful_parts {
 
 constexpr unsigned all = 7;
 
-/// The conditions of S2 where instances forget.
+/// The conditions under which S2 holds although instances forget.
 constexpr fence_conditions who_forgets_stays_away{.right_clocks = true, .forgetful = all};
 constexpr fence_conditions one_forgets{.fewest = 3, .right_clocks = true, .forgetful = 1};
 constexpr fence_conditions one_of_three_forgets{
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(who_forgets_and_stays_away_does_no_harm_where_clocks_are_ri
                   seen.ran_ahead, seen.too_old});
 }
 
-// The clocks of those that remember may be wrong all the same.
+// The clocks of the other instances may still be wrong.
 BOOST_AUTO_TEST_CASE(
     one_that_forgets_and_stays_away_does_no_harm_where_the_clocks_of_clients_are_right) {
     fence_tally seen;
@@ -218,8 +218,8 @@ BOOST_AUTO_TEST_CASE(who_comes_back_with_an_older_state_after_every_acquire_does
     all_happened({seen.won, seen.won_by_raise, seen.restored, seen.forgetful_grants});
 }
 
-// Where the deadline of an acquire counts from before its hint was read, a hint that is older than
-// the ttl cannot win. Nothing else is known of its age then.
+// A hint that is older than the ttl cannot win if the deadline of an acquire counts from before the
+// hint was read. There is no other bound on its age.
 BOOST_AUTO_TEST_CASE(
     old_hints_do_no_harm_where_an_acquire_that_wins_began_before_its_hint_was_read) {
     auto given = one_forgets;
@@ -230,8 +230,8 @@ BOOST_AUTO_TEST_CASE(
     all_happened({seen.won, seen.won_by_raise, seen.stale_hints, seen.forgetful_grants});
 }
 
-// The limits: without any one of the assumptions S2 does not hold, and one instance of three that
-// forgets is enough, as it may be the only one that two quorums share.
+// Without any one of the assumptions S2 does not hold. One forgetful instance of three is enough,
+// because it may be the only one that two quorums share.
 
 BOOST_AUTO_TEST_CASE(one_that_forgets_is_enough_where_clocks_are_wrong) {
     refute("S2", {.fewest = 3, .most = 3, .forgetful = 1});
@@ -262,8 +262,9 @@ BOOST_AUTO_TEST_CASE(one_that_forgets_is_enough_where_its_clock_is_so_slow_that_
     refute("S2", given);
 }
 
-// Too rare to be met by chance, so by hand: 0 gives its number to one whose key expires, and to
-// another that wins; comes back with the key of the first; and is then raised by that.
+// This schedule is too rare for a random search. Instance 0 gives a number to an acquire whose key
+// expires, and the next number to an acquire that wins. It comes back with the key and the counter
+// of the first acquire, which then raises it.
 BOOST_AUTO_TEST_CASE(
     an_older_state_with_the_key_of_an_acquire_that_goes_on_gives_one_number_twice) {
     using protocol::command;
@@ -278,15 +279,16 @@ BOOST_AUTO_TEST_CASE(
     first.number_from(hint);
     first.acquire(now, everywhere);
     first.answer(command::acquire, 0, 0, yes, now, hint);
-    // It expires there. That is what 0 comes back with: this key, and this counter.
+    // The first key expires at instance 0. Later, instance 0 comes back with this key and this
+    // counter.
     second.number_from(hint);
     second.acquire(now, everywhere);
     second.answer(command::acquire, 0, 0, yes, now, hint + 1);
     second.answer(command::acquire, 0, 1, yes, now, hint - 1);
     BOOST_TEST((second.answer(command::raise, second.round_number(), 1, yes, now).effect ==
                 tenure_effect::won));
-    // 2 had counted to the hint already. 0 says yes, as it has the key, and is raised from what it
-    // had.
+    // Instance 2 had counted to the hint already. Instance 0 has the first key again, so it
+    // confirms the raise.
     auto const action = first.answer(command::acquire, 0, 2, yes, now, hint + 1);
     BOOST_TEST((action.raise == instance_set::only(0)));
     BOOST_TEST((first.answer(command::raise, first.round_number(), 0, yes, now).effect ==

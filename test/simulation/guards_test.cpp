@@ -1,7 +1,7 @@
 // The guards in a world in which instances forget keys and their clocks jump.
 //
-// HOLDFAST_SCHEDULES is how many schedules are tried (20,000 by default; give millions for a
-// night), HOLDFAST_SEED the first one's seed. A failure names the seed that shows it again.
+// HOLDFAST_SCHEDULES sets the number of schedules (20,000 by default; millions for a night).
+// HOLDFAST_SEED sets the first seed. A failure names the seed that reproduces it.
 #include "simulation/guards/guards.hpp"
 #include "simulation/kernel/search.hpp"
 
@@ -50,7 +50,7 @@ guards_tally stand(std::uint64_t schedules, guards_setup const& setup) {
     return seen;
 }
 
-/// The same schedules refute a broken guard.
+/// Checks that the same schedules refute a broken guard.
 template <class Guards = guards_as_they_are>
 void is_refuted(guards_setup const& setup, std::string_view property) {
     guards_tally seen;
@@ -90,7 +90,7 @@ struct trusts_who_is_durable_now : guards_as_they_are {
 struct trusts_who_was_durable : guards_as_they_are {
     static bool doubts(protocol::restart_guard& guard, protocol::data_origin const& now) {
         auto was = guard;
-        // As if it still were: what it asks then is whether it was before.
+        // The guard is told that the server is durable now. So only the former setting decides.
         auto still = now;
         still.durable = true;
         auto const doubted = guards_as_they_are::doubts(was, still);
@@ -269,7 +269,8 @@ BOOST_AUTO_TEST_CASE(a_majority_that_is_believed_against_the_rest_is_refuted) {
     is_refuted<does_not_ask_the_others>({.restarts = false, .all_but_one = true}, "theirs");
 }
 
-// A key with more to live than the jump is not expired by it, and yet goes too early.
+// A jump shortens the life of every key. A key that outlives the jump still expires early, after
+// such a quarantine.
 BOOST_AUTO_TEST_CASE(a_quarantine_as_long_as_the_jump_is_refuted) {
     is_refuted<doubts_for_as_long_as_the_jump>(jumps(), "S1");
 }
@@ -299,14 +300,14 @@ BOOST_AUTO_TEST_CASE(trust_in_who_was_durable_only_before_is_refuted) {
     is_refuted<trusts_who_was_durable>(restarts(), "S1");
 }
 
-// The next check comes too late.
+// The next check would come too late.
 BOOST_AUTO_TEST_CASE(not_to_hear_what_is_announced_is_refuted) {
     auto setup = replacements();
     setup.restarts = false;
     is_refuted<deaf_to_announcements>(setup, "S1");
 }
 
-// Clients that were not connected find out about an announcement when they connect.
+// A client that was not connected learns of an announcement when it connects.
 BOOST_AUTO_TEST_CASE(not_to_ask_for_what_was_missed_is_refuted) {
     auto setup = replacements();
     setup.restarts = false;
@@ -327,7 +328,7 @@ BOOST_AUTO_TEST_CASE(grants_that_arrive_in_quarantine_and_count_are_refuted) {
 }
 
 // The guard knows the former settings of a server from its last connection. It cannot know of a
-// change in a life that this client has not seen. Nor can a client that starts afterwards, even a
+// change in a run that the client has not seen. Neither can a client that starts afterwards, even a
 // strict one.
 BOOST_AUTO_TEST_CASE(settings_that_change_unseen_are_refuted) {
     is_refuted({.settings_change = guards_setup::unseen}, "S1");
@@ -340,11 +341,11 @@ BOOST_AUTO_TEST_CASE(no_clock_guard_is_refuted) {
     is_refuted<deaf_to_jumps>({.restarts = false, .single = true}, "S1");
 }
 
-// An extension of an instance in quarantine counts, as an instance that says yes does have our key,
-// also where a heal has put it. So a lease may move to an instance that has just forgotten a grant,
-// and away from another on which its key then expires. A client that was granted the first before,
-// and asks the second so late, wins beside it. That takes an acquire that outlasts another's ttl:
-// instance_timeout is to be less than half of every ttl.
+// An extension by an instance in quarantine counts: an instance that says yes has our key, even if
+// a heal has put it there. So a lease may move to an instance that has just forgotten a grant, and
+// leave another one, where its key expires. A client with the former grant of the first instance
+// can then ask the second one, and win as well. Such an acquire outlasts another client's ttl. So
+// instance_timeout must be less than half of every ttl.
 BOOST_AUTO_TEST_CASE(an_acquire_that_outlasts_anothers_ttl_is_refuted) {
     is_refuted({.long_rounds = true}, "S1");
 }

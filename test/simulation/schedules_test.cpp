@@ -1,8 +1,8 @@
 // The protocol's classes in a world of delays, losses, crashes, stopped processes and drifting
 // clocks.
 //
-// HOLDFAST_SCHEDULES is how many schedules are tried (20,000 by default; give millions for a
-// night), HOLDFAST_SEED the first one's seed. A failure names the seed that shows it again.
+// HOLDFAST_SCHEDULES sets the number of schedules (20,000 by default; millions for a night).
+// HOLDFAST_SEED sets the first seed. A failure names the seed that reproduces it.
 #include "simulation/kernel/search.hpp"
 #include "simulation/world.hpp"
 
@@ -17,7 +17,7 @@ namespace {
 using namespace holdfast;
 using namespace holdfast::test;
 
-/// The violation of a schedule under these rules.
+/// Runs a schedule with these rules. Returns the violation.
 template <class Rules>
 auto under(tally_of_events& seen) {
     return [&seen](std::uint64_t seed, std::ostream* story) {

@@ -1,19 +1,19 @@
-// Three worlds for the machines of the wire: lanes that reorder commands, an instance that is
-// watched, and a server to which connections are made again and again.
+// Three worlds for the classes that manage connections: lanes that reorder commands, the liveness
+// checks of an instance, and reconnections to a server.
 //
 // Properties of the lanes:
 //   L1  no release overtakes its SET, and no key is left at the end
-//   L2  no acquire overtakes the release before it, to be refused by a key of its own process
+//   L2  no acquire overtakes an earlier release, or its own process's key would refuse it
 //   L3  an extension does not wait behind a burst of releases: it leaves within two batches
-//   L4  nothing starves: a command leaves within as many batches as there are others in its lane
-// Properties of the watch:
+//   L4  no command starves: it leaves within as many batches as its lane has other commands
+// Properties of the liveness checks:
 //   W1  each command is answered, or failed, within two limits for each batch up to its own
 //   W2  an instance that answers in time is not made suspect, unless the process was stopped
 //   W3  an instance that is silent, or trickles, is suspect after two limits
-//   W4  and is given up after five
+//   W4  such an instance is given up after five limits
 // Properties of the reconnections:
 //   R1  a server that closes after the probe is probed no more often than the longest pause allows
-//   R2  a server that was up for long is connected to fast
+//   R2  the client reconnects fast to a server that was up for long
 #ifndef HOLDFAST_TEST_SIMULATION_WIRE_HPP
 #define HOLDFAST_TEST_SIMULATION_WIRE_HPP
 
@@ -50,8 +50,8 @@ struct lanes_tally {
     std::uint64_t acquired = 0, extended = 0, cancelled = 0, waited = 0, bursts = 0, reused = 0;
 };
 
-/// One process and one instance, as an instance sees no other. A batch takes few commands, so that
-/// there is always something that waits.
+/// The lanes from one process to one instance. A batch takes few commands, so that commands always
+/// wait.
 template <class Rules>
 class lanes_world : chance, trace {
 public:
@@ -92,9 +92,9 @@ private:
 
     struct item {
         command op{};
-        std::size_t key = none; ///< of a tenure
+        std::size_t key = none; ///< the key of a tenure, or none
         std::uint64_t token = 0;
-        std::uint64_t since = 0; ///< how many batches had left
+        std::uint64_t since = 0; ///< the number of batches that had left
     };
     struct tenure {
         enum {
@@ -103,13 +103,13 @@ private:
             held
         } now = idle;
         std::uint64_t token = 0;
-        std::uint64_t released = 0; ///< the last token that the server was to delete
+        std::uint64_t released = 0; ///< the last token that the server must delete
         unsigned unanswered = 0;
     };
 
     void act(std::size_t k) {
         auto& t = tenures_[k];
-        // Few commands at a time, so that what a command may wait for is bounded.
+        // Few commands at a time bound the wait of each command.
         if (t.unanswered >= 4) return;
         if (t.now == tenure::idle) {
             if (t.unanswered > 0) ++seen_.reused;
@@ -120,14 +120,14 @@ private:
         if (t.now == tenure::held && !storm_ && one_in(2))
             return submit(command::extend, k, t.token);
         if (t.now == tenure::acquiring) {
-            if (!one_in(4)) return; // its caller has given up
+            if (!one_in(4)) return; // the acquire is not cancelled
             ++seen_.cancelled;
         }
         t.now = tenure::idle;
         submit(command::release, k, t.token);
     }
 
-    // As redis/pipeline.hpp has it.
+    // Queues a command as redis/pipeline.hpp does.
     void submit(command c, std::size_t key, std::uint64_t token) {
         if (key != none) tell_story(name(c), " of key ", key, " with token ", token);
         if (key != none) ++tenures_[key].unanswered;
@@ -151,13 +151,13 @@ private:
         if (!storm_ && i.op == command::extend && i.key != none && batches > 2) {
             fail("L3", "an extension has waited for " + std::to_string(batches) + " batches");
         }
-        // Four commands of each tenure may be in its lane; the rest is for the open batch.
+        // Four commands of each tenure may be in the lane, and four more in the open batch.
         if (storm_ && i.key != none && batches > 4 * tenures + 4) {
             fail("L4", "a command has waited for " + std::to_string(batches) + " batches");
         }
     }
 
-    /// The server carries out a batch, and its replies are read.
+    /// The server executes a batch, and the client reads the replies.
     void answer() {
         auto const batch = std::move(in_flight_.front());
         in_flight_.pop_front();
@@ -205,7 +205,7 @@ private:
     lanes_tally& seen_;
     bool storm_;
     std::array<tenure, tenures> tenures_;
-    std::array<std::uint64_t, tenures> keys_{}; ///< the server's
+    std::array<std::uint64_t, tenures> keys_{}; ///< the tokens on the server
     std::uint64_t last_token_ = 0, other_keys_ = 0, left_ = 0;
     std::vector<item> open_;
     std::deque<std::vector<item>> in_flight_;
@@ -222,7 +222,7 @@ struct watch_tally {
                   held_back = 0;
 };
 
-/// One process that watches one instance, as redis/instance_connection.cpp does.
+/// A process that checks the liveness of one instance, as redis/instance_connection.cpp does.
 template <class Rules>
 class watched_world : timeline {
 public:
@@ -252,9 +252,9 @@ private:
 
     static constexpr duration limit = std::chrono::milliseconds(80);
     static constexpr true_time whole = limit.count();
-    static constexpr true_time tick = 1'000'000; ///< a millisecond: what is longer is noticed
+    static constexpr true_time tick = 1'000'000; ///< a millisecond; longer times are noticed
     static constexpr true_time reading = tick * 9 / 10;
-    /// For two looks that come late, and two replies that are read late.
+    /// Allows for two late checks, and two replies that are read late.
     static constexpr true_time slack = tick + 4 * reading;
     static constexpr true_time watch_step = 5 * tick;
     static constexpr true_time the_end = 100 * whole;
@@ -268,10 +268,10 @@ private:
     using asked_ptr = std::shared_ptr<asked>;
     struct batch {
         std::vector<asked_ptr> commands;
-        std::size_t next = 0;      ///< whose reply is read next
-        true_time leaves = 0;      ///< the process
-        true_time last = 0;        ///< it left, became the first, or had a reply that arrived
-        true_time first_since = 0; ///< when it became the first, or left if that was later
+        std::size_t next = 0;      ///< the index of the command with the next reply
+        true_time leaves = 0;      ///< when the batch leaves the process
+        true_time last = 0;        ///< when the batch left, became the first, or got its last reply
+        true_time first_since = 0; ///< when the batch became the first, or left if that was later
         true_time worst_gap = 0;
         true_time sent = 0;
     };
@@ -293,7 +293,7 @@ private:
         pause(process_, t);
         all_stops_.push_back({now(), now() + t});
     }
-    /// How long it was stopped since, and how often.
+    /// The total duration and the number of stops since `when`.
     std::pair<true_time, true_time> stopped_since(true_time when) const {
         true_time sum = 0, count = 0;
         for (auto const& s : all_stops_) {
@@ -349,7 +349,7 @@ private:
         b->sent = now();
         tell_story("a batch of ", b->commands.size(), " leaves");
         if (stops_ && one_in(50)) {
-            // Stopped between the reading of the clock and the write.
+            // The process stops after it has read the clock, and before it writes.
             ++seen_.held_back;
             stop_for(some(3 * limit));
         }
@@ -396,7 +396,7 @@ private:
         auto const generation = ++armed_;
         auto const in_a_while =
             std::max<true_time>(live_.next_check().time_since_epoch().count() - now(), 0);
-        // The loop is a bit late now and then.
+        // The event loop is a little late now and then.
         at(in_a_while + (one_in(4) ? below_reading() : 0), process_, [this, generation] {
             if (generation == armed_) check_liveness();
         });
@@ -463,7 +463,7 @@ private:
         switch (mood_) {
         case mood::quick:
             return some(limit / 20);
-        case mood::slow: // a batch takes a bit more than a limit, and each reply less
+        case mood::slow: // a batch takes slightly more than a limit, each reply less
             return whole / 4 + some(limit / 6);
         case mood::trickling:
             return whole * 3 / 4 + some(limit / 5);
@@ -473,10 +473,10 @@ private:
         return one_in(3) ? some(3 * limit) : 1'000 * whole;
     }
 
-    /// The replies to a batch, one after the other; those to the next follow.
+    /// Sends the replies to a batch, one after the other, and then those to the next batch.
     void serve(std::shared_ptr<batch> const& b) {
         if (in_flight_.empty() || std::exchange(serving_, epoch_) == epoch_) return;
-        // Of batches that left in order, the first is served first.
+        // Replies keep the order of the batches.
         serve_next(b, 0);
     }
     void serve_next(std::shared_ptr<batch> const& b, std::size_t n) {
@@ -537,7 +537,8 @@ private:
         if (gap >= whole || now() - b.first_since >= 2 * whole) return;
         auto const [stopped, count] = stopped_since(b.sent - reading);
         if (count == 0) return fail("W2", "an instance that answers in time was made suspect");
-        // Held back by a stop for so long that the look came late: a quick answer has its time.
+        // The process stopped before the write for so long that the check was late. A quick answer
+        // must still count.
         auto const held = b.leaves - b.sent;
         if (count == 1 && held > whole + tick && held == stopped && gap < whole / 8) {
             fail("W2", "a question that left late was not waited for");
@@ -571,7 +572,7 @@ private:
     std::deque<std::shared_ptr<batch>> in_flight_;
     std::shared_ptr<batch> probe_;
     std::uint64_t epoch_ = 0, serving_ = no_epoch, armed_ = 0;
-    true_time read_at_ = 0; ///< the last reply that has come
+    true_time read_at_ = 0; ///< when the last reply was read
     mood mood_ = mood::quick;
 };
 
@@ -593,8 +594,8 @@ std::string reconnect_often(std::uint64_t seed, reconnect_tally& seen) {
             static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(d.count())));
     };
     protocol::basic_reconnect_policy<Rules> policy(longest);
-    // The server accepts, answers the probe and closes: at once, or after less than the longest
-    // pause. One in four connections fails before.
+    // The server accepts, answers the probe and closes, at once or within the longest pause. One in
+    // four connections fails before the probe.
     unsigned constexpr cycles = 400;
     protocol::duration pauses{0};
     for (unsigned n = 0; n < cycles; ++n) {
@@ -605,7 +606,7 @@ std::string reconnect_often(std::uint64_t seed, reconnect_tally& seen) {
         pauses += policy.next(random());
         ++seen.probes;
     }
-    // On average a pause is half the longest, once the pauses have grown; eight do less than that.
+    // On average a grown pause is half the longest. The first eight pauses may be shorter.
     if (pauses < longest * (cycles - 8) / 2 * 4 / 5) return "R1: it is probed too often";
     for (unsigned n = 0; n < 10; ++n) {
         policy.ended(longest + part_of(longest));

@@ -1,7 +1,8 @@
-// The machines of the wire in worlds of their own, and what breaks if one of their rules is broken.
+// The classes that manage connections, in worlds of their own. Broken rules must violate a
+// property.
 //
-// HOLDFAST_SCHEDULES is how many schedules are tried (20,000 by default), HOLDFAST_SEED the first
-// one's seed.
+// HOLDFAST_SCHEDULES sets the number of schedules (20,000 by default). HOLDFAST_SEED sets the first
+// seed.
 #include "simulation/kernel/search.hpp"
 #include "simulation/wire.hpp"
 

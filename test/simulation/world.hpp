@@ -1,16 +1,15 @@
 // A world in which the real protocol classes run against simulated instances, connections and
 // clocks.
 //
-// Everything that happens in it follows from a seed: the number of instances and clients, the rates
-// of their clocks, the time of each message, the moments at which an instance freezes or crashes, a
-// connection breaks or a client is stopped, and the wishes of the clients. The world obeys the
-// assumptions of Redlock (an instance keeps a key for its ttl, by a clock whose rate is bounded)
-// unless it is `forgetful`. Then it checks nothing that depends on them.
+// All events follow from a seed: the number of instances and clients, the rates of their clocks,
+// the travel time of each message, all faults, and the wishes of the clients. The world obeys the
+// assumptions of Redlock: an instance keeps a key for its ttl, by a clock whose rate is bounded. A
+// `forgetful` world does not, and checks no property that depends on them.
 //
 // Properties, named in doc/guarantees.md: S1 no two valid leases, S3 no other client deletes a held
 // key, S4 no key is left behind, L1 the quorum-th answer decides, L3 every call settles within its
-// bound, L4 loss is told by the deadline. And heal: a client puts a key back only with a quorum
-// behind it.
+// bound, L4 a loss is reported by the deadline. The property `heal`: a client puts a key back only
+// with a quorum behind it.
 #ifndef HOLDFAST_TEST_SIMULATION_WORLD_HPP
 #define HOLDFAST_TEST_SIMULATION_WORLD_HPP
 
@@ -38,7 +37,7 @@ using protocol::tenure_effect;
 using protocol::time_point;
 using protocol::verdict;
 
-/// Counts of the events that the properties are about. Schedules without them prove nothing.
+/// Counts of events that the properties concern. A run without them proves nothing.
 struct tally_of_events {
     std::uint64_t won = 0, contended = 0, no_quorum = 0, expired = 0, cancelled = 0, extended = 0,
                   extension_failed = 0, lost = 0, released = 0, unconfirmed = 0, healed = 0,
@@ -63,9 +62,9 @@ public:
         static constexpr std::array<std::int64_t, 5> ttls{20, 100, 1'000, 10'000, 60'000};
         ttl_ = std::chrono::milliseconds(ttls[below(ttls.size())]);
         timeout_ = duration(ttl_.count() / std::array{50, 10, 3, 1}[below(4)]);
-        // From messages that hardly count beside the ttl to such that often come too late.
+        // The delay ranges from negligible beside the ttl to often too late.
         delay_ = duration(ttl_.count() / std::array{10'000, 1'000, 100, 10, 3}[below(5)]);
-        // Instances that run fast and clients that run slow are the dangerous ones.
+        // Fast instances and slow clients are the most dangerous combination.
         auto const extreme = one_in(4);
         eager_ = one_in(6);
         for (auto& i : instances_) i.ppm = extreme ? max_ppm : between(-max_ppm, max_ppm);
@@ -82,7 +81,7 @@ public:
         }
     }
 
-    /// The property that was violated and how, or nothing.
+    /// Returns the violated property with the reason, or an empty string.
     std::string run() {
         while (happens()) {
         }
@@ -102,11 +101,11 @@ private:
         time_point started{};
         unsigned pauses_before = 0;
         bool settled = false; ///< the acquire has ended
-        bool told = false;    ///< of its loss
-        bool over = false;    ///< lost, released, or never won
+        bool told = false;    ///< the client heard of the loss
+        bool over = false;    ///< the lease was lost or released, or never won
         unsigned pending = 0; ///< commands that an instance may still carry out, and kept releases
-        unsigned yes = 0;     ///< grants told to the machine
-        std::uint32_t round = 0; ///< the extension that extended_by is about
+        unsigned yes = 0;     ///< grants given to the machine
+        std::uint32_t round = 0; ///< the round of the extension in extended_by
         instance_set extended_by{};
         bool extension_pending = false;
         time_point extension_started{}, old_deadline{};
@@ -116,10 +115,10 @@ private:
     // Chance and time
     //
 
-    /// Mostly about delay_, now and then far more.
+    /// Usually about delay_, now and then far more.
     true_time travel() override { return 1 + some(one_in(10) ? delay_ * 8 : delay_); }
 
-    /// By the client's clock.
+    /// The time by the client's clock.
     time_point local(unsigned c) const {
         return time_point(duration(stretched(now(), clients_[c].ppm)));
     }
@@ -164,7 +163,7 @@ private:
         for (unsigned c = 0; c < clients_.size(); ++c) break_connection(c, i, span + travel());
     }
 
-    // The client hears of it when it runs.
+    // Breaks a connection. The client hears of it when it runs.
     void break_connection(unsigned c, unsigned i, true_time span) {
         sever(c, i);
         on_client(c, [this, c, i] { lose(c, i); });
@@ -228,7 +227,7 @@ private:
         finished(m.tenure);
     }
 
-    // A command is no longer under way anywhere.
+    // A command has been answered, or will never be carried out.
     void finished(unsigned t) {
         --tenures_[t].pending;
         check_clean(t);
@@ -302,7 +301,7 @@ private:
         switch (a.effect) {
         case tenure_effect::none:
         case tenure_effect::renewal_due:
-        case tenure_effect::inspected:   // nobody asks
+        case tenure_effect::inspected:   // no client inspects
         case tenure_effect::arbiter_won: // this world has no arbiters
         case tenure_effect::arbiter_refused:
         case tenure_effect::arbiter_failed:
@@ -331,7 +330,7 @@ private:
             if (local(c) >= state.old_deadline)
                 fail("S1", "a lease that had run out was brought back");
             extension_ended(t);
-            // As for a lease with a fence, whose counters are to last.
+            // Raises the counters, as for a lease with a fence.
             if (one_in(3)) {
                 ++seen_.raised;
                 (state.machine.maybe_held() & reachable(c)).for_each([&](unsigned i) {
@@ -392,7 +391,7 @@ private:
 
     void check_bound(tenure_state const& state, time_point since, std::string const& call) {
         if (clients_[state.client].pauses != state.pauses_before) return;
-        // A nanosecond or two for the rounding of clocks.
+        // Clocks are rounded to a nanosecond or two.
         auto const bound = timeout_ + duration(5) + timeout_ / 1'000'000;
         if (local(state.client) - since > bound)
             fail("L3", call + " took longer than an instance may");
@@ -427,7 +426,7 @@ private:
         auto& state = tenures_[t];
         state.told = true;
         state.extension_pending = false;
-        // A client that is stopped while the deadline passes hears of it when it goes on.
+        // A client that is stopped at the deadline hears of the loss when it goes on.
         auto const late = local(state.client) - state.machine.deadline();
         if (late > duration(0) && clients_[state.client].paused_until < now() - late.count() - 5) {
             fail("L4", "a loss was told after the deadline");

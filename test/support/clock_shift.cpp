@@ -1,10 +1,10 @@
-// Preloaded into a server (LD_PRELOAD), it moves the wall clock that the server sees by the
-// nanoseconds that stand in the file named by HOLDFAST_CLOCK_SHIFT: see shifted_clock.hpp.
-// Monotonic clocks stay as they are.
+// A library that shifts the wall clock of a server. It is preloaded with LD_PRELOAD. The shift, in
+// nanoseconds, is in the file that HOLDFAST_CLOCK_SHIFT names: see shifted_clock.hpp. Monotonic
+// clocks do not change.
 //
-// A server's allocator may ask for the time before anything else is set up. So nothing here
-// allocates, takes a lock or looks up a symbol; the real clock is the system call. Needs nothing
-// but libc, and of that only what every version has, as servers may bring their own.
+// A server's allocator may ask for the time before anything else is set up. So this code does not
+// allocate, lock or look up symbols, and reads the clock by system call. It needs only functions
+// that every version of libc has, as servers may use their own libc.
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -21,10 +21,10 @@ using nanoseconds = std::int64_t;
 
 constexpr nanoseconds second = 1'000'000'000;
 
-// Null, the shift being zero, until the library is set up, and for good when there is no such file.
+// Null until the library is set up, and if there is no such file. The shift is then 0.
 nanoseconds const* shift_in_file = nullptr;
 
-// Before main(): a server remembers in there when it was started.
+// Runs before main(), because a server stores its start time there.
 [[gnu::constructor]] void map_the_file() {
     char const* const path = std::getenv("HOLDFAST_CLOCK_SHIFT");
     if (path == nullptr) return;
@@ -46,7 +46,7 @@ int shifted(clockid_t clock, timespec* now) {
     if (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE) return 0;
     nanoseconds const by = shift();
     now->tv_sec += by / second;
-    now->tv_nsec += by % second; // of the sign of `by`
+    now->tv_nsec += by % second; // has the sign of `by`
     if (now->tv_nsec >= second) {
         now->tv_nsec -= second;
         ++now->tv_sec;
@@ -70,7 +70,7 @@ int gettimeofday(timeval* now, void* zone) noexcept {
     if (shifted(CLOCK_REALTIME, &precise) != 0) return -1;
     now->tv_sec = precise.tv_sec;
     now->tv_usec = precise.tv_nsec / 1000;
-    if (zone != nullptr) *static_cast<struct timezone*>(zone) = {}; // as Linux does
+    if (zone != nullptr) *static_cast<struct timezone*>(zone) = {}; // Linux does the same
     return 0;
 }
 

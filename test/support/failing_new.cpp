@@ -20,7 +20,7 @@ constinit thread_local failed_allocation last{};
 
 bool fails() {
     if (!counting || counted++ != fails_at) return false;
-    counting = false; // allocations from here on are the test's
+    counting = false; // allocations by the code below do not count
     last.reached = true;
     last.depth = static_cast<std::size_t>(
         std::max(backtrace(last.frames.data(), static_cast<int>(last.frames.size())), 0));
@@ -29,7 +29,7 @@ bool fails() {
     return last.failed;
 }
 
-// Not counted again.
+// Allocates memory that does not count again.
 void* aligned_block(std::size_t alignment, std::size_t size) {
     void* p = nullptr;
     return posix_memalign(&p, alignment, size) == 0 ? p : nullptr;
@@ -71,7 +71,7 @@ failed_allocation const& last_failed_allocation() noexcept {
 
 } // namespace holdfast::test
 
-// All other forms of the standard library lead to these.
+// All other forms of operator new in the standard library call these.
 void* operator new(std::size_t size) {
     return holdfast::test::allocate(size, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
 }
@@ -91,7 +91,7 @@ void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
     std::free(p);
 }
 
-// Asio takes the memory of its operations from here. A sanitizer brings its own.
+// Asio allocates the memory of its operations with aligned_alloc. A sanitizer has its own version.
 #if defined(__GLIBC__) && !defined(HOLDFAST_TEST_SANITIZED)
 extern "C" {
 void* __libc_memalign(std::size_t alignment, std::size_t size) noexcept;

@@ -1,4 +1,4 @@
-// Makes an allocation of this thread fail: for executables that failing_new.cpp is linked into.
+// Lets an allocation of this thread fail, in executables that link failing_new.cpp.
 #pragma once
 
 #include <array>
@@ -7,11 +7,10 @@
 
 namespace holdfast::test {
 
-// Whether an allocation may fail, from the functions that led to it, innermost first.
+// Decides whether an allocation may fail. `frames` are the calling functions, innermost first.
 using may_fail = bool (*)(void* const* frames, std::size_t count);
 
-// From now on, the allocation with that number fails, once; the first is number 0. Others are
-// counted.
+// Starts to count allocations. The one with that number fails, once. Numbers begin at 0.
 void fail_allocation(std::uint64_t number, may_fail) noexcept;
 void count_allocations() noexcept;
 // Stops counting. The count stays until the next start.
@@ -21,8 +20,8 @@ void resume_counting() noexcept;
 std::uint64_t allocations_counted() noexcept;
 
 struct failed_allocation {
-    bool reached = false; // the one with the number has been asked for
-    bool failed = false;  // and was allowed to fail
+    bool reached = false; // the allocation with the number was asked for
+    bool failed = false;  // may_fail let it fail
     std::array<void*, 64> frames{};
     std::size_t depth = 0;
 };

@@ -22,8 +22,8 @@ bool equal_ignoring_case(std::string_view left, std::string_view right) {
 
 using namespace std::string_view_literals;
 
-// A script's answer that begins with this has a further byte that selects the end of the connection
-// after the rest of the bytes.
+// A prefix of a script's answer. The byte after it selects how the connection ends after the other
+// bytes.
 constexpr std::string_view then = "\0then "sv;
 enum class ending : char {
     silent,
@@ -84,7 +84,7 @@ std::string fake_server::then_reset(std::string_view bytes) {
     return ended_by(ending::reset, bytes);
 }
 std::string fake_server::then_flood(std::string_view bytes, std::string_view filler) {
-    // The filler's size comes first.
+    // The encoded filler comes first.
     return ended_by(ending::flood, resp::bulk(filler) + std::string(bytes));
 }
 
@@ -105,7 +105,7 @@ public:
 
     [[nodiscard]] net::reserved_port const& port() const noexcept { return port_; }
 
-    // A script may call these as well; then `connections_` is being walked.
+    // A script may also call these functions, during a loop over `connections_`.
     void push(std::string const& bytes) {
         thread_.run([&] {
             for (connection& conn : connections_) {
@@ -139,12 +139,12 @@ private:
         net::unique_fd socket;
         std::string in = {};
         std::string out = {};
-        std::string filler = {}; // `out` is filled up with it, if it is not empty
+        std::string filler = {}; // if not empty, it refills `out`
         std::size_t sent = 0;
-        bool greeted = false;   // has got the fixed answer of its behaviour
-        bool silenced = false;  // gets no more answers
-        bool closing = false;   // to be closed when `out` is written
-        bool resetting = false; // the same, with a reset
+        bool greeted = false;   // the fixed answer of the behaviour was sent
+        bool silenced = false;  // the connection gets no more answers
+        bool closing = false;   // close when `out` is written
+        bool resetting = false; // close with a reset
         bool broken = false;
 
         bool flooding() const { return !filler.empty() && sent < flood_size; }
@@ -181,7 +181,7 @@ private:
         const std::size_t before = conn.in.size();
         if (!read_some(conn.socket, conn.in)) conn.broken = true;
         received += conn.in.size() - before;
-        // A client that has closed after a complete command still meant it.
+        // A client that has closed still gets the effect of its complete commands.
         if (script_)
             answer_commands(conn);
         else if (!conn.in.empty())
@@ -209,7 +209,7 @@ private:
             conn.closing = true;
             break;
         case behaviour::closes_mid_reply:
-            conn.out = "%7\r\n$6\r\nserver\r\n$5\r\nre"; // as the answer to HELLO 3 begins
+            conn.out = "%7\r\n$6\r\nserver\r\n$5\r\nre"; // the begin of the answer to HELLO 3
             conn.closing = true;
             break;
         case behaviour::huge_bulk:
@@ -291,7 +291,7 @@ private:
     const script script_;
     const net::reserved_port port_;
     net::unique_fd listener_;
-    std::list<connection> connections_; // the thread's, as is the next
+    std::list<connection> connections_; // used by the thread only, like the next member
     bool handling_ = false;
     mutable std::mutex mutex_;
     std::vector<command_line> commands_;

@@ -1,4 +1,4 @@
-// Endpoints on a port of 127.0.0.1 that misbehave as no server should.
+// Servers on a port of 127.0.0.1 that answer wrongly, or not at all.
 #pragma once
 
 #include "support/resp.hpp"
@@ -16,8 +16,8 @@
 namespace holdfast::test {
 
 enum class behaviour {
-    garbage,          // answers bytes that are not RESP
-    http,             // answers as a web server that got a bad request
+    garbage,          // sends bytes that are not RESP
+    http,             // answers like a web server after a bad request
     closes,           // accepts and closes at once
     closes_mid_reply, // answers half a reply to the first bytes and closes
     silent,           // accepts, reads and never answers
@@ -31,25 +31,25 @@ inline constexpr std::array all_behaviours{
 
 std::ostream& operator<<(std::ostream& out, behaviour value);
 
-// Runs in a thread of its own, which the destructor joins.
+// A server in its own thread, which the destructor joins.
 //
 // Thread safety: distinct objects: safe. Shared objects: safe.
 class fake_server {
 public:
-    // Gets each command, in order, and returns the bytes of the answer (see resp::). It runs in the
-    // fake's thread, one call at a time: no assertions of Boost.Test in it. Data that it shares
-    // with the test must be atomic or locked. An exception from it is answered as an error.
+    // A script gets each command, in order, and returns the bytes of the answer (see resp::). It
+    // runs in the fake's thread, one call at a time, so it must not use assertions of Boost.Test.
+    // Data shared with the test must be atomic or locked. An exception becomes an error reply.
     using script = std::function<std::string(command_line const& words)>;
 
-    // A script returns these instead of bytes:
-    static const std::string no_answer; // this command never gets one (the later ones may)
+    // A script may return these values instead of bytes:
+    static const std::string no_answer; // this command gets no answer, but later ones may
     static const std::string hang_up;   // sends the earlier answers, then closes
 
-    // Or the results of these. The bytes are sent, and on this connection
-    [[nodiscard]] static std::string then_silent(std::string_view bytes); // nothing more, ever
-    [[nodiscard]] static std::string then_close(std::string_view bytes);  // then comes its end
-    [[nodiscard]] static std::string then_reset(std::string_view bytes);  // or a reset
-    // `filler` over and over, until the client closes or has got flood_size bytes; then nothing.
+    // Or it returns the results of these functions. They send the bytes. After that the connection
+    [[nodiscard]] static std::string then_silent(std::string_view bytes); // falls silent
+    [[nodiscard]] static std::string then_close(std::string_view bytes);  // is closed
+    [[nodiscard]] static std::string then_reset(std::string_view bytes);  // is reset
+    // gets `filler` repeatedly until the client closes or has received flood_size bytes.
     [[nodiscard]] static std::string then_flood(std::string_view bytes, std::string_view filler);
     static constexpr std::size_t flood_size = 64 * 1024 * 1024;
 
@@ -64,16 +64,16 @@ public:
     [[nodiscard]] std::string address() const;
 
     [[nodiscard]] std::size_t accepted() const noexcept;  // connections so far
-    [[nodiscard]] std::size_t connected() const noexcept; // connections that are open
+    [[nodiscard]] std::size_t connected() const noexcept; // open connections
     [[nodiscard]] std::size_t received() const noexcept;  // bytes so far
-    [[nodiscard]] std::size_t most_sent() const noexcept; // bytes, on any one connection
+    [[nodiscard]] std::size_t most_sent() const noexcept; // the most bytes on one connection
 
-    // The commands that a scripted server got so far, of all connections, in order.
+    // All commands that a scripted server has received, in order.
     [[nodiscard]] std::vector<command_line> commands() const;
-    // How many of them had this name; upper and lower case are the same.
+    // The number of commands with this name, ignoring case.
     [[nodiscard]] std::size_t count(std::string_view name) const;
 
-    // Sends bytes to every connection, unasked for: resp::invalidation("key").
+    // Sends bytes to every connection without a question: resp::invalidation("key").
     void push(std::string const& bytes);
     // Closes every connection; new ones are accepted.
     void cut();
@@ -83,8 +83,7 @@ private:
     std::unique_ptr<engine> engine_;
 };
 
-// Whether the words are this command; upper and lower case are the same. is_command(words,
-// "CLIENT", "TRACKING")
+// True if the words are this command, ignoring case: is_command(words, "CLIENT", "TRACKING").
 [[nodiscard]] bool is_command(command_line const& words, std::string_view name);
 [[nodiscard]] bool is_command(command_line const& words, std::string_view name,
                               std::string_view second);

@@ -39,10 +39,22 @@ public:
         for (auto const& instance : servers_) all.push_back(instance->address());
         return all;
     }
+    // The addresses for the library, which comes as a user with the documented rights.
+    [[nodiscard]] std::vector<std::string> urls() const {
+        std::vector<std::string> all;
+        for (auto const& each : servers_) all.push_back(each->url());
+        return all;
+    }
+    // Without TLS in any case.
+    [[nodiscard]] std::vector<std::string> plain_urls() const {
+        std::vector<std::string> all;
+        for (auto const& instance : servers_) all.push_back(access::url(instance->address()));
+        return all;
+    }
     // As programs take them.
-    [[nodiscard]] std::string address_list() const {
+    [[nodiscard]] std::string url_list() const {
         std::string all;
-        for (auto const& instance : servers_) all += (all.empty() ? "" : ",") + instance->address();
+        for (auto const& instance : servers_) all += (all.empty() ? "" : ",") + instance->url();
         return all;
     }
 

@@ -1,4 +1,4 @@
-// How much memory this process has allocated.
+// The memory that this process has allocated.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace holdfast::test {
 
-// In bytes.
+// The number of allocated bytes.
 [[nodiscard]] inline std::size_t heap_in_use() {
     return ::mallinfo2().uordblks;
 }

@@ -51,7 +51,7 @@ void io_thread::run(std::function<void()> const& task) {
 void io_thread::serve(prepare_function const& prepare, handle_function const& handle) {
     sigset_t all;
     sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, nullptr); // signals are for the threads of the test
+    pthread_sigmask(SIG_BLOCK, &all, nullptr); // the test's threads handle signals
     std::vector<pollfd> watched;
     for (;;) {
         std::deque<std::packaged_task<void()>> tasks;

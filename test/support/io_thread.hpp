@@ -1,4 +1,4 @@
-// A thread around poll(): the fake servers and the proxy run on it.
+// A thread around poll(), on which the fake servers and the proxy run.
 #pragma once
 
 #include "support/net.hpp"
@@ -16,9 +16,9 @@ namespace holdfast::test {
 
 class io_thread {
 public:
-    // Appends the descriptors to watch; returns the timeout of poll() in ms, -1 for none.
+    // Appends the descriptors to watch. Returns the timeout for poll() in ms, or -1 for none.
     using prepare_function = std::function<int(std::vector<pollfd>&)>;
-    // Gets the descriptors that prepare() appended, in the same order, with `revents`.
+    // Gets the descriptors of prepare_function in the same order, with `revents`.
     using handle_function = std::function<void(pollfd const*)>;
 
     io_thread() = default;
@@ -29,8 +29,8 @@ public:
     void start(prepare_function prepare, handle_function handle);
     void stop();
 
-    // Runs `task` in the thread, between two turns of it, and returns when it has run. In the
-    // thread itself it runs at once.
+    // Runs `task` in the thread, between two turns, and waits for its end. Within the thread, the
+    // task runs at once.
     void run(std::function<void()> const& task);
 
 private:
@@ -44,12 +44,11 @@ private:
     std::thread thread_;
 };
 
-// Writes as many of the `bytes` as the non-blocking socket takes; false when the connection is
+// Writes as many of the `bytes` as the non-blocking socket takes. False if the connection is
 // broken.
 [[nodiscard]] bool write_some(net::unique_fd const& socket, std::string& bytes);
 
-// Appends the bytes that have come; false at the end of the stream or when the connection is
-// broken.
+// Appends the received bytes. False at the end of the stream, or if the connection is broken.
 [[nodiscard]] bool read_some(net::unique_fd const& socket, std::string& bytes);
 
 } // namespace holdfast::test

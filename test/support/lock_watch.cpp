@@ -31,8 +31,8 @@ lock_watch::lock_watch(server const& on)
     ask();
 }
 
-// Reports of changes that came before the reply are older than it. A server with many keys has
-// locks: their names would take long.
+// Pushes from before the reply are outdated, so they are dropped. Listing the names of many keys
+// would take long. A server with many keys certainly has locks.
 void lock_watch::ask() {
     constexpr std::size_t many = 100;
     left_ = static_cast<std::size_t>(cli_.dbsize());

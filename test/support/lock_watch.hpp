@@ -1,4 +1,4 @@
-// Waits until a server has no locks. The server reports each change, so there is no polling.
+// Waits until a server has no locks. The server reports each change, so the watch does not poll.
 #pragma once
 
 #include "support/redis_cli.hpp"
@@ -12,7 +12,7 @@ namespace holdfast::test {
 
 class server;
 
-// A lock is every key that is not the counter of a fence.
+// Each key counts as a lock, except fence counters.
 class lock_watch {
 public:
     using milliseconds = std::chrono::milliseconds;
@@ -21,10 +21,10 @@ public:
 
     // True if the server has no lock. Asks the server again only after it has reported a change.
     [[nodiscard]] bool none();
-    // The same, but waits for the changes.
+    // The same, but waits for changes up to `limit`.
     [[nodiscard]] bool none_within(milliseconds limit);
 
-    // Names the locks that are left, or some of them.
+    // The names of the remaining locks, or of some of them.
     [[nodiscard]] std::string describe();
 
 private:
@@ -35,7 +35,7 @@ private:
     std::size_t left_ = 0;
 };
 
-// The names of the locks that a server has now, sorted.
+// The names of the locks on a server, sorted.
 [[nodiscard]] std::vector<std::string> lock_names(redis_cli& cli);
 
 } // namespace holdfast::test

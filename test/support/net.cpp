@@ -1,5 +1,6 @@
 #include "support/net.hpp"
 
+#include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>
 #include <netinet/in.h>
@@ -101,6 +102,15 @@ unique_fd accept_from(unique_fd const& listener) {
         ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     }
     return socket;
+}
+
+std::string peer_of(unique_fd const& socket) {
+    sockaddr_in peer{};
+    socklen_t size = sizeof peer;
+    if (::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&peer), &size) != 0) return {};
+    char text[INET_ADDRSTRLEN];
+    auto const* const shown = ::inet_ntop(AF_INET, &peer.sin_addr, text, sizeof text);
+    return shown == nullptr ? std::string{} : std::string{shown};
 }
 
 void close_with_reset(unique_fd& socket) noexcept {

@@ -1,4 +1,4 @@
-// Loopback sockets for the test support: plain POSIX, always close-on-exec.
+// Loopback sockets for the test support, by plain POSIX. All are close-on-exec.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,11 @@ private:
     int fd_ = -1;
 };
 
-// A port of 127.0.0.1 that belongs to this process. The socket is bound and does not listen, so
-// connections are refused. The kernel gives the port to no process that asks for a free one. But a
-// server that binds exactly this port with SO_REUSEADDR (as Redis, Valkey and listen_on() do) may
-// listen on it. So there is no gap between picking a port and using it, nor between two runs of a
-// server on it.
+// A port of 127.0.0.1 that belongs to this process. Its socket is bound but does not listen, so
+// connections are refused. The kernel does not give the port to a process that asks for a free one.
+// But a server that binds this port with SO_REUSEADDR, as Redis, Valkey and listen_on() do, may
+// listen on it. So no other process can take the port before its use, or between two runs of a
+// server.
 class reserved_port {
 public:
     reserved_port();
@@ -52,15 +52,18 @@ private:
 // A non-blocking listener on a reserved port.
 [[nodiscard]] unique_fd listen_on(reserved_port const& port);
 
-// Non-blocking; the connection may still be in progress. Empty (with errno set) when it failed at
-// once.
+// Begins a non-blocking connection, which may still be in progress. Empty, with errno set, if it
+// failed at once.
 [[nodiscard]] unique_fd connect_to_port(std::uint16_t port);
 [[nodiscard]] unique_fd connect_to_path(std::string const& path);
 
-// Accepts one connection, non-blocking. Empty when there is none.
+// Accepts a connection as non-blocking. Empty if there is none.
 [[nodiscard]] unique_fd accept_from(unique_fd const& listener);
 
-// Closes with a reset instead of an orderly end.
+// The address of the other end, without the port. Empty if the connection is broken.
+[[nodiscard]] std::string peer_of(unique_fd const& socket);
+
+// Closes the connection with a reset.
 void close_with_reset(unique_fd& socket) noexcept;
 
 } // namespace holdfast::test::net

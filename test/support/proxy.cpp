@@ -68,6 +68,8 @@ public:
     bool holding_requests = false;
     bool holding_replies = false;
     milliseconds delay{0};
+    bool swallowing_pushes = false;
+    std::optional<milliseconds> idle_limit;
     std::optional<std::size_t> replies_until_cut;
     interceptor intercepting;
 
@@ -111,6 +113,7 @@ private:
         bool server_gone = false;
         std::optional<cut_kind> cut = {};
         bool closing = false; // when `to_client` is written
+        steady_clock::time_point used = steady_clock::now();
     };
 
     int prepare(std::vector<pollfd>& watched) {
@@ -125,10 +128,13 @@ private:
                 {conn.client_gone ? -1 : conn.client.get(), events(conn.to_client), 0});
             watched.push_back(
                 {conn.server_gone ? -1 : conn.server.get(), events(conn.to_server), 0});
-            if (holding_replies || conn.answers.empty()) continue;
-            auto const left = std::max(
-                milliseconds{0}, std::chrono::ceil<milliseconds>(conn.answers.front().due - now));
-            timeout = timeout.count() < 0 ? left : std::min(timeout, left);
+            auto const wake_at = [&](steady_clock::time_point when) {
+                auto const left =
+                    std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(when - now));
+                timeout = timeout.count() < 0 ? left : std::min(timeout, left);
+            };
+            if (idle_limit) wake_at(conn.used + *idle_limit);
+            if (!holding_replies && !conn.answers.empty()) wake_at(conn.answers.front().due);
         }
         return static_cast<int>(timeout.count());
     }
@@ -140,6 +146,9 @@ private:
             short const server = (watched++)->revents;
             if (client != 0 && !read_some(conn.client, conn.from_client)) conn.client_gone = true;
             if (server != 0 && !read_some(conn.server, conn.from_server)) conn.server_gone = true;
+            auto const now = steady_clock::now();
+            if (client != 0 || server != 0) conn.used = now;
+            if (idle_limit && now - conn.used >= *idle_limit) conn.cut = cut_kind::end;
         }
         if (incoming) accept_all();
         settle();
@@ -290,6 +299,9 @@ private:
                 if (replies_until_cut && *replies_until_cut == 0) return;
                 if (replies_until_cut) --*replies_until_cut;
                 ++replies_forwarded;
+            } else if (next.from == origin::push && swallowing_pushes) {
+                conn.answers.pop_front();
+                continue;
             } else if (next.from == origin::push) {
                 ++pushes_forwarded;
             }
@@ -353,6 +365,14 @@ void proxy::up() {
 
 void proxy::delay_replies(milliseconds delay) {
     engine_->change([delay](engine& e) { e.delay = delay; });
+}
+
+void proxy::swallow_pushes(bool swallows) {
+    engine_->change([swallows](engine& e) { e.swallowing_pushes = swallows; });
+}
+
+void proxy::close_idle(milliseconds after) {
+    engine_->change([after](engine& e) { e.idle_limit = after; });
 }
 
 void proxy::intercept(interceptor answers) {

@@ -1,6 +1,7 @@
 // A proxy between a client and a real server: it loses, holds and delays bytes as the test wants.
 #pragma once
 
+#include "support/access.hpp"
 #include "support/resp.hpp"
 
 #include <chrono>
@@ -41,6 +42,8 @@ public:
 
     [[nodiscard]] std::uint16_t port() const noexcept;
     [[nodiscard]] std::string address() const;
+    // The address for the library, which comes as a user with the documented rights.
+    [[nodiscard]] std::string url() const { return access::url(address()); }
 
     // Keeps all bytes that come from now on, of every connection. New connections are accepted
     // meanwhile.
@@ -65,6 +68,11 @@ public:
 
     // Each reply, and push, comes this much later.
     void delay_replies(milliseconds delay);
+
+    // Loses the pushes of the server, as some managed services do.
+    void swallow_pushes(bool swallows = true);
+    // Closes a connection on which nothing was passed on for this long.
+    void close_idle(milliseconds after);
 
     // Asked about each command before it goes to the server: bytes (see resp::) are the answer, in
     // the right order, and the server never hears of the command; nothing means that it is passed

@@ -31,8 +31,7 @@ void redis_cli::fail(std::string const& problem) {
     throw cli_error{"127.0.0.1:" + std::to_string(port_) + ": " + problem};
 }
 
-// One byte more or the end of the stream, without taking anything: a server that was killed has
-// closed.
+// Peeks at the next byte. The end of the stream shows that the server was killed.
 bool redis_cli::closed_by_server() const {
     char next = 0;
     const ssize_t peeked = ::recv(socket_.get(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -68,7 +67,7 @@ void redis_cli::wait_for(short events, time_point deadline) {
 }
 
 void redis_cli::give_up() {
-    disconnect(); // a late reply must not be taken for that of the next command
+    disconnect(); // a late reply must not count as the reply to the next command
     throw cli_timeout{"127.0.0.1:" + std::to_string(port_) + ": no answer within " +
                       std::to_string(timeout_.count()) + " ms"};
 }
@@ -96,7 +95,7 @@ reply redis_cli::read_reply(time_point deadline) {
         } catch (resp::malformed const& error) {
             fail(error.what());
         }
-        // A server that never stops sending is given up, too.
+        // A server that never stops sending is given up too.
         if (steady_clock::now() >= deadline) give_up();
         char buffer[16 * 1024];
         const ssize_t count = ::recv(socket_.get(), buffer, sizeof buffer, 0);

@@ -1,5 +1,5 @@
-// The witness: a small blocking client that shares no code with the library. It reads the keys that
-// are really on a server, and it plays foreign clients.
+// A small blocking client that shares no code with the library. The tests use it as a witness,
+// which reads the keys on a server, and to play foreign clients.
 #pragma once
 
 #include "support/net.hpp"
@@ -21,13 +21,13 @@ class server;
 struct cli_error : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
-// It did not answer in time.
+// The server did not answer in time.
 struct cli_timeout : cli_error {
     using cli_error::cli_error;
 };
 
-// Connects on first use, and again when the server has closed the connection since (it was
-// restarted). Speaks RESP2 until it is told HELLO 3.
+// Connects on first use, and again if the server has closed the connection, for example in a
+// restart. It speaks RESP2 until a test sends HELLO 3.
 class redis_cli {
 public:
     using milliseconds = std::chrono::milliseconds;
@@ -39,22 +39,22 @@ public:
 
     void set_timeout(milliseconds timeout) { timeout_ = timeout; }
 
-    // One command and its reply, also when that is an error. Pushes that come meanwhile are kept
-    // for take_pushes(). Throws cli_timeout, cli_error when the connection fails; the next command
-    // then connects anew.
+    // Sends a command and returns its reply, which may be an error. Pushes that arrive meanwhile
+    // are kept for take_pushes(). Throws cli_timeout, or cli_error if the connection fails. The
+    // next command then connects again.
     reply command(command_line const& words);
 
-    // The halves of command(), for pipelines and for subscribers. receive() gives pushes too.
+    // The two halves of command(), for pipelines and subscribers. receive() also returns pushes.
     void send(command_line const& words);
     void send_bytes(std::string_view bytes);
     reply receive();
     [[nodiscard]] std::vector<reply> take_pushes() { return std::exchange(pushes_, {}); }
-    // True if bytes that no command or receive() has taken are here, or come within `timeout`.
+    // True if unread bytes are there, or arrive within `timeout`.
     [[nodiscard]] bool has_input(milliseconds timeout);
 
     void disconnect();
 
-    // These throw cli_error when the server answers an error.
+    // These throw cli_error if the server answers with an error.
     [[nodiscard]] bool exists(std::string const& key);
     [[nodiscard]] std::optional<std::string> get(std::string const& key);
     [[nodiscard]] milliseconds
@@ -64,13 +64,13 @@ public:
     void flush();
     void set(std::string const& key, std::string const& value);
     void set(std::string const& key, std::string const& value, milliseconds ttl);
-    // SET NX PX, as every Redlock client does.
+    // SET NX PX, as Redlock clients do.
     [[nodiscard]] bool set_if_absent(std::string const& key, std::string const& value,
                                      milliseconds ttl);
     bool del(std::string const& key);
-    // Compare and delete, as every Redlock client does.
+    // Compare and delete, as Redlock clients do.
     bool del_if_equal(std::string const& key, std::string const& value);
-    // A field of INFO: info("run_id"). Empty when there is none.
+    // A field of INFO, as in info("run_id"). Empty if there is no such field.
     [[nodiscard]] std::string info(std::string_view field);
     void config(std::string const& option, std::string const& value);
 

@@ -166,12 +166,12 @@ std::optional<reply> take_reply(std::string_view& input) {
 std::optional<command_line> take_command(std::string_view& input) {
     std::string_view rest = input;
     command_line words;
-    while (words.empty()) { // empty commands are skipped, as servers do
+    while (words.empty()) { // servers skip empty commands too
         if (rest.empty()) return std::nullopt;
         bool const is_array = rest.front() == '*';
         const std::optional<std::string_view> line = take_line(rest);
         if (!line) return std::nullopt;
-        if (!is_array) { // inline, as typed into telnet
+        if (!is_array) { // an inline command, as typed into telnet
             std::istringstream typed{std::string{*line}};
             for (std::string word; typed >> word;) words.push_back(word);
             continue;

@@ -1,5 +1,5 @@
-// RESP2 and RESP3, written for the tests alone: the witness and the fakes must not share code with
-// the library or with Boost.Redis.
+// RESP2 and RESP3 for the tests. redis_cli and the fake servers must not share code with the
+// library or with Boost.Redis.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ namespace holdfast::test {
 
 using command_line = std::vector<std::string>;
 
-// One reply of a server. Simple and bulk strings, doubles and big numbers are strings, booleans are
-// integers, maps and sets are flat arrays.
+// A reply of a server. Simple and bulk strings, doubles and big numbers become strings, booleans
+// integers, maps and sets flat arrays.
 struct reply {
     struct nil_value {
         friend bool operator==(nil_value, nil_value) = default;
@@ -38,7 +38,7 @@ struct reply {
     [[nodiscard]] bool is_array() const { return std::holds_alternative<array>(value); }
     [[nodiscard]] bool is_ok() const { return is_string() && std::get<std::string>(value) == "OK"; }
 
-    // These throw std::runtime_error, which prints the reply, when it is of another type.
+    // These throw std::runtime_error, with the printed reply, if the reply has another type.
     [[nodiscard]] std::int64_t integer() const;
     [[nodiscard]] std::string const& string() const;
     [[nodiscard]] std::string const& error() const;
@@ -54,26 +54,26 @@ struct malformed : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// Takes one complete reply or command off the front of `input`; nothing while it is incomplete.
-// Throws `malformed` on what is not RESP.
+// Takes one complete reply or command from the front of `input`. Returns nothing if it is
+// incomplete, and throws `malformed` if the bytes are not RESP.
 std::optional<reply> take_reply(std::string_view& input);
 std::optional<command_line> take_command(std::string_view& input);
 
-// A command as bytes.
+// Encodes a command.
 std::string command(command_line const& words);
 
-// Replies as bytes.
+// Encode replies.
 std::string simple(std::string_view text); // resp::simple("OK")
 std::string error(std::string_view text);  // resp::error("READONLY You can't write against ...")
-std::string integer(std::int64_t number);  //
-std::string bulk(std::string_view bytes);  //
-std::string nil();                         // RESP2, understood by RESP3 clients as well: "$-1\r\n"
-std::string null();                        // RESP3: "_\r\n"
+std::string integer(std::int64_t number);
+std::string bulk(std::string_view bytes);
+std::string nil();  // RESP2, also understood by RESP3 clients: "$-1\r\n"
+std::string null(); // RESP3: "_\r\n"
 std::string array(std::vector<std::string> const& encoded);
 std::string map(std::vector<std::string> const& encoded); // key, value, key, value ..
 std::string push(std::vector<std::string> const& encoded);
 
-// RESP3 `>2 invalidate [key]`, as a tracking server sends it.
+// Encodes RESP3 `>2 invalidate [key]`, as a tracking server sends it.
 std::string invalidation(std::string_view key);
 
 } // namespace resp

@@ -1,12 +1,15 @@
 #include "support/server.hpp"
 
+#include "support/certificates.hpp"
 #include "support/resp.hpp"
+#include "support/swept_folder.hpp"
 #include "support/wait.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -27,6 +30,7 @@
 #include <system_error>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 extern char** environ; // NOLINT
 
@@ -206,6 +210,7 @@ std::string make_folder() {
     if (base == nullptr || std::strlen(base) > 70) base = "/tmp";
     std::string folder = std::string{base} + "/holdfast-server-XXXXXX";
     if (::mkdtemp(folder.data()) == nullptr) fail_with(errno, "mkdtemp " + folder);
+    sweep_at_end(folder);
     return folder;
 }
 
@@ -213,6 +218,33 @@ std::string describe_end(int status) {
     if (WIFEXITED(status)) return "exited with status " + std::to_string(WEXITSTATUS(status));
     if (WIFSIGNALED(status)) return std::string{"was ended by "} + ::strsignal(WTERMSIG(status));
     return "changed state";
+}
+
+// The numbers in "Redis server v=8.4.0" and the like; 0.0 for another product.
+std::pair<int, int> version_in(std::string const& text, std::string const& product) {
+    auto const before = product + " server v=";
+    auto const at = text.find(before);
+    if (at == std::string::npos) return {};
+    char* end = nullptr;
+    auto const major = std::strtol(text.c_str() + at + before.size(), &end, 10);
+    auto const minor = *end == '.' ? std::strtol(end + 1, nullptr, 10) : 0;
+    return {static_cast<int>(major), static_cast<int>(minor)};
+}
+
+std::string version_of(std::string const& binary) {
+    static std::mutex mutex;
+    static std::map<std::string, std::string> known;
+    std::lock_guard const lock{mutex};
+    auto const found = known.find(binary);
+    if (found != known.end()) return found->second;
+    std::string text;
+    if (FILE* const output = ::popen(('"' + binary + "\" --version").c_str(), "re")) {
+        char buffer[256];
+        while (std::fgets(buffer, sizeof buffer, output) != nullptr) text += buffer;
+        ::pclose(output);
+    }
+    known.emplace(binary, text);
+    return text;
 }
 
 std::chrono::microseconds since_epoch() {
@@ -272,6 +304,11 @@ server_kind default_server() {
     return kinds.front();
 }
 
+bool tls_by_default() {
+    static bool const chosen = environment("HOLDFAST_TEST_TLS") != nullptr;
+    return chosen;
+}
+
 server::server(server_options options)
     : server{std::move(options), without_waiting{}} {
     wait_ready();
@@ -282,8 +319,9 @@ server::server(server_options options, without_waiting)
     , folder_{make_folder()}
     , exceptions_at_start_{std::uncaught_exceptions()} {
     try {
+        use_tls();
         for (std::string const& name : options_.extra_ports) extra_ports_[name];
-        if (options_.shiftable_clock) clock_.emplace(folder_);
+        if (options_.shiftable_clock) clock_.emplace(folder_).advance(options_.first_shift);
         if (options_.config) std::ofstream{folder_ + "/server.conf"} << expanded(*options_.config);
         spawn();
     } catch (...) {
@@ -304,6 +342,7 @@ server::~server() {
                   << (end_.empty() ? "is running" : end_) << "; the end of its log:\n"
                   << log_tail() << "---" << std::endl;
     }
+    note_refusals();
     if (pid_ > 0) {
         send_signal_to_group(SIGKILL); // ends a frozen process as well
         wait_for(awaited::end, 10s);
@@ -314,6 +353,29 @@ server::~server() {
         fs::remove_all(folder_, error);
         if (!error) break;
     }
+}
+
+// A test about TLS brings its own certificates, and a configuration is Sentinel's.
+void server::use_tls() {
+    auto& ports = options_.extra_ports;
+    auto const has_its_own = std::find(ports.begin(), ports.end(), "tls-port") != ports.end();
+    options_.tls = options_.tls && !has_its_own && !options_.config;
+    if (!options_.tls) return;
+    ports.emplace_back("tls-port");
+    static certificates const made = make_certificates("IP:127.0.0.1");
+    std::ofstream{folder_ + "/ca.pem"} << made.authority;
+    std::ofstream{folder_ + "/server.pem"} << made.certificate << made.key;
+}
+
+std::string server::shown() const {
+    if (!options_.tls) return address();
+    return "rediss://127.0.0.1:" + std::to_string(port("tls-port"));
+}
+
+std::string server::url() const {
+    if (!options_.tls) return access::url(address());
+    auto const plain = access::url("127.0.0.1:" + std::to_string(port("tls-port")));
+    return "rediss" + plain.substr(plain.find(':')) + "?ca=" + folder_ + "/ca.pem";
 }
 
 std::string server::expanded(std::string text) const {
@@ -341,6 +403,16 @@ void server::spawn() {
     // spin.
     if (clock_) add({"--jemalloc-bg-thread", "no"});
     for (auto const& [name, port] : extra_ports_) add({"--" + name, std::to_string(port.number())});
+    if (options_.tls) {
+        auto const pair = folder_ + "/server.pem";
+        add({"--tls-ca-cert-file", folder_ + "/ca.pem", "--tls-cert-file", pair, "--tls-key-file",
+             pair, "--tls-auth-clients", "no"});
+    }
+    // A configuration is Sentinel's.
+    if (!options_.config) {
+        add({"--user", std::string(access::user), "on", '>' + std::string(access::password)});
+        for (std::string const& rule : rules()) add({rule});
+    }
     for (std::string const& argument : options_.arguments) arguments.push_back(expanded(argument));
 
     std::vector<std::string> variables;
@@ -385,7 +457,7 @@ std::optional<reply> server::ask(command_line const& words) const {
         if (replies == 0) return last;
         pollfd ready{socket.get(), POLLIN, 0};
         if (::poll(&ready, 1, 100) <= 0) return std::nullopt;
-        char buffer[256];
+        char buffer[4096];
         const ssize_t count = ::recv(socket.get(), buffer, sizeof buffer, 0);
         if (count <= 0) return std::nullopt;
         received.assign(std::string{rest}).append(buffer, static_cast<std::size_t>(count));
@@ -444,8 +516,40 @@ void server::thaw() {
     frozen_ = false;
 }
 
+std::string native_delete(server_kind const& kind) {
+    auto const text = version_of(kind.binary);
+    if (version_in(text, "Valkey") >= std::pair{9, 0}) return "delifeq";
+    if (version_in(text, "Redis") >= std::pair{8, 4}) return "delex";
+    return {};
+}
+
+access::rules documented_rules(server_kind const& kind, std::string_view prefix) {
+    access::rules all = access::all(prefix);
+    if (auto const command = native_delete(kind); !command.empty()) all.push_back('+' + command);
+    return all;
+}
+
+access::rules server::rules(std::string_view prefix) const {
+    access::rules all = documented_rules(options_.kind, prefix);
+    for (std::string const& rule : options_.missing_rules) std::erase(all, rule);
+    return all;
+}
+
+std::vector<std::string> server::refusals() const {
+    auto const log = ask({"ACL", "LOG", "128"});
+    return log ? access::refusals_in(*log) : std::vector<std::string>{};
+}
+
+// One that is frozen, or stuck in a script, cannot be asked.
+void server::note_refusals() noexcept try {
+    if (pid_ < 0 || frozen_ || options_.refuses || !running()) return;
+    access::add_unexpected_refusals(options_.kind.name + " at " + address(), refusals());
+} catch (...) { // the test has failed for a better reason
+}
+
 void server::kill() {
     if (pid_ < 0) return;
+    note_refusals();
     send_signal_to_group(SIGKILL);
     if (!wait_for(awaited::end, 10s)) fail("could not be killed");
 }
@@ -453,6 +557,7 @@ void server::kill() {
 void server::stop() {
     if (pid_ < 0) return;
     thaw();
+    note_refusals();
     send_signal(SIGTERM);
     if (wait_for(awaited::end, 10s)) return;
     kill();

@@ -1,6 +1,7 @@
 // One real Redis or Valkey server as a child process of the test.
 #pragma once
 
+#include "support/access.hpp"
 #include "support/net.hpp"
 #include "support/resp.hpp"
 #include "support/shifted_clock.hpp"
@@ -32,9 +33,20 @@ struct server_kind {
 // The kind of this name, if this machine has it.
 [[nodiscard]] std::optional<server_kind> find_server(std::string_view name);
 
+// The command that compares before it deletes, as ACL has it: "delifeq" on Valkey 9, "delex" on
+// Redis 8.4; empty on others, which do not know the names and so take no rules for them.
+[[nodiscard]] std::string native_delete(server_kind const&);
+
+// The rights that doc/production.md names for all features on this kind.
+[[nodiscard]] access::rules documented_rules(server_kind const&, std::string_view prefix = {});
+
 // $HOLDFAST_SERVER_KIND if set, else redis-7.0 if there is one, else the first. Throws when there
 // is none.
 [[nodiscard]] server_kind default_server();
+
+// $HOLDFAST_TEST_TLS: the suite reaches its servers by TLS, as far as it takes their url(). A proxy
+// does not speak TLS.
+[[nodiscard]] bool tls_by_default();
 
 struct server_options {
     server_kind kind = default_server();
@@ -53,8 +65,20 @@ struct server_options {
 
     std::chrono::milliseconds start_timeout = std::chrono::seconds{10};
 
+    // The shift with which a shiftable clock begins.
+    std::chrono::milliseconds first_shift = {};
+
     // For shift_clock(). Its start fails when the server cannot be made to see another clock.
     bool shiftable_clock = false;
+
+    // The test takes rights away from the library's user (support/access.hpp). Of all other servers
+    // ACL LOG must be empty in the end.
+    bool refuses = false;
+    // Of all documented rules, those that the library's user has not.
+    std::vector<std::string> missing_rules = {};
+
+    // Whether url() uses TLS. With $HOLDFAST_TEST_TLS, all servers have it. Not for Sentinel.
+    bool tls = tls_by_default();
 };
 
 // Starts in the constructor and listens on a port of 127.0.0.1 and on a Unix socket when that
@@ -84,6 +108,15 @@ public:
     }
     [[nodiscard]] pid_t pid() const noexcept { return pid_; } // -1 while it does not run
     [[nodiscard]] std::string address() const { return port_.address(); }
+    // The address for the library, which comes as a user with the documented rights. With TLS if
+    // the options say so.
+    [[nodiscard]] std::string url() const;
+    // As the library shows the address of url().
+    [[nodiscard]] std::string shown() const;
+    // The port of url().
+    [[nodiscard]] std::uint16_t url_port() const {
+        return options_.tls ? port("tls-port") : port();
+    }
     [[nodiscard]] std::string unix_socket() const { return folder_ + "/socket"; }
     [[nodiscard]] std::string const& folder() const noexcept { return folder_; }
     [[nodiscard]] server_kind const& kind() const noexcept { return options_.kind; }
@@ -95,6 +128,13 @@ public:
     // kernel, nothing is answered. Returns when it has really stopped.
     void freeze();
     void thaw();
+
+    // The documented rights for this kind of server, without those that are to be missing.
+    [[nodiscard]] access::rules rules(std::string_view prefix = {}) const;
+    // From now on refusals are expected: the test has taken rights away.
+    void expect_refusals() noexcept { options_.refuses = true; }
+    // Those of the library's user so far, as ACL LOG has them.
+    [[nodiscard]] std::vector<std::string> refusals() const;
 
     // SIGKILL: data that is not on disk is lost, as in a crash. Returns when the process is gone.
     void kill();
@@ -125,6 +165,9 @@ private:
     };
 
     void spawn();
+    void use_tls();
+    // Before it ends: notes refusals that no test expects.
+    void note_refusals() noexcept;
     // Nothing when it does not answer now.
     [[nodiscard]] std::optional<reply> ask(command_line const& words) const;
     [[nodiscard]] bool answers() const;

@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 shifted_clock::shifted_clock(std::string const& folder)
     : file_{folder + "/clock_shift"}
     , library_{folder + "/clock_shift.so"} {
-    // In LD_PRELOAD both separate. The library's own path may have them, so it gets a second name.
+    // In LD_PRELOAD, spaces and colons separate libraries. The library's own path may contain them,
+    // so it gets a second name.
     if (library_.find_first_of(" :") != std::string::npos)
         throw std::runtime_error{
             "a clock cannot be shifted from a folder with a space or a colon: " + folder};
@@ -58,7 +59,7 @@ std::vector<std::string> shifted_clock::environment() const {
 }
 
 bool shifted_clock::used_by(int pid) const {
-    // The kernel may know the folder's parents by other names.
+    // The kernel may use other names for the parents of the folder.
     const fs::path path{file_};
     std::string const end = (path.parent_path().filename() / path.filename()).string();
     std::ifstream maps{"/proc/" + std::to_string(pid) + "/maps"};

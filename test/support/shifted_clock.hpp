@@ -1,4 +1,4 @@
-// The wall clock of another process, movable from here.
+// Shifts the wall clock of other processes.
 #pragma once
 
 #include <chrono>
@@ -8,17 +8,16 @@
 
 namespace holdfast::test {
 
-// A process that starts with environment() sees the system's wall clock moved by shift(), at once
-// and whenever that changes; its monotonic clocks stay as they are. Many processes may share one.
-// The program must be linked dynamically.
+// A process that starts with environment() sees the wall clock shifted by shift(). A change takes
+// effect at once. Monotonic clocks do not change. Several processes may share one object. The
+// program must be linked dynamically.
 //
-// Waits inside the kernel are not moved: timers and condition variables that wait by the wall
-// clock.
+// Waits inside the kernel are not shifted: timers and condition variables that use the wall clock.
 //
 // Thread safety: distinct objects: safe. Shared objects: safe.
 class shifted_clock {
 public:
-    // Puts two files into this folder. The processes read them when they start.
+    // Creates two files in this folder. The processes read them when they start.
     explicit shifted_clock(std::string const& folder);
     ~shifted_clock();
 
@@ -29,17 +28,17 @@ public:
     void advance(std::chrono::milliseconds by) noexcept;
     [[nodiscard]] std::chrono::milliseconds shift() const noexcept;
 
-    // Variables ("NAME=value") that the process needs in addition to, and instead of, those of this
-    // process.
+    // The variables ("NAME=value") that the process needs. They add to those of this process, or
+    // replace them.
     [[nodiscard]] std::vector<std::string> environment() const;
 
-    // Does this process, which has run for a while, really use it?
+    // True if this process, which has run for a while, uses the clock.
     [[nodiscard]] bool used_by(int pid) const;
 
 private:
     std::string file_;
     std::string library_;
-    std::int64_t* nanoseconds_ = nullptr; // in the file
+    std::int64_t* nanoseconds_ = nullptr; // mapped from the file
 };
 
 } // namespace holdfast::test

@@ -1,4 +1,4 @@
-// Small functions on text.
+// Helpers for text.
 #pragma once
 
 #include <cstddef>

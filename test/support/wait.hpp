@@ -1,4 +1,4 @@
-// Waits for an event that can only be asked for, until a deadline.
+// Waits for an event by polling.
 #pragma once
 
 #include <chrono>
@@ -6,14 +6,16 @@
 
 namespace holdfast::test {
 
-// Asks `happened` again and again until it says yes (true) or `timeout` has passed (false).
+// Calls `happened` repeatedly, with `pause` in between, until it returns true. False if `timeout`
+// has passed.
 template <class Predicate>
 [[nodiscard]] bool wait_until(Predicate happened,
-                              std::chrono::milliseconds timeout = std::chrono::seconds{5}) {
+                              std::chrono::milliseconds timeout = std::chrono::seconds{5},
+                              std::chrono::microseconds pause = std::chrono::microseconds{300}) {
     auto const deadline = std::chrono::steady_clock::now() + timeout;
     while (!happened()) {
         if (std::chrono::steady_clock::now() >= deadline) return happened();
-        std::this_thread::sleep_for(std::chrono::microseconds{300});
+        std::this_thread::sleep_for(pause);
     }
     return true;
 }

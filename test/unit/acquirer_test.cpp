@@ -1,4 +1,4 @@
-// The acquirer alone: fake instances, and no keeper. The test takes the winners.
+// The acquirer without a lease keeper: the instances are fakes, and the test takes the winners.
 #include "runtime/acquirer.hpp"
 
 #include "unit/rooms.hpp"
@@ -32,7 +32,7 @@ public:
         operation* op = nullptr;
         std::optional<error> result;
     };
-    /// Begins an acquire that waits so long; zero: not at all.
+    /// Begins an acquire that waits up to `limit`; with 0 it does not wait.
     void start(call& c, std::chrono::nanoseconds limit, lock_options const& options = {}) {
         auto& op = make_operation(operation_kind::acquire);
         c.op = &op;
@@ -52,7 +52,7 @@ public:
 private:
     void lead_answer(active_tenure& t, unsigned instance, command c, std::uint32_t round,
                      redis::answer const& a) override {
-        if (!acquirer::expects(t, c)) return; // of a release
+        if (!acquirer::expects(t, c)) return; // the answer belongs to a release
         if (!room.on_answer(t, instance, c, round, a)) return;
         winners.push_back(&room.take_winner(t));
     }
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(a_majority_makes_a_winner) {
     });
     BOOST_REQUIRE(a.winners.size() == 1U);
     BOOST_TEST(a.winners.front() == c.op);
-    BOOST_TEST(!c.result.has_value()); // the lease is the keeper's to grant
+    BOOST_TEST(!c.result.has_value()); // only the lease keeper grants a lease
     BOOST_TEST(a.count.rounds.load() == 1U);
 }
 
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_refused_try_asks_what_is_in_the_way) {
         a.fakes[0]->answer(command::acquire, verdict::yes);
         a.fakes[1]->answer(command::acquire, verdict::no);
         a.fakes[2]->answer(command::acquire, verdict::no);
-        a.fakes[0]->answer(command::release, verdict::yes); // what it had granted
+        a.fakes[0]->answer(command::release, verdict::yes); // instance 0 had granted the key
     });
     BOOST_TEST(!c.result.has_value());
     a.at(2ms, [&] {
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(a_limit_ends_the_wait_for_a_holder) {
     a.at(0ms, [&] { a.start(c, 50ms); });
     a.at(1ms, [&] { a.answer_all(command::acquire, verdict::no); });
     BOOST_TEST(a.count.waiters.load() == 1U);
-    // Timers are called together up to a millisecond early.
+    // The timer queue may call a timer up to a millisecond early.
     a.wait_until(49ms + 500us);
     BOOST_TEST(!c.result.has_value());
     a.wait_until(50ms);

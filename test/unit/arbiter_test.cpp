@@ -1,5 +1,5 @@
-// The arbiter is the same whatever the order, few keys move when an instance goes, and each has its
-// share.
+// The choice of the arbiter: it does not depend on the order of instances, few keys move when an
+// instance fails, and keys are shared evenly.
 #include "protocol/arbiter.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t keys = 20'000;
 
-/// Identities as they come: run ids are random, and here they are as much alike as can be.
+/// Real identities are random run ids. The tests use numbers that are as similar as possible.
 unsigned arbiter_of(std::uint64_t key, instance_set candidates,
                     std::vector<std::uint64_t> const& identities) {
     return holdfast::protocol::arbiter(key, candidates, [&](unsigned i) { return identities[i]; });
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(only_the_keys_of_an_instance_that_goes_move) {
             if (before != gone) BOOST_REQUIRE_EQUAL(after, before);
             if (before == gone) ++taken_over_by[after];
         }
-        // And not all of them to one.
+        // Each of the other instances takes over some of the keys.
         for (unsigned i = 0; i < 7; ++i)
             BOOST_TEST((i == gone ? taken_over_by[i] == 0 : taken_over_by[i] > 0));
     }

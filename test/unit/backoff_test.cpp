@@ -1,4 +1,4 @@
-// The pause before another try, without a random generator: the bits are given.
+// The pause before the next try. The tests pass the random bits, so the results are exact.
 #include "protocol/backoff.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -16,11 +16,10 @@ namespace {
 
 constexpr auto most = std::numeric_limits<std::uint64_t>::max();
 
-/// The longest pause of an attempt: the highest remainder there is.
+/// The longest pause of an attempt, found by the largest remainder of each possible limit.
 duration longest(duration base, duration cap, unsigned attempt) {
     duration found{0};
-    // base * 2^k for every k, and the cap: one of them is the limit, and limit - 1 its highest
-    // remainder.
+    // The limit is base * 2^k for some k, or the cap. Its largest remainder is limit - 1.
     for (auto limit = base; limit < cap; limit *= 2) {
         found = std::max(
             found, full_jitter(base, cap, attempt, static_cast<std::uint64_t>(limit.count()) - 1));
@@ -61,7 +60,7 @@ BOOST_AUTO_TEST_CASE(the_first_pause_is_capped_too) {
 }
 
 BOOST_AUTO_TEST_CASE(the_whole_interval_is_random) {
-    // Each nanosecond of the interval is reached by exactly one remainder.
+    // Exactly one remainder gives each nanosecond of the interval.
     std::set<duration> seen;
     for (std::uint64_t random = 0; random < 800; ++random)
         seen.insert(full_jitter(100ns, 1us, 3, random));

@@ -1,4 +1,4 @@
-// A server's clock as it is told now and then: what is a jump ahead, and what may be delay or
+// The clock guard reads a server's clock now and then. It must tell a jump ahead from delay and
 // drift.
 #include "protocol/clock_guard.hpp"
 
@@ -21,25 +21,25 @@ using holdfast::test::at;
 
 constexpr duration none = duration::zero();
 constexpr duration longest = 10s;
-constexpr duration epoch = 1'700'000'000s; // of the server, another than ours
+constexpr duration epoch = 1'700'000'000s; // of the server's clock, unlike the client's
 constexpr std::int64_t half_a_percent = 4'500;
 
-/// A server whose clock can be set and runs at a rate of its own, and a client that asks it.
+/// A server whose clock can be set and drifts, and a client that asks for its time.
 struct pair_of_clocks {
     protocol::clock_guard guard{longest};
-    duration ahead{};            ///< by how much the server's clock was set ahead
-    std::int64_t server_ppm = 0; ///< too fast
+    duration ahead{};            ///< how far the server's clock was set ahead
+    std::int64_t server_ppm = 0; ///< parts per million too fast
     std::int64_t client_ppm = 0;
 
     static duration run(duration t, std::int64_t ppm) { return t + t / 1'000'000 * ppm; }
 
-    /// The jump that the guard sees. By true time: asked at `sent`, read by the server at `read`,
-    /// answered at `received`.
+    /// The jump that the guard sees. In true time: the question leaves at `sent`, the server reads
+    /// its clock at `read`, and the answer arrives at `received`.
     duration ask_time(duration sent, duration read, duration received) {
         return guard.told(at(run(sent, client_ppm)), at(run(received, client_ppm)),
                           epoch + ahead + run(read, server_ppm));
     }
-    /// In no time.
+    /// Asks with no delay.
     duration ask_time(duration when) { return ask_time(when, when, when); }
 };
 
@@ -61,8 +61,8 @@ BOOST_AUTO_TEST_CASE(a_clock_that_keeps_time_never_jumps) {
         BOOST_TEST((c.ask_time(n * 1s, n * 1s + 1ms, n * 1s + 3ms) == none));
 }
 
-// A jump is noticed if drift between two readings cannot explain it: a hundredth, and two
-// milliseconds.
+// The guard reports a jump only if drift cannot explain it. Drift is at most 1 % of the time
+// between two readings, plus 2 ms.
 BOOST_AUTO_TEST_CASE(a_jump_is_noticed_from_the_least_amount_on_that_drift_cannot_explain) {
     for (duration const gap : {duration(1ms), duration(1s), duration(5s), longest}) {
         auto const drift = gap / 100 + 2ms;
@@ -78,19 +78,19 @@ BOOST_AUTO_TEST_CASE(a_jump_is_noticed_from_the_least_amount_on_that_drift_canno
     }
 }
 
-// Each reading leaves as much open as its answer took: the server may have read its clock at either
-// end.
+// A reading is uncertain by the duration of its question: the server may have read its clock at
+// either end.
 BOOST_AUTO_TEST_CASE(what_the_answers_took_is_taken_off) {
     struct {
-        duration read_first, read_then; ///< of the 10 ms that each answer took
-        duration open;                  ///< what cannot be told from the delays
+        duration read_first, read_then; ///< when the server reads, within the 10 ms of the answer
+        duration open;                  ///< the part of a jump that the delays may explain
     } constexpr table[] = {
         {0ms, 0ms, 10ms},
         {0ms, 10ms, 0ms},
         {10ms, 0ms, 20ms},
         {10ms, 10ms, 10ms},
     };
-    // From the one reading to the other it was a second at the least, and 20 ms more at the most.
+    // Between the two clock readings lie 1,000 ms to 1,020 ms.
     duration const least_drift = 10ms + 2ms, most_drift = 10'200us + 2ms;
     for (auto const& row : table) {
         auto const found = [&row](duration jump) {
@@ -132,8 +132,8 @@ BOOST_AUTO_TEST_CASE(a_slow_answer_makes_no_alarm_wherever_the_server_read_its_c
     }
 }
 
-// Also while the clocks drift apart as far as they may: from one reading to the next can be longer
-// than from one answer to the next.
+// The clocks drift apart at the allowed rate. The time between two clock readings may be longer
+// than the time between their answers.
 BOOST_AUTO_TEST_CASE(slow_answers_and_drift_together_make_no_alarm) {
     for (auto const ppm : {-half_a_percent, half_a_percent}) {
         for (duration const took : {duration(500ms), duration(1s), duration(5s)}) {
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(slow_answers_and_drift_together_make_no_alarm) {
 BOOST_AUTO_TEST_CASE(a_slow_answer_does_not_spoil_what_was_known) {
     pair_of_clocks c;
     c.ask_time(0s);
-    BOOST_TEST((c.ask_time(1s, 1s, 6s) == none)); // could be five seconds ahead
+    BOOST_TEST((c.ask_time(1s, 1s, 6s) == none)); // the clock could be 5 s ahead
     c.ahead = 1s;
     BOOST_TEST((c.ask_time(7s) > none));
 }
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(a_jump_behind_a_slow_answer_is_noticed_by_the_next_quick_on
         c.ahead = 3s;
         auto const at_once = c.ask_time(1s, 1s + 5s * part / 2, 6s);
         BOOST_TEST((at_once > none) ==
-                   (part == 2)); // when the answer came at once after it was read
+                   (part == 2)); // the server read its clock just before the answer came
         BOOST_TEST((c.ask_time(7s) > none) == (part != 2));
     }
 }
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(a_jump_back_endangers_nobody) {
     BOOST_TEST((c.ask_time(2s) == none));
 }
 
-// Keys that were set while it was back go early.
+// Keys that were set while the clock was back expire early.
 BOOST_AUTO_TEST_CASE(the_jump_back_to_the_old_time_is_a_jump_ahead) {
     pair_of_clocks c;
     c.ask_time(0s);
@@ -224,8 +224,8 @@ BOOST_AUTO_TEST_CASE(a_clock_that_runs_two_hundredths_fast_jumps) {
     BOOST_TEST((seen > none));
 }
 
-// Keys older than the longest ttl there are not, so nobody may blame a jump on a longer drift. The
-// price: after so long an absence drift alone can pass for a jump, and costs one quarantine.
+// No key is older than the longest ttl, so the guard allows no more drift than that. Therefore
+// drift alone can look like a jump after a long absence, and costs one quarantine.
 BOOST_AUTO_TEST_CASE(after_a_long_absence_drift_is_allowed_for_the_longest_ttl_only) {
     auto const allowed = longest / 100 + 2ms;
     for (duration const gap : {longest, duration(1min), duration(24h), duration(365 * 24h)}) {
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(after_a_long_absence_drift_is_allowed_for_the_longest_ttl_o
     pair_of_clocks slow;
     slow.server_ppm = 1'000;
     slow.ask_time(0s);
-    BOOST_TEST((slow.ask_time(1h) > none)); // 3.6 s
+    BOOST_TEST((slow.ask_time(1h) > none)); // drift of 3.6 s
     BOOST_TEST((slow.ask_time(1h + 1s) == none));
 }
 

@@ -1,4 +1,4 @@
-// The clock of leases where the system refuses one: it never stands still.
+// The lease clock on a system that refuses one of the clocks: it never stands still.
 #include <holdfast/clock.hpp>
 
 #include "api/clock_choice.hpp"
@@ -20,12 +20,12 @@ using std::chrono::nanoseconds;
 
 namespace {
 
-/// The clock that this program is refused, as by a sandbox.
+/// The clock that clock_gettime refuses in this program, as a sandbox does.
 std::atomic<clockid_t> refused_clock{-1};
 
 struct fake_clocks {
     struct state {
-        nanoseconds boot = 100s, monotonic = 40s; ///< a minute's suspend is between them
+        nanoseconds boot = 100s, monotonic = 40s; ///< the machine was suspended for 60 s
         bool refuses_boot = false, refuses_monotonic = false;
     };
     state* of = nullptr;
@@ -45,7 +45,7 @@ struct fixture {
     clock_choice<fake_clocks> made() { return clock_choice<fake_clocks>(fake_clocks{&system}); }
 };
 
-/// Runs it in a process of its own: a choice of clocks is made once in each.
+/// Runs `works` in a child process, as each process chooses its clock once.
 bool in_a_child(std::function<bool()> const& works) {
     auto const pid = ::fork();
     BOOST_REQUIRE(pid >= 0);
@@ -67,7 +67,7 @@ bool moves_on() {
 
 } // namespace
 
-// Takes the place of the system's in this program.
+// Replaces the function of the C library in this program.
 extern "C" int clock_gettime(clockid_t id, timespec* to) noexcept {
     if (id == refused_clock.load(std::memory_order_relaxed)) {
         errno = EPERM;
@@ -91,7 +91,7 @@ BOOST_FIXTURE_TEST_CASE(a_clock_that_is_refused_from_the_start_is_replaced, fixt
     BOOST_TEST((c.now() == 40s));
     system.monotonic += 1ms;
     BOOST_TEST((c.now() == 40s + 1ms));
-    // For good: the other one is elsewhere.
+    // The choice is final: the other clock shows a different time.
     system.refuses_boot = false;
     BOOST_TEST((c.now() == 40s + 1ms));
 }
@@ -112,7 +112,7 @@ BOOST_FIXTURE_TEST_CASE(a_clock_that_is_refused_after_a_suspend_does_not_go_back
     system.boot += 1h;
     system.monotonic += 1s;
     auto const before = c.now();
-    system.boot += 999us; // too soon after that to be remembered
+    system.boot += 999us; // less than 1 ms later, so the clock does not store it
     auto const last = c.now();
     system.refuses_boot = true;
     auto const after = c.now();
@@ -129,7 +129,7 @@ BOOST_FIXTURE_TEST_CASE(without_any_clock_all_leases_are_over, fixture) {
     BOOST_TEST((before > longest_lease));
     for (auto n = 0; n < 100; ++n) {
         auto const now = c.now();
-        BOOST_TEST((now >= before + 24h)); // no ttl is longer
+        BOOST_TEST((now >= before + 24h)); // 24 h is the longest ttl
         before = now;
     }
     fixture never;

@@ -1,4 +1,5 @@
-// The error of every operation: its codes and conditions, and how Asio's tokens hand it on.
+// The error of every operation: its codes and conditions, and its way through Asio's completion
+// tokens.
 #include <holdfast/error.hpp>
 
 #include <boost/asio/as_tuple.hpp>
@@ -38,13 +39,18 @@ using holdfast::system_error;
 
 namespace {
 
-constexpr std::array every_code{
-    errc::contended,        errc::no_quorum,        errc::wait_timeout,       errc::cancelled,
-    errc::granted_too_late, errc::lease_lost,       errc::lease_released,     errc::shut_down,
-    errc::unreachable,      errc::instance_timeout, errc::access_denied,      errc::not_redis,
-    errc::read_only,        errc::wrong_type,       errc::duplicate_instance, errc::quarantined,
-    errc::invalid_fence,    errc::rejected,         errc::invalid_key,        errc::invalid_options,
-    errc::invalid_address,  errc::out_of_memory};
+constexpr std::array every_code{errc::contended,          errc::no_quorum,
+                                errc::wait_timeout,       errc::cancelled,
+                                errc::granted_too_late,   errc::lease_lost,
+                                errc::lease_released,     errc::shut_down,
+                                errc::unreachable,        errc::instance_timeout,
+                                errc::access_denied,      errc::not_redis,
+                                errc::read_only,          errc::wrong_type,
+                                errc::duplicate_instance, errc::quarantined,
+                                errc::too_few_replicas,   errc::invalid_fence,
+                                errc::rejected,           errc::no_sentinel_majority,
+                                errc::invalid_key,        errc::invalid_options,
+                                errc::invalid_address,    errc::out_of_memory};
 constexpr std::array every_condition{error_condition::unavailable, error_condition::not_held,
                                      error_condition::invalid_argument};
 
@@ -60,7 +66,7 @@ std::shared_ptr<holdfast::acquire_report const> some_report() {
     return r;
 }
 
-/// As the library's own functions do it.
+/// An operation that completes with `e`, initiated as the library's own functions are.
 template <class Token>
 auto ends_with(asio::io_context& context, holdfast::error e, Token&& token) {
     return asio::async_initiate<Token, void(holdfast::error, int)>(
@@ -72,7 +78,7 @@ auto ends_with(asio::io_context& context, holdfast::error e, Token&& token) {
         token, std::move(e));
 }
 
-/// The message of what `throwing` throws.
+/// The code and the message of the exception that `throwing` throws; empty if there is none.
 template <class Throwing>
 std::optional<std::pair<error_code, std::string>> thrown_by(Throwing&& throwing) {
     try {
@@ -100,10 +106,10 @@ BOOST_AUTO_TEST_CASE(every_code_has_a_message_of_its_own) {
         BOOST_TEST(code.message().find("unknown") == std::string::npos);
         BOOST_TEST(messages.insert(code.message()).second);
     }
-    // There is none beyond the last.
+    // No code exists beyond the last.
     BOOST_TEST(every_code.size() == static_cast<std::size_t>(errc::out_of_memory));
     BOOST_TEST(holdfast::error_category().message(0) == "unknown holdfast error 0");
-    BOOST_TEST(holdfast::error_category().message(23) == "unknown holdfast error 23");
+    BOOST_TEST(holdfast::error_category().message(25) == "unknown holdfast error 25");
     BOOST_TEST(std::string(holdfast::error_category().name()) == "holdfast");
 }
 
@@ -121,9 +127,11 @@ BOOST_AUTO_TEST_CASE(every_condition_has_a_message_of_its_own) {
 
 BOOST_AUTO_TEST_CASE(each_code_belongs_to_its_conditions_and_to_no_other) {
     std::set<errc> const unavailable{
-        errc::no_quorum,   errc::unreachable,   errc::instance_timeout, errc::access_denied,
-        errc::not_redis,   errc::read_only,     errc::wrong_type,       errc::duplicate_instance,
-        errc::quarantined, errc::invalid_fence, errc::rejected};
+        errc::no_quorum,           errc::unreachable,        errc::instance_timeout,
+        errc::access_denied,       errc::not_redis,          errc::read_only,
+        errc::wrong_type,          errc::duplicate_instance, errc::quarantined,
+        errc::too_few_replicas,    errc::invalid_fence,      errc::rejected,
+        errc::no_sentinel_majority};
     std::set<errc> const not_held{errc::lease_lost, errc::lease_released};
     std::set<errc> const invalid{errc::invalid_key, errc::invalid_options, errc::invalid_address};
     for (auto const e : every_code) {
@@ -132,7 +140,7 @@ BOOST_AUTO_TEST_CASE(each_code_belongs_to_its_conditions_and_to_no_other) {
             BOOST_TEST((code == error_condition::unavailable) == unavailable.contains(e));
             BOOST_TEST((code == error_condition::not_held) == not_held.contains(e));
             BOOST_TEST((code == error_condition::invalid_argument) == invalid.contains(e));
-            // The class says the same.
+            // A holdfast::error compares as its code does.
             holdfast::error const whole = e;
             for (auto const c : every_condition) BOOST_TEST((whole == c) == (code == c));
             for (auto const other : every_code) BOOST_TEST((whole == other) == (e == other));
@@ -157,7 +165,7 @@ BOOST_AUTO_TEST_CASE(generic_conditions_understand_our_codes) {
     for (auto const e : {errc::invalid_key, errc::invalid_options, errc::invalid_address}) {
         BOOST_TEST((make_error_code(e) == generic::invalid_argument));
     }
-    // One code means one thing.
+    // Each generic condition corresponds to one code.
     for (auto const e : every_code) {
         auto const code = make_error_code(e);
         BOOST_TEST((code == generic::timed_out) == (e == errc::wait_timeout));
@@ -207,7 +215,7 @@ BOOST_AUTO_TEST_CASE(an_error_is_its_code_and_its_report) {
     error_code const code = e;
     BOOST_TEST((code == errc::no_quorum));
     auto const copy = e;
-    BOOST_TEST(copy.report() == report.get()); // shared, not copied
+    BOOST_TEST(copy.report() == report.get()); // the report is shared, not copied
 }
 
 BOOST_AUTO_TEST_CASE(what_is_the_report_and_the_codes_message) {

@@ -1,4 +1,5 @@
-// What a gate lets in, what it keeps out, and that forgetting makes it stricter and never laxer.
+// The fences that a fence_gate admits and rejects. A gate that forgets keys becomes stricter, never
+// laxer.
 #include <holdfast/error.hpp>
 #include <holdfast/fence_gate.hpp>
 
@@ -22,7 +23,7 @@ namespace {
 
 constexpr auto most = std::numeric_limits<std::uint64_t>::max();
 
-/// The rule itself: never forgets.
+/// The reference: a gate that never forgets a key.
 class unbounded {
 public:
     bool admit(std::string const& key, std::uint64_t fence) {
@@ -40,13 +41,13 @@ public:
         return known == fences_.end() ? 0 : known->second;
     }
 
-    /// How many keys have greater fences than this.
+    /// The number of keys with a greater fence.
     std::size_t above(std::uint64_t fence) const {
         return static_cast<std::size_t>(std::count_if(
             fences_.begin(), fences_.end(), [&](auto const& k) { return k.second > fence; }));
     }
 
-    /// The n-th greatest fence of a key, counted from 0; 0 where there are not so many.
+    /// The n-th greatest fence of all keys, counted from 0; 0 if there are too few keys.
     std::uint64_t nth_greatest(std::size_t n) const {
         if (n >= fences_.size()) return 0;
         std::vector<std::uint64_t> all;
@@ -60,7 +61,7 @@ private:
     std::map<std::string, std::uint64_t> fences_;
 };
 
-/// Requests as they come to a resource: time goes on, and each is late by up to `lateness`.
+/// The requests to a resource, in time order except that each is late by up to `lateness`.
 class requests {
 public:
     requests(unsigned seed, std::size_t keys, std::uint64_t lateness)
@@ -179,9 +180,9 @@ BOOST_AUTO_TEST_CASE(a_rejected_request_changes_nothing) {
     BOOST_REQUIRE(gate.admit("a", 10));
     BOOST_REQUIRE(gate.admit("b", 20));
     BOOST_REQUIRE(gate.admit("c", 30));
-    BOOST_TEST(!gate.admit("a", 9));   // forgotten
-    BOOST_TEST(!gate.admit("b", 19));  // remembered
-    BOOST_TEST(!gate.admit("new", 9)); // never seen
+    BOOST_TEST(!gate.admit("a", 9));   // this key is forgotten
+    BOOST_TEST(!gate.admit("b", 19));  // this key is remembered
+    BOOST_TEST(!gate.admit("new", 9)); // this key is new
     BOOST_TEST(!gate.admit("c", 0));
     BOOST_TEST(gate.size() == 2U);
     BOOST_TEST(gate.floor() == 10U);
@@ -213,7 +214,7 @@ BOOST_AUTO_TEST_CASE(when_it_is_full_the_key_with_the_smallest_fence_is_forgotte
     BOOST_TEST(gate.admit("d", 50));
     BOOST_TEST(gate.size() == 3U);
     BOOST_TEST(gate.floor() == 20U);
-    // The others are remembered, as fences between the floor and theirs show.
+    // The gate remembers the other keys: it rejects fences between the floor and theirs.
     BOOST_TEST(!gate.admit("a", 39));
     BOOST_TEST(!gate.admit("c", 29));
     BOOST_TEST(!gate.admit("d", 49));
@@ -237,10 +238,10 @@ BOOST_AUTO_TEST_CASE(a_forgotten_key_is_admitted_from_the_floor_on) {
     BOOST_REQUIRE(gate.admit("b", 20));
     BOOST_REQUIRE(gate.admit("c", 30));
     BOOST_REQUIRE(gate.floor() == 10U);
-    BOOST_TEST(!gate.admit("a", 9)); // late
-    BOOST_TEST(gate.admit("a", 10)); // the last that was here
+    BOOST_TEST(!gate.admit("a", 9)); // smaller than the fence admitted last
+    BOOST_TEST(gate.admit("a", 10)); // the fence admitted last
     BOOST_TEST(!gate.admit("a", 9));
-    BOOST_TEST(gate.admit("a", 11)); // a later one
+    BOOST_TEST(gate.admit("a", 11)); // a later lease
     BOOST_TEST(!gate.admit("a", 10));
 }
 
@@ -250,12 +251,12 @@ BOOST_AUTO_TEST_CASE(a_holder_older_than_what_was_forgotten_is_kept_out) {
     BOOST_REQUIRE(gate.admit("b", 20));
     BOOST_REQUIRE(gate.admit("c", 30));
     BOOST_TEST(!gate.admit("rightful", 9));
-    BOOST_TEST(gate.admit("rightful", 40)); // with a new lease
+    BOOST_TEST(gate.admit("rightful", 40)); // the holder of a new lease
     BOOST_TEST(gate.floor() == 20U);
 }
 
 BOOST_AUTO_TEST_CASE(a_new_key_with_the_smallest_fence_raises_the_floor_to_its_own) {
-    for (std::uint64_t const fence : {11U, 15U, 20U}) { // 20 is the smallest of those remembered
+    for (std::uint64_t const fence : {11U, 15U, 20U}) { // 20 is the smallest fence remembered
         BOOST_TEST_CONTEXT(fence) {
             holdfast::fence_gate gate(2);
             BOOST_REQUIRE(gate.admit("a", 10));
@@ -311,7 +312,7 @@ BOOST_AUTO_TEST_CASE(a_rightful_holder_is_kept_out_only_after_more_than_max_keys
         BOOST_REQUIRE(gate.admit("other " + std::to_string(i), 10 + i));
     }
     BOOST_TEST(gate.admit("rightful", 5));
-    BOOST_TEST(gate.admit("other 7", 1'000)); // one of the same
+    BOOST_TEST(gate.admit("other 7", 1'000)); // a later lease on a known key
     BOOST_TEST(gate.admit("rightful", 5));
     BOOST_TEST(gate.admit("one more", 1'001));
     BOOST_TEST(!gate.admit("rightful", 5));
@@ -370,7 +371,7 @@ BOOST_AUTO_TEST_CASE(a_moved_gate_goes_on_as_it_was) {
     third = std::move(second);
     BOOST_TEST(third.size() == 2U);
     BOOST_TEST(!third.admit("c", 29));
-    BOOST_TEST(third.admit("d", 40)); // max_keys came along: b is forgotten
+    BOOST_TEST(third.admit("d", 40)); // the gate keeps max_keys across the move, so it forgets b
     BOOST_TEST(third.size() == 2U);
     BOOST_TEST(third.floor() == 20U);
 
@@ -406,7 +407,7 @@ BOOST_AUTO_TEST_CASE(a_key_is_any_bytes) {
         BOOST_TEST(!gate.admit(keys[i], 99 + i));
         BOOST_TEST(gate.admit(keys[i], 100 + i));
     }
-    BOOST_TEST(gate.admit(std::string_view(), 200)); // the empty key too, without a buffer
+    BOOST_TEST(gate.admit(std::string_view(), 200)); // the empty key needs no buffer
     BOOST_TEST(!gate.admit("", 199));
     BOOST_TEST(gate.size() == keys.size());
 }
@@ -450,7 +451,7 @@ BOOST_AUTO_TEST_CASE(with_room_for_every_key_it_decides_as_one_that_never_forget
             }
             BOOST_TEST(gate.size() == reference.size());
             BOOST_TEST(gate.floor() == 0U);
-            BOOST_TEST(rejected > 100U); // else this has shown nothing
+            BOOST_TEST(rejected > 100U); // otherwise the comparison shows nothing
         }
     }
 }
@@ -482,8 +483,8 @@ BOOST_AUTO_TEST_CASE(what_one_that_never_forgets_rejects_is_rejected_whatever_wa
                 floor = gate.floor();
             }
             BOOST_TEST(gate.size() == t.max_keys);
-            BOOST_TEST(late > 100U); // else this has shown nothing
-            // A holder whose lease is current is kept out by more than max_keys others.
+            BOOST_TEST(late > 100U); // otherwise the comparison shows nothing
+            // More than max_keys other keys can shut out a holder with a current lease.
             if (t.keys > t.max_keys + 1)
                 BOOST_TEST(kept_out > 100U);
             else
@@ -492,8 +493,8 @@ BOOST_AUTO_TEST_CASE(what_one_that_never_forgets_rejects_is_rejected_whatever_wa
     }
 }
 
-// So it forgets no more than it must: the floor is the greatest fence of those that max_keys leaves
-// out.
+// The gate forgets no more than it must: the floor is the greatest fence for which max_keys leaves
+// no room.
 BOOST_AUTO_TEST_CASE(the_floor_is_the_greatest_fence_for_which_there_is_no_room) {
     for (traffic const t :
          {traffic{1, 1, 10}, {2, 1, 10}, {7, 3, 20}, {20, 15, 100}, {100, 40, 150}}) {

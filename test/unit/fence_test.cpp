@@ -1,5 +1,5 @@
-// Numbers of tenures and fences of leases: the arithmetic, the round that raises, and who is served
-// by whom.
+// The numbers of tenures and the fences of leases: the arithmetic, the raise round, and the tries
+// that can serve a waiter with a fence.
 #include <holdfast/options.hpp>
 
 #include "protocol/fence.hpp"
@@ -30,12 +30,12 @@ std::string granted(machine& m, unsigned instance, std::uint64_t number,
 std::string not_granted(machine& m, unsigned instance, verdict v) {
     return text(m.answer(command::acquire, 0, instance, v, at(1s)));
 }
-/// The answer to the raise that was sent last.
+/// Delivers the answer of `instance` to the last raise.
 std::string raised(machine& m, unsigned instance, verdict v = yes, protocol::duration when = 1s) {
     return text(m.answer(command::raise, m.round_number(), instance, v, at(when)));
 }
 
-/// All of `n` instances have been asked for a number.
+/// A machine that has asked `n` instances for a number.
 machine asked(unsigned n) {
     machine m(n, ttl, true);
     m.number_from(hint);
@@ -44,7 +44,8 @@ machine asked(unsigned n) {
     return m;
 }
 
-/// Of three: 0 has granted 5, and 1 has granted 8. Instance 0 is being raised, 2 has not answered.
+/// Three instances: 0 has granted 5, and 1 has granted 8. Instance 0 is being raised, and 2 has not
+/// answered.
 machine raising() {
     auto m = asked(3);
     BOOST_TEST(granted(m, 0, 5) == "nothing");
@@ -67,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_hint_has_ten_numbers_for_each_millisecond) {
 }
 
 BOOST_AUTO_TEST_CASE(a_clock_whose_time_has_no_number_gives_no_hint) {
-    constexpr std::int64_t end = 9'007'199'254'741; // in milliseconds: the year 2255
+    constexpr std::int64_t end = 9'007'199'254'741; // in milliseconds, the year 2255
     for (auto const ms :
          {std::int64_t{0}, std::int64_t{-1}, std::numeric_limits<std::int64_t>::min(), end, end + 1,
           std::numeric_limits<std::int64_t>::max()}) {
@@ -126,7 +127,8 @@ BOOST_AUTO_TEST_CASE(the_first_are_asked_for_the_hint) {
     BOOST_TEST(m.asks_for(command::contend) == hint);
 }
 
-// One that has forgotten its counter would else give what the arbiter gave, and that may be little.
+// Otherwise an instance that has forgotten its counter would give the arbiter's number, which may
+// be too small.
 BOOST_AUTO_TEST_CASE(a_hint_that_the_arbiter_did_not_believe_is_given_to_the_others) {
     machine m(3, ttl, true);
     m.number_from(hint);
@@ -183,7 +185,7 @@ BOOST_AUTO_TEST_CASE(only_those_behind_are_raised) {
     granted(m, 3, 8);
     granted(m, 1, 5);
     BOOST_TEST(granted(m, 4, 6) == "raise 14");
-    BOOST_TEST(raised(m, 4) == "nothing"); // 3 and 4: not three yet
+    BOOST_TEST(raised(m, 4) == "nothing"); // only 3 and 4 have the number, a quorum is three
     BOOST_TEST(raised(m, 1) == "won");
 }
 
@@ -201,7 +203,7 @@ BOOST_AUTO_TEST_CASE(a_late_grant_of_the_same_number_makes_the_quorum) {
     auto m = raising();
     BOOST_TEST(granted(m, 2, 8) == "won");
     BOOST_TEST(m.number() == 8U);
-    // And nothing comes of the raise any more.
+    // The answer to the earlier raise has no effect.
     BOOST_TEST(raised(m, 0) == "nothing");
     BOOST_TEST((m.phase() == phase::held));
 }
@@ -209,7 +211,7 @@ BOOST_AUTO_TEST_CASE(a_late_grant_of_the_same_number_makes_the_quorum) {
 BOOST_AUTO_TEST_CASE(a_late_grant_of_a_smaller_number_is_raised_alone) {
     auto m = raising();
     BOOST_TEST(granted(m, 2, 7) == "raise 2");
-    BOOST_TEST(m.round_number() == 1U); // the one to 0 goes on
+    BOOST_TEST(m.round_number() == 1U); // the raise of 0 goes on
     BOOST_TEST(m.number() == 8U);
     auto other = m;
     BOOST_TEST(raised(m, 2) == "won");
@@ -236,7 +238,7 @@ BOOST_AUTO_TEST_CASE(a_yes_to_an_earlier_raise_does_not_count) {
 BOOST_AUTO_TEST_CASE(a_no_to_an_earlier_raise_counts) {
     auto m = raising();
     granted(m, 2, 9);
-    // The key is gone there, whatever it was to be raised to.
+    // Instance 0 has lost the key, so its no counts in every round.
     BOOST_TEST(text(m.answer(command::raise, 1, 0, no, at(1s))) == "nothing");
     BOOST_TEST(text(m.answer(command::raise, 2, 0, yes, at(1s))) == "nothing");
     BOOST_TEST((m.phase() == phase::acquiring));
@@ -249,7 +251,7 @@ BOOST_AUTO_TEST_CASE(each_greater_grant_takes_what_the_others_had_reached) {
     granted(m, 1, 6);
     BOOST_TEST(granted(m, 2, 7) == "raise 01");
     BOOST_TEST(raised(m, 0) == "nothing");
-    BOOST_TEST(granted(m, 3, 8) == "raise 012"); // also 0, which had 7
+    BOOST_TEST(granted(m, 3, 8) == "raise 012"); // also 0, which was raised to 7 only
     BOOST_TEST(raised(m, 0) == "nothing");
     BOOST_TEST(granted(m, 4, 9) == "raise 0123");
     BOOST_TEST(m.round_number() == 3U);
@@ -261,7 +263,7 @@ BOOST_AUTO_TEST_CASE(each_greater_grant_takes_what_the_others_had_reached) {
 BOOST_AUTO_TEST_CASE(a_raise_that_fails_takes_the_grant_back) {
     struct {
         verdict v;
-        std::string_view comes_out; ///< where the third has refused
+        std::string_view comes_out; ///< the result if instance 2 refused
         std::string_view maybe_held;
     } const rows[] = {{no, "release 1 contended", "1"},
                       {unsent, "release 01 contended", "01"},
@@ -285,7 +287,7 @@ BOOST_AUTO_TEST_CASE(too_few_answers_to_raises_and_acquires_are_no_quorum) {
         BOOST_TEST(not_granted(m, 2, unknown) == "nothing");
         BOOST_TEST(raised(m, 0, v) == "release 012 no_quorum");
     }
-    // A no has been an answer.
+    // A no counts as an answer.
     auto m = raising();
     not_granted(m, 2, unknown);
     BOOST_TEST(raised(m, 0, no) == "release 12 contended");
@@ -295,7 +297,7 @@ BOOST_AUTO_TEST_CASE(after_a_raise_that_failed_a_late_grant_makes_it_possible_ag
     for (auto const v : {no, unsent, unknown, refused}) {
         BOOST_TEST_CONTEXT("verdict " << static_cast<int>(v)) {
             auto m = raising();
-            BOOST_TEST(raised(m, 0, v) == "nothing"); // 2 may still grant it
+            BOOST_TEST(raised(m, 0, v) == "nothing"); // instance 2 may still grant the key
             BOOST_TEST((m.phase() == phase::acquiring));
             BOOST_TEST(!m.votes().won());
             auto equal = m;
@@ -304,8 +306,7 @@ BOOST_AUTO_TEST_CASE(after_a_raise_that_failed_a_late_grant_makes_it_possible_ag
             BOOST_TEST(granted(smaller, 2, 7) == "raise 2");
             BOOST_TEST(raised(smaller, 2) == "won");
             auto greater = m;
-            BOOST_TEST(granted(greater, 2, 9) ==
-                       "raise 1"); // and not 0, which is none of ours any more
+            BOOST_TEST(granted(greater, 2, 9) == "raise 1"); // instance 0 no longer votes for us
             BOOST_TEST(raised(greater, 1) == "won");
             BOOST_TEST(greater.number() == 9U);
         }
@@ -382,7 +383,7 @@ BOOST_AUTO_TEST_CASE(the_others_are_asked_for_the_arbiters_number) {
     BOOST_TEST(text(m.contend(at(0s), 1)) == "contend 1");
     BOOST_TEST(m.asks_for(command::contend) == hint);
     BOOST_TEST(text(m.answer(command::contend, 0, 1, yes, at(1s), hint + 3)) == "arbiter_won");
-    BOOST_TEST(m.number() == hint + 3); // which is what the commands say now
+    BOOST_TEST(m.number() == hint + 3); // later commands carry this number
     BOOST_TEST(text(m.ask_rest(at(1s), instance_set::first(3))) == "acquire 02");
     BOOST_TEST(granted(m, 0, hint + 3) == "won");
 }
@@ -416,15 +417,14 @@ BOOST_AUTO_TEST_CASE(an_arbiter_without_a_fence_gives_no_number) {
 }
 
 //
-// Its end
+// The end of a raise
 //
 
 BOOST_AUTO_TEST_CASE(a_raise_that_takes_too_long_does_not_win) {
     auto m = raising();
     auto in_time = m;
     BOOST_TEST(raised(in_time, 0, yes, valid - 1ns) == "won");
-    BOOST_TEST(
-        (in_time.deadline() == at(valid))); // counted from the acquire, and not from the raise
+    BOOST_TEST((in_time.deadline() == at(valid))); // counted from the acquire, not from the raise
     BOOST_TEST(raised(m, 0, yes, valid) == "release 012 expired");
     BOOST_TEST((m.phase() == phase::over));
 }
@@ -446,7 +446,7 @@ BOOST_AUTO_TEST_CASE(cancelling_in_a_raise_releases_everywhere) {
     auto m = raising();
     BOOST_TEST(text(m.cancel()) == "release 012 cancelled");
     BOOST_TEST((m.phase() == phase::over));
-    // What comes then counts for nothing.
+    // Later answers have no effect.
     BOOST_TEST(raised(m, 0) == "nothing");
     BOOST_TEST(granted(m, 2, 8) == "nothing");
     BOOST_TEST((m.phase() == phase::over));
@@ -479,7 +479,7 @@ BOOST_AUTO_TEST_CASE(an_answer_to_a_raise_is_none_to_an_extension) {
     auto m = raising();
     granted(m, 2, 8);
     BOOST_TEST(text(m.extend(at(3s), instance_set::first(3))) == "extend 012");
-    BOOST_TEST(m.round_number() == 2U); // of extensions and raises alike
+    BOOST_TEST(m.round_number() == 2U); // extensions and raises share the count
     for (unsigned i = 0; i < 3; ++i) BOOST_TEST(raised(m, i) == "nothing");
     BOOST_TEST(m.extending());
     BOOST_TEST(m.votes().yes().empty());
@@ -496,7 +496,7 @@ BOOST_AUTO_TEST_CASE(healing_asks_for_the_tenures_number_and_leaves_it) {
     BOOST_TEST(extended(2, no) == "nothing");
     BOOST_TEST(extended(1, yes) == "heal 2 extended");
     BOOST_TEST(m.number() == 8U);
-    // The instance counts on; the lease's fence stays.
+    // The counter of the instance moves on, but the fence of the lease stays.
     BOOST_TEST(text(m.answer(command::heal, 0, 2, yes, at(3s), 9)) == "nothing");
     BOOST_TEST(m.number() == 8U);
     BOOST_TEST((m.phase() == phase::held));
@@ -519,8 +519,8 @@ BOOST_AUTO_TEST_CASE(the_clock_is_read_only_when_a_raise_decides) {
     BOOST_TEST((m.phase() == phase::held));
 }
 
-// Whatever order the grants come in, each raise being answered at once or after all grants: it
-// wins, and with a number that a quorum holds.
+// A raise is answered at once, or after all grants. In every order the tenure wins, and a quorum
+// holds its number.
 BOOST_AUTO_TEST_CASE(in_every_order_of_grants_it_wins_with_a_number_that_a_quorum_holds) {
     for (unsigned n = 1; n <= 5; ++n) {
         for (unsigned spread = 1; spread <= 4; ++spread) {
@@ -580,7 +580,7 @@ BOOST_AUTO_TEST_CASE(a_vote_that_is_taken_back_counts_as_if_it_had_been_so_from_
         BOOST_TEST((changed.failed() == straight.failed()));
         BOOST_TEST((changed.pending() == straight.pending()));
         BOOST_TEST(!changed.impossible());
-        BOOST_TEST(!changed.count(0, yes)); // once and for all
+        BOOST_TEST(!changed.count(0, yes)); // a retracted vote is final
         changed.count(2, no);
         BOOST_TEST(changed.impossible());
         BOOST_TEST(changed.too_few_answered() == false);
@@ -589,7 +589,7 @@ BOOST_AUTO_TEST_CASE(a_vote_that_is_taken_back_counts_as_if_it_had_been_so_from_
 }
 
 //
-// Who is served by whom
+// The waiters that a try or a tenure serves
 //
 
 namespace {
@@ -602,7 +602,7 @@ struct waiters {
 
     protocol::queue_effect next() { return q.next(at(1s), instance_set::first(3)).effect; }
 
-    /// The try or the tenure is for `a`, and `b` comes next.
+    /// The try or the tenure is for `a`. The next waiter is `b`.
     void trying() {
         BOOST_REQUIRE(q.join(a));
         BOOST_REQUIRE(next() == protocol::queue_effect::try_all);
@@ -626,7 +626,8 @@ BOOST_AUTO_TEST_CASE(a_try_is_inherited_by_who_wants_no_more_than_it_gives) {
             w.q.leave(w.a);
             if (wants_fence && !made_for_fence) {
                 BOOST_TEST((w.next() == protocol::queue_effect::cancel_try));
-                BOOST_TEST((w.next() == protocol::queue_effect::try_all)); // one with a fence
+                BOOST_TEST(
+                    (w.next() == protocol::queue_effect::try_all)); // the new try asks for a fence
             } else {
                 BOOST_TEST((w.next() == protocol::queue_effect::none));
                 BOOST_TEST(&w.q.won(at(1s)) == &w.b);

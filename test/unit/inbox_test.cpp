@@ -1,5 +1,4 @@
-// The inbox alone: an owner that counts its turns, and a receiver that writes down what it is
-// given.
+// The inbox without a client: the owner counts its turns, and the receiver logs its calls.
 #include "runtime/inbox.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -33,7 +32,7 @@ public:
         inbox.cancel(op, generation, type);
     }
 
-    // As the receiver.
+    // The interface of the inbox's receiver
     void start(operation& op) {
         log += 's';
         begun.push_back(&op);
@@ -44,7 +43,7 @@ public:
     }
     void drop(lease_record&, bool dropped) { log += dropped ? 'D' : 'd'; }
 
-    /// As a room that completes an operation.
+    /// Completes an operation, as a room does.
     void finish(operation& op) {
         ++op.generation;
         op.handler = {};
@@ -54,7 +53,7 @@ public:
     void call(operation::any_handler handler = {}) {
         inbox.submit(operation_kind::extend, {}, {}, {}, std::move(handler));
     }
-    /// Runs the turns that have been asked for.
+    /// Runs the turns that were asked for, and returns the log.
     std::string turn() {
         context.restart();
         context.poll();
@@ -89,7 +88,7 @@ BOOST_AUTO_TEST_CASE(what_comes_in_asks_for_one_turn) {
     signal.emit(asio::cancellation_type_t::terminal);
     u->inbox.ask_for_turn();
 
-    BOOST_TEST(u->turn() == "Cssd"); // cancellations first
+    BOOST_TEST(u->turn() == "Cssd"); // cancellations come first
     BOOST_TEST(u->turns == 1U);
     BOOST_TEST(u->cancelled.front() == u->begun.back());
     BOOST_TEST(!u->more);
@@ -109,13 +108,13 @@ BOOST_AUTO_TEST_CASE(a_late_cancellation_finds_another_use_of_its_operation) {
     auto* const first = u->begun.back();
     u->finish(*first);
 
-    signal.emit(asio::cancellation_type_t::terminal); // before the operation is taken back
+    signal.emit(asio::cancellation_type_t::terminal); // before the inbox takes the operation back
     BOOST_TEST(u->turn().empty());
     BOOST_TEST(u->turns == 2U);
 
     asio::cancellation_signal other;
     u->call(slotted(other));
-    signal.emit(asio::cancellation_type_t::terminal); // after it has been taken again
+    signal.emit(asio::cancellation_type_t::terminal); // the operation serves another call now
     BOOST_TEST(u->turn() == "s");
     BOOST_TEST(u->begun.back() == first);
     other.emit(asio::cancellation_type_t::total);
@@ -149,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_lease_comes_in_once) {
     u->inbox.let_go(taken, true);
     BOOST_TEST(u->count.held.load() == 0U);
 
-    BOOST_CHECK(u->inbox.take_drop(taken) == true); // ahead of its turn
+    BOOST_CHECK(u->inbox.take_drop(taken) == true); // before the turn that would drop it
     BOOST_TEST(u->turn() == "D");
     BOOST_CHECK(!u->inbox.take_drop(given_up));
 }

@@ -1,4 +1,4 @@
-// A set of small numbers, against std::set.
+// instance_set against std::set.
 #include "protocol/instance_set.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-// Not by its own name, which is that of the suite.
+// The alias differs from the type's name, which is the name of the suite.
 using set = holdfast::protocol::instance_set;
 
 namespace {
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(instances_are_visited_in_ascending_order) {
 BOOST_AUTO_TEST_CASE(union_intersection_and_difference_are_those_of_sets) {
     for (std::uint32_t a = 0; a < 16; ++a) {
         for (std::uint32_t b = 0; b < 16; ++b) {
-            // The highest bits too.
+            // The sets hold only the four lowest and the four highest numbers.
             auto const x = of(a | a << 28);
             auto const y = of(b | b << 28);
             for (unsigned i = 0; i < set::capacity; ++i) {

@@ -26,7 +26,7 @@ instance_set these(auto... i) {
 
 /// Of five instances, of which number 3 is the arbiter.
 struct fixture {
-    fixture() { w.waits(at(0ms), arbiter); }
+    fixture() { w.waits(at(0ms), at(0ms), arbiter, 1h); }
 
     watch_action next(duration now, instance_set reachable = all) {
         return w.next(at(now), reachable);
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_short_wait_asks_nobody) {
 }
 
 BOOST_AUTO_TEST_CASE(each_answer_of_the_arbiter_puts_it_off) {
-    w.waits(at(90ms), arbiter);
+    w.waits(at(90ms), at(90ms), arbiter, 1h);
     BOOST_TEST((next(100ms) == watch_action::none));
     BOOST_TEST((next(190ms) == watch_action::ask));
 }
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(an_answer_to_a_question_from_before_it_was_forgotten_means_
     auto const before = w.round();
     w.forget();
     BOOST_TEST(w.idle());
-    w.waits(at(200ms), arbiter);
+    w.waits(at(200ms), at(200ms), arbiter, 1h);
     BOOST_REQUIRE((next(300ms) == watch_action::ask));
     w.answered(at(301ms), 4, before, {.is = state::gone}, 0);
     BOOST_TEST((next(301ms) == watch_action::none));
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(an_answer_to_a_question_from_before_it_was_forgotten_means_
 
 BOOST_AUTO_TEST_CASE(a_new_arbiter_is_not_watched_twice) {
     watching();
-    w.waits(at(1s), 4);
+    w.waits(at(1s), at(1s), 4, 1h);
     BOOST_TEST(!w.push(at(1s), 4, 0)); // which is the arbiter's
     BOOST_TEST((next(1100ms) == watch_action::ask));
     BOOST_TEST(w.to_ask().size() == 1U);

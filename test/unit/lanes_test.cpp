@@ -24,7 +24,7 @@ std::string all_of(waiting& l) {
     return order;
 }
 
-/// An item that may fail to be moved into its place.
+/// An item whose copies fail while `fails` is set.
 struct brittle {
     inline static bool fails = false;
     int number = 0;
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(when_the_last_one_has_left_the_key_has_no_lane) {
     l.push(lane::take, 1, "b");
     l.push(lane::leave, 9, "x");
     BOOST_TEST(l.pop() == "a");
-    l.push(lane::leave, 1, "c"); // b is still there
+    l.push(lane::leave, 1, "c"); // b still waits
     BOOST_TEST(l.pop() == "b");
     BOOST_TEST(l.pop() == "c");
     l.push(lane::leave, 1, "d");
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(no_lane_starves) {
         l.push(lane::take, 100 + n, "a");
         l.push(lane::leave, 200 + n, "r");
     }
-    // Of each eight, one is of the last lane and one of the middle one.
+    // In each group of eight, one command is of the last lane and one of the middle lane.
     BOOST_TEST(all_of(l).substr(0, 24) == "eeeaeeereeeaeeereeeaeeer");
 }
 
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_push_that_fails_has_changed_nothing) {
     BOOST_CHECK_THROW(l.push(lane::leave, 1, 3), std::bad_alloc);
     brittle::fails = false;
     BOOST_TEST(l.size() == 1U);
-    // Key 2 has no lane, and key 1 has one for what it had before.
+    // The failed pushes left no lane for key 2, and key 1 still has its lane.
     l.push(lane::leave, 3, 6);
     l.push(lane::take, 2, 4);
     BOOST_TEST(l.pop().number == 1);
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(many_items_come_and_go_in_order) {
 BOOST_AUTO_TEST_CASE(memory_is_kept_for_what_is_usual_and_not_for_a_burst) {
     if (!holdfast::bench::counts_allocations()) return;
     holdfast::protocol::lanes<int> l;
-    // What the second of two equal bursts allocates.
+    // The number of allocations in the second of two equal bursts.
     auto const allocations_of = [&](std::size_t size) {
         std::uint64_t before = 0;
         for (int round = 0; round < 2; ++round) {
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(memory_is_kept_for_what_is_usual_and_not_for_a_burst) {
         return holdfast::bench::allocations() - before;
     };
     BOOST_TEST(allocations_of(500) == 0U);
-    // A vector and a map that grow from nothing.
+    // The vector and the map of the lanes grow from nothing.
     BOOST_TEST(allocations_of(5'000) >= 16U);
     BOOST_TEST(allocations_of(500) == 0U);
 }

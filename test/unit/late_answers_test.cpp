@@ -1,4 +1,4 @@
-// A tenure among instances of which a minority does not answer, and is not suspected yet.
+// A tenure while a minority of instances does not answer and is not suspect yet.
 #include "protocol/tenure.hpp"
 
 #include "unit/protocol_values.hpp"
@@ -19,7 +19,7 @@ using holdfast::test::of;
 
 constexpr duration ttl = 10s;
 
-/// Five instances, whose answers take 1 ms; but 100 ms those of number 4.
+/// Five instances. Instance 4 usually answers after 100 ms, the others after 1 ms.
 struct fixture {
     fixture() {
         for (int n = 0; n < 50; ++n) {
@@ -50,7 +50,7 @@ struct fixture {
         say(command::acquire, yes, verdict::yes);
         BOOST_REQUIRE((m.phase() == tenure_phase::held));
     }
-    /// It ends then, and not a moment before.
+    /// The tenure ends at `when`, and not a nanosecond earlier.
     tenure_action ends(duration when, tenure_effect how) {
         BOOST_REQUIRE(m.depends_on_late_answers());
         BOOST_TEST((m.wake() == at(when)));
@@ -74,7 +74,7 @@ BOOST_FIXTURE_TEST_SUITE(late_answers, fixture)
 BOOST_AUTO_TEST_CASE(two_sides_give_their_votes_back_when_the_last_instance_is_late) {
     acquires("01", "23");
     auto const a = ends(usual[4].patience(), tenure_effect::contended);
-    BOOST_TEST((a.release == of("014"))); // it may grant when it goes on
+    BOOST_TEST((a.release == of("014"))); // instance 4 may grant the key later
 }
 
 BOOST_AUTO_TEST_CASE(as_long_as_it_is_not_late_the_last_instance_may_decide) {
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(a_late_arbiter_is_given_up) {
     BOOST_TEST((a.release == of("2")));
 }
 
-// All were late when it was asked.
+// The arbiter's earlier answers were late already when it was asked.
 BOOST_AUTO_TEST_CASE(an_arbiter_that_was_late_already_is_given_its_usual_time) {
     BOOST_REQUIRE(!usual[4].becomes_late(at(-1s), at(-2s)));
     BOOST_REQUIRE(usual[4].becomes_late(at(-500ms), at(-2s)));
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(a_release_is_confirmed_by_those_that_never_had_the_key) {
     holds("014", "23");
     BOOST_TEST((m.release(at(1s), of("01234")).release == of("014")));
     say(command::release, "01", verdict::yes, 1001ms);
-    // It may still say that the lease was lost; but not for long.
+    // The last answer could still show that the lease was lost. The release waits for it briefly.
     ends(1s + usual[4].patience(), tenure_effect::released);
     BOOST_TEST((m.maybe_held() == of("4")));
 }

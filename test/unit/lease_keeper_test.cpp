@@ -1,5 +1,5 @@
-// The keeper alone: fake instances, a clock that the test sets, and no acquirer. The test settles
-// no queue: it looks at the one that the keeper hands back.
+// The lease keeper without an acquirer: fake instances, and a clock that the test sets. The test
+// settles no queue, and checks only the queue that the keeper hands back.
 #include "runtime/lease_keeper.hpp"
 
 #include "unit/rooms.hpp"
@@ -37,7 +37,7 @@ public:
         timers.clear();
         for (auto* const given : {&first, &second}) {
             given->object = {};
-            given->handle.detach(); // else its end would go to an engine
+            given->handle.detach(); // otherwise the end of the handle would reach an engine
         }
         queue.machine.abandon();
         queue.detach();
@@ -50,7 +50,7 @@ public:
         detail::lease_ref handle;
         bool given = false;
     };
-    /// Stands in the queue.
+    /// Puts a waiter into the queue.
     void join(given_lease& l) {
         auto& op = make_operation(operation_kind::acquire);
         l.op = &op;
@@ -64,7 +64,7 @@ public:
         ++count.pending;
         BOOST_REQUIRE(queue.machine.join(op));
     }
-    /// At the start: a tenure is won, and the first waiter has its lease.
+    /// Wins a tenure at time 0, and grants the first waiter its lease.
     void hold() {
         at(0ms, [&] {
             join(first);
@@ -94,7 +94,7 @@ public:
         op.lease = first.handle;
         return op;
     }
-    /// Waits for the loss; told so long ahead of the deadline.
+    /// Waits for the loss; the handler is called `ahead` of the deadline.
     void wait_lost(std::optional<error>& result, std::chrono::nanoseconds ahead = {}) {
         auto& op = on_lease(operation_kind::wait_lost);
         op.limit = {detail::wait_limit::kind::until, ahead};
@@ -136,7 +136,8 @@ BOOST_AUTO_TEST_CASE(a_loss_is_told_by_the_deadline) {
     keeper_alone k;
     k.hold();
     auto const deadline = k.first.object.deadline();
-    BOOST_CHECK(deadline == keeper_alone::start + 1s - 10ms - 2ms); // the ttl less the drift
+    BOOST_CHECK(deadline == keeper_alone::start + 1s - 10ms - 2ms); // the ttl minus the drift
+                                                                    // allowance
     std::optional<error> lost;
     k.at(1ms, [&] { k.wait_lost(lost); });
 
@@ -150,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_loss_is_told_by_the_deadline) {
     BOOST_TEST(k.state().over.load());
     BOOST_TEST(k.count.lost.load() == 1U);
     BOOST_TEST(k.count.held.load() == 0U);
-    // The key stays until the deadline that the holder knew.
+    // The client keeps the key until the deadline that the holder knew.
     BOOST_TEST(k.concerned == nullptr);
     BOOST_TEST(k.fakes[0]->questions.empty());
     BOOST_TEST(!k.keeper.holds());
@@ -211,7 +212,7 @@ BOOST_AUTO_TEST_CASE(a_release_hands_the_tenure_to_the_next_waiter) {
     BOOST_TEST(k.state().over.load());
     BOOST_TEST(!k.second.handle->over.load());
     BOOST_TEST(k.count.handoffs.load() == 1U);
-    BOOST_TEST(k.fakes[0]->questions.empty()); // the instances hear nothing of it
+    BOOST_TEST(k.fakes[0]->questions.empty()); // a hand-over sends nothing to the instances
 }
 
 BOOST_AUTO_TEST_CASE(an_extension_moves_the_deadline) {

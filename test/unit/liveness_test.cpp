@@ -1,4 +1,4 @@
-// When an instance is up, suspect or given up: each transition at its limit, and a tick before.
+// The liveness of an instance: each transition at its limit, and one tick before it.
 #include "protocol/liveness.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -14,12 +14,12 @@ using state = holdfast::protocol::liveness::state;
 using action = holdfast::protocol::liveness::action;
 
 constexpr duration limit = 80ms;
-constexpr duration interval = 1'250ms; // between looks at an instance that is owed nothing
+constexpr duration interval = 1'250ms; // between checks of an instance that owes no answer
 constexpr duration reading = 1ms;
 constexpr duration tick{1};
 constexpr time_point t0{1h};
 
-/// One that was probed at t0, and has answered everything.
+/// An instance that was probed at t0, and has answered every command.
 holdfast::protocol::liveness up() {
     holdfast::protocol::liveness l(limit);
     l.start(t0);
@@ -30,7 +30,7 @@ holdfast::protocol::liveness up() {
     return l;
 }
 
-/// A suspect that was sent a batch at t0.
+/// A suspect instance that was sent a batch at t0.
 holdfast::protocol::liveness suspect() {
     auto l = up();
     l.sent(t0);
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_lost_connection_makes_it_down_until_the_next_is_probed) {
     BOOST_TEST(!l.available());
     BOOST_TEST(!l.is_probed());
     BOOST_TEST((l.up_for(t0 + 1s) == 0ns));
-    // It is owed nothing any more.
+    // The instance owes no answer any more.
     BOOST_TEST((l.check(t0 + 10s) == action::none));
     BOOST_TEST((l.check(t0 + 20s) == action::none));
     l.probing(t0 + 21s);
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(
     BOOST_TEST((l.check(t0 + limit) == action::none));
     BOOST_TEST((l.next_check() == t0 + limit + reading));
     BOOST_TEST((l.current() == state::up));
-    // Nothing brings the second look forward.
+    // No event brings the second check forward.
     BOOST_TEST(!l.needs_earlier_check());
     l.check_by(t0 + limit);
     BOOST_TEST((l.next_check() == t0 + limit + reading));
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_tick_before_the_limit_nothing_is_overdue) {
     l.sent(t0);
     BOOST_TEST((l.check(t0 + limit - tick) == action::none));
     BOOST_TEST((l.next_check() == t0 + limit));
-    // Which was no first look.
+    // The early check did not count as the first one.
     BOOST_TEST((l.check(t0 + limit) == action::none));
     BOOST_TEST((l.current() == state::up));
 }
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(a_tick_before_the_limit_nothing_is_overdue) {
 BOOST_AUTO_TEST_CASE(a_batch_that_follows_another_is_waited_for_from_when_it_is_the_first) {
     auto l = up();
     l.sent(t0);
-    l.sent(t0 + 50ms); // the first one's time counts
+    l.sent(t0 + 50ms); // the first batch decides when the check is due
     BOOST_TEST((l.check(t0 + limit) == action::none));
     BOOST_TEST((l.next_check() == t0 + limit + reading));
     BOOST_TEST(!l.finished(t0 + limit, true));
@@ -151,14 +151,15 @@ BOOST_AUTO_TEST_CASE(what_comes_before_the_second_check_is_no_silence) {
     BOOST_TEST(!l.answered(t0 + limit));
     BOOST_TEST((l.check(t0 + limit + reading) == action::none));
     BOOST_TEST((l.current() == state::up));
-    // Silent from when that was seen; but the batch is then older than two limits.
+    // The silence is counted from the check that saw the answer. But the age limit of the batch,
+    // two limits, comes first.
     BOOST_TEST((l.next_check() == t0 + 2 * limit));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_sent_between_the_looks_gets_a_second_check_of_its_own) {
     auto l = up();
     l.sent(t0);
-    // The process was stopped: the second look comes a limit and a bit after the first.
+    // The process was stopped, so the second check is due later than a limit after the first.
     auto const first = t0 + 10 * limit;
     BOOST_TEST(l.needs_earlier_check());
     BOOST_TEST((l.check(first) == action::none));
@@ -231,7 +232,7 @@ BOOST_AUTO_TEST_CASE(a_batch_that_takes_two_limits_trickles_and_makes_suspect) {
     BOOST_TEST((l.next_check() == t0 + 2 * limit + reading));
     BOOST_TEST(!l.answered(t0 + 2 * limit + reading));
     BOOST_TEST((l.check(t0 + 2 * limit + reading) == action::suspect));
-    // More of the same does not bring it back, the end of the batch does.
+    // More replies of the same batch do not end the suspicion. The end of the batch does.
     BOOST_TEST(!l.answered(t0 + 2 * limit + reading));
     BOOST_TEST(l.finished(t0 + 3 * limit, true));
     BOOST_TEST((l.current() == state::up));
@@ -242,15 +243,16 @@ BOOST_AUTO_TEST_CASE(time_in_which_nobody_looked_is_no_trickling) {
     l.sent(t0);
     BOOST_TEST(l.needs_earlier_check());
     BOOST_TEST((l.next_check() == t0 + limit));
-    // Stopped for eight limits; then there is a reply, and the others follow.
+    // The process is stopped for eight limits. Then one reply is there, and the others follow.
     auto const awake = t0 + 9 * limit;
     BOOST_TEST((l.check(awake) == action::none));
     BOOST_TEST(!l.answered(awake));
     auto const second = l.next_check();
-    BOOST_TEST((l.check(second) == action::suspect)); // one limit before, and another after
+    BOOST_TEST(
+        (l.check(second) == action::suspect)); // one limit before the stop, and another after it
     BOOST_TEST(l.finished(second, false));
     BOOST_TEST((l.current() == state::up));
-    // Only the time that was missed is forgiven.
+    // Only the missed time is forgiven.
     l.sent(second);
     BOOST_TEST(!l.answered(second + 2 * limit));
     BOOST_TEST((l.check(second + 2 * limit) == action::none));
@@ -262,7 +264,7 @@ BOOST_AUTO_TEST_CASE(a_suspect_that_answers_within_two_limits_comes_back) {
     auto l = suspect();
     BOOST_TEST(l.answered(t0 + 2 * limit - tick));
     BOOST_TEST((l.current() == state::up));
-    BOOST_TEST(!l.answered(t0 + 2 * limit - tick)); // once
+    BOOST_TEST(!l.answered(t0 + 2 * limit - tick)); // the instance is up already
     l = suspect();
     BOOST_TEST(!l.answered(t0 + 2 * limit));
     BOOST_TEST((l.current() == state::suspect));
@@ -275,7 +277,7 @@ BOOST_AUTO_TEST_CASE(one_that_came_back_is_watched_as_before) {
     auto l = suspect();
     BOOST_TEST(l.answered(t0 + 2 * limit - 10ms));
     BOOST_TEST(l.needs_earlier_check());
-    // Its batch is then as old as one may be. That is no late look, which would wait for longer.
+    // Its batch then reaches the age limit. This check is not late, so there is no extra time.
     BOOST_TEST((l.next_check() == t0 + 2 * limit));
     l = suspect();
     BOOST_TEST(l.answered(t0 + limit + 5ms));
@@ -291,7 +293,7 @@ BOOST_AUTO_TEST_CASE(a_suspect_is_given_up_after_four_limits) {
     BOOST_TEST((l.check(t0 + 4 * limit) == action::none));
     BOOST_TEST((l.next_check() == t0 + 4 * limit + reading));
     BOOST_TEST((l.check(t0 + 4 * limit + reading) == action::give_up));
-    // A tick before the second look's four limits it stays what it is.
+    // The instance stays suspect until a tick before four limits have passed at the second check.
     l = suspect();
     BOOST_TEST((l.check(t0 + 4 * limit - reading) == action::none));
     BOOST_TEST((l.check(t0 + 4 * limit) == action::give_up));
@@ -315,7 +317,7 @@ BOOST_AUTO_TEST_CASE(a_suspect_that_trickles_is_given_up_after_five_limits) {
     BOOST_TEST((l.check(t0 + 5 * limit + reading) == action::give_up));
 }
 
-// Other instances' turns ask for earlier looks too.
+// The turns of other instances check this one too.
 BOOST_AUTO_TEST_CASE(a_suspect_is_not_looked_at_earlier_for_what_made_it_one) {
     auto l = suspect();
     BOOST_TEST(!l.needs_earlier_check());
@@ -353,12 +355,12 @@ BOOST_AUTO_TEST_CASE(what_waits_for_the_first_connection_is_failed_after_the_lim
     BOOST_TEST(!l.needs_earlier_check());
     BOOST_TEST((l.check(t0 + limit) == action::none));
     BOOST_TEST((l.next_check() == t0 + 10ms + limit));
-    l.queued(t0 + 50ms); // the first one's time counts
+    l.queued(t0 + 50ms); // the first command decides when the check is due
     BOOST_TEST((l.check(t0 + 10ms + limit - tick) == action::none));
     BOOST_TEST((l.check(t0 + 10ms + limit) == action::fail_waiting));
     BOOST_TEST((l.current() == state::connecting));
     BOOST_TEST((l.check(t0 + 10ms + 2 * limit) == action::none));
-    // Later ones have a time of their own.
+    // Later commands have a time limit of their own.
     l.queued(t0 + 1s);
     BOOST_TEST(l.needs_earlier_check());
     BOOST_TEST((l.next_check() == t0 + 1s + limit));
@@ -372,7 +374,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_failed_that_waits_no_more) {
     l.none_queued();
     BOOST_TEST((l.check(t0 + limit) == action::none));
     l.queued(t0);
-    l.lost(); // its driver fails what waits
+    l.lost(); // the driver fails the commands that wait
     BOOST_TEST(!l.needs_earlier_check());
     BOOST_TEST((l.check(t0 + limit) == action::none));
     BOOST_TEST((l.check(t0 + 10 * limit) == action::none));
@@ -393,7 +395,7 @@ BOOST_AUTO_TEST_CASE(what_waits_does_not_shorten_the_grace_of_a_late_look) {
     holdfast::protocol::liveness l(limit);
     l.start(t0);
     l.probing(t0);
-    // The process was stopped, and then a command came.
+    // The process was stopped. A command is queued after that.
     auto const first = t0 + limit + 40ms;
     BOOST_TEST((l.check(first) == action::none));
     auto const second = first + 40ms;
@@ -409,11 +411,11 @@ BOOST_AUTO_TEST_CASE(what_waits_does_not_shorten_the_grace_of_a_late_look) {
 }
 
 BOOST_AUTO_TEST_CASE(an_idle_instance_is_asked_for_something_after_a_whole_interval) {
-    auto l = up(); // looked at once
+    auto l = up(); // checked once
     auto at = l.next_check();
     BOOST_TEST((at == t0 + limit + interval));
     BOOST_TEST((l.check(at) == action::ask));
-    // Until something is sent.
+    // The request repeats each interval until a command is sent.
     BOOST_TEST((l.next_check() == at + interval));
     BOOST_TEST((l.check(at + interval) == action::ask));
     l.sent(at + interval);

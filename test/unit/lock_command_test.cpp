@@ -4,6 +4,7 @@
 #include "redis/token.hpp"
 
 #include "support/resp.hpp"
+#include "support/text.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -21,6 +22,7 @@
 using namespace holdfast::redis;
 using namespace std::chrono_literals;
 using holdfast::protocol::command;
+using holdfast::test::contains;
 
 namespace {
 
@@ -33,7 +35,6 @@ constexpr std::array every_command{command::acquire, command::extend,  command::
                                    command::raise,   command::watch};
 static_assert(every_dialect.size() == dialects);
 
-/// A command as it is to be on the wire.
 std::string sha1(std::string_view text) {
     std::array<unsigned char, EVP_MAX_MD_SIZE> raw{};
     unsigned size = 0;
@@ -58,19 +59,13 @@ constexpr command_args seat{.key = "seat:7", .token = "0123456789abcdef", .ttl =
 std::string const key = "seat:7";
 std::string const own_token = "0123456789abcdef";
 
-// With a fence: the number is a hint, or the count of an instance.
+// The arguments of a lock with a fence. The number is a hint, or the count of an instance.
 constexpr command_args numbered{.key = "seat:7",
                                 .token = "0123456789abcdef",
                                 .ttl = 10'000ms,
                                 .fence_ttl = 86'400'000ms,
                                 .number = 28'723'000'000'016};
 std::string const counter = "{seat:7}:fence";
-
-std::string fence_key(std::string_view of) {
-    std::string name = "an earlier name";
-    name_fence_key(name, of);
-    return name;
-}
 
 //
 // Replies
@@ -108,23 +103,25 @@ element blob(std::string_view text) {
 element const ok = simple("OK");
 element const null{reply_type::null, 0, {}};
 
-/// The result of the replies to one command.
+/// The answer that the replies to one command give.
 class replies {
 public:
-    replies(command c, std::vector<element> const& all, bool fenced = false, bool tracked = false) {
-        take(c, all, fenced, tracked);
+    replies(command c, std::vector<element> const& all, bool fenced = false, bool tracked = false,
+            bool trusts_pushes = true) {
+        take(c, all, fenced, tracked, trusts_pushes);
     }
-    void take(command c, std::vector<element> const& all, bool fenced = false,
-              bool tracked = false) {
+    void take(command c, std::vector<element> const& all, bool fenced = false, bool tracked = false,
+              bool trusts_pushes = true) {
         BOOST_REQUIRE(all.size() == exclusive_key.replies(c, tracked));
         auto left = static_cast<unsigned>(all.size());
         for (auto const& e : all) {
             reader_.take({.kind = exclusive_key,
                           .command = c,
-                          .tracked = tracked,
+                          .words = {.tracked = tracked},
                           .fenced = fenced,
                           .owner = lock_,
-                          .secret = "hush"},
+                          .secrets = secrets_,
+                          .trusts_pushes = trusts_pushes},
                          --left, e);
         }
     }
@@ -133,10 +130,11 @@ public:
 
 private:
     lock lock_;
+    secret_list secrets_{"hush"};
     lock_reply reader_;
 };
 
-/// To a command with one reply, or to a contender whose PTTL says that the key has gone.
+/// The answer to `c` after one reply. A contender also gets the PTTL of a key that has gone.
 replies to(command c, element const& e, bool fenced = false) {
     if (c == command::contend) return {c, {e, number("-2")}, fenced};
     return {c, {e}, fenced};
@@ -164,7 +162,7 @@ BOOST_AUTO_TEST_CASE(acquire_and_heal_create_the_key_only_if_it_is_not_there) {
             }
         }
     }
-    // Once by hand, letter for letter.
+    // One command in full, written by hand.
     BOOST_TEST(
         encoded(command::acquire, dialect::scripts, {.key = "k", .token = "t", .ttl = 10ms}) ==
         "*6\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nt\r\n$2\r\nNX\r\n$2\r\nPX\r\n$2\r\n10\r\n");
@@ -201,7 +199,7 @@ BOOST_AUTO_TEST_CASE(a_forgotten_script_is_sent_whole) {
 }
 
 BOOST_AUTO_TEST_CASE(the_scripts_are_the_well_known_ones) {
-    // Their text is part of the protocol: a changed one would need a digest of its own.
+    // The digest of a script is part of the protocol, so the texts must not change.
     BOOST_TEST(release_script == "if redis.call('get',KEYS[1])==ARGV[1] then return "
                                  "redis.call('del',KEYS[1]) else return 0 end");
     BOOST_TEST(extend_script == "if redis.call('get',KEYS[1])==ARGV[1] then return "
@@ -221,7 +219,7 @@ BOOST_AUTO_TEST_CASE(a_contender_tries_and_then_reads_what_is_left) {
     for (auto const tracked : {false, true}) {
         codec::request r;
         exclusive_key.encode(r, command::contend, {.tracked = tracked}, seat);
-        // CACHING is about the next command alone, which must be the one that reads.
+        // CACHING YES concerns only the next command, so the PTTL must follow it directly.
         BOOST_TEST(r.payload() ==
                    resp::command({"SET", key, own_token, "NX", "PX", "10000"}) +
                        (tracked ? resp::command({"CLIENT", "CACHING", "YES"}) : std::string()) +
@@ -354,7 +352,7 @@ BOOST_AUTO_TEST_CASE(a_fenced_contender_runs_the_script_and_then_reads_what_is_l
             codec::request r;
             exclusive_key.encode(r, command::contend, {.tracked = tracked, .whole_script = whole},
                                  numbered);
-            // CACHING is about the next command alone, and a script's reads count as well.
+            // CACHING YES concerns only the next command. The script must not come between.
             BOOST_TEST(r.payload() ==
                        encoded(command::acquire, dialect::scripts, numbered, whole) +
                            (tracked ? resp::command({"CLIENT", "CACHING", "YES"}) : std::string()) +
@@ -416,63 +414,9 @@ BOOST_AUTO_TEST_CASE(the_scripts_are_all_different) {
                                  sha1(fenced_acquire_script), sha1(raise_script)};
     std::sort(all.begin(), all.end());
     BOOST_TEST((std::adjacent_find(all.begin(), all.end()) == all.end()));
-    // Nothing that differs between versions of Lua's string escapes, and no line ends to get lost.
+    // The texts avoid characters that versions of Lua escape differently, and line ends.
     for (auto const script : {release_script, extend_script, fenced_acquire_script, raise_script}) {
         BOOST_TEST(script.find_first_of("\r\n\t\\\"") == script.npos);
-    }
-}
-
-BOOST_AUTO_TEST_CASE(the_counter_of_a_key_without_a_hash_tag_makes_it_one) {
-    BOOST_TEST(fence_key("k") == "{k}:fence");
-    BOOST_TEST(fence_key("seat:7") == "{seat:7}:fence");
-    BOOST_TEST(fence_key("with space") == "{with space}:fence");
-    BOOST_TEST((fence_key(std::string_view("a\0b\r\n", 5)) == std::string("{a\0b\r\n}:fence", 13)));
-    // No tag: nothing between the first opening brace and the next closing one, or one of them is
-    // missing.
-    BOOST_TEST(fence_key("{}") == "{{}}:fence");
-    BOOST_TEST(fence_key("{}x") == "{{}x}:fence");
-    BOOST_TEST(fence_key("x{}{y}") == "{x{}{y}}:fence");
-    BOOST_TEST(fence_key("open{") == "{open{}:fence");
-    BOOST_TEST(fence_key("{open") == "{{open}:fence");
-    BOOST_TEST(fence_key("close}") == "{close}}:fence");
-    BOOST_TEST(fence_key("}{") == "{}{}:fence");
-    BOOST_TEST(fence_key("}") == "{}}:fence");
-    BOOST_TEST(fence_key("{") == "{{}:fence");
-}
-
-BOOST_AUTO_TEST_CASE(the_counter_of_a_key_with_a_hash_tag_keeps_it) {
-    BOOST_TEST(fence_key("{k}") == "{k}:fence");
-    BOOST_TEST(fence_key("seat:{7}") == "seat:{7}:fence");
-    BOOST_TEST(fence_key("{7}:seat") == "{7}:seat:fence");
-    BOOST_TEST(fence_key("a{b}c{d}") == "a{b}c{d}:fence");
-    BOOST_TEST(fence_key("a}b{c}") == "a}b{c}:fence");
-    BOOST_TEST(fence_key("{{b}}") == "{{b}}:fence"); // the tag is "{b"
-    BOOST_TEST(fence_key("{ }") == "{ }:fence");
-    BOOST_TEST((fence_key(std::string_view("{\0}", 3)) == std::string("{\0}:fence", 9)));
-}
-
-BOOST_AUTO_TEST_CASE(a_key_and_its_counter_are_in_one_slot_but_for_a_stray_closing_brace) {
-    // The part that a Cluster hashes, by its specification.
-    auto const hashed = [](std::string_view of) {
-        auto const open = of.find('{');
-        if (open == of.npos) return of;
-        auto const close = of.find('}', open + 1);
-        return close == of.npos || close == open + 1 ? of : of.substr(open + 1, close - open - 1);
-    };
-    std::string const letters = "a{}";
-    for (unsigned n = 0; n < 3 * 3 * 3 * 3 * 3; ++n) {
-        std::string all;
-        for (auto rest = n; all.size() < 5; rest /= 3) all += letters[rest % 3];
-        for (std::size_t size = 1; size <= all.size(); ++size) {
-            auto const key = all.substr(0, size);
-            auto const name = fence_key(key);
-            BOOST_TEST_CONTEXT(key << " and " << name) {
-                BOOST_TEST(name != key);
-                BOOST_TEST(name.find(key) != std::string::npos);
-                auto const tagged = hashed(key) != key;
-                if (tagged || key.find('}') == key.npos) BOOST_TEST(hashed(name) == hashed(key));
-            }
-        }
     }
 }
 
@@ -525,7 +469,7 @@ BOOST_AUTO_TEST_CASE(a_fenced_grant_comes_with_a_number) {
         BOOST_TEST((to(c, null, true)->verdict == verdict::no));
         BOOST_TEST(to(c, null, true)->number == 0U);
     }
-    // The others say yes or no, with a fence as without.
+    // The other commands answer yes or no, also with a fence.
     for (auto const c : {command::extend, command::release, command::raise}) {
         BOOST_TEST((to(c, number("1"), true)->verdict == verdict::yes));
         BOOST_TEST(to(c, number("1"), true)->number == 0U);
@@ -552,9 +496,12 @@ BOOST_AUTO_TEST_CASE(an_error_refuses_and_says_why) {
                 BOOST_TEST_CONTEXT(row.text) {
                     BOOST_TEST((r->verdict == verdict::refused));
                     BOOST_TEST((r->cause == row.cause));
-                    BOOST_TEST(r->message == row.text);
-                    BOOST_TEST(!r.reader().unknown_script());
-                    // A replica can vote on nothing.
+                    // Not every error of a server names the forbidden command.
+                    BOOST_TEST(contains(r->message, row.text));
+                    BOOST_TEST(contains(r->message, "\"seat:7\": ") ==
+                               (row.cause == errc::access_denied));
+                    BOOST_TEST((r.reader().again() == rewording::none));
+                    // `read_only` ends the session: a replica can vote on nothing.
                     BOOST_TEST((r.reader().ends_session() ==
                                 (row.cause == errc::read_only ? errc::read_only : errc{})));
                 }
@@ -592,14 +539,178 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_type_is_not_ours) {
 
 BOOST_AUTO_TEST_CASE(a_script_that_is_not_known_was_not_run) {
     auto r = to(command::release, error("NOSCRIPT No matching script. Please use EVAL."));
-    BOOST_TEST(r.reader().unknown_script());
+    BOOST_TEST((r.reader().again() == rewording::whole_script));
     BOOST_TEST((r->verdict == verdict::refused));
-    // Said of this command alone.
+    // The rewording concerns that command alone.
     r.take(command::release, {number("1")});
-    BOOST_TEST(!r.reader().unknown_script());
+    BOOST_TEST((r.reader().again() == rewording::none));
     BOOST_TEST((r->verdict == verdict::yes));
     r.take(command::contend, {error("NOSCRIPT no"), number("-2")}, true);
-    BOOST_TEST(r.reader().unknown_script());
+    BOOST_TEST((r.reader().again() == rewording::whole_script));
+}
+
+namespace {
+
+/// The answer to a command that was sent in a given form.
+struct reworded {
+    rewording again;
+    std::optional<holdfast::degradation> lack;
+    std::string reason;
+    answer said;
+    std::string message;
+};
+
+reworded reply_to(command c, wording w, std::string_view text, bool fenced = false) {
+    lock owner;
+    secret_list const secrets;
+    lock_reply reader;
+    reader.take({.kind = exclusive_key,
+                 .command = c,
+                 .words = w,
+                 .fenced = fenced,
+                 .owner = owner,
+                 .secrets = secrets},
+                0, error(text));
+    reworded r{.again = reader.again(),
+               .lack = {},
+               .reason = {},
+               .said = reader.result(),
+               .message = std::string(reader.result().message)};
+    if (!reader.has_lack()) return r;
+    auto const [kind, reason] = reader.take_lack();
+    r.lack = kind;
+    r.reason = reason;
+    BOOST_TEST(!reader.has_lack());
+    return r;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(where_evalsha_is_refused_all_scripts_are_sent_whole) {
+    for (std::string_view const error :
+         {"NOPERM this user has no permissions to run the 'evalsha' command",
+          "ERR unknown command 'EVALSHA', with args beginning with: "}) {
+        for (auto const c : {command::extend, command::release, command::raise}) {
+            auto const r = reply_to(c, {}, error);
+            BOOST_TEST((r.again == rewording::whole_scripts));
+            BOOST_TEST((r.lack == holdfast::degradation::no_script_cache));
+            BOOST_TEST((r.said.verdict == verdict::refused));
+        }
+        // The command was not begun, so it has written nothing.
+        if (error.starts_with("NOPERM")) {
+            BOOST_TEST(
+                (reply_to(command::acquire, {}, error, true).said.verdict == verdict::refused));
+        }
+        BOOST_TEST((reply_to(command::acquire, {}, error).again == rewording::none));
+        BOOST_TEST((reply_to(command::release, {.dialect = dialect::delifeq}, error).again !=
+                    rewording::whole_scripts));
+    }
+    // If the server refuses EVAL, the client sends SCRIPT LOAD, and EVALSHA again.
+    auto const r = reply_to(command::release, {.whole_script = true}, "ERR unknown command 'EVAL'");
+    BOOST_TEST((r.again == rewording::load_scripts));
+    BOOST_TEST(!r.lack.has_value());
+    BOOST_TEST(r.message == "EVAL (GET, DEL) \"seat:7\": ERR unknown command 'EVAL'; the key stays "
+                            "for its ttl");
+}
+
+BOOST_AUTO_TEST_CASE(where_a_native_compare_is_refused_a_script_takes_its_place) {
+    struct {
+        command c;
+        dialect d;
+        std::string_view error;
+        rewording again;
+    } const table[] = {
+        {command::release, dialect::delifeq,
+         "NOPERM User u has no permissions to run the "
+         "'delifeq' command",
+         rewording::by_script},
+        {command::release, dialect::delifeq, "ERR unknown command 'DELIFEQ'", rewording::by_script},
+        {command::release, dialect::delex,
+         "NOPERM User u has no permissions to run the 'delex' "
+         "command",
+         rewording::by_script},
+        {command::release, dialect::delifeq, "NOPERM No permissions to access a key",
+         rewording::none},
+        {command::release, dialect::delifeq, "NOREPLICAS no", rewording::none},
+        {command::release, dialect::set_ifeq, "ERR unknown command 'X'", rewording::whole_scripts},
+        {command::extend, dialect::set_ifeq, "ERR syntax error", rewording::by_script},
+        {command::extend, dialect::delifeq,
+         "NOPERM User u has no permissions to run the 'set' "
+         "command",
+         rewording::none},
+    };
+    for (auto const& row : table) {
+        BOOST_TEST_CONTEXT(row.error) {
+            auto const r = reply_to(row.c, {.dialect = row.d}, row.error);
+            BOOST_TEST((r.again == row.again));
+            BOOST_TEST((r.lack == holdfast::degradation::no_native_compare) ==
+                       (row.again == rewording::by_script));
+        }
+    }
+    BOOST_TEST((by_script(dialect::delifeq, command::release) == dialect::set_ifeq));
+    BOOST_TEST((by_script(dialect::delex, command::release) == dialect::set_ifeq));
+    BOOST_TEST((by_script(dialect::scripts, command::release) == dialect::scripts));
+    for (auto const d : every_dialect) {
+        BOOST_TEST((by_script(d, command::extend) == dialect::scripts));
+    }
+}
+
+// Servers do not name the key, and in scripts not always the command.
+BOOST_AUTO_TEST_CASE(a_command_that_is_forbidden_is_named_with_its_key) {
+    std::string_view const script = "ERR The user executing the script can't run this command or "
+                                    "subcommand script: a, on @user_script:1.";
+    auto const release = reply_to(command::release, {}, script);
+    BOOST_TEST((release.said.cause == errc::access_denied));
+    BOOST_TEST(release.message == "EVALSHA (GET, DEL) \"seat:7\": " + std::string(script) +
+                                      "; the key stays for its ttl");
+    BOOST_TEST((release.lack == holdfast::degradation::no_release));
+    auto const extend = reply_to(command::extend, {}, script);
+    BOOST_TEST(extend.message.starts_with("EVALSHA (GET, PEXPIRE) \"seat:7\": "));
+    BOOST_TEST((extend.lack == holdfast::degradation::no_extend));
+    auto const fenced = reply_to(command::acquire, {}, script, true);
+    BOOST_TEST(fenced.message.starts_with("EVALSHA (SET, GET, DEL) \"seat:7\": "));
+    BOOST_TEST((fenced.lack == holdfast::degradation::no_fencing));
+    auto const plain = reply_to(command::acquire, {}, "NOPERM No permissions to access a key");
+    BOOST_TEST(plain.message == "SET \"seat:7\": NOPERM No permissions to access a key");
+    BOOST_TEST((plain.lack == holdfast::degradation::no_acquire));
+    // Other errors are shown unchanged.
+    BOOST_TEST(reply_to(command::acquire, {}, "OOM no").message == "OOM no");
+    BOOST_TEST(reply_to(command::acquire, {}, "MOVED 1 h:1").message ==
+               "MOVED 1 h:1 (a node of a Cluster: its address must begin with redis+cluster)");
+    BOOST_TEST(!reply_to(command::acquire, {}, "OOM no").lack.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_question_that_is_forbidden_is_a_lack) {
+    lock owner;
+    secret_list const secrets;
+    lock_reply reader;
+    std::vector<holdfast::degradation> lacks;
+    auto const take = [&](command c, std::vector<element> const& all, bool tracked) {
+        auto left = static_cast<unsigned>(all.size());
+        for (auto const& e : all) {
+            reader.take({.kind = exclusive_key,
+                         .command = c,
+                         .words = {.tracked = tracked},
+                         .fenced = false,
+                         .owner = owner,
+                         .secrets = secrets},
+                        --left, e);
+            if (reader.has_lack()) lacks.push_back(reader.take_lack().first);
+        }
+        return std::exchange(lacks, {});
+    };
+    using enum holdfast::degradation;
+    auto const no = error("NOPERM no");
+    auto const busy = error("BUSY a script runs");
+    using list = std::vector<holdfast::degradation>;
+    BOOST_TEST((take(command::inspect, {no, no, no}, false) ==
+                list{no_expiry_times, no_type_check, no_holder_names}));
+    BOOST_TEST((take(command::contend, {null, no, no}, true) == list{no_push, no_expiry_times}));
+    BOOST_TEST((take(command::watch, {no, no}, true) == list{no_push, no_expiry_times}));
+    BOOST_TEST((take(command::inspect, {busy, busy, busy}, false) == list{}));
+    BOOST_TEST((take(command::contend, {null, busy, busy}, true) == list{}));
+    BOOST_TEST((take(command::inspect, {number("-1"), simple("list"), error("WRONGTYPE no")},
+                     false) == list{}));
 }
 
 BOOST_AUTO_TEST_CASE(each_command_begins_anew) {
@@ -622,7 +733,7 @@ BOOST_AUTO_TEST_CASE(secrets_are_not_in_messages) {
     auto const r =
         to(command::extend, error("ERR unknown command 'x' hush! 0123456789abcdef, with args "
                                   "beginning with: 'hush'"));
-    BOOST_TEST(r->message == "ERR unknown command 'x' ***! ***");
+    BOOST_TEST(r->message.ends_with("ERR unknown command 'x' ***! ***"), r->message);
     auto const i = replies(command::inspect, {number("1"), simple("hush"), null});
     BOOST_TEST(i->message == "the key holds a ***, not a lock");
 }
@@ -633,17 +744,17 @@ BOOST_AUTO_TEST_CASE(a_contender_hears_for_how_long_the_key_is_held) {
     BOOST_TEST((left(number("1500"))->ttl_left == 1500ms));
     BOOST_TEST(left(number("1500"))->ttl_known);
     BOOST_TEST((left(number("1500"))->verdict == verdict::no));
-    // It never expires.
+    // -1: the key never expires.
     BOOST_TEST(left(number("-1"))->ttl_known);
     BOOST_TEST((left(number("-1"))->ttl_left == std::nullopt));
-    // It has gone, or nothing is known.
+    // The key has gone, or the time is not known.
     for (auto const& e : {number("-2"), number("-3"), number("-9223372036854775808"), null, ok,
                           error("NOPERM no"), blob("5")}) {
         BOOST_TEST(!left(e)->ttl_known, e.value);
         BOOST_TEST((left(e)->ttl_left == std::nullopt));
         BOOST_TEST((left(e)->verdict == verdict::no));
     }
-    // A time that our clock cannot hold is cut.
+    // A time beyond the range of the client's clock is cut.
     BOOST_TEST((left(number("3000000000000"))->ttl_left == 3'000'000'000'000ms));
     BOOST_TEST((left(number("3000000000001"))->ttl_left == 3'000'000'000'000ms));
     BOOST_TEST((left(number("9223372036854775807"))->ttl_left == 3'000'000'000'000ms));
@@ -666,7 +777,7 @@ BOOST_AUTO_TEST_CASE(a_watch_tells_whether_the_key_is_there_and_whether_a_change
     BOOST_TEST(!replies(command::watch, {number("5")})->push_follows);
 }
 
-// Otherwise a user without the right to ask would take every key to be free.
+// Otherwise a user without the right to read would take every key for free.
 BOOST_AUTO_TEST_CASE(a_watch_that_is_refused_does_not_say_that_the_key_has_gone) {
     replies const r(command::watch, {ok, error("NOPERM no")}, false, true);
     BOOST_TEST((r->verdict == verdict::refused));
@@ -683,6 +794,16 @@ BOOST_AUTO_TEST_CASE(a_contender_is_told_of_a_change_only_if_the_server_agreed_a
     BOOST_TEST(!push_follows(error("ERR no"), number("5")));
     BOOST_TEST(!push_follows(ok, error("NOPERM no")));
     BOOST_TEST(!replies(command::contend, {null, number("5")})->push_follows);
+}
+
+// The server agrees, and its pushes do not arrive.
+BOOST_AUTO_TEST_CASE(where_pushes_are_not_trusted_none_is_waited_for) {
+    for (auto const trusted : {true, false}) {
+        replies const contend(command::contend, {null, ok, number("5")}, false, true, trusted);
+        BOOST_TEST(contend->push_follows == trusted);
+        replies const watch(command::watch, {ok, number("5")}, false, true, trusted);
+        BOOST_TEST(watch->push_follows == trusted);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_contender_that_is_granted_the_key_may_not_read_it) {
@@ -704,7 +825,7 @@ BOOST_AUTO_TEST_CASE(an_inspection_shows_the_holder_of_a_lock) {
     BOOST_TEST((r->ttl_left == 1500ms));
     BOOST_TEST(r->ttl_known);
     BOOST_TEST(r->holder == "me");
-    // No label, or no token of ours.
+    // A value without a label, or a value that is no token, shows no holder.
     BOOST_TEST(
         replies(command::inspect, {number("1"), simple("string"), blob("x")})->holder.empty());
     BOOST_TEST(
@@ -712,7 +833,7 @@ BOOST_AUTO_TEST_CASE(an_inspection_shows_the_holder_of_a_lock) {
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_has_gone_is_no_obstacle) {
-    for (auto const* const ttl : {"-2", "1500"}) { // it went after PTTL
+    for (auto const* const ttl : {"-2", "1500"}) { // with 1500, the key went after the PTTL
         auto const r = replies(command::inspect, {number(ttl), simple("none"), blob("")});
         BOOST_TEST((r->verdict == verdict::yes));
         BOOST_TEST(!r->ttl_known);

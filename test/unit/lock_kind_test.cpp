@@ -1,13 +1,12 @@
 // A second kind of lock, which the library does not have: the slot of a semaphore. It goes the
 // whole way, from its arguments to its answers, without a line in src.
 #include "redis/exclusive_key.hpp"
-#include "redis/instance_connection.hpp"
 #include "redis/lock_command.hpp"
 #include "redis/pipeline.hpp"
 
-#include <boost/asio/error.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
+#include "support/resp.hpp"
+#include "unit/memory_instance.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -15,7 +14,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,10 +21,10 @@
 #include <vector>
 
 using namespace holdfast::redis;
+using namespace holdfast::test;
 using namespace std::chrono_literals;
 namespace asio = boost::asio;
 using holdfast::errc;
-using holdfast::error_code;
 using holdfast::lease_clock;
 using holdfast::protocol::command;
 using holdfast::protocol::verdict;
@@ -81,13 +79,13 @@ void read_slot_or_ttl(partial_answer& p, element const& e) {
 }
 
 void read_slot(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
-    auto const first = left + 1U == slot_replies(c.command, c.tracked);
+    auto const first = left + 1U == slot_replies(c.command, c.words.tracked);
     if (!first) {
         if (left == 1) p.tracked = !is_error(e.type);
         if (left == 0) p.answer.push_follows = p.tracked;
         return;
     }
-    if (is_error(e.type)) return read_error(p, c, e, verdict::refused);
+    if (is_error(e.type)) return read_error(p, c, e, verdict::refused, "EVALSHA");
     if (c.command == command::extend || c.command == command::release) {
         auto const done = truth_of(e);
         if (!done) return read_nonsense(p);
@@ -139,17 +137,11 @@ private:
     holdfast::redis::lock_kind const& kind_;
 };
 
-std::string resp(std::vector<std::string> const& words) {
-    auto text = '*' + std::to_string(words.size()) + "\r\n";
-    for (auto const& w : words) text += '$' + std::to_string(w.size()) + "\r\n" + w + "\r\n";
-    return text;
-}
-
 std::string whole(std::string_view text, std::vector<std::string> const& arguments) {
     std::vector<std::string> words{"EVAL", std::string(text), "1", "workers",
                                    std::string(own_token)};
     words.insert(words.end(), arguments.begin(), arguments.end());
-    return resp(words);
+    return resp::command(words);
 }
 std::string const freed = "workers:freed";
 
@@ -162,15 +154,16 @@ std::string encoded(command c, holdfast::redis::lock_kind const& kind, wording w
 // Reads replies through a pipeline, as an instance connection does.
 struct reader {
     lock_reply reply;
+    secret_list secrets{"hush"};
     std::vector<std::pair<verdict, std::uint64_t>> results;
 
     void on_part(pending_command& c, element const& e) {
         reply.take({.kind = c.owner->kind(),
                     .command = c.command,
-                    .tracked = c.tracked,
+                    .words = c.words,
                     .fenced = c.fenced,
                     .owner = *c.owner,
-                    .secret = "hush"},
+                    .secrets = secrets},
                    c.replies - 1U, e);
     }
     void on_reply(pending_command const&) {
@@ -179,121 +172,6 @@ struct reader {
     void on_batch_answered() {}
     void on_push(element const&) {}
     bool ends() const { return false; }
-};
-
-// The server's end of a connection in memory.
-struct wire {
-    asio::io_context context{1};
-    std::shared_ptr<stream_user> reading;
-    asio::mutable_buffer buffer;
-    std::string written;
-
-    void send(std::string_view bytes) {
-        BOOST_REQUIRE(reading);
-        BOOST_REQUIRE(bytes.size() <= buffer.size());
-        std::memcpy(buffer.data(), bytes.data(), bytes.size());
-        std::exchange(reading, nullptr)->on_read({}, bytes.size());
-    }
-    std::string take_written() { return std::exchange(written, {}); }
-};
-
-class memory_stream final : public stream {
-public:
-    explicit memory_stream(wire& w)
-        : wire_(w) {}
-
-    void connect(std::shared_ptr<stream_user> user) override {
-        asio::post(wire_.context, [user = std::move(user)] { user->on_connected({}); });
-    }
-    void read(std::shared_ptr<stream_user> user, asio::mutable_buffer buffer) override {
-        wire_.reading = std::move(user);
-        wire_.buffer = buffer;
-    }
-    std::size_t write(std::string_view bytes, error_code&) noexcept override {
-        wire_.written += bytes;
-        return bytes.size();
-    }
-    void wait_writable(std::shared_ptr<stream_user>) override {}
-    void close() noexcept override {
-        if (auto user = std::exchange(wire_.reading, nullptr)) {
-            asio::post(wire_.context, [user = std::move(user)] {
-                user->on_read(asio::error::operation_aborted, 0);
-            });
-        }
-    }
-
-private:
-    wire& wire_;
-};
-
-class client final : public instance_owner {
-public:
-    client()
-        : connection_(std::make_shared<instance_connection>(
-              wire_.context.get_executor(), 0U,
-              connection_options{.address = holdfast::address("127.0.0.1:1"),
-                                 .instance_timeout = 1h,
-                                 .connect_timeout = 1h,
-                                 .max_reconnect_delay = 1h,
-                                 .max_ttl = 1min,
-                                 .on_restart = holdfast::restart_policy::off,
-                                 .detect_clock_jumps = false,
-                                 .max_pending_releases = 10,
-                                 .name = "unit"},
-              static_cast<instance_owner&>(*this),
-              [this](asio::any_io_executor const&, holdfast::address const&, location::endpoints) {
-                  return std::make_unique<memory_stream>(wire_);
-              })) {
-        holdfast::redis::in_turn(*this, [&] { connection_->start(); });
-        wire_.context.poll();
-        wire_.take_written();
-        auto const info = std::string("redis_version:7.0.15\r\nrun_id:a\r\nrole:master\r\n");
-        wire_.send("%0\r\n+OK\r\n+a\r\n+b\r\n+c\r\n+d\r\n%0\r\n$0\r\n\r\n$" +
-                   std::to_string(info.size()) + "\r\n" + info + "\r\n");
-        BOOST_REQUIRE(connection_->connected());
-    }
-    ~client() {
-        holdfast::redis::in_turn(*this, [&] { connection_->stop(); });
-        connection_.reset();
-        wire_.context.restart();
-        wire_.context.poll();
-    }
-
-    /// Sends commands in one turn. Gives the bytes.
-    std::string send(std::vector<std::pair<command, asker*>> const& all) {
-        holdfast::redis::in_turn(*this, [&] {
-            for (auto const& [c, a] : all) {
-                encoder_.start(c, *a);
-                connection_->submit(encoder_, a, 0);
-            }
-        });
-        return wire_.take_written();
-    }
-    /// The server's bytes come. Gives the bytes that the client then sends.
-    std::string receive(std::string_view bytes) {
-        wire_.send(bytes);
-        return wire_.take_written();
-    }
-
-    std::vector<std::string> pushed;
-
-private:
-    void in_turn(turn_work& work) override {
-        work.run();
-        BOOST_TEST(connection_->flush());
-    }
-    lease_clock::time_point time() const noexcept override { return lease_clock::time_point(1h); }
-    bool is_new_server(unsigned, std::string_view) override { return true; }
-    void on_push(unsigned, std::string_view key) override { pushed.emplace_back(key); }
-    void on_push_for_all(unsigned) override {}
-    void on_unavailable(unsigned) override {}
-    void on_available(unsigned) override {}
-    std::uint64_t random_bits() override { return 0; }
-    void on_change() override {}
-
-    wire wire_;
-    encoder encoder_;
-    std::shared_ptr<instance_connection> connection_;
 };
 
 void check(kept_answer const& a, command asked, verdict said, std::uint64_t number = 0) {
@@ -311,9 +189,9 @@ BOOST_AUTO_TEST_CASE(a_kind_words_its_commands) {
     BOOST_TEST(encoded(command::acquire, slot, w) == whole(take_script, {"10000", "10"}));
     BOOST_TEST(encoded(command::extend, slot, w) == whole(keep_script, {"10000"}));
     BOOST_TEST(encoded(command::release, slot, w) ==
-               whole(free_script, {}) + resp({"SET", freed, std::string(own_token)}));
+               whole(free_script, {}) + resp::command({"SET", freed, std::string(own_token)}));
     BOOST_TEST(encoded(command::acquire, exclusive_key) ==
-               resp({"SET", "workers", std::string(own_token), "NX", "PX", "10000"}));
+               resp::command({"SET", "workers", std::string(own_token), "NX", "PX", "10000"}));
 }
 
 BOOST_AUTO_TEST_CASE(an_encoder_serves_kinds_in_turn) {
@@ -356,7 +234,7 @@ BOOST_AUTO_TEST_CASE(a_pipeline_expects_the_replies_of_each_kind) {
 
 BOOST_AUTO_TEST_CASE(an_instance_connection_answers_for_each_kind) {
     asker s(slot), x(exclusive_key);
-    client c;
+    memory_instance c;
     BOOST_TEST(c.send({{command::acquire, &s}, {command::acquire, &x}, {command::contend, &s}}) ==
                encoded(command::acquire, slot) + encoded(command::acquire, exclusive_key) +
                    encoded(command::contend, slot, {.tracked = true}));
@@ -375,7 +253,7 @@ BOOST_AUTO_TEST_CASE(an_instance_connection_answers_for_each_kind) {
 
 BOOST_AUTO_TEST_CASE(a_forgotten_script_of_any_kind_is_sent_whole) {
     asker s(slot);
-    client c;
+    memory_instance c;
     c.send({{command::contend, &s}});
     auto const again = c.receive("-NOSCRIPT No matching script.\r\n+OK\r\n_\r\n");
     BOOST_TEST(again == encoded(command::contend, slot, {.tracked = true, .whole_script = true}));
@@ -387,7 +265,7 @@ BOOST_AUTO_TEST_CASE(a_forgotten_script_of_any_kind_is_sent_whole) {
 
 BOOST_AUTO_TEST_CASE(an_error_and_nonsense_end_as_with_any_kind) {
     asker s(slot);
-    client c;
+    memory_instance c;
     c.send({{command::extend, &s}, {command::acquire, &s}});
     c.receive("-OOM no memory for " + std::string(own_token) + "\r\n+OK\r\n");
     BOOST_REQUIRE(s.answers.size() == 2U);
@@ -400,13 +278,13 @@ BOOST_AUTO_TEST_CASE(an_error_and_nonsense_end_as_with_any_kind) {
 
 BOOST_AUTO_TEST_CASE(a_probe_loads_the_scripts_of_all_kinds_of_the_library) {
     probe p;
-    auto const questions = p.questions(holdfast::address("127.0.0.1:1"), "unit", false);
+    auto const questions = p.begin({.name = "unit"});
     auto const kinds = lock_kinds();
     BOOST_TEST((std::find(kinds.begin(), kinds.end(), &exclusive_key) != kinds.end()));
     for (auto const* const kind : kinds) {
         for (auto const text : kind->scripts) {
-            BOOST_TEST(questions->bytes.find(resp({"SCRIPT", "LOAD", std::string(text)})) !=
-                       std::string::npos);
+            BOOST_TEST(questions->bytes.find(resp::command(
+                           {"SCRIPT", "LOAD", std::string(text)})) != std::string::npos);
         }
     }
 }

@@ -1,4 +1,5 @@
-// Releases that are kept for an instance: how many, for how long, and in which order they leave.
+// The releases that are kept for an instance: their number, their life, and the order in which they
+// leave.
 #include "redis/pending_releases.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -36,7 +37,7 @@ private:
 lease_clock::time_point const t0{1h};
 constexpr lease_clock::duration tick{1};
 constexpr auto ttl = 1'000ms;
-/// A key may live that much longer than its ttl, as clocks drift.
+/// The longest life of a key: its ttl and the drift of the clocks.
 auto const life = ttl + holdfast::protocol::redlock_rules::drift(ttl);
 
 std::string taken(release_store& k) {
@@ -85,7 +86,7 @@ BOOST_AUTO_TEST_CASE(a_release_goes_when_its_key_has_expired_at_the_latest) {
     BOOST_TEST(taken(k) == "b");
 }
 
-// A SET that was on its way when the connection ended may have been carried out as late as that.
+// A SET that was under way at the end of the connection may have set the key as late as that.
 BOOST_AUTO_TEST_CASE(a_key_may_be_as_young_as_the_end_of_the_session) {
     lock a('a', ttl), b('b', ttl);
     release_store k(2);

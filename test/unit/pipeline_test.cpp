@@ -1,4 +1,4 @@
-// Commands go out in bounded batches, and each gets the replies that are its own.
+// The pipeline sends commands in bounded batches, and matches each reply with its command.
 #include "redis/pipeline.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -28,7 +28,7 @@ public:
         : key_(std::move(key)) {}
 
     command_args arguments(command) const noexcept override {
-        // No text can be as long as that: encoding it fails, as it would for want of memory.
+        // No text can be that long, so encoding it throws, as encoding does without memory.
         constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
         return {.key = key_, .token = too_long ? std::string_view("t", most) : "t", .ttl = 10ms};
     }
@@ -70,14 +70,14 @@ void add(wire& p, command c, lock& l, bool tracked = false) {
     p.add(e, pending(c, l), {.tracked = tracked});
 }
 
-/// Sends the next batch, and it is written at once.
+/// Sends the next batch as if it had been written at once.
 batch& send_written(wire& p, wording w = {}) {
     auto& b = p.send(w);
     b.written = b.bytes.size();
     return b;
 }
 
-/// The keys of a batch's commands, each with a letter: e0 extends the first.
+/// The commands of a batch, each as a letter and its key: "e0" extends the key 0.
 std::string content(batch const& b) {
     std::string text;
     for (auto const& c : b.commands) {
@@ -109,7 +109,7 @@ struct listener {
     bool ends() const { return replies >= ends_after; }
 };
 
-/// Reads all bytes. Gives the elements that were heard, or the problem.
+/// Reads all bytes. Returns the elements that the listener got, or the problem.
 std::string read(wire& p, std::string_view bytes) {
     listener user;
     if (!p.read(bytes, user)) return p.problem();
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(a_reply_to_no_command_is_a_problem) {
     wire p;
     BOOST_TEST(read(p, "+OK\r\n") == "a reply to no command");
     wire another;
-    add(another, command::acquire, of[0]); // not sent
+    add(another, command::acquire, of[0]); // the command was not sent
     BOOST_TEST(read(another, "+OK\r\n") == "a reply to no command");
     wire third;
     add(third, command::acquire, of[0]);
@@ -361,7 +361,7 @@ BOOST_AUTO_TEST_CASE(commands_on_one_key_keep_their_order) {
     locks of;
     wire p;
     for (std::size_t n = 0; n < wire::max_commands; ++n) add(p, command::release, of[n]);
-    add(p, command::extend, of[0]); // its release is in the batch
+    add(p, command::extend, of[0]); // the release of key 0 is in the batch
     add(p, command::acquire, of[600]);
     add(p, command::release, of[600]);
     add(p, command::acquire, of[600]);
@@ -372,7 +372,7 @@ BOOST_AUTO_TEST_CASE(commands_on_one_key_keep_their_order) {
 BOOST_AUTO_TEST_CASE(while_some_wait_nothing_goes_past_them_on_its_key) {
     locks of;
     wire p;
-    // The batch has room, but the kept release is to leave before the next commands.
+    // The batch has room, but the kept release of key 0 must leave before its next commands.
     p.add_late(pending(command::release, of[0]));
     add(p, command::acquire, of[0]);
     p.add(pending(command::acquire, of[1]), wording{});
@@ -392,7 +392,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_command_is_written_as_the_server_understands_it_w
     wire p;
     p.add_late(pending(command::release, of[0]));
     auto whole = pending(command::release, of[1]);
-    whole.whole_script = true;
+    whole.words.whole_script = true;
     p.add(whole, {});
     p.add(pending(command::contend, of[2]), {.tracked = true});
     p.add(pending(command::contend, of[3]), {});
@@ -419,7 +419,7 @@ BOOST_AUTO_TEST_CASE(a_command_that_cannot_be_written_now_is_written_later_in_it
         BOOST_TEST(!p.empty());
         BOOST_TEST(p.idle());
     }
-    add(p, command::acquire, of[1]); // behind its release
+    add(p, command::acquire, of[1]); // it waits behind the release of its key
     of[1].too_long = false;
     BOOST_TEST(content(send_written(p)) == "r0 r1 a1 r2 ");
     BOOST_TEST(p.empty());
@@ -450,7 +450,7 @@ BOOST_AUTO_TEST_CASE(a_command_that_cannot_be_added_changes_nothing) {
 }
 
 //
-// When answers will not come
+// Answers that will not come
 //
 
 BOOST_AUTO_TEST_CASE(an_unsent_command_is_taken_out_wherever_it_is) {
@@ -468,7 +468,7 @@ BOOST_AUTO_TEST_CASE(an_unsent_command_is_taken_out_wherever_it_is) {
     std::string taken;
     p.take_unsent([&](pending_command c) {
         taken += c.owner ? std::string(c.owner->arguments(c.command).key) + ' ' : "- ";
-        if (c.type == command_type::ping) add(p, command::acquire, of[7]); // stays
+        if (c.type == command_type::ping) add(p, command::acquire, of[7]); // this command stays
     });
     BOOST_TEST(taken == "1 - 2 3 ");
     auto const& next = send_written(p);
@@ -490,7 +490,7 @@ BOOST_AUTO_TEST_CASE(a_sent_command_without_an_answer_is_taken_out) {
     std::string taken;
     p.take_sent([&](pending_command c) {
         taken += std::string(c.owner->arguments(c.command).key) + ' ';
-        add(p, c.command, of[9]); // stays
+        add(p, c.command, of[9]); // this command stays
     });
     BOOST_TEST(taken == "1 2 3 ");
     BOOST_TEST(p.idle());
@@ -516,6 +516,118 @@ BOOST_AUTO_TEST_CASE(a_sent_command_without_an_answer_is_visited_and_stays) {
     BOOST_TEST(read(p, "+OK\r\n_\r\n:1\r\n") == "(1 0 OK)- | (2 0 )(1 0 1)- | ");
 }
 
+//
+// WAIT
+//
+
+BOOST_AUTO_TEST_CASE(wait_ends_a_batch_with_grants_and_covers_what_leaves_the_lanes) {
+    locks of;
+    wire p;
+    p.wait_for({.replicas = 2, .timeout = 125ms});
+    auto const wait = std::string("*3\r\n$4\r\nWAIT\r\n$1\r\n2\r\n$3\r\n125\r\n");
+    for (std::size_t n = 0; n < wire::max_commands; ++n) add(p, command::release, of[n]);
+    add(p, command::acquire, of[wire::max_commands]);
+    add(p, command::release, of[wire::max_commands + 1]);
+    auto& releases = send_written(p);
+    BOOST_TEST(releases.commands.size() == wire::max_commands);
+    BOOST_TEST(!releases.waits);
+    auto& grant = send_written(p);
+    BOOST_TEST(grant.waits);
+    BOOST_TEST(grant.bytes == encoded(command::acquire, of[wire::max_commands]) +
+                                  encoded(command::release, of[wire::max_commands + 1]) + wait);
+    // A full batch has room for it.
+    wire full;
+    full.wait_for({.replicas = 2, .timeout = 125ms});
+    for (std::size_t n = 0; n <= wire::max_commands; ++n) add(full, command::extend, of[n]);
+    auto& b = send_written(full);
+    BOOST_TEST(b.commands.size() == wire::max_commands + 1);
+    BOOST_TEST((b.commands.back().type == command_type::wait));
+    BOOST_TEST(b.commands.back().round == 2U);
+    BOOST_TEST(b.bytes.ends_with(wait));
+    full.wait_for({});
+    BOOST_TEST(send_written(full).bytes == encoded(command::extend, of[wire::max_commands]));
+}
+
+BOOST_AUTO_TEST_CASE(a_batch_that_memory_does_not_suffice_for_gets_no_wait_before_its_end) {
+    locks of;
+    wire p;
+    p.wait_for({.replicas = 1, .timeout = 1ms});
+    add(p, command::acquire, of[0]);
+    p.add_late(pending(command::release, of[1]));
+    of[1].too_long = true;
+    BOOST_CHECK_THROW(p.send({}), std::length_error);
+    of[1].too_long = false;
+    BOOST_TEST(send_written(p).bytes == encoded(command::acquire, of[0]) +
+                                            encoded(command::release, of[1]) +
+                                            "*3\r\n$4\r\nWAIT\r\n$1\r\n1\r\n$1\r\n1\r\n");
+}
+
+namespace {
+
+/// Holds the answer to each acquire.
+struct holder : listener {
+    wire& of;
+    explicit holder(wire& p)
+        : of(p) {}
+    void on_reply(pending_command c) {
+        if (c.type == command_type::wait) {
+            of.take_held([&](held_answer h) {
+                said += std::string(h.command.owner->arguments(h.command.command).key) + '=' +
+                        std::to_string(h.number) + ' ';
+            });
+        } else {
+            of.hold(std::move(c), of.front().next);
+        }
+    }
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(answers_that_are_held_stay_with_their_batch) {
+    locks of;
+    wire p;
+    p.wait_for({.replicas = 1, .timeout = 1ms});
+    holder user(p);
+    auto const hears = [&](std::string_view bytes) {
+        user.said.clear();
+        BOOST_TEST(p.read(bytes, user));
+        return user.said;
+    };
+    for (std::size_t n = 0; n < 3; ++n) {
+        add(p, command::acquire, of[0]);
+        add(p, command::acquire, of[1]);
+        send_written(p);
+        BOOST_TEST(hears("+OK\r\n+OK\r\n") == "(1 0 OK)(1 0 OK)");
+        BOOST_TEST(p.holds());
+        add(p, command::acquire, of[2]);
+        send_written(p);
+        BOOST_TEST(hears(":1\r\n") == "(1 0 1)0=1 1=2 | ");
+        BOOST_TEST(!p.holds());
+        BOOST_TEST(hears("+OK\r\n:1\r\n") == "(1 0 OK)(1 0 1)2=1 | ");
+    }
+    // A batch that is used again has no WAIT of before.
+    p.wait_for({});
+    add(p, command::acquire, of[0]);
+    BOOST_TEST(!send_written(p).waits);
+    BOOST_TEST(read(p, "+OK\r\n") == "(1 0 OK)0 | ");
+    p.wait_for({.replicas = 1, .timeout = 1ms});
+    add(p, command::acquire, of[0]);
+    add(p, command::acquire, of[1]);
+    send_written(p);
+    hears("+OK\r\n");
+    auto const keys = [](auto take) {
+        std::string all;
+        take([&](auto const& c) {
+            all += c.owner ? std::string(c.owner->arguments(c.command).key) : "WAIT";
+            all += ' ';
+        });
+        return all;
+    };
+    BOOST_TEST(keys([&](auto f) { p.visit_sent(f); }) == "0 1 WAIT ");
+    BOOST_TEST(keys([&](auto f) { p.take_sent(f); }) == "0 1 WAIT ");
+    BOOST_TEST(p.idle());
+}
+
 BOOST_AUTO_TEST_CASE(nothing_is_left_of_a_pipeline_that_is_cleared) {
     locks of;
     wire p;
@@ -532,6 +644,45 @@ BOOST_AUTO_TEST_CASE(nothing_is_left_of_a_pipeline_that_is_cleared) {
     BOOST_TEST(p.idle());
     add(p, command::acquire, of[4]);
     BOOST_TEST(p.send({}).bytes == encoded(command::acquire, of[4]));
+}
+
+BOOST_AUTO_TEST_CASE(asking_goes_before_its_command_in_a_batch_and_from_a_lane) {
+    constexpr auto asking = "*1\r\n$6\r\nASKING\r\n";
+    locks of;
+    wire p;
+    auto c = pending(command::acquire, of[0]);
+    c.asking = true;
+    p.add(c, {});
+    BOOST_TEST(p.send({}).bytes == asking + encoded(command::acquire, of[0]));
+    auto late = pending(command::release, of[1]);
+    late.asking = true;
+    p.add_late(late);
+    BOOST_TEST(p.send({}).bytes == asking + encoded(command::release, of[1]));
+}
+
+BOOST_AUTO_TEST_CASE(a_command_after_asking_has_a_reply_more_and_is_not_tracked) {
+    locks of;
+    wire p;
+    auto c = pending(command::watch, of[0]);
+    c.asking = true;
+    p.add(c, {.tracked = true});
+    auto& b = send_written(p);
+    BOOST_TEST(b.bytes == "*1\r\n$6\r\nASKING\r\n" + encoded(command::watch, of[0]));
+    BOOST_TEST(b.commands[0].replies == 2U);
+    BOOST_TEST(read(p, "+OK\r\n:1\r\n") == "(2 0 OK)(1 0 1)0 | ");
+}
+
+BOOST_AUTO_TEST_CASE(only_the_reply_to_a_question_of_a_deployment_may_be_long) {
+    std::string const bytes(reply_reader::max_reply + 1000, 'x');
+    auto const reply = '$' + std::to_string(bytes.size()) + "\r\n" + bytes + "\r\n";
+    for (auto const type : {command_type::ping, command_type::question}) {
+        wire p;
+        p.add({.type = type}, "PING");
+        send_written(p);
+        auto const said = read(p, reply);
+        auto const is_long = said.size() > bytes.size();
+        BOOST_TEST(is_long == (type == command_type::question), said.substr(0, 60));
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

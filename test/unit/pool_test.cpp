@@ -1,4 +1,4 @@
-// The pool of objects: it uses them again, and gives back what has not been needed for a while.
+// The pool reuses objects, and frees those that were not needed for a while.
 #include "runtime/pool.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -30,7 +30,7 @@ using counted_pool = holdfast::runtime::pool<counted>;
 
 auto const always = [](counted&) { return true; };
 
-// Takes so many, and gives all of them back.
+// Takes `count` objects, and gives all of them back.
 void use(counted_pool& p, std::size_t count) {
     std::vector<counted*> taken;
     for (std::size_t i = 0; i < count; ++i) taken.push_back(&p.take());
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(one_that_cannot_be_made_changes_nothing) {
     BOOST_CHECK_THROW(p.take(true), std::runtime_error);
     BOOST_TEST(p.size() == 1U);
     p.give_back(first);
-    BOOST_TEST((&p.take(true) == &first)); // it was made before
+    BOOST_TEST((&p.take(true) == &first)); // the object from before is used again
     BOOST_TEST(counted::alive == 1U);
 }
 
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(all_of_them_go_with_it) {
 BOOST_AUTO_TEST_CASE(what_was_not_used_for_a_period_goes_by_halves) {
     spare_policy s;
     s.taken(0);
-    BOOST_TEST(s.period_ended(100'000) == 0U); // all were in use once
+    BOOST_TEST(s.period_ended(100'000) == 0U); // all objects were in use at one time
     BOOST_TEST(s.period_ended(100'000) == (100'000 - kept + 1) / 2);
     s.taken(40'000);
     s.taken(45'000);
@@ -147,9 +147,9 @@ BOOST_AUTO_TEST_CASE(it_shrinks_in_steps_and_stops_where_it_is_told_to) {
     BOOST_TEST(p.size() == kept + 900);
     BOOST_TEST(!p.shrink(1'000, [](counted&) { return false; }));
     BOOST_TEST(p.size() == kept + 900);
-    BOOST_TEST(!p.shrink(1'000, always)); // until the next period
+    BOOST_TEST(!p.shrink(1'000, always)); // not before the next period
     BOOST_TEST(p.size() == kept + 900);
-    // What is taken meanwhile is not destroyed.
+    // Objects that are in use are not destroyed.
     p.period_ended();
     p.period_ended();
     std::vector<counted*> taken;

@@ -1,4 +1,4 @@
-// Times, sets of instances, and origins of data, as the tests of the protocol write them.
+// Short forms for times, sets of instances and origins of data in the tests of the protocol.
 #ifndef HOLDFAST_TEST_PROTOCOL_VALUES_HPP
 #define HOLDFAST_TEST_PROTOCOL_VALUES_HPP
 

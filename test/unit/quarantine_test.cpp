@@ -1,4 +1,4 @@
-// From when to when an instance's grants do not count.
+// The begin and the end of a quarantine, in which the grants of an instance do not count.
 #include "protocol/quarantine.hpp"
 
 #include "unit/protocol_values.hpp"

@@ -1,5 +1,5 @@
-// Each reply that a server may send is read, however it is split; each other one ends the reading
-// with a reason, and harms nothing.
+// The reader accepts each reply that a server may send, however it is split. It refuses all other
+// bytes with a reason.
 #include "redis/reply_reader.hpp"
 
 #include "support/text.hpp"
@@ -29,7 +29,7 @@ using enum codec::resp3::type;
 constexpr auto max_reply = reply_reader::max_reply;
 constexpr auto max_line = reply_reader::max_line;
 
-/// An element that outlives the bytes.
+/// An element with its own copy of the bytes.
 struct part {
     reply_type type;
     std::size_t depth;
@@ -43,16 +43,15 @@ struct part {
 
 struct reading {
     std::vector<part> parts;
-    std::vector<std::size_t> sizes; ///< of the replies that are complete
+    std::vector<std::size_t> sizes; ///< of the complete replies
     std::string problem;            ///< empty unless the reading has ended
     std::size_t unread = 0;
 
     friend bool operator==(reading const&, reading const&) = default;
 };
 
-/// Reads as a session does: the bytes that have come are read as far as possible, and the rest
-/// kept. Each call gets an allocation of its own without a byte to spare, so that a sanitizer sees
-/// a read beyond.
+/// Reads as a session does: it reads the received bytes as far as possible, and keeps the rest.
+/// Each call gets an allocation of the exact size, so that a sanitizer finds a read beyond it.
 class session {
 public:
     void receive(std::string_view bytes) {
@@ -99,7 +98,8 @@ reading read_one_by_one(std::string_view bytes) {
     return s.result;
 }
 
-/// The bytes make these elements, whatever the pieces in which they come.
+/// Checks that the bytes give these elements, for each way of splitting the bytes in two, and byte
+/// by byte.
 void check_parts(std::string_view bytes, std::vector<part> const& parts, std::size_t replies = 1) {
     BOOST_TEST_CONTEXT(bytes.substr(0, 60)) {
         auto const whole = read(bytes);
@@ -118,7 +118,7 @@ void check_parts(std::string_view bytes, std::vector<part> const& parts, std::si
     }
 }
 
-/// The bytes are refused, whatever the pieces in which they come, after the same elements.
+/// Checks that the reader refuses the bytes after the same elements, however they are split.
 void check_refused(std::string_view bytes, std::string_view problem, std::size_t parts = 0) {
     BOOST_TEST_CONTEXT(bytes.substr(0, 60)) {
         auto const whole = read(bytes);
@@ -240,13 +240,13 @@ BOOST_AUTO_TEST_CASE(replies_follow_each_other) {
     auto const r = read(repeated(1000, "+OK\r\n"));
     BOOST_TEST((r.parts == many));
     BOOST_TEST(r.sizes.size() == 1000U);
-    // The replies before a wrong one are whole.
+    // The reader delivers the replies before a wrong one.
     auto const spoilt = read("+OK\r\n:1\r\n?\r\n+OK\r\n");
     BOOST_TEST(spoilt.sizes.size() == 2U);
     BOOST_TEST(spoilt.problem == "not RESP3: a reply begins with '?'");
 }
 
-// The parser throws within a noexcept function.
+// Without the check the parser would throw within a noexcept function.
 BOOST_AUTO_TEST_CASE(a_length_that_is_missing_is_refused) {
     check_refused("$\r\n", no_length);
     check_refused("=\r\n", no_length);
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(a_length_that_is_missing_is_refused) {
     for (auto const type : "$=!*~%>"sv) check_refused(type + "\r\n"s, no_length);
 }
 
-// The parser counts its depth down below zero, or up beyond its end.
+// Without the check the parser would count its depth below zero, or beyond its limit.
 BOOST_AUTO_TEST_CASE(streamed_strings_are_refused) {
     constexpr auto part_of_one = "not RESP3: a reply begins with ';'"sv;
     check_refused(";0\r\n", part_of_one);
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(other_bytes_are_refused_at_the_first) {
     check_refused("\xff", "not RESP3: a reply begins with 0xff");
     check_refused("\0"sv, "not RESP3: a reply begins with 0x00");
     check_refused(" ", "not RESP3: a reply begins with 0x20");
-    // A line without even a type.
+    // These lines have no type.
     check_refused("\r\n", "not RESP3: a reply begins with 0x0d");
     check_refused("\n", "not RESP3: a reply begins with 0x0a");
     check_refused("*1\r\n\r\n", "not RESP3: a reply begins with 0x0d", 1);
@@ -316,7 +316,8 @@ BOOST_AUTO_TEST_CASE(a_length_must_be_one) {
     for (auto const type : "$=!*~%>"sv) {
         for (auto const text : {"-1", "+1", "-0", "1 ", " 1", "1.0", "0x1", "a", "1a", "--", "?1",
                                 "000000000000000000001", "123456789012345678901"}) {
-            check_refused(type + std::string(text) + "\r\n", no_length);
+            auto const is_null = (type == '$' || type == '*') && text == "-1"sv;
+            if (!is_null) check_refused(type + std::string(text) + "\r\n", no_length);
         }
         check_refused(type + "1\0\r\n"s, no_length);
         for (std::uint64_t const size :
@@ -332,8 +333,23 @@ BOOST_AUTO_TEST_CASE(a_length_must_be_one) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(the_nulls_of_resp2_are_nulls) {
+    check_parts("$-1\r\n", {{null, 0, ""}});
+    check_parts("*-1\r\n", {{null, 0, ""}});
+    check_parts(":1\r\n$-1\r\n*-1\r\n+OK\r\n",
+                {{number, 0, "1"}, {null, 0, ""}, {null, 0, ""}, {simple_string, 0, "OK"}}, 4);
+    check_incomplete("$-1");
+    check_incomplete("$-1\r");
+    // No command of holdfast has such a reply.
+    check_refused("*1\r\n$-1\r\n", no_length, 1);
+    check_refused("*1\r\n*-1\r\n", no_length, 1);
+    for (auto const text : {"$-01\r\n", "$-2\r\n", "$-1 \r\n", "*-11\r\n"}) {
+        check_refused(text, no_length);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(an_aggregate_has_no_more_elements_than_a_reply_has_room_for) {
-    // A map with 2^63 entries would have no element at all.
+    // Each entry counts twice, so an unchecked count of 2^63 entries would overflow to 0 elements.
     check_refused("%9223372036854775808\r\n", long_reply);
     for (auto const type : "*~>"sv) {
         check_incomplete(type + std::to_string(max_reply / 3) + "\r\n", 1);
@@ -350,7 +366,7 @@ BOOST_AUTO_TEST_CASE(a_verbatim_string_has_a_format) {
     check_refused("=3\r\ntxt\r\n", problem);
     check_refused("=5\r\nhello\r\n", problem);
     check_refused("=4\r\n:txt\r\n", problem);
-    check_refused("=1\r\nx\r\n:1\r\n", problem); // a colon, of another reply
+    check_refused("=1\r\nx\r\n:1\r\n", problem); // the colon belongs to another reply
 }
 
 BOOST_AUTO_TEST_CASE(a_string_ends_with_its_line) {
@@ -381,14 +397,14 @@ BOOST_AUTO_TEST_CASE(replies_are_nested_up_to_depth_5) {
         BOOST_TEST(read(repeated(10'000, aggregate)).problem == six.problem);
         BOOST_TEST(read_one_by_one(repeated(6, aggregate)).problem == six.problem);
     }
-    // Nothing is within an empty one.
+    // An empty aggregate at the greatest depth contains no element.
     check_parts(repeated(5, "*1\r\n") + "*0\r\n", {{array, 0, ""},
                                                    {array, 1, ""},
                                                    {array, 2, ""},
                                                    {array, 3, ""},
                                                    {array, 4, ""},
                                                    {array, 5, ""}});
-    // A depth that has been left can be entered again.
+    // A reply may enter the same depth several times.
     auto const branch = "*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"s;
     auto const r = read("*3\r\n" + repeated(3, branch) + "+next\r\n");
     BOOST_TEST(r.problem == "");
@@ -399,7 +415,8 @@ BOOST_AUTO_TEST_CASE(replies_are_nested_up_to_depth_5) {
 BOOST_AUTO_TEST_CASE(a_line_has_an_end) {
     for (auto const type : "+-,("sv) {
         BOOST_TEST_CONTEXT(type) {
-            // Without its end a line is the first byte and all bytes after it.
+            // The limit counts the first byte of the line and all bytes after it, up to the line's
+            // end.
             auto const longest = type + std::string(max_line - 1, '1');
             check_incomplete(longest);
             check_incomplete(longest + '\r');
@@ -416,7 +433,7 @@ BOOST_AUTO_TEST_CASE(a_line_has_an_end) {
     s.receive("\n");
     BOOST_TEST(s.result.sizes.size() == 1U);
     BOOST_TEST(s.result.problem == "");
-    // The bytes of one line are not held against the next.
+    // The limit starts anew with each line.
     s.receive("+" + std::string(max_line - 1, 'x'));
     s.receive("\r\n+O");
     s.receive("K\r\n");
@@ -429,26 +446,26 @@ BOOST_AUTO_TEST_CASE(a_line_has_an_end) {
 BOOST_AUTO_TEST_CASE(a_reply_has_an_end) {
     BOOST_TEST(read(bulk(max_reply)).sizes.size() == 1U);
     BOOST_TEST(read(bulk(max_reply + 1)).problem == long_reply);
-    // The bytes before it in the same reply count.
+    // The bytes before a string count in the same reply.
     BOOST_TEST(read("*1\r\n" + bulk(max_reply - 4)).sizes.size() == 1U);
     BOOST_TEST(read("*1\r\n" + bulk(max_reply - 3)).problem == long_reply);
     BOOST_TEST(read("*2\r\n" + bulk(max_reply / 2) + bulk(max_reply / 2)).problem == long_reply);
-    // Lines without end make no endless reply.
+    // Many short lines also reach the limit of a reply.
     auto const lines = "*300000\r\n" + repeated(max_reply / 10, "+12345678\r\n");
     BOOST_TEST(read(lines).problem == long_reply);
-    // Nor do replies that are within their bounds add up.
+    // The limit starts anew with each reply.
     auto const r = read(repeated(4, bulk(max_reply)));
     BOOST_TEST(r.sizes.size() == 4U);
     BOOST_TEST(r.problem == "");
 }
 
-// As the comment at reply_reader::progress promises to those that provide the buffer.
+// The comment at reply_reader::progress promises this bound to the provider of the buffer.
 BOOST_AUTO_TEST_CASE(the_bytes_that_a_reply_may_need_are_bounded) {
     constexpr auto bound = max_reply + max_line + 2;
-    // As large as can be: the last element begins where a reply may just end.
+    // The longest case: the last element begins just before the limit of a reply.
     auto const simple_string = "+" + std::string(61, 'x') + "\r\n"; // 64 bytes
     auto const start = "*300000\r\n" + std::string("+12345678901234567890123456789012345678901234"
-                                                   "56789012\r\n"); // as well
+                                                   "56789012\r\n"); // 64 bytes too
     BOOST_REQUIRE(start.size() == 64U);
     auto const most =
         start + repeated(max_reply / 64 - 1, simple_string) + '+' + std::string(max_line, 'x');

@@ -1,4 +1,4 @@
-// The report on an acquire that failed, made of votes and states.
+// The report on a failed acquire, built from votes and states.
 #include "runtime/report_builder.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -25,7 +25,7 @@ std::vector<instance_snapshot> instances_up(unsigned count) {
     return all;
 }
 
-/// A round to all of three instances, with these votes.
+/// A round to all instances: instance i has the vote votes[i].
 round_record round_of(std::vector<verdict> const& votes) {
     auto const count = static_cast<unsigned>(votes.size());
     round_record r;
@@ -96,14 +96,17 @@ BOOST_AUTO_TEST_CASE(this_client_may_have_the_key_itself) {
 }
 
 BOOST_AUTO_TEST_CASE(an_instance_without_a_vote) {
-    round_record const round; // none has been asked
-    auto instances = instances_up(5);
+    round_record const round; // no instance was asked
+    auto instances = instances_up(6);
     instances[1].status.state = instance_state::connecting;
     instances[2].status.state = instance_state::suspect;
     instances[2].status.message = "silent for 50 ms";
     instances[2].cause = errc::instance_timeout;
     instances[3].status.state = instance_state::quarantined;
     instances[3].cause = errc::quarantined;
+    instances[5].status.state = instance_state::unreplicated;
+    instances[5].status.message = "0 of 1 replica online";
+    instances[5].cause = errc::too_few_replicas;
 
     auto const r = build_report(
         {.key = "k", .asked = instance_set::only(4), .round = round, .instances = instances});
@@ -114,8 +117,10 @@ BOOST_AUTO_TEST_CASE(an_instance_without_a_vote) {
     BOOST_TEST(r.instances[2].message == "silent for 50 ms");
     BOOST_CHECK(r.instances[3].outcome == instance_outcome::quarantined);
     BOOST_CHECK(r.instances[4].outcome == instance_outcome::unanswered);
+    BOOST_CHECK(r.instances[5].outcome == instance_outcome::unreplicated);
+    BOOST_TEST(r.instances[5].message == "0 of 1 replica online");
     BOOST_TEST(r.up == 2U);
-    BOOST_TEST(r.quorum == 3U);
+    BOOST_TEST(r.quorum == 4U);
 }
 
 BOOST_AUTO_TEST_CASE(the_cause_is_the_one_that_all_failures_share) {
@@ -123,12 +128,12 @@ BOOST_AUTO_TEST_CASE(the_cause_is_the_one_that_all_failures_share) {
     std::array causes{errc{}, errc::instance_timeout, errc::instance_timeout};
     BOOST_CHECK(common_cause(round, causes) == errc::instance_timeout);
 
-    causes[2] = errc{}; // it is back since then, so it was not connected
+    causes[2] = errc{}; // connected again; at the time of the round it was not
     BOOST_CHECK(common_cause(round, causes) == errc::no_quorum);
     causes[1] = errc{};
     BOOST_CHECK(common_cause(round, causes) == errc::unreachable);
 
-    // What the instance said to the command itself goes before its state.
+    // The error of an instance to the command counts more than its state.
     round.record(1, 3)->cause = errc::access_denied;
     round.record(2, 3)->cause = errc::access_denied;
     BOOST_CHECK(common_cause(round, causes) == errc::access_denied);

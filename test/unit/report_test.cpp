@@ -1,4 +1,4 @@
-// The one line that says why an acquire failed.
+// The line that explains a failed acquire.
 #include <holdfast/acquire_report.hpp>
 
 #include <boost/test/unit_test.hpp>
@@ -16,10 +16,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::array every_outcome{instance_outcome::unanswered,  instance_outcome::granted,
-                                   instance_outcome::held,        instance_outcome::unreachable,
-                                   instance_outcome::timed_out,   instance_outcome::rejected,
-                                   instance_outcome::quarantined, instance_outcome::not_needed};
+constexpr std::array every_outcome{
+    instance_outcome::unanswered,  instance_outcome::granted,    instance_outcome::held,
+    instance_outcome::unreachable, instance_outcome::timed_out,  instance_outcome::rejected,
+    instance_outcome::quarantined, instance_outcome::not_needed, instance_outcome::unreplicated};
 
 holdfast::acquire_report about(instance_report instance) {
     holdfast::acquire_report r;
@@ -31,7 +31,7 @@ holdfast::acquire_report about(instance_report instance) {
     return r;
 }
 
-/// What the line says of the only instance.
+/// The part of the line about the only instance.
 std::string said_of(instance_report instance) {
     auto const line = about(std::move(instance)).to_string();
     auto const at = line.find("; ");
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_time_to_live_is_told_where_it_is_known) {
     BOOST_TEST(said_of(instance) == "a:1 held, 12345 ms left");
     instance.ttl_known = false;
     BOOST_TEST(said_of(instance) == "a:1 held");
-    // It is the holder's, so it means nothing elsewhere.
+    // The time to live is that of the holder's key. Only the outcome `held` shows it.
     instance.ttl_known = true;
     instance.outcome = instance_outcome::timed_out;
     BOOST_TEST(said_of(instance) == "a:1 timed out");

@@ -1,4 +1,4 @@
-// Names are resolved apart from each other, and nobody waits for a name that DNS does not answer.
+// The resolver looks names up independently, and a name that DNS does not answer delays no other.
 #include "redis/resolver.hpp"
 
 #include "support/wait.hpp"
@@ -32,7 +32,7 @@ namespace {
 tcp::endpoint const first{asio::ip::make_address("192.0.2.1"), 1};
 tcp::endpoint const second{asio::ip::make_address("2001:db8::1"), 1};
 
-/// A name server that answers when the test lets it.
+/// A fake name server that answers when the test allows it.
 class name_server {
 public:
     name_resolver::look_up_function function() const {
@@ -50,12 +50,12 @@ public:
     void wait_asked() const {
         BOOST_REQUIRE(wait_until([&] { return asked() > 0; }));
     }
-    /// Until the thread has ended, while one resolver exists.
+    /// Waits until the thread has ended, while one resolver exists.
     void wait_reported() const {
         BOOST_REQUIRE(wait_until([&] { return state_->answered == 1; }));
         BOOST_REQUIRE(wait_until([&] { return state_.use_count() == 2; }));
     }
-    /// Until the threads have ended, and the resolvers are destroyed.
+    /// Waits until the threads have ended and the resolvers are destroyed.
     void wait_gone() const {
         BOOST_REQUIRE(wait_until([&] { return state_.use_count() == 1; }));
     }
@@ -82,7 +82,7 @@ struct result {
     }
 };
 
-/// A handler that owns the resolver, as that of a session does.
+/// A handler that owns the resolver, as a session's handler does.
 struct session {
     std::unique_ptr<name_resolver> names;
     bool called = false;
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(resolves_a_name) {
 BOOST_AUTO_TEST_CASE(tells_that_there_is_no_such_name) {
     asio::io_context io;
     name_resolver names(io.get_executor(), std::string(300, 'x'),
-                        1); // too long for DNS to be asked
+                        1); // too long for a DNS query
     result r;
     names.resolve(r.handler());
     io.run();
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_result_is_not_that_of_the_next_call) {
     BOOST_REQUIRE(wait_until([&] { return *asked == 1 && asked.use_count() == 2; }));
     names.cancel();
     names.resolve(r.handler());
-    io.restart(); // without work it stopped
+    io.restart(); // without work the context had stopped
     io.run();
     BOOST_TEST(!cancelled.code.has_value());
     BOOST_TEST((r.found == endpoints{second}));
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(a_look_up_under_way_serves_the_next_call) {
         names.cancel();
         names.resolve(r.handler());
         dns.answer();
-        io.restart(); // without work it stopped
+        io.restart(); // without work the context had stopped
         io.run();
     }
     BOOST_TEST(!cancelled.code.has_value());
@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(destruction_waits_for_nobody) {
     dns.wait_asked();
     s->names.reset();
     BOOST_TEST(s.use_count() == 1);
-    io.run(); // nothing is under way any more
+    io.run(); // no operation is under way
     dns.answer();
     dns.wait_gone();
     io.restart();
@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(a_context_may_be_destroyed_with_a_result_on_its_way) {
     dns.wait_gone();
 }
 
-// Each end at each moment of the look-up; the sanitizers judge.
+// The resolver ends at different moments of a look-up. The sanitizers check the result.
 BOOST_AUTO_TEST_CASE(ends_may_meet_the_result) {
     for (int i = 0; i < 300; ++i) {
         auto io = std::make_unique<asio::io_context>();

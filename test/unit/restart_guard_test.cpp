@@ -1,4 +1,5 @@
-// What a server says of itself at each connection, and whether its grants count after that.
+// The restart guard: the state that a server shows at each connection decides whether its grants
+// count.
 #include "protocol/restart_guard.hpp"
 
 #include "unit/protocol_values.hpp"
@@ -26,14 +27,14 @@ constexpr std::array modes{off, observed, strict};
 
 using protocol::forgetting;
 
-/// A new process has a new history.
+/// The origin with a new history. Each new process has one.
 protocol::data_origin with_history(protocol::data_origin o, std::uint64_t history, bool promoted) {
     o.history = history;
     o.promoted = promoted;
     return o;
 }
 
-/// Whether it doubts.
+/// Connects to a server. True if the guard doubts its data.
 bool meets(protocol::restart_guard& guard, std::uint64_t run, bool durable) {
     auto const said = guard.connected(origin(run, durable));
     BOOST_TEST((said == forgetting::none || said == forgetting::restart));
@@ -113,10 +114,10 @@ BOOST_AUTO_TEST_CASE(what_counts_as_before_is_what_the_server_said_last) {
     struct {
         bool first, last, now, doubted;
     } constexpr table[] = {
-        // The log was switched on while it ran: from then on it has all.
+        // The log was switched on while the server ran. From then on it has all keys.
         {false, true, true, false},
         {false, true, false, true},
-        // Switched off: what came after is not in the log.
+        // The log was switched off. It lacks all later keys.
         {true, false, true, true},
         {true, false, false, true},
     };
@@ -134,8 +135,8 @@ BOOST_AUTO_TEST_CASE(what_counts_as_before_is_what_the_server_said_last) {
 BOOST_AUTO_TEST_CASE(a_server_is_durable_before_only_since_the_last_restart) {
     auto guard = observed.guard();
     BOOST_TEST(!meets(guard, 1, true));
-    BOOST_TEST(meets(guard, 2, false)); // lost something
-    BOOST_TEST(meets(guard, 3, true));  // of what came after, too
+    BOOST_TEST(meets(guard, 2, false)); // keys may be lost
+    BOOST_TEST(meets(guard, 3, true));  // later keys too
     BOOST_TEST(!meets(guard, 4, true));
 }
 
@@ -150,7 +151,7 @@ BOOST_AUTO_TEST_CASE(any_other_run_id_is_a_restart) {
 }
 
 //
-// Having been a replica
+// Servers that were replicas
 //
 
 BOOST_AUTO_TEST_CASE(a_new_history_of_the_same_process_is_another_servers_data) {
@@ -164,7 +165,7 @@ BOOST_AUTO_TEST_CASE(a_new_history_of_the_same_process_is_another_servers_data) 
                     auto const after = with_history(origin(7, durable), 99, promoted);
                     BOOST_TEST((guard.connected(after) ==
                                 (how.observed ? forgetting::replacement : forgetting::none)));
-                    BOOST_TEST((guard.connected(after) == forgetting::none)); // once
+                    BOOST_TEST((guard.connected(after) == forgetting::none)); // reported once
                 }
             }
         }
@@ -201,7 +202,7 @@ BOOST_AUTO_TEST_CASE(what_was_seen_as_a_replica_is_doubted_when_it_is_a_primary)
                 if (known) guard.connected(origin(7, true));
                 guard.is_replica();
                 guard.is_replica();
-                // Whatever it says of itself: also if it is a new process that writes all to disk.
+                // The guard also doubts a new process that writes all commands to disk.
                 auto const doubted = how.observed ? forgetting::replacement : forgetting::none;
                 BOOST_TEST((guard.connected(origin(8, true)) == doubted));
                 BOOST_TEST((guard.connected(origin(8, true)) == forgetting::none));
@@ -210,7 +211,7 @@ BOOST_AUTO_TEST_CASE(what_was_seen_as_a_replica_is_doubted_when_it_is_a_primary)
     }
 }
 
-// It was a replica since its start, when nobody looked.
+// The server was a replica since its start, but the client was not connected then.
 BOOST_AUTO_TEST_CASE(a_durable_server_that_was_promoted_is_not_trusted_after_a_restart) {
     auto const promoted = with_history(origin(8, true), 99, true);
     auto guard = observed.guard();
@@ -252,7 +253,7 @@ BOOST_AUTO_TEST_CASE(flushes_that_nobody_heard_of_are_counted) {
         {3, 3, false},
         {0, 1, true},
         {3, 4, true},
-        // The count was reset.
+        // The count of flushes was reset.
         {3, 0, false},
         {3, 1, true},
     };
@@ -265,13 +266,14 @@ BOOST_AUTO_TEST_CASE(flushes_that_nobody_heard_of_are_counted) {
                 guard.connected(flushed(row.before));
                 auto other = guard;
                 BOOST_TEST((guard.connected(flushed(row.now)) == expected));
-                BOOST_TEST((guard.connected(flushed(row.now)) == forgetting::none)); // once
+                BOOST_TEST(
+                    (guard.connected(flushed(row.now)) == forgetting::none)); // reported once
                 BOOST_TEST((other.observed(flushed(row.now), true) == expected));
                 BOOST_TEST((other.observed(flushed(row.now), true) == forgetting::none));
             }
         }
     }
-    // Those that were announced were heeded then.
+    // Flushes that the server announced were reported then. They do not count again.
     auto told = observed.guard();
     told.connected(flushed(3));
     BOOST_TEST(told.emptied());
@@ -282,7 +284,7 @@ BOOST_AUTO_TEST_CASE(flushes_that_nobody_heard_of_are_counted) {
     BOOST_TEST((told.connected(flushed(7)) == forgetting::none));
     BOOST_TEST(told.emptied());
     BOOST_TEST((told.connected(flushed(9)) == forgetting::flush));
-    // A new process counts anew.
+    // A new process counts its flushes from 0.
     auto guard = observed.guard();
     guard.connected(flushed(3));
     BOOST_TEST((guard.connected(origin(8, true)) == forgetting::none));

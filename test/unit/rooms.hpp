@@ -1,5 +1,5 @@
-// What a room of the engine stands on, with fakes for its instances and for its neighbours, and a
-// clock that stands where the test puts it.
+// The ground of a room of the engine: fakes for its instances and for its neighbours, and a clock
+// that the test sets.
 #ifndef HOLDFAST_TEST_ROOMS_HPP
 #define HOLDFAST_TEST_ROOMS_HPP
 
@@ -60,6 +60,7 @@ public:
     void excuse_jump() override {}
     void our_clock_stood_still(lease_clock::time_point, lease_clock::time_point,
                                lease_clock::duration, lease_clock::duration) override {}
+    void push_missed(protocol::breach b) override { missed += b != protocol::breach::none; }
     std::string_view run_id() const override { return id; }
     std::uint64_t identity() const override { return number; }
     instance_status status() const override {
@@ -85,6 +86,7 @@ public:
     unsigned const number;
     std::string const id = "server-" + std::to_string(number);
     bool up = true;
+    int missed = 0; ///< pushes
     std::deque<question> questions;
     redis::instance_counts counted;
 };
@@ -146,7 +148,7 @@ public:
     unsigned turns_asked = 0;
 
 protected:
-    // What the engine would lead to the room.
+    // The calls that the engine would pass on to the room.
     virtual void lead_answer(runtime::active_tenure&, unsigned instance, protocol::command,
                              std::uint32_t round, redis::answer const&) = 0;
     virtual void lead_time(runtime::active_tenure&, lease_clock::time_point now) = 0;

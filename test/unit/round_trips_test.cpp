@@ -1,4 +1,4 @@
-// From when on an answer is late.
+// The time at which an answer is late.
 #include "protocol/round_trips.hpp"
 
 #include "unit/protocol_values.hpp"
@@ -52,13 +52,13 @@ BOOST_AUTO_TEST_CASE(an_instance_that_becomes_slower_is_known_so_after_some_answ
 BOOST_AUTO_TEST_CASE(it_is_late_when_it_still_is_after_what_had_come_was_read) {
     auto r = used_to(1ms);
     BOOST_TEST(!r.becomes_late(at(round_trip::soonest_late - 1ns), at(0ms)));
-    // A process that was stopped looks for the first time long after.
+    // A process that was stopped makes its first check long after that time.
     BOOST_TEST(!r.becomes_late(at(1s), at(0ms)));
     BOOST_TEST(!r.late());
     BOOST_TEST(r.becomes_late(at(1s + round_trip::reading_time), at(0ms)));
     BOOST_TEST(r.late());
     BOOST_TEST((r.patience() == 0ms));
-    BOOST_TEST(!r.becomes_late(at(2s), at(0ms))); // told once
+    BOOST_TEST(!r.becomes_late(at(2s), at(0ms))); // reported once
     r.heard(2s);
     BOOST_TEST(!r.late());
     BOOST_TEST((r.patience() > 0ms));

@@ -1,4 +1,4 @@
-// The arithmetic of Redlock, by hand-made tables.
+// The arithmetic of Redlock, against tables made by hand.
 #include "protocol/rules.hpp"
 
 #include "unit/protocol_values.hpp"
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_renewal_comes_at_the_latest_one_period_on) {
 
 BOOST_AUTO_TEST_CASE(renewals_due_within_a_thousandth_of_the_ttl_come_together) {
     constexpr duration ttl = 1024s;
-    // One slot of a second: from 1300 s to just before 1301 s.
+    // A slot has one second: from 1300 s to just before 1301 s.
     auto const together = renewal_time(time_point(1'000s), 300s, ttl);
     BOOST_TEST((together == time_point(1'300s)));
     BOOST_TEST((renewal_time(time_point(1'000s + 1ns), 300s, ttl) == together));

@@ -1,4 +1,4 @@
-// The figures of the benchmarks, where a pause of the machine leaves nothing to measure.
+// The figures of the benchmarks when pauses of the machine leave no valid sample.
 #include "../bench/latency.hpp"
 #include "../bench/series.hpp"
 

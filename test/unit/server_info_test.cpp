@@ -4,9 +4,11 @@
 #include <boost/test/unit_test.hpp>
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 using namespace holdfast::redis;
 using holdfast::errc;
@@ -22,7 +24,7 @@ constexpr std::string_view redis_6 =
     "\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"
     "master_replid:ffffffffffffffffffffffffffffffffffffffff\r\n";
 
-/// An INFO with the fields that matter, and neighbours with similar names.
+/// An INFO with the relevant fields, and fields with similar names beside them.
 std::string info(std::string_view versions, std::string_view role = "master",
                  std::string_view run_id = "0123456789abcdef0123456789abcdef01234567") {
     return "# Server\r\nredis_version_of_something:1.0\r\n" + std::string(versions) +
@@ -174,17 +176,59 @@ BOOST_AUTO_TEST_CASE(the_format_prefix_of_a_verbatim_string_does_no_harm) {
     BOOST_TEST(i->version == "6.2.14");
 }
 
-BOOST_AUTO_TEST_CASE(a_text_without_a_run_id_is_no_info) {
+BOOST_AUTO_TEST_CASE(a_text_without_any_field_is_no_info) {
     for (std::string_view const text :
-         {"", "\r\n", "OK", "run_id", "run_id:", "run_id:\r\n",
-          "redis_version:7.0.0\r\nrole:master\r\n", "my_run_id:abc\r\n", "run_id_2:abc\r\n",
-          " run_id:abc\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n",
+         {"", "\r\n", "OK", "run_id", "run_id:", "run_id:\r\n", "my_run_id:abc\r\n",
+          "run_id_2:abc\r\n", " run_id:abc\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n",
           ":::::\n\n\n\r\r\r:", "STAT version 1.6.18\r\nEND\r\n"}) {
         BOOST_TEST_CONTEXT('"' << text << '"') BOOST_TEST(!parse_info(text).has_value());
     }
     BOOST_TEST(!parse_info(std::string(1'000'000, 'x')).has_value());
     BOOST_TEST(!parse_info(std::string(1'000, '\0')).has_value());
-    BOOST_TEST(!parse_info(info("redis_version:7.0.0\r\n", "master", "")).has_value());
+}
+
+// A proxy may remove the run id.
+BOOST_AUTO_TEST_CASE(a_text_without_a_run_id_tells_the_rest) {
+    for (auto const& text : {std::string("redis_version:7.0.0\r\nrole:slave\r\n"),
+                             info("redis_version:7.0.0\r\n", "slave", "")}) {
+        auto const i = parse_info(text);
+        BOOST_REQUIRE(i.has_value());
+        BOOST_TEST(i->run_id.empty());
+        BOOST_TEST(i->version == "7.0.0");
+        BOOST_TEST(i->replica);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_command_is_unavailable_where_it_is_unknown_or_forbidden) {
+    for (std::string_view const error :
+         {"ERR unknown command 'DELIFEQ', with args beginning with: 'k'",
+          "ERR unknown command `HELLO`", "ERR unknown subcommand 'tracking'. Try CLIENT HELP.",
+          "ERR Unknown subcommand or wrong number of arguments for 'tracking'",
+          "unsupported command 'evalsha'", "ERR Command is not available: 'CONFIG'",
+          "ERR WAIT is not supported"}) {
+        BOOST_TEST(is_unknown_command(error), error);
+        BOOST_TEST(is_unavailable(error), error);
+    }
+    for (std::string_view const error :
+         {"NOPERM User u has no permissions to run the 'set' command",
+          "NOPERM No permissions to access a key",
+          "ERR The user executing the script can't run this command or subcommand script: a",
+          "ERR The user executing the script can't access at least one of the keys",
+          "ERR ACL failure in script: User u has no permissions to run the 'get' command"}) {
+        BOOST_TEST(!is_unknown_command(error), error);
+        BOOST_TEST(is_unavailable(error), error);
+        BOOST_TEST((classify(error) == errc::access_denied), error);
+    }
+    for (std::string_view const error :
+         {"ERR scripting is disabled", "ERR EVALSHA is disabled", "ERR TIME is not allowed here",
+          "ERR command forbidden by the service"}) {
+        BOOST_TEST(is_unavailable(error), error);
+    }
+    for (std::string_view const error :
+         {"OOM command not allowed when used memory > 'maxmemory'.", "NOREPLICAS Not enough good",
+          "NOSCRIPT No matching script.", "LOADING Redis is loading", "ERR syntax error", "ERR"}) {
+        BOOST_TEST(!is_unavailable(error), error);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(without_a_version_only_scripts_are_trusted) {
@@ -201,8 +245,8 @@ BOOST_AUTO_TEST_CASE(versions_are_compared_as_numbers) {
     BOOST_TEST((spoken("redis", "8.10.1") == dialect::delex));
     BOOST_TEST((spoken("redis", "9.0.0") == dialect::delex));
     BOOST_TEST((spoken("redis", "10.0.0") == dialect::delex));
-    BOOST_TEST(
-        (spoken("redis", "255.255.255") == dialect::delex)); // built from the sources' main branch
+    BOOST_TEST((spoken("redis", "255.255.255") == dialect::delex)); // builds of the main branch
+                                                                    // have this version
     BOOST_TEST((spoken("redis", "8.4-rc1") == dialect::delex));
     BOOST_TEST((spoken("valkey", "8.0.9") == dialect::scripts));
     BOOST_TEST((spoken("valkey", "8.1.0") == dialect::set_ifeq));
@@ -279,38 +323,89 @@ BOOST_AUTO_TEST_CASE(a_secret_is_never_shown) {
     BOOST_TEST(presentable("hunter2", "hunter2") == "***");
     BOOST_TEST(presentable("hunter2hunter2, hunter2", "hunter2") == "******, ***");
     BOOST_TEST(presentable("ERR hunter", "hunter2") == "ERR hunter");
-    // A secret that its own replacement contains.
+    // The replacement, "***", contains the secret.
     BOOST_TEST(presentable("a*b", "*") == "a***b");
     BOOST_TEST(presentable("a***b", "**") == "a****b");
-    // With bytes that could not be printed.
+    // The secret contains bytes that are not printable.
     BOOST_TEST(presentable(std::string_view("x s\0\r\ne y", 9), std::string_view("s\0\r\ne", 5)) ==
                "x *** y");
+}
+
+BOOST_AUTO_TEST_CASE(the_replicas_that_are_online_are_listed_with_their_offsets) {
+    auto const of = [](std::string_view replication) {
+        return parse_info("redis_version:7.0.15\r\nrole:master\r\n" + std::string(replication));
+    };
+    BOOST_TEST(!of("").value().replicas.has_value());
+    auto const none = of("connected_slaves:0\r\nmaster_repl_offset:42\r\n").value().replicas;
+    BOOST_REQUIRE(none.has_value());
+    BOOST_TEST(none->offset == 42U);
+    BOOST_TEST(none->acknowledged.empty());
+    auto const some =
+        of("connected_slaves:4\r\n"
+           "slave0:ip=127.0.0.1,port=7001,state=online,offset=1234,lag=0,type=replica\r\n"
+           "slave1:ip=::1,port=7002,state=wait_bgsave,offset=99,lag=0\r\n"
+           "slave2:state=online,io-offset=7,offset=18446744073709551615\r\n"
+           "slave3:ip=,port,offset=3,state=online\r\n"
+           "master_failover_state:no-failover\r\nmaster_repl_offset:2000\r\n")
+            .value()
+            .replicas;
+    BOOST_REQUIRE(some.has_value());
+    BOOST_TEST(some->offset == 2000U);
+    BOOST_TEST(some->acknowledged == (std::vector<std::uint64_t>{1234, ~std::uint64_t{0}, 3}),
+               boost::test_tools::per_element());
+    // A count without the list, and a list that lacks a line.
+    auto const short_list =
+        of("connected_slaves:1000000000000\r\nslave0:state=online,offset=x\r\n").value().replicas;
+    BOOST_REQUIRE(short_list.has_value());
+    BOOST_TEST(short_list->acknowledged == (std::vector<std::uint64_t>{0}),
+               boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(arguments_that_a_server_quotes_are_cut_off) {
     BOOST_TEST(
         presentable("ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'u' 'pw' ",
-                    {}) == "ERR unknown command 'HELLO'");
+                    "") == "ERR unknown command 'HELLO'");
     BOOST_TEST(
         presentable(
             "ERR unknown command `DELEX`, with args beginning with: `key`, `IFEQ`, `token`, ",
-            {}) == "ERR unknown command `DELEX`");
+            "") == "ERR unknown command `DELEX`");
     BOOST_TEST(presentable("ERR unknown command 'X', with args beginning with: 'hunter2' ",
                            "hunter2") == "ERR unknown command 'X'");
 }
 
 BOOST_AUTO_TEST_CASE(a_message_stays_one_line) {
-    BOOST_TEST(presentable("ERR one\r\ntwo\tthree\x01", {}) == "ERR one  two three ");
-    // Letters beyond ASCII are left alone.
-    BOOST_TEST(presentable("ERR gr\xc3\xbc\xc3\x9f", {}) == "ERR gr\xc3\xbc\xc3\x9f");
+    BOOST_TEST(presentable("ERR one\r\ntwo\tthree\x01", "") == "ERR one  two three ");
+    BOOST_TEST(presentable("ERR one\x7f", "") == "ERR one ");
+    // Letters beyond ASCII stay unchanged.
+    BOOST_TEST(presentable("ERR gr\xc3\xbc\xc3\x9f", "") == "ERR gr\xc3\xbc\xc3\x9f");
+}
+
+BOOST_AUTO_TEST_CASE(a_message_is_utf_8) {
+    for (std::string const wrong : {"\xff", "gr\xfc\xdf", "\xc0\x80", "\xed\xa0\x80", "cut \xc3"}) {
+        auto const shown = presentable(wrong, "");
+        BOOST_TEST(shown.size() == wrong.size());
+        for (unsigned char const c : shown) BOOST_TEST(c < 0x80);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_long_message_is_cut_after_its_secrets_are_masked) {
+    std::string const all(longest_text, 'x');
+    BOOST_TEST(presentable(all, "") == all);
+    BOOST_TEST(presentable(all + "y", "") == all + "...");
+    // The secret would be cut in two.
+    auto const beginning = all.substr(0, longest_text - 3);
+    BOOST_TEST(presentable(beginning + "hunter2", "hunter2") == beginning + "***");
+    // A letter of two bytes is not cut in two.
+    auto const letters = all.substr(1) + "\xc3\xbc";
+    BOOST_TEST(presentable(letters, "") == all.substr(1) + "...");
 }
 
 BOOST_AUTO_TEST_CASE(a_message_without_secrets_is_shown_as_it_is) {
     constexpr std::string_view text = "MISCONF Redis is configured to save RDB snapshots";
-    BOOST_TEST(presentable(text, {}) == text);
+    BOOST_TEST(presentable(text, "") == text);
     BOOST_TEST(presentable(text, "hunter2") == text);
     BOOST_TEST(presentable("", "hunter2").empty());
-    BOOST_TEST(presentable("", {}).empty());
+    BOOST_TEST(presentable("", "").empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

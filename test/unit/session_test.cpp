@@ -1,5 +1,7 @@
-// One connection from its address to its end, over a stream that the test controls.
+// One connection from its address to its end, on a stream that the test controls.
 #include "redis/session.hpp"
+
+#include "support/lone_owner.hpp"
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -31,7 +33,7 @@ namespace {
 asio::ip::tcp::endpoint const first{asio::ip::make_address("192.0.2.1"), 1};
 asio::ip::tcp::endpoint const second{asio::ip::make_address("192.0.2.2"), 1};
 
-/// The part of a stream that the test sees. The stream may be gone.
+/// The state of a stream that the test sees. It may outlive the stream.
 struct line {
     explicit line(asio::io_context& c)
         : context(c) {}
@@ -54,6 +56,15 @@ struct line {
         asio::post(context,
                    [user = std::exchange(waiting, nullptr), ec] { user->on_writable(ec); });
     }
+    void shakes() {
+        asio::post(context, [this] {
+            if (connecting) connecting->on_handshake();
+        });
+    }
+    void shut_down() {
+        shut = true;
+        if (!lets_finish) close();
+    }
     void close() {
         closed = true;
         if (connecting) connected(asio::error::operation_aborted);
@@ -69,6 +80,9 @@ struct line {
     std::size_t room = 1'000'000;
     error_code write_error;
     bool memory_fails = false;
+    bool lets_finish = false; ///< shut_down() does not end a read
+    bool explains = false;    ///< explain() gives a text of its own
+    bool shut = false;
     bool closed = false;
 };
 
@@ -102,24 +116,21 @@ public:
         BOOST_TEST(!line_->waiting, "two waits");
         line_->waiting = std::move(user);
     }
+    void shut_down() noexcept override { line_->shut_down(); }
     void close() noexcept override { line_->close(); }
+    connection_failure explain(error_code ec, failure_moment at) const override {
+        if (!line_->explains) return stream::explain(ec, at);
+        auto text = "explained: " + ec.message();
+        if (at.unanswered) text += ", unanswered";
+        if (at.limit != 0ms) text += ", " + std::to_string(at.limit.count()) + " ms";
+        return {.message = text, .fault = holdfast::protocol::fault::setup};
+    }
 
 private:
     std::shared_ptr<line> line_;
 };
 
-class owner final : public instance_owner {
-public:
-    void in_turn(turn_work& w) override { w.run(); }
-    lease_clock::time_point time() const noexcept override { return {}; }
-    bool is_new_server(unsigned, std::string_view) override { return true; }
-    void on_push(unsigned, std::string_view) override {}
-    void on_push_for_all(unsigned) override {}
-    void on_unavailable(unsigned) override {}
-    void on_available(unsigned) override {}
-    std::uint64_t random_bits() override { return 0; }
-    void on_change() override {}
-};
+class owner final : public holdfast::test::lone_owner {};
 
 struct listener final : session_user {
     void on_connected() override {
@@ -134,13 +145,15 @@ struct listener final : session_user {
         bytes.remove_prefix(size);
         if (closes != nullptr) closes->close();
     }
-    void on_session_end(errc w, std::string m) override {
+    void on_session_end(errc w, std::string m, holdfast::protocol::fault f) override {
         ++ended;
         cause = w;
+        fault = f;
         message = std::move(m);
     }
 
     int connected = 0, ended = 0;
+    holdfast::protocol::fault fault{};
     std::string seen, taken;
     std::size_t takes = 1'000'000;
     bool fails = false;
@@ -149,7 +162,7 @@ struct listener final : session_user {
     std::string message;
 };
 
-/// A session to an address, of whose name the test knows the endpoints.
+/// A session to an address. The test sets the endpoints of its name.
 struct world {
     explicit world(char const* target, std::chrono::milliseconds connect_timeout = 1h)
         : place(
@@ -166,7 +179,7 @@ struct world {
               })
         , session(std::make_shared<holdfast::redis::session>(context.get_executor(), place,
                                                              connect_timeout, turn_owner, user)) {}
-    /// A read that is under way keeps the session, and this keeps the stream.
+    /// A read that is under way keeps the session alive, and the session keeps the stream.
     ~world() {
         session->close();
         run();
@@ -176,7 +189,7 @@ struct world {
         context.restart();
         context.poll();
     }
-    /// Until something has happened in another thread, or by the clock.
+    /// Runs until another thread or the clock has made the condition true.
     template <class Condition>
     void run_until(Condition condition) {
         auto const work = asio::make_work_guard(context);
@@ -185,7 +198,7 @@ struct world {
         while (!condition() && std::chrono::steady_clock::now() < end) context.run_one_for(1s);
         BOOST_REQUIRE(condition());
     }
-    /// Starts, and connects.
+    /// Starts the session, and connects its stream.
     line& connect() {
         session->start();
         if (!current) run_until([&] { return current != nullptr; });
@@ -198,11 +211,11 @@ struct world {
     asio::io_context context{1};
     owner turn_owner;
     listener user;
-    /// Outlives the world, as a look-up may.
+    /// The name server may outlive the world, as a look-up may.
     struct name_server {
         endpoints found{first};
         error_code not_found;
-        std::shared_future<void> answers; ///< if valid: not before that
+        std::shared_future<void> answers; ///< if valid, the answer waits for it
     };
     std::shared_ptr<name_server> const names = std::make_shared<name_server>();
     endpoints dialled;
@@ -292,7 +305,7 @@ BOOST_AUTO_TEST_CASE(a_connection_may_take_no_longer_than_its_limit) {
     BOOST_TEST(w.user.connected == 0);
 }
 
-// The timer has expired, and then the connection is reported, before the timer is.
+// The timer has expired, but the connection is reported before the timer is.
 BOOST_AUTO_TEST_CASE(a_limit_that_was_lifted_is_not_reported) {
     world w(numeric, 1ms);
     w.session->start();
@@ -351,7 +364,7 @@ BOOST_AUTO_TEST_CASE(a_write_that_fails_ends_it_for_that_reason) {
     l.write_error = asio::error::broken_pipe;
     auto b = of("abc");
     w.session->write(b);
-    BOOST_TEST(w.user.ended == 0); // not from within
+    BOOST_TEST(w.user.ended == 0); // never from within the call
     w.run();
     BOOST_TEST(w.user.ended == 1);
     BOOST_TEST((w.user.cause == errc::unreachable));
@@ -374,6 +387,124 @@ BOOST_AUTO_TEST_CASE(a_wait_for_room_that_fails_ends_it) {
                                                        : error_code(asio::error::connection_reset))
                                          .message());
     }
+}
+
+// The last bytes of the server may tell why it closed.
+BOOST_AUTO_TEST_CASE(bytes_that_came_before_a_write_failed_are_read) {
+    world w(numeric);
+    auto& l = w.connect();
+    l.lets_finish = true;
+    l.write_error = asio::error::broken_pipe;
+    auto b = of("abc");
+    w.session->write(b);
+    BOOST_TEST(l.shut);
+    BOOST_TEST(!l.closed);
+    l.receives("-ERR max number of clients reached");
+    w.run();
+    BOOST_TEST(w.user.taken == "-ERR max number of clients reached");
+    BOOST_TEST(w.user.ended == 0);
+    l.read_ends(asio::error::eof);
+    w.run();
+    BOOST_TEST(w.user.message == "Broken pipe");
+    BOOST_TEST(w.user.ended == 1);
+}
+
+BOOST_AUTO_TEST_CASE(the_error_of_the_read_counts_after_a_write_has_failed) {
+    world w(numeric);
+    auto& l = w.connect();
+    l.lets_finish = true;
+    l.write_error = asio::error::broken_pipe;
+    auto b = of("abc");
+    w.session->write(b);
+    l.read_ends(asio::error::connection_reset); // for TLS, this error may be an alert
+    w.run();
+    BOOST_TEST(w.user.message == "Connection reset by peer");
+}
+
+BOOST_AUTO_TEST_CASE(the_failure_is_in_the_words_of_the_stream) {
+    world w(numeric);
+    w.session->start();
+    w.current->explains = true;
+    w.current->connected(asio::error::connection_refused);
+    w.run();
+    BOOST_TEST(w.user.message == "explained: Connection refused");
+    BOOST_TEST((w.user.fault == holdfast::protocol::fault::setup));
+    world later(numeric);
+    auto& l = later.connect();
+    l.explains = true;
+    l.read_ends(asio::error::eof);
+    later.run();
+    BOOST_TEST(later.user.message == "explained: End of file, unanswered");
+    BOOST_TEST((later.user.fault == holdfast::protocol::fault::setup));
+    world answered(numeric);
+    auto& a = answered.connect();
+    a.explains = true;
+    a.receives("+OK");
+    answered.run();
+    a.read_ends(asio::error::eof);
+    answered.run();
+    BOOST_TEST(answered.user.message == "explained: End of file");
+}
+
+BOOST_AUTO_TEST_CASE(a_port_that_answers_in_tls_is_told) {
+    world w(numeric);
+    auto& l = w.connect();
+    l.receives(std::string_view("\x15\x03\x01\x00\x02\x02\x46", 7));
+    w.run();
+    BOOST_TEST(w.user.message == "the port answers in TLS: use rediss");
+    BOOST_TEST((w.user.fault == holdfast::protocol::fault::setup));
+    BOOST_TEST(w.user.taken == "");
+    world later(numeric); // later bytes of a reply may have any value
+    auto& other = later.connect();
+    other.receives("+");
+    later.run();
+    other.receives(std::string_view("\x15\x03", 2));
+    later.run();
+    BOOST_TEST(later.user.ended == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_handshake_has_a_limit_within_that_of_the_connection) {
+    world w(numeric, 4ms);
+    w.session->start();
+    w.current->explains = true;
+    w.current->shakes();
+    w.run_until([&] { return w.user.ended > 0; });
+    BOOST_TEST(w.user.message == "explained: Connection timed out, 3 ms");
+    BOOST_TEST(w.current->closed);
+    BOOST_TEST(w.user.ended == 1);
+}
+
+// The handshake begins near the end of the time for the connection.
+BOOST_AUTO_TEST_CASE(a_handshake_does_not_prolong_the_connection) {
+    world w(numeric, 40ms);
+    w.session->start();
+    w.current->explains = true;
+    auto const began = std::chrono::steady_clock::now();
+    asio::post(w.context, [&] {
+        while (std::chrono::steady_clock::now() < began + 30ms) {
+        }
+        w.current->connecting->on_handshake();
+    });
+    w.run_until([&] { return w.user.ended > 0; });
+    auto const told = std::stoi(w.user.message.substr(w.user.message.rfind(", ") + 2));
+    BOOST_TEST(told <= 10);
+    BOOST_TEST(w.user.message.starts_with("explained: Connection timed out, "), w.user.message);
+}
+
+BOOST_AUTO_TEST_CASE(a_handshake_that_succeeds_lifts_its_limit) {
+    world w(numeric, 4ms);
+    w.session->start();
+    w.current->shakes();
+    asio::post(w.context, [&] {
+        auto const expired = std::chrono::steady_clock::now() + 5ms;
+        while (std::chrono::steady_clock::now() < expired) {
+        }
+        w.current->connected();
+    });
+    w.run();
+    w.run();
+    BOOST_TEST(w.user.connected == 1);
+    BOOST_TEST(w.user.ended == 0, w.user.message);
 }
 
 BOOST_AUTO_TEST_CASE(the_end_of_the_stream_ends_it) {
@@ -411,7 +542,7 @@ BOOST_AUTO_TEST_CASE(there_is_room_for_a_long_reply_and_bytes_are_kept_in_order)
     for (int n = 0; n < 100; ++n) {
         std::string const piece(4'000, static_cast<char>('a' + n % 26));
         all += piece;
-        // A long reply, and then many short ones.
+        // First one long reply comes, and then many short ones.
         w.user.takes = n < 50 ? 0 : 2'500;
         l.receives(piece);
         w.run();
@@ -464,7 +595,7 @@ BOOST_AUTO_TEST_CASE(a_user_that_closes_from_within_reads_no_more) {
     BOOST_TEST(later.user.ended == 0);
 }
 
-// A look-up that DNS does not answer, by the real timer.
+// DNS does not answer the look-up. The limit is measured by the real timer.
 BOOST_AUTO_TEST_CASE(a_look_up_may_take_no_longer_than_its_limit) {
     for (auto const known : {false, true}) {
         std::promise<void> over;

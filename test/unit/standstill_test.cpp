@@ -1,4 +1,5 @@
-// Whose clock was it: equal jumps of the servers' clocks, and what they say of ours.
+// Equal jumps of the servers' clocks may show that the client's clock stood still. The tests check
+// how the client tells that from jumps of the servers.
 #include "protocol/clock_guard.hpp"
 #include "protocol/standstill.hpp"
 
@@ -15,8 +16,8 @@ using protocol::time_point;
 
 namespace {
 
-/// Servers whose clocks can be set, and a client whose clock can stand still. An answer takes a
-/// millisecond.
+/// Servers whose clocks can be set, and a client whose clock can stand still. Each answer takes 1
+/// ms.
 struct clocks {
     explicit clocks(unsigned count)
         : ours(count, 60s)
@@ -62,14 +63,26 @@ BOOST_AUTO_TEST_CASE(equal_jumps_of_all_are_ours) {
     BOOST_TEST((c.ours.to_ask(c.there) == instance_set::first(3)));
     auto const majority = c.judge_after(1);
     BOOST_TEST(majority.is_new);
-    BOOST_TEST(!majority.is_ours); // the third one may know better
+    BOOST_TEST(!majority.is_ours); // the third server may show no jump
     BOOST_TEST((majority.least <= 50ms && majority.most >= 50ms && majority.most < 100ms));
     auto const all = c.judge_after(2);
-    BOOST_TEST(!all.is_new); // deadlines are moved once
+    BOOST_TEST(!all.is_new); // the deadlines were moved already
     BOOST_TEST(all.is_ours);
     BOOST_TEST(all.instances.size() == 3U);
     BOOST_TEST(!c.ours.has_unexplained_jumps());
     BOOST_TEST(c.judge_after(0).instances.empty());
+}
+
+// The map of a Cluster comes after the first readings.
+BOOST_AUTO_TEST_CASE(a_change_of_their_number_forgets_no_reading) {
+    clocks c(3);
+    c.ours.configure(1);
+    c.ours.configure(3);
+    c.stop(50ms);
+    c.ask_time(0);
+    BOOST_TEST((c.ours.to_ask(c.there) == instance_set::first(3)));
+    BOOST_TEST(!c.judge_after(1).is_ours); // the third server may show no jump
+    BOOST_TEST(c.judge_after(2).is_ours);
 }
 
 BOOST_AUTO_TEST_CASE(each_standstill_counts_once) {
@@ -89,7 +102,7 @@ BOOST_AUTO_TEST_CASE(one_that_did_not_jump_shows_that_it_was_the_servers) {
     clocks c(3);
     c.ahead[0] = c.ahead[1] = 10s;
     BOOST_TEST(c.judge_after(0).instances.empty());
-    BOOST_TEST(c.judge_after(1).is_new); // the keys of a majority go earlier
+    BOOST_TEST(c.judge_after(1).is_new); // the keys of a majority expire earlier
     BOOST_TEST(!c.judge_after(2).is_ours);
     BOOST_TEST(!c.judge_after(2).is_ours);
 }
@@ -99,10 +112,10 @@ BOOST_AUTO_TEST_CASE(one_that_cannot_be_asked_is_not_waited_for) {
     c.stop(10s);
     c.ask_time(0);
     BOOST_TEST(!c.judge_after(1).is_ours);
-    c.there.erase(2); // it goes down
+    c.there.erase(2); // instance 2 goes down
     auto const f = c.judge();
     BOOST_TEST((f.is_ours && !f.is_new));
-    // And finds nothing new when it is back.
+    // The guard of instance 2 finds no new jump when the instance is back.
     c.guards[2].stood_still(f.from, f.to, f.least, f.most);
     c.pass(1s);
     c.ask_time(2);
@@ -115,23 +128,23 @@ BOOST_AUTO_TEST_CASE(other_jumps_are_the_servers) {
     for (unsigned i = 0; i < 5; ++i) BOOST_TEST(minority.judge_after(i).instances.empty());
     unequal.ahead = {10s, 11s, 12s};
     for (unsigned i = 0; i < 3; ++i) BOOST_TEST(unequal.judge_after(i).instances.empty());
-    for (unsigned i = 0; i < 3; ++i) { // at different times
+    for (unsigned i = 0; i < 3; ++i) { // the clocks jump at different times
         apart.ahead[i] = 10s;
         for (unsigned k = 0; k < 3; ++k) BOOST_TEST(apart.judge_after(k).instances.empty());
         apart.pass(1s);
     }
 }
 
-// Clocks may drift by more than the jumps differ.
+// In a long outage the clocks may drift by more than the difference of the jumps.
 BOOST_AUTO_TEST_CASE(jumps_seen_after_a_long_time_may_have_been_of_any_size) {
     for (auto const outage : {10min, 30min}) {
         clocks c(3);
-        c.there.erase(2); // nor can it be asked now
+        c.there.erase(2); // instance 2 cannot be asked now
         c.pass(outage);
         c.ahead = {3s, 3s + 500ms, 0s};
         c.ask_time(0);
         auto const f = c.judge_after(1);
-        BOOST_TEST(f.is_new); // to be on the safe side
+        BOOST_TEST(f.is_new); // the deadlines move, to be safe
         BOOST_TEST(!f.is_ours);
     }
 }
@@ -142,7 +155,7 @@ BOOST_AUTO_TEST_CASE(who_was_not_asked_for_long_cannot_agree) {
     c.ask_time(0);
     c.ask_time(1);
     c.pass(1s);
-    c.ahead[0] = c.ahead[1] = 100ms; // as much as the third may have drifted
+    c.ahead[0] = c.ahead[1] = 100ms; // the third clock may have drifted as far
     c.ask_time(0);
     c.judge_after(1);
     BOOST_TEST(!c.judge_after(2).is_ours);
@@ -166,7 +179,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_explained_is_forgotten_after_the_longest_ttl) {
     BOOST_TEST(last.is_ours);
 }
 
-// One was away meanwhile, and makes the majority when it is back.
+// An instance that was away completes the majority when it is back.
 BOOST_AUTO_TEST_CASE(a_standstill_moves_deadlines_when_a_majority_shows_it_however_late) {
     clocks c(3);
     c.there.erase(1);
@@ -190,7 +203,7 @@ BOOST_AUTO_TEST_CASE(a_jump_that_is_shown_in_two_parts_moves_deadlines_by_their_
     auto const first = c.judge_after(1);
     BOOST_TEST((first.is_new && first.by >= 4s && first.by < 5s));
     c.stop(6s);
-    c.ask_time(2); // both at once
+    c.ask_time(2); // instance 2 shows both standstills at once
     auto const second = c.judge_after(0);
     BOOST_TEST((second.is_new && first.by + second.by >= 10s && first.by + second.by < 11s));
     auto const third = c.judge_after(1);
@@ -198,7 +211,7 @@ BOOST_AUTO_TEST_CASE(a_jump_that_is_shown_in_two_parts_moves_deadlines_by_their_
     BOOST_TEST(third.is_ours);
 }
 
-// A machine that goes on after a pause reads its answers late, and these hide what they could show.
+// After a pause a machine reads its answers late, and late answers can hide a jump.
 BOOST_AUTO_TEST_CASE(what_a_slow_answer_has_hidden_counts_from_before_it) {
     clocks c(3);
     c.pass(1s);
@@ -231,7 +244,7 @@ BOOST_AUTO_TEST_CASE(a_lone_instance_has_nobody_who_could_agree) {
 BOOST_AUTO_TEST_CASE(an_answer_that_was_under_way_shows_a_part) {
     clocks c(3);
     auto const sent = c.now();
-    c.stop(400ms); // the first one reads its clock meanwhile
+    c.stop(400ms); // instance 0 reads its clock between the two stops
     auto const shown = c.truth;
     c.stop(600ms);
     c.pass(1ms);
@@ -242,7 +255,7 @@ BOOST_AUTO_TEST_CASE(an_answer_that_was_under_way_shows_a_part) {
     BOOST_TEST(majority.is_new);
     BOOST_TEST((majority.most >= 1s));
     BOOST_TEST(!majority.is_ours);
-    auto const all = c.judge_after(0); // the rest
+    auto const all = c.judge_after(0); // instance 0 shows the rest
     BOOST_TEST(all.is_ours);
     BOOST_TEST(all.instances.size() == 3U);
 }

@@ -69,7 +69,7 @@ using endpoints = std::vector<tcp::endpoint>;
 
 tcp::endpoint const any_port{asio::ip::address_v4::loopback(), 0};
 
-/// A folder that lasts as long as the test.
+/// A folder that is removed at the end of the test.
 class folder {
 public:
     folder() {
@@ -87,7 +87,7 @@ private:
     std::filesystem::path path_;
 };
 
-/// A listening socket and the streams that lead to it.
+/// A listening socket, and streams to it.
 struct loopback {
     explicit loopback(kind k, runner r = runner::strand)
         : kind_(k)
@@ -101,7 +101,7 @@ struct loopback {
             return;
         }
         at_port_.open(tcp::v4());
-        // A small window, so that much does not fit.
+        // The small window keeps long writes from completing at once.
         at_port_.set_option(asio::socket_base::receive_buffer_size(8 * 1024));
         at_port_.bind(any_port);
         at_port_.listen();
@@ -123,7 +123,7 @@ struct loopback {
         return at_port_.accept();
     }
 
-    /// A user whose stream is connected to peer_.
+    /// Connects a stream to peer_, and returns its user.
     std::shared_ptr<user> connected() {
         auto u = std::make_shared<user>(make());
         u->connect();
@@ -134,7 +134,7 @@ struct loopback {
         return u;
     }
 
-    /// Fills the stream until it takes no more.
+    /// Writes until the stream takes no more.
     static void fill(user& u) {
         std::string const much(64 * 1024, 'x');
         error_code ec;
@@ -249,7 +249,8 @@ BOOST_AUTO_TEST_CASE(tells_why_no_endpoint_accepts) {
     BOOST_TEST(result(make_unix_stream(lo.executor(), long_path)) == asio::error::name_too_long);
 }
 
-// The kernel refuses such a connection with EAGAIN, which for TCP would mean "not yet".
+// For a Unix socket with a full backlog the kernel returns EAGAIN. For TCP that would mean "not
+// yet".
 BOOST_AUTO_TEST_CASE(a_unix_socket_with_a_full_backlog_is_not_connected) {
     loopback lo(kind::unix_socket);
     lo.at_path_.listen(0);
@@ -271,14 +272,14 @@ BOOST_DATA_TEST_CASE(the_end_of_the_peer_is_an_error, data::make(kinds), k) {
         lo.peer_.close();
         lo.run_until([&] { return u->read_done.has_value(); });
         BOOST_TEST(*u->read_done == asio::error::eof);
-        // The first write after the end of a TCP peer is answered by a reset.
+        // A TCP peer that has closed answers the first write with a reset.
         error_code ec;
         while (!ec) u->write("x", ec);
         auto const is_end = ec == asio::error::broken_pipe || ec == asio::error::connection_reset;
         BOOST_TEST(is_end, ec.message());
     }
     {
-        // A peer that closes with bytes unread resets the connection.
+        // A peer that closes with unread bytes resets the connection.
         auto const u = lo.connected();
         error_code ec;
         u->write("unread", ec);
@@ -299,7 +300,7 @@ BOOST_DATA_TEST_CASE(the_end_of_the_peer_is_an_error, data::make(kinds), k) {
         BOOST_TEST(!!ec);
     }
     {
-        // The peer is gone before anything is asked for.
+        // The peer closes before the stream reads.
         auto const u = lo.connected();
         lo.peer_.close();
         u->read();
@@ -342,12 +343,12 @@ BOOST_DATA_TEST_CASE(close_aborts_what_is_under_way, data::make(kinds) * data::m
     BOOST_TEST(is_aborted(u->read_done));
 }
 
-// The result of a read is already under way to the user when the stream is closed.
+// At close, the result of a read is already under way to the user.
 BOOST_DATA_TEST_CASE(close_aborts_what_is_not_yet_reported, data::make(kinds), k) {
     loopback lo(k);
     auto const u = lo.connected();
     asio::write(lo.peer_, asio::buffer("x", 1));
-    u->read(); // it is there: the operation is over at once
+    u->read(); // a byte is there, so the read completes at once
     u->close();
     lo.run_until([&] { return u->read_done.has_value(); });
     BOOST_TEST(is_aborted(u->read_done));

@@ -21,7 +21,7 @@ namespace holdfast::test {
 
 using stream_ptr = std::unique_ptr<redis::stream>;
 
-/// Keeps the results that it gets, and owns the stream as a session does.
+/// A user that stores the results, and owns the stream as a session does.
 class recording_user final : public redis::stream_user,
                              public std::enable_shared_from_this<recording_user> {
 public:
@@ -42,6 +42,9 @@ public:
         call([&] { size = stream_->write(bytes, ec); });
         return size;
     }
+    void shut_down() {
+        call([&] { stream_->shut_down(); });
+    }
     void close() {
         call([&] { stream_->close(); });
     }
@@ -49,6 +52,18 @@ public:
         call([&] { stream_.reset(); });
     }
 
+    redis::connection_failure explain(boost::system::error_code ec,
+                                      redis::failure_moment at = {}) const {
+        return stream_->explain(ec, at);
+    }
+    std::string security() const { return stream_->security(); }
+
+    void on_handshake() override {
+        BOOST_TEST(!calling_, "the user is called within a call to the stream");
+        BOOST_TEST(!connected);
+        ++handshakes;
+        at_handshake();
+    }
     void on_connected(boost::system::error_code ec) override { note(connected, ec); }
     void on_read(boost::system::error_code ec, std::size_t size) override {
         size_ = size;
@@ -59,8 +74,9 @@ public:
     std::string_view bytes() const { return {buffer_.data(), size_}; }
     void forget() { connected = read_done = writable = std::nullopt; }
 
+    int handshakes = 0;
     std::optional<boost::system::error_code> connected, read_done, writable;
-    std::function<void()> then = [] {};
+    std::function<void()> then = [] {}, at_handshake = [] {};
 
 private:
     template <class Function>
@@ -86,7 +102,7 @@ inline bool is_aborted(std::optional<boost::system::error_code> const& ec) {
     return ec == boost::system::error_code(boost::asio::error::operation_aborted);
 }
 
-/// Bytes that differ from place to place.
+/// Bytes that show if a part is lost or moved.
 inline std::string pattern(std::size_t size) {
     std::string text(size, '\0');
     std::uint32_t x = 1;

@@ -1,5 +1,4 @@
-// Every combination of answers among up to five instances, against a model that counts with its
-// fingers.
+// The tally against a simple model, for every combination of answers from up to five instances.
 #include "protocol/tally.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -17,10 +16,10 @@ namespace {
 
 constexpr std::array all_verdicts{verdict::yes, verdict::no, verdict::unsent, verdict::unknown,
                                   verdict::refused};
-// By hand, so that a wrong formula is not compared with itself.
+// A table made by hand, so that the test does not repeat a wrong formula.
 constexpr std::array<unsigned, 8> majority{0, 1, 2, 2, 3, 3, 4, 4};
 
-/// What an instance has said; nothing if it has not answered, or was not asked.
+/// The vote of an instance. `said` is empty without an answer.
 struct vote {
     bool asked = true;
     std::optional<verdict> said;
@@ -47,9 +46,9 @@ struct model {
 
     bool won() const { return yes() >= quorum(); }
     bool impossible() const { return yes() + pending() < quorum(); }
-    // Those who answered or may yet answer are no quorum.
+    // The instances that answered, or may still answer, are no quorum.
     bool too_few_answered() const { return yes() + no() + pending() < quorum(); }
-    // Those who have not said no are no quorum.
+    // The instances that did not say no are no quorum.
     bool denied() const { return yes() + pending() + failed() < quorum(); }
 
     std::string text() const {
@@ -92,7 +91,8 @@ void compare(tally const& t, model const& m) {
     }
 }
 
-/// Visits every combination of: not asked, not answered, and each verdict.
+/// Visits every combination. An instance is not asked, has not answered, or has given one of the
+/// verdicts.
 template <class Visit>
 void every_combination(unsigned n, Visit&& visit) {
     constexpr std::size_t states = all_verdicts.size() + 2;

@@ -1,4 +1,4 @@
-// How a tenure acquires its key: votes, the arbiter first, and every order of answers.
+// The acquire of a tenure: votes, the arbiter first, and every order of answers.
 #include "protocol/tenure.hpp"
 
 #include "unit/tenures.hpp"
@@ -23,8 +23,8 @@ BOOST_AUTO_TEST_CASE(the_quorumth_yes_wins_and_no_earlier_one) {
 
 BOOST_AUTO_TEST_CASE(the_first_answer_that_rules_out_a_quorum_defeats) {
     for (unsigned n = 1; n <= 7; ++n) {
-        // Of an even number a half already rules it out, but only a quorum says that it is
-        // contended.
+        // For an even number of instances a half already rules out a quorum. The result is
+        // "contended" only after a quorum of refusals.
         auto const needed = majority[n];
         machine m(n, ttl, true);
         m.acquire(at(0s), instance_set::first(n));
@@ -63,14 +63,14 @@ BOOST_AUTO_TEST_CASE(the_vote_that_completes_a_quorum_of_votes_decides_though_it
     BOOST_TEST(answer(m, command::acquire, 0, no) == "nothing");
     BOOST_TEST(answer(m, command::acquire, 1, no) == "nothing");
     BOOST_TEST(answer(m, command::acquire, 2, refused) ==
-               "nothing"); // no quorum any more, and why is not known
+               "nothing"); // a quorum is impossible, but the reason is not known
     auto enough = m;
     BOOST_TEST(answer(enough, command::acquire, 3, yes) == "release 34 contended");
     BOOST_TEST(answer(m, command::acquire, 3, refused) == "nothing");
     BOOST_TEST(answer(m, command::acquire, 4, refused) == "no_quorum");
 }
 
-/// Asks instance 1 alone.
+/// A machine that has asked only instance 1.
 machine contending() {
     machine m(3, ttl, true);
     BOOST_TEST(text(m.contend(at(0s), 1)) == "contend 1");
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(the_arbiter_is_asked_alone_and_the_others_when_it_has_grant
     BOOST_TEST(m.phase() == phase::acquiring);
     BOOST_TEST(text(m.ask_rest(at(2s), of("012"))) == "acquire 02");
     BOOST_TEST(answer(m, command::acquire, 2, verdict::yes, 3s) == "won");
-    // It is valid from before the first request, to the arbiter.
+    // The deadline counts from the request to the arbiter, the first one.
     BOOST_TEST((m.deadline() == at(valid)));
     BOOST_TEST(text(m.maybe_held()) == "012");
 }
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(what_the_arbiter_does_not_grant_ends_the_try) {
         verdict v;
         std::string_view comes_out, maybe_held;
     };
-    // An arbiter whose answer is not known may have granted.
+    // An arbiter that did not answer may have granted the key.
     for (auto const& r :
          {row{verdict::no, "arbiter_refused", ""}, row{verdict::unsent, "arbiter_failed", ""},
           row{verdict::refused, "arbiter_failed", ""},
@@ -134,7 +134,8 @@ BOOST_AUTO_TEST_CASE(a_try_at_an_arbiter_that_is_given_up_is_released_there) {
     BOOST_TEST(text(m.maybe_held()) == "1");
 }
 
-// It does not mean that all servers are slower than the ttl is long: the next arbiter may be fast.
+// A slow arbiter does not show that all servers are slower than the ttl. The next arbiter may be
+// fast.
 BOOST_AUTO_TEST_CASE(a_slow_arbiter_is_not_called_an_expiry) {
     auto silent = contending();
     BOOST_TEST((silent.wake() == at(valid)));
@@ -232,7 +233,8 @@ BOOST_AUTO_TEST_CASE(a_late_grant_after_a_defeat_has_been_released_already) {
     BOOST_TEST(answer(m, command::acquire, 2, no) == "release 34 contended");
     BOOST_TEST(answer(m, command::acquire, 3, yes) == "nothing");
     BOOST_TEST(answer(m, command::acquire, 4, unknown) == "nothing");
-    // The release follows the SET on the same connection: only its answer frees the instance.
+    // The release follows the SET on the same connection. So the key may exist until the release is
+    // answered.
     BOOST_TEST(text(m.maybe_held()) == "34");
     BOOST_TEST(answer(m, command::release, 3, yes) == "nothing");
     BOOST_TEST(answer(m, command::release, 4, unknown) == "nothing");

@@ -1,4 +1,4 @@
-// How a tenure extends its key, and how it is lost.
+// The extension of a tenure, and the ways to lose it.
 #include "protocol/tenure.hpp"
 
 #include "unit/tenures.hpp"
@@ -21,7 +21,7 @@ BOOST_AUTO_TEST_CASE(an_extension_that_won_counts_from_its_send) {
         BOOST_TEST((m.deadline() == at(3s + valid)));
         BOOST_TEST(!m.extending());
         BOOST_TEST((m.wake() == at(renewal(3s))));
-        BOOST_TEST(text(m.time(at(told))) == "renewal_due"); // and no loss
+        BOOST_TEST(text(m.time(at(told))) == "renewal_due"); // no loss, as the deadline has moved
     }
 }
 
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(answers_to_an_earlier_extension_are_ignored) {
     BOOST_TEST(text(m.maybe_held()) == "01234");
     BOOST_TEST(m.extending());
     BOOST_TEST((m.deadline() == at(valid)));
-    // Nor may they heal after the later one has won.
+    // After the later extension has won, an answer to the earlier one heals no instance.
     for (unsigned i = 0; i < 2; ++i) answer(m, command::extend, i, yes, 5s);
     BOOST_TEST(answer(m, command::extend, 2, yes, 5s) == "extended");
     BOOST_TEST(text(m.answer(command::extend, earlier, 4, no, at(5s))) == "nothing");
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(an_extension_denied_by_a_majority_loses_the_lease_at_once) 
     BOOST_TEST(answer(m, command::extend, 0, no, 3s) == "release 1 lost");
     BOOST_TEST(m.phase() == phase::over);
     BOOST_TEST(!m.extending());
-    // A yes that comes after that revives nothing.
+    // A late yes does not bring the lease back.
     BOOST_TEST(answer(m, command::extend, 1, yes, 3s) == "nothing");
     BOOST_TEST((m.deadline() == at(valid)));
     BOOST_TEST(text(m.maybe_held()) == "1");
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(an_extension_that_failed_leaves_the_deadline_and_is_tried_a
         BOOST_TEST((m.wake() == at(4s + retry)));
         BOOST_TEST(text(m.time(at(4s + retry - 1ns))) == "nothing");
         BOOST_TEST(text(m.time(at(4s + retry))) == "renewal_due");
-        // And may win then.
+        // The second extension may win.
         BOOST_TEST(text(m.extend(at(4s + retry), of("012"))) == "extend 012");
         answer(m, command::extend, 0, yes, 5s);
         BOOST_TEST(answer(m, command::extend, 1, yes, 5s) == "extended");
@@ -124,14 +124,14 @@ BOOST_AUTO_TEST_CASE(the_loss_is_told_before_the_deadline_though_no_server_answe
     for (auto const& before : {held(), extending()}) {
         auto m = before;
         auto const owed = text(m.maybe_held());
-        // A renewal may fall due in the first, but the lease is not over.
+        // A renewal may be due in the first case, but the lease is not over.
         BOOST_TEST(m.time(at(told - 1ns)).effect != tenure_effect::lost);
         BOOST_TEST(m.phase() == phase::held);
         BOOST_TEST(text(m.time(at(told))) == "lost");
         BOOST_TEST(m.phase() == phase::ending);
         BOOST_TEST(!m.extending());
         BOOST_TEST((at(told) < m.deadline()));
-        // Its holder knows until when it was to be his, and may have begun what ends by then.
+        // The holder knows its deadline, and may use the lease until then. So the key stays.
         BOOST_TEST((m.wake() == m.deadline()));
         BOOST_TEST(text(m.time(m.deadline() - 1ns)) == "nothing");
         BOOST_TEST(text(m.time(m.deadline())) == "release " + owed + " ended");
@@ -159,7 +159,8 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_and_leaves_the_keys_to_another) {
     m.begin_lease(true, at(0s), 5s);
     BOOST_TEST((m.deadline() == at(5s)));
     BOOST_TEST((m.valid_until() == at(valid)));
-    BOOST_TEST((m.wake() == at(5s - 50ms))); // nothing is renewed that is long enough
+    BOOST_TEST((m.wake() == at(5s - 50ms))); // the validity covers the whole lease, so no renewal
+                                             // is due
     BOOST_TEST(text(m.time(at(5s - 50ms))) == "lost");
     BOOST_TEST(text(m.time(at(5s))) == "ended");
     m.begin_lease(true);
@@ -179,7 +180,7 @@ BOOST_AUTO_TEST_CASE(a_limit_that_is_seen_late_leaves_the_keys_to_another_too) {
     m.begin_lease(true, at(0s), 5s);
     BOOST_TEST(text(m.time(at(6s))) == "lost");
     BOOST_TEST(m.phase() == phase::ending);
-    BOOST_TEST((m.wake() == at(5s))); // at once
+    BOOST_TEST((m.wake() == at(5s))); // the deadline has passed
     BOOST_TEST(text(m.time(at(6s))) == "ended");
     m.begin_lease(true);
     BOOST_TEST((m.deadline() == at(valid)));
@@ -200,7 +201,7 @@ BOOST_AUTO_TEST_CASE(a_lease_with_a_short_limit_is_not_lost_at_birth) {
     BOOST_TEST((m.deadline() == at(1s + 40ms)));
     BOOST_TEST((m.margin() == 2ms));
     BOOST_TEST((m.wake() == at(1s + 38ms)));
-    m.begin_lease(true); // the next one has a margin of its own
+    m.begin_lease(true); // the next lease has a margin of its own
     BOOST_TEST((m.margin() == 50ms));
 }
 
@@ -235,7 +236,7 @@ BOOST_AUTO_TEST_CASE(whoever_follows_wake_hears_of_the_loss_before_the_deadline)
                 BOOST_REQUIRE((now < m.deadline()));
                 heard = m.time(now).effect;
                 if (heard == tenure_effect::renewal_due)
-                    heard = m.extend(now, {}).effect; // no instance is up
+                    heard = m.extend(now, {}).effect; // no instance is up, so the extension fails
                 BOOST_REQUIRE(heard != tenure_effect::none);
             }
             BOOST_TEST(heard == tenure_effect::lost);
@@ -276,12 +277,12 @@ BOOST_AUTO_TEST_CASE(who_lost_the_key_gets_it_back_only_once_the_extension_has_w
     BOOST_TEST(answer(m, command::extend, 2, yes, 3s) == "heal 4 extended");
     BOOST_TEST(answer(m, command::extend, 3, no, 3s) == "heal 3");
     BOOST_TEST(text(m.maybe_held()) == "01234");
-    // Healing is no vote in the next round.
+    // The answer to a heal is no vote in the next round.
     m.extend(at(6s), of("01234"));
     BOOST_TEST(answer(m, command::heal, 3, yes, 6s) == "nothing");
     BOOST_TEST(answer(m, command::heal, 4, yes, 6s) == "nothing");
     BOOST_TEST(m.votes().yes().empty());
-    // And the win before is none for this round: nobody is healed yet.
+    // The earlier win does not count in this round, so no instance is healed yet.
     BOOST_TEST(answer(m, command::extend, 4, no, 6s) == "nothing");
 }
 
@@ -328,7 +329,7 @@ BOOST_AUTO_TEST_CASE(every_schedule_of_answers_settles_an_extension_once_and_rig
                     expected = "heal " + text(instance_set::only(i));
                     maybe.insert(i);
                 } else if (outcome != tenure_effect::none) {
-                    // The round has been decided.
+                    // The round is decided already.
                 } else if (c.yes >= quorum) {
                     outcome = tenure_effect::extended;
                     expected = (gone.empty() ? "" : "heal " + text(gone) + ' ') + "extended";

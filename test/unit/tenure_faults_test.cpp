@@ -1,4 +1,4 @@
-// Failures at every step of the whole life of a tenure.
+// Faults at each step in the life of a tenure.
 #include "protocol/tenure.hpp"
 
 #include "unit/tenures.hpp"
@@ -13,13 +13,13 @@ BOOST_AUTO_TEST_SUITE(tenure_faults)
 
 namespace {
 
-/// Acquires, extends once, and releases, over a wire on which any answer can be replaced. It knows
-/// by itself where a key may be.
+/// The life of a tenure: it acquires, extends once, and releases. Any answer can be replaced by a
+/// fault. The test tracks on its own where a key may exist.
 class life {
 public:
     enum class order {
-        forwards, ///< the answer that is oldest
-        backwards ///< the oldest of the last instance that has one to come
+        forwards, ///< the oldest answer comes first
+        backwards ///< the oldest answer of the last instance comes first
     };
 
     struct fault {
@@ -33,7 +33,7 @@ public:
         , order_(o)
         , faults_(std::move(faults)) {}
 
-    /// What went wrong; empty if nothing did.
+    /// Runs the life to its end. Returns the complaint; empty if there is none.
     std::string run() {
         take(machine_.acquire(at(now_), all_));
         auto extensions = 0;
@@ -56,7 +56,7 @@ public:
         if (!complaint_.empty()) return complaint_;
         if (machine_.phase() != phase::over) return "it is not over";
         if (ends_ != 1) return "it ended " + std::to_string(ends_) + " times";
-        // A release that failed is repeated until it is answered.
+        // The client repeats a failed release until it is answered.
         may_exist_ = may_exist_ - unreleased_;
         unreleased_.for_each(
             [&](unsigned i) { take(machine_.answer(command::release, 0, i, no, at(now_))); });
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_failure_at_any_step_settles_and_leaves_no_key) {
                     life l(n, o, {{k, v}});
                     BOOST_TEST_CONTEXT("of " << n << ", answer " << k << " is " << v) {
                         BOOST_TEST(l.run() == "");
-                        // One failure costs three or more instances nothing.
+                        // One fault has no effect on the result with three or more instances.
                         if (n >= 3) BOOST_TEST(l.heard(tenure_effect::released));
                     }
                 }
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(failures_at_any_two_or_three_steps_settle_and_leave_no_key)
     std::size_t lives = 0;
     std::array<bool, static_cast<std::size_t>(tenure_effect::release_unconfirmed) + 1> seen{};
     for (unsigned n = 1; n <= 5; ++n) {
-        auto const last = 4 * n; // a retry makes it longer
+        auto const last = 4 * n; // a retry adds answers
         for (auto const o : {life::order::forwards, life::order::backwards}) {
             for (std::size_t a = 0; a < last; ++a) {
                 for (auto b = a + 1; b < last; ++b) {
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(failures_at_any_two_or_three_steps_settle_and_leave_no_key)
         }
     }
     BOOST_TEST_MESSAGE(lives << " lives");
-    // The failures reach what they are meant to reach.
+    // The faults produce all these effects.
     for (auto const e :
          {tenure_effect::won, tenure_effect::contended, tenure_effect::no_quorum,
           tenure_effect::extended, tenure_effect::extension_failed, tenure_effect::lost,

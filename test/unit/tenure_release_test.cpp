@@ -1,4 +1,4 @@
-// How a tenure releases its key; and standstills of our own clock.
+// The release of a tenure, and standstills of the client's clock.
 #include "protocol/tenure.hpp"
 
 #include "unit/tenures.hpp"
@@ -19,7 +19,7 @@ BOOST_AUTO_TEST_CASE(a_quorum_that_deleted_the_key_is_a_release) {
     BOOST_TEST(answer(m, command::release, 1, yes) == "nothing");
     BOOST_TEST(answer(m, command::release, 2, yes) == "released");
     BOOST_TEST(m.phase() == phase::over);
-    // The last one is still deleted, but it is no news.
+    // The key is deleted on the last instance too, but the result does not change.
     BOOST_TEST(answer(m, command::release, 0, yes) == "nothing");
     BOOST_TEST(m.maybe_held().empty());
 }
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_release_of_what_a_majority_had_no_more_is_a_loss) {
 BOOST_AUTO_TEST_CASE(a_release_after_the_deadline_is_a_loss_whatever_the_servers_say) {
     for (auto const when : {valid, valid + 1s}) {
         auto m = held();
-        // They are asked all the same: the keys may be there for a little longer.
+        // The instances are still asked: the keys may live a little longer than the lease.
         BOOST_TEST(text(m.release(at(when), of("012"))) == "release 012");
         BOOST_TEST(answer(m, command::release, 0, yes, when) == "nothing");
         BOOST_TEST(answer(m, command::release, 1, yes, when) == "lost");
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_release_after_the_deadline_is_a_loss_whatever_the_servers
 
 BOOST_AUTO_TEST_CASE(only_instances_that_may_have_the_key_are_asked_to_delete_it) {
     machine m(5, ttl, true);
-    m.acquire(at(0s), of("0123")); // 4 is down
+    m.acquire(at(0s), of("0123")); // instance 4 is down
     answer(m, command::acquire, 0, yes);
     answer(m, command::acquire, 1, no);
     answer(m, command::acquire, 2, yes);
@@ -83,26 +83,28 @@ BOOST_AUTO_TEST_CASE(an_instance_that_cannot_be_reached_is_still_owed_its_releas
 }
 
 BOOST_AUTO_TEST_CASE(a_release_is_not_called_a_loss_while_a_quorum_may_have_had_the_key) {
-    // One restarted and has forgotten the key, one does not answer: the third may well have it.
+    // One instance restarted and forgot the key, and one does not answer. The third may still have
+    // it.
     auto m = held();
     m.release(at(1s), of("012"));
     BOOST_TEST(answer(m, command::release, 0, no) == "nothing");
     BOOST_TEST(answer(m, command::release, 1, unknown) == "nothing");
     auto silent = m;
     BOOST_TEST(answer(silent, command::release, 2, unknown) == "release_unconfirmed");
-    // If so, a majority is free now.
+    // In that case a majority is free now.
     BOOST_TEST(answer(m, command::release, 2, yes) == "released");
 
-    // Two of three had it, and the connection to one broke.
+    // Two of three instances had the key, and the connection to one broke.
     machine down(3, ttl, true);
     down.acquire(at(0s), of("01"));
     answer(down, command::acquire, 0, yes);
     BOOST_TEST(answer(down, command::acquire, 1, yes) == "won");
     BOOST_TEST(text(down.release(at(1s), of("01"))) == "release 01");
     BOOST_TEST(answer(down, command::release, 0, unknown) == "nothing");
-    BOOST_TEST(answer(down, command::release, 1, yes) == "released"); // 2 never had it
+    BOOST_TEST(answer(down, command::release, 1, yes) ==
+               "released"); // instance 2 never had the key
 
-    // The same, when it was known at the time of the release.
+    // The same case, but the connection was already broken at the time of the release.
     machine known(3, ttl, true);
     known.acquire(at(0s), of("01"));
     answer(known, command::acquire, 0, yes);
@@ -129,10 +131,10 @@ BOOST_AUTO_TEST_CASE(every_schedule_of_answers_settles_a_release_once_and_rightl
                 if (!settled && c.yes >= quorum) {
                     expected = "released";
                 } else if (!settled && c.no > n - quorum) {
-                    // Lost is what is certain: a majority did not have it.
+                    // No quorum had the key, so the lease was lost.
                     expected = "lost";
                 } else if (!settled && c.pending == 0 && c.yes + c.no >= quorum) {
-                    // A majority does not have it any more, whoever had it.
+                    // A majority does not have the key any more, so it is released.
                     expected = "released";
                 } else if (!settled && c.failed > n - quorum) {
                     expected = "release_unconfirmed";
@@ -150,7 +152,7 @@ BOOST_AUTO_TEST_CASE(every_schedule_of_answers_settles_a_release_once_and_rightl
 }
 
 //
-// Our clock stood still
+// Standstills of the client's clock
 //
 
 BOOST_AUTO_TEST_CASE(a_standstill_moves_what_was_sent_before_it) {
@@ -158,10 +160,10 @@ BOOST_AUTO_TEST_CASE(a_standstill_moves_what_was_sent_before_it) {
     auto const wake = *m.wake();
     m.clock_stood_still(at(1s), 3s);
     BOOST_TEST((m.deadline() == at(valid - 3s)));
-    BOOST_TEST((m.wake() == wake - 3s)); // and is renewed as much earlier
+    BOOST_TEST((m.wake() == wake - 3s)); // the renewal moves too
     BOOST_TEST(text(m.time(at(valid - 3s))) == "release 012 lost");
     auto later = held();
-    later.clock_stood_still(at(0s), 3s); // sent after it
+    later.clock_stood_still(at(0s), 3s); // the acquire was sent after the standstill
     BOOST_TEST((later.deadline() == at(valid)));
 }
 

@@ -1,4 +1,4 @@
-// One ownership of a key, driven by hand: the actions of each phase, and none that must not be.
+// A tenure driven by hand. The tests check each action, and that no other action follows.
 #include "protocol/tenure.hpp"
 
 #include "unit/tenures.hpp"
@@ -84,15 +84,15 @@ BOOST_AUTO_TEST_CASE(an_answer_to_healing_only_says_where_the_key_is) {
             BOOST_TEST(answer(m, command::heal, 1, v, 4s) == "nothing");
             BOOST_TEST(m.phase() == phase::held);
             BOOST_TEST(same_votes(m.votes(), votes));
-            // It may have the key, whatever it says: see the next case.
+            // Even a no does not show that the key is missing: see the next test case.
             BOOST_TEST(text(m.maybe_held()) == "012");
         }
     }
 }
 
 BOOST_AUTO_TEST_CASE(an_older_or_a_second_no_does_not_say_that_healing_has_failed) {
-    // Sent before the healing: a raise that kept the fence's counter, and an extension whose script
-    // was sent again.
+    // Commands sent before the heal: a raise that kept the fence counter, and an extension whose
+    // script was sent again.
     for (auto const c : {command::raise, command::extend, command::acquire}) {
         for (auto const v : every_failure) {
             BOOST_TEST_CONTEXT(c << " answered " << v) {
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(an_older_or_a_second_no_does_not_say_that_healing_has_faile
             }
         }
     }
-    // Healed twice: the second finds the key of the first.
+    // The second heal finds the key that the first heal has set.
     auto m = healing();
     m.extend(at(4s), of("012"));
     answer(m, command::extend, 0, yes, 4s);
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(an_older_or_a_second_no_does_not_say_that_healing_has_faile
     answer(m, command::heal, 1, yes, 4s);
     answer(m, command::heal, 1, no, 4s);
     BOOST_TEST(text(m.release(at(5s), of("012"))) == "release 012");
-    // Only the answer to a release ends it.
+    // Only the answer to a release shows that the key is gone.
     BOOST_TEST(answer(m, command::release, 1, yes, 5s) == "nothing");
     BOOST_TEST(text(m.maybe_held()) == "02");
 }
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(an_answer_to_a_release_decides_while_releasing) {
     constexpr auto c = command::release;
     check(releasing(), std::array<cell, 5>{{{c, yes, "released", phase::over, ""},
                                             {c, no, "lost", phase::over, ""},
-                                            // 0 and 1 do not have it any more.
+                                            // Instances 0 and 1 have no key any more.
                                             {c, unsent, "released", phase::over, "2"},
                                             {c, unknown, "released", phase::over, "2"},
                                             {c, refused, "released", phase::over, "2"}}});
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(late_answers_to_older_commands_do_not_count_for_a_release) 
                                             {c, refused, "nothing", phase::releasing, ""}}});
     check_ignored(releasing(),
                   {command::acquire, command::extend, command::heal, command::inspect});
-    // Also of an extension that was under way.
+    // An extension that was under way is ignored too.
     auto m = extending();
     BOOST_TEST(text(m.release(at(3s), of("012"))) == "release 02");
     BOOST_TEST(!m.extending());
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(time_asks_a_watched_lease_for_renewal_after_a_third_of_its_
     BOOST_TEST((m.wake() > at(period - ttl / 1024)));
     BOOST_TEST(text(m.time(at(renewal(0s) - 1ns))) == "nothing");
     BOOST_TEST(text(m.time(at(renewal(0s)))) == "renewal_due");
-    // It is asked for until it is done.
+    // The effect is repeated until the renewal is done.
     BOOST_TEST(text(m.time(at(period + 1s))) == "renewal_due");
     BOOST_TEST(m.phase() == phase::held);
 }
@@ -274,7 +274,7 @@ BOOST_AUTO_TEST_CASE(release_asks_wherever_the_key_may_be_in_every_phase) {
     auto a = acquiring();
     BOOST_TEST(text(a.release(at(1s), of("012"))) == "release 02");
     BOOST_TEST(a.phase() == phase::releasing);
-    // A grant that comes now is no win any more.
+    // A grant after the release does not win.
     BOOST_TEST(answer(a, command::acquire, 2, yes) == "nothing");
 
     auto h = held();

@@ -1,7 +1,7 @@
-// Tenures driven by hand, for their tests.
+// Helpers for the tests of tenures that are driven by hand.
 //
-// An action is written as text: "release 02 contended" is a release to instances 0 and 2, and the
-// effect.
+// Actions are written as text. "release 02 contended" means a release to the instances 0 and 2, and
+// the effect `contended`.
 #ifndef HOLDFAST_TEST_UNIT_TENURES_HPP
 #define HOLDFAST_TEST_UNIT_TENURES_HPP
 
@@ -77,8 +77,8 @@ using machine = protocol::basic_tenure<redlock_rules>;
 using phase = protocol::tenure_phase;
 
 inline constexpr protocol::duration ttl = 10s;
-inline constexpr protocol::duration valid = 10s - 102ms; // less the drift allowance
-inline constexpr protocol::duration told = valid - 50ms; // when the holder hears of the loss
+inline constexpr protocol::duration valid = 10s - 102ms; // ttl minus the drift allowance
+inline constexpr protocol::duration told = valid - 50ms; // the holder hears of the loss then
 inline constexpr protocol::duration period = protocol::duration(10s) / 3;
 inline constexpr protocol::duration retry = 1s;
 
@@ -88,8 +88,8 @@ inline constexpr std::array every_failure{verdict::no, verdict::unsent, verdict:
                                           verdict::refused};
 inline constexpr std::array<unsigned, 8> majority{0, 1, 2, 2, 3, 3, 4, 4};
 
-/// When a lease that was asked for at `sent` is renewed: a period later, down to the thousandth of
-/// a ttl that it shares with others.
+/// The time at which a lease that was asked for at `sent` is renewed. Renewals fall on multiples of
+/// ttl / 1024, so that leases share them.
 inline protocol::duration renewal(protocol::duration sent) {
     constexpr auto slot = ttl / 1024;
     auto const since_epoch = (at(sent) + period).time_since_epoch();
@@ -174,7 +174,7 @@ inline bool same_votes(protocol::tally const& a, protocol::tally const& b) {
            a.pending() == b.pending();
 }
 
-// Each phase, on three instances, where the answer of instance 2 is the one that decides.
+// A machine in each phase, on three instances. The answer of instance 2 decides.
 
 inline machine acquiring() {
     machine m(3, ttl, true);
@@ -184,7 +184,7 @@ inline machine acquiring() {
     return m;
 }
 
-/// Won; instance 2 has not answered yet.
+/// A held tenure. Instance 2 has not answered yet.
 inline machine held(bool watched = true) {
     machine m(3, ttl, watched);
     m.acquire(at(0s), of("012"));
@@ -193,7 +193,7 @@ inline machine held(bool watched = true) {
     return m;
 }
 
-/// Its extension, sent after 3 s, has one yes and one no.
+/// A held tenure whose extension, sent after 3 s, has one yes and one no.
 inline machine extending() {
     auto m = held();
     BOOST_TEST(text(m.extend(at(3s), of("012"))) == "extend 012");
@@ -202,14 +202,14 @@ inline machine extending() {
     return m;
 }
 
-/// Extended by 0 and 2; instance 1 had lost the key and is being given it back.
+/// A tenure that instances 0 and 2 have extended. Instance 1 had lost the key and is being healed.
 inline machine healing() {
     auto m = extending();
     BOOST_TEST(answer(m, command::extend, 2, verdict::yes, 3s) == "heal 1 extended");
     return m;
 }
 
-/// One yes and one no to the release.
+/// A release with one yes and one no.
 inline machine releasing() {
     auto m = held();
     BOOST_TEST(text(m.release(at(1s), of("012"))) == "release 012");
@@ -218,14 +218,14 @@ inline machine releasing() {
     return m;
 }
 
-/// Given up by the caller, with one yes, one no, and instance 2 unanswered.
+/// A cancelled acquire with one yes and one no. Instance 2 has not answered.
 inline machine over() {
     auto m = acquiring();
     BOOST_TEST(text(m.cancel()) == "release 02 cancelled");
     return m;
 }
 
-/// What an answer of instance 2 does.
+/// The consequences of one answer of instance 2.
 struct cell {
     command c;
     verdict v;
@@ -246,7 +246,7 @@ inline void check(machine const& before, std::array<cell, N> const& cells) {
     }
 }
 
-/// Answers to `commands`, whatever they say, come too late or are none of this phase's business.
+/// Checks that no answer to `commands` changes anything.
 inline void check_ignored(machine const& before, std::initializer_list<command> commands) {
     for (auto const c : commands) {
         for (auto const v : every_verdict) {
@@ -270,7 +270,8 @@ inline constexpr auto unsent = verdict::unsent;
 inline constexpr auto unknown = verdict::unknown;
 inline constexpr auto refused = verdict::refused;
 
-/// Visits every way in which `n` instances answer, in every order; '-' is one that is not asked.
+/// Visits every way in which `n` instances answer, in every order. '-' is an instance that is not
+/// asked.
 template <class Visit>
 inline void every_schedule(unsigned n, bool with_unasked, Visit&& visit) {
     constexpr std::string_view states = "ynsur-";

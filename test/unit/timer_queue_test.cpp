@@ -1,5 +1,5 @@
-// Many points in time behind one timer, on a real io_context. What is due is either past, or so
-// near that the timer itself brings it; nothing sleeps.
+// Many times behind one timer, on a real io_context. Due times are past or a few ms ahead, so no
+// test sleeps.
 #include "runtime/timer_queue.hpp"
 
 #include <boost/asio/error.hpp>
@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Writes its name down when its time has come.
+/// Appends its name to the log when its time has come.
 struct note final : holdfast::runtime::timed {
     note(std::string& to, char n)
         : log(to)
@@ -42,7 +42,7 @@ struct note final : holdfast::runtime::timed {
     std::function<void()> then;
 };
 
-/// Throws as often as it is told, in the place of taking a function.
+/// Throws instead of taking a function, `losses` times.
 struct losing_executor {
     asio::io_context& of;
     int& losses;
@@ -78,12 +78,12 @@ struct fixture {
     }
     ~fixture() { queue.clear(); }
 
-    /// Runs until the log is at least so long; false if that takes unreasonably long.
+    /// Runs until the log has `size` letters. False if that takes more than 10 s.
     bool run_until_logged(std::size_t size) {
         auto const limit = std::chrono::steady_clock::now() + 10s;
         while (log.size() < size && std::chrono::steady_clock::now() < limit) {
             context.restart();
-            if (context.run_one_for(1s) == 0) break; // nothing is armed
+            if (context.run_one_for(1s) == 0) break; // the timer is not armed
         }
         return log.size() >= size;
     }
@@ -149,11 +149,11 @@ BOOST_AUTO_TEST_CASE(nobody_is_told_a_time_before_its_own) {
 BOOST_AUTO_TEST_CASE(rescheduling_replaces_the_earlier_time) {
     queue.schedule(a, now + 1h);
     queue.schedule(b, now + 2h);
-    queue.schedule(a, now + 3h); // later
+    queue.schedule(a, now + 3h); // moved to a later time
     BOOST_TEST((a.when() == now + 3h));
     queue.run_due(now + 2h);
     BOOST_TEST(log == "b");
-    queue.schedule(a, now + 1h); // earlier
+    queue.schedule(a, now + 1h); // moved to an earlier time
     queue.run_due(now + 2h);
     BOOST_TEST(log == "ba");
     queue.run_due(now + 4h);
@@ -173,11 +173,11 @@ BOOST_AUTO_TEST_CASE(what_is_cancelled_is_not_called) {
     queue.schedule(b, now + 1h);
     queue.cancel(a);
     BOOST_TEST(!a.is_linked());
-    queue.cancel(a); // again
+    queue.cancel(a); // cancelled twice
     queue.cancel(c); // never scheduled
     queue.run_due(now + 2h);
     BOOST_TEST(log == "b");
-    // It may come back.
+    // A cancelled entry may be scheduled again.
     queue.schedule(a, now + 1h);
     queue.run_due(now + 2h);
     BOOST_TEST(log == "ba");
@@ -186,8 +186,8 @@ BOOST_AUTO_TEST_CASE(what_is_cancelled_is_not_called) {
 BOOST_AUTO_TEST_CASE(who_is_called_may_schedule_and_cancel_others_and_itself) {
     a.then = [this] {
         queue.cancel(b);              // due at the same time
-        queue.schedule(c, now + 1h);  // due already: in the next run
-        queue.schedule(a, now + 10h); // again, later
+        queue.schedule(c, now + 1h);  // due already, so it runs in the next run
+        queue.schedule(a, now + 10h); // again, at a later time
     };
     queue.schedule(a, now + 1h);
     queue.schedule(b, now + 1h);
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(who_is_called_may_schedule_and_cancel_others_and_itself) {
     BOOST_TEST(log == "aca");
 }
 
-// Or a run would never end, as the time that it is told stands still in it.
+// Otherwise a run would never end, because its time stands still.
 BOOST_AUTO_TEST_CASE(who_puts_itself_off_by_a_moment_is_called_once_a_run) {
     for (auto const moment : {0ns, 1ns, 1'000'000ns}) {
         log.clear();
@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(a_thousand_come_in_order) {
 
 BOOST_AUTO_TEST_CASE(the_timer_brings_what_is_past_without_delay) {
     queue.schedule(a, now - 1h);
-    BOOST_TEST(log == ""); // never from within schedule
+    BOOST_TEST(log == ""); // schedule() never calls on_time()
     BOOST_TEST(run_until_logged(1));
     BOOST_TEST(log == "a");
     BOOST_TEST(fired == 1);
@@ -255,8 +255,8 @@ BOOST_AUTO_TEST_CASE(the_timer_is_armed_anew_for_what_is_earlier) {
     BOOST_TEST(run_until_logged(1));
     BOOST_TEST(log == "b");
     BOOST_TEST(fired == 1);
-    BOOST_TEST(aborted == 1); // the wait of an hour
-    // And then for what is left.
+    BOOST_TEST(aborted == 1); // the wait of an hour was aborted
+    // The timer is armed again for the remaining entry.
     queue.schedule(a, lease_clock::now() + 5ms);
     BOOST_TEST(run_until_logged(2));
     BOOST_TEST(log == "ba");
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(nothing_comes_after_stop) {
     queue.stop();
     queue.schedule(b, now - 1h);
     context.restart();
-    context.run_for(10s); // ends at once, as no timer is left
+    context.run_for(10s); // no timer is armed, so this ends at once
     BOOST_TEST(log == "");
     BOOST_TEST(fired == 0);
     BOOST_TEST(aborted == 1);
@@ -328,7 +328,7 @@ BOOST_AUTO_TEST_CASE(what_one_throws_keeps_no_other_from_being_called) {
     };
     BOOST_CHECK_EXCEPTION(queue.run_due(now + 1h), std::runtime_error, first);
     BOOST_TEST(log == "abcd");
-    // The timer goes on: for what was there, and for what comes.
+    // The timer goes on for old and new entries.
     queue.schedule(later, lease_clock::now() + 5ms);
     BOOST_TEST(run_until_logged(5));
     BOOST_TEST(log == "abcde");
@@ -344,7 +344,7 @@ BOOST_AUTO_TEST_CASE(the_timer_goes_on_after_one_has_thrown) {
     BOOST_TEST(log == "ab");
 }
 
-// One wait at a time, however often the timer is armed: that is what its memory is reserved for.
+// Only one wait exists at a time, however often the timer is armed. Its memory is reserved for one.
 BOOST_AUTO_TEST_CASE(an_earlier_time_takes_the_place_of_the_wait) {
     for (auto hours = 9; hours > 1; --hours) {
         queue.schedule(a, now + std::chrono::hours(hours));
@@ -356,14 +356,14 @@ BOOST_AUTO_TEST_CASE(an_earlier_time_takes_the_place_of_the_wait) {
     context.restart();
     context.poll();
     BOOST_TEST(fired == 0);
-    BOOST_TEST(aborted == 4); // one each time that the context ran
+    BOOST_TEST(aborted == 4); // one for each run of the context
     queue.schedule(a, lease_clock::now() + 5ms);
     BOOST_TEST(run_until_logged(1));
     BOOST_TEST(fired == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_wait_that_the_executor_loses_is_mended) {
-    // Its functions are queued, and one is lost: as by an executor that had no memory to queue it.
+    // The executor loses a function of the timer, as one without memory does.
     asio::io_context other;
     auto told = 0;
     holdfast::runtime::timer_queue losing(losing_executor{other, losses});
@@ -380,7 +380,7 @@ BOOST_AUTO_TEST_CASE(a_wait_that_the_executor_loses_is_mended) {
     losing.schedule(a, now - 1h);
     auto const run = [&] {
         other.restart();
-        other.run_for(1s); // ends as soon as nothing is armed
+        other.run_for(1s); // ends as soon as no timer is armed
     };
     BOOST_CHECK_THROW(run(), std::bad_alloc);
     run();
@@ -389,7 +389,7 @@ BOOST_AUTO_TEST_CASE(a_wait_that_the_executor_loses_is_mended) {
     losing.mend();
     run();
     BOOST_TEST(log == "a");
-    losing.mend(); // nothing to mend
+    losing.mend(); // there is nothing to mend
     run();
     BOOST_TEST(log == "a");
     BOOST_TEST(told == 1);

@@ -1,4 +1,5 @@
 // TLS as a stream: whom it trusts, that nothing is lost when the socket is full, and how it ends.
+#include "redis/tls_connector.hpp"
 #include "redis/tls_stream.hpp"
 
 #include "support/certificates.hpp"
@@ -65,8 +66,11 @@ struct loopback {
     }
     std::shared_ptr<user> make(std::shared_ptr<ssl::context> context, std::string name) {
         auto const executor = asio::make_strand(io_.get_executor());
+        auto const names = holdfast::redis::names_for(name, {});
         return std::make_shared<user>(make_tls_stream(executor, {acceptor_.local_endpoint()},
-                                                      std::move(context), std::move(name)));
+                                                      {.context = std::move(context),
+                                                       .sent_name = names.sent,
+                                                       .verified_name = names.verified}));
     }
 
     /// Connects the user, and does the server's side of the handshake. The results that the user

@@ -1,4 +1,4 @@
-// The randomness of tokens: also of two processes that were one before.
+// The randomness of tokens, also after a fork.
 #include "runtime/token_source.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -16,7 +16,7 @@ using holdfast::redis::token;
 
 namespace {
 
-/// What the child of a fork gets next.
+/// The next bits that the child of a fork gets.
 template <std::size_t Count>
 std::array<std::uint64_t, Count> bits_in_a_child(holdfast::runtime::token_source& source) {
     int ends[2];
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(no_two_tokens_are_the_same) {
 
 BOOST_AUTO_TEST_CASE(the_child_of_a_fork_has_no_token_of_its_parent) {
     holdfast::runtime::token_source source("");
-    source.next_bits(); // and so it has fetched those to come
+    source.next_bits(); // fetches random bits for later calls too
     auto const theirs = bits_in_a_child<16>(source);
     for (std::size_t n = 0; n < 32; ++n) {
         BOOST_TEST(std::count(theirs.begin(), theirs.end(), source.next_bits()) == 0);

@@ -1,4 +1,4 @@
-// The times at which an instance's votes do not count, and the messages about it.
+// The times at which an instance's votes do not count, and the messages about them.
 #include "redis/vote_guard.hpp"
 
 #include "unit/protocol_values.hpp"
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(a_restart_that_may_have_forgotten_begins_a_quarantine_of_ma
     BOOST_TEST(!g.quarantined(t0 + max_ttl));
     BOOST_TEST(g.ends(t0 + max_ttl));
     BOOST_TEST(g.reason().empty());
-    BOOST_TEST(!g.ends(t0 + max_ttl)); // said once
+    BOOST_TEST(!g.ends(t0 + max_ttl)); // reported once
 }
 
 BOOST_AUTO_TEST_CASE(on_restart_says_what_counts_as_one) {
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_may_evict_is_quarantined_until_max_ttl_after_
                            " may evict locks: set noeviction (on_restart); its votes do not "
                            "count for max_ttl, 60000 ms after that");
         }
-        // However long nobody looks.
+        // The quarantine has no end until a check shows another policy.
         BOOST_TEST(g.quarantined(t0 + 1000 * max_ttl));
         BOOST_TEST(!g.ends(t0 + 1000 * max_ttl));
         BOOST_TEST(g.evicts("", t0 + 5s));
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_was_emptied_is_quarantined_unless_the_guard_i
     BOOST_TEST(!off.emptied(t0));
     BOOST_TEST(!off.quarantined(t0));
     for (auto const how : {on_restart::observed, on_restart::strict}) {
-        // Nor does it help that each write is on disk.
+        // Writes to disk do not help against a flush.
         holdfast::redis::vote_guard g(how, max_ttl);
         g.connected(origin(1, true), 5, t0);
         BOOST_TEST(g.emptied(t0));
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_was_emptied_is_quarantined_unless_the_guard_i
         BOOST_TEST(g.reason() ==
                    "all its keys were flushed, or replaced by a full resync: it may have forgotten "
                    "locks (on_restart); its votes do not count for max_ttl, 60000 ms");
-        // Each time.
+        // Each flush begins a new quarantine.
         BOOST_TEST(g.emptied(t0 + 1s));
         BOOST_TEST((g.until() == t0 + 1s + max_ttl));
         BOOST_TEST(!g.connected(origin(1, true), 5, t0 + 2s));
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(a_clock_that_jumps_ahead_begins_a_quarantine_when_that_is_h
         g.reason() ==
         "its clock has jumped ahead by 4999 ms (detect_clock_jumps); its votes do not count for "
         "max_ttl, 60000 ms");
-    // From the new time on it goes as before.
+    // From the new time on, the clock counts as correct.
     BOOST_TEST(!g.told_time(t0 + 3s, t0 + 3s, 108s));
 }
 
@@ -172,13 +172,13 @@ BOOST_AUTO_TEST_CASE(a_jump_that_was_none_is_excused) {
     holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
     g.told_time(t0, t0, 100s);
     BOOST_TEST(g.told_time(t0 + 1s, t0 + 1s, 102s));
-    BOOST_TEST(g.told_time(t0 + 2s, t0 + 2s, 104s)); // the rest of it
+    BOOST_TEST(g.told_time(t0 + 2s, t0 + 2s, 104s)); // the rest of the jump
     BOOST_TEST(g.quarantined(t0 + 2s));
     g.excuse_jump(t0 + 2s);
     BOOST_TEST(!g.quarantined(t0 + 2s));
     BOOST_TEST(g.ends(t0 + 2s));
     BOOST_TEST(g.reason().empty());
-    // An instance that was in doubt before stays so.
+    // The excuse does not end the quarantine of an earlier jump.
     BOOST_TEST(!g.told_time(t0 + 3s, t0 + 3s, 105s));
     BOOST_TEST(g.told_time(t0 + 4s, t0 + 4s, 116s));
     auto const until = g.until();
@@ -197,6 +197,55 @@ BOOST_AUTO_TEST_CASE(a_clock_that_jumps_back_harms_nobody) {
     BOOST_TEST(!g.told_time(t0, t0, 100s));
     BOOST_TEST(!g.told_time(t0 + 1s, t0 + 1s, 50s));
     BOOST_TEST(!g.quarantined(t0 + 1s));
+}
+
+BOOST_AUTO_TEST_CASE(a_successor_is_in_quarantine_until_the_given_time_and_for_the_given_reason) {
+    holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
+    g.connected(origin(1, false), 5, t0);
+    auto const until = t0 + max_ttl + 2s;
+    g.replaced(t0, until, "a fail-over");
+    BOOST_TEST(g.quarantined(until - tick));
+    BOOST_TEST(!g.quarantined(until));
+    BOOST_TEST(g.reason() == "a fail-over");
+    // It is another process, which is no news. But before that nothing was known of it.
+    BOOST_TEST(g.connected(origin(2, false), 5, t0 + 10s));
+    BOOST_TEST(g.reason() == "a fail-over");
+    BOOST_TEST((g.until() == t0 + 10s + max_ttl));
+    BOOST_TEST(g.ends(t0 + 10s + max_ttl));
+    // From then on it is a server like any other.
+    BOOST_TEST(g.connected(origin(3, false), 5, t0 + 200s));
+    BOOST_TEST(g.reason().starts_with("up for 5 s"));
+}
+
+BOOST_AUTO_TEST_CASE(a_longer_quarantine_keeps_its_reason) {
+    holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
+    g.connected(origin(1, false), 5, t0);
+    g.distrust(max_ttl + 2s, "it was a replica", t0);
+    BOOST_TEST(g.connected(origin(2, false), 7, t0 + 1s));
+    BOOST_TEST((g.until() == t0 + max_ttl + 2s));
+    BOOST_TEST(g.reason() == "it was a replica; its votes do not count for 62000 ms");
+    BOOST_TEST(g.connected(origin(3, false), 7, t0 + 3s));
+    BOOST_TEST(g.reason().starts_with("up for 7 s"), g.reason());
+}
+
+BOOST_AUTO_TEST_CASE(a_successor_without_a_quarantine_has_none) {
+    holdfast::redis::vote_guard g(on_restart::off, max_ttl);
+    g.replaced(t0, t0, "a fail-over");
+    BOOST_TEST(!g.quarantined(t0));
+    BOOST_TEST(g.reason().empty());
+    BOOST_TEST(!g.connected(origin(2, false), 5, t0));
+}
+
+BOOST_AUTO_TEST_CASE(the_clock_of_a_successor_is_compared_with_that_of_its_predecessor) {
+    holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
+    g.told_time(t0, t0, 100s);
+    g.replaced(t0 + 1s, t0 + 1s + max_ttl, "a fail-over");
+    BOOST_TEST(g.told_time(t0 + 2s, t0 + 2s, 107s));
+    BOOST_TEST(g.reason().starts_with("its clock is ahead of its predecessor's by 5000 ms"),
+               g.reason());
+    BOOST_TEST((g.until() == t0 + 2s + max_ttl));
+    BOOST_TEST(g.told_time(t0 + 3s, t0 + 3s, 113s));
+    BOOST_TEST(g.reason().starts_with("its clock has jumped ahead by"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -97,6 +97,63 @@ struct fixture {
 
 BOOST_FIXTURE_TEST_SUITE(wait_queue, fixture)
 
+// The pushes of instance 1 do not arrive: it has promised one, and the key has changed without.
+BOOST_AUTO_TEST_CASE(a_change_that_was_not_told_is_known_at_the_next_try) {
+    waiting(3s);
+    BOOST_TEST((q.take_breach() == breach::none));
+    BOOST_REQUIRE(next(3100ms) == queue_effect::try_arbiter);
+    q.try_begun(at(3100ms), 1);
+    q.refused(at(3101ms), 3s, true, retry, 0); // extended
+    BOOST_TEST((q.take_breach() == breach::certain));
+    BOOST_TEST(q.arbiter() == 1U);
+    BOOST_TEST((q.take_breach() == breach::none));
+    BOOST_REQUIRE(next(6200ms) == queue_effect::try_arbiter);
+    q.try_begun(at(6200ms), 1);
+    (void)q.won(at(6201ms)); // expired, or released shortly before
+    BOOST_TEST((q.take_breach() == breach::possible));
+}
+
+BOOST_AUTO_TEST_CASE(a_change_that_was_told_or_could_not_be_is_no_breach) {
+    auto const tries_again = [&](duration when) {
+        BOOST_REQUIRE(next(when) == queue_effect::try_arbiter);
+        q.try_begun(at(when), 1);
+        (void)q.won(at(when + round_trip));
+        return q.take_breach();
+    };
+    {
+        waiting(5s);
+        BOOST_REQUIRE(q.push(at(1s), 1, 0));
+        BOOST_TEST((tries_again(1100ms) == breach::none));
+        q.lost();
+    }
+    {
+        // The push comes with the answer to the try.
+        BOOST_REQUIRE(q.join(b));
+        BOOST_REQUIRE(next(2s) == queue_effect::try_arbiter);
+        q.try_begun(at(2s), 1);
+        q.refused(at(2001ms), 5s, true, retry, 0);
+        BOOST_REQUIRE(next(7100ms) == queue_effect::try_arbiter);
+        q.try_begun(at(7100ms), 1);
+        BOOST_TEST(!q.push(at(7101ms), 1, 0));
+        (void)q.won(at(7101ms));
+        BOOST_TEST((q.take_breach() == breach::none));
+        q.lost();
+    }
+    for (auto const is_late : {true, false}) {
+        BOOST_REQUIRE(q.join(c));
+        BOOST_REQUIRE(next(10s) == queue_effect::try_arbiter);
+        q.try_begun(at(10s), 1);
+        q.refused(at(10001ms), 5s, true, retry, 0);
+        if (is_late) {
+            q.late(at(11s), 1, 0);
+        } else {
+            q.disconnected(at(11s), 1, 0);
+        }
+        BOOST_TEST((tries_again(11100ms) == breach::none));
+        q.lost();
+    }
+}
+
 BOOST_AUTO_TEST_CASE(an_empty_queue_is_forgotten) {
     BOOST_TEST((next() == queue_effect::forget));
 }

@@ -15,7 +15,7 @@ namespace holdfast::test {
 
 class contest_audit : protected contest_state {
 public:
-    /// Of a calm schedule in which everybody always wants the key.
+    /// The measurements of a calm schedule in which every actor always wants the key.
     std::string describe() const {
         auto const ms = [](duration d) {
             return std::to_string(static_cast<double>(d.count()) * 1e-6) + " ms";
@@ -31,9 +31,9 @@ public:
     double cost() const { return cost_; }
     double share() const { return share_; }
     double turn_share() const { return turn_share_; }
-    /// Between two turns of a process.
+    /// The longest time between two turns of a process.
     double longest_gap_ms() const { return static_cast<double>(longest_gap_) * 1e-6; }
-    /// Until everybody has had as many turns as were wanted.
+    /// The time until all turns that were wanted are over.
     double busy_seconds() const { return static_cast<double>(busy_until_) * 1e-9; }
     double seconds() const { return static_cast<double>(now()) * 1e-9; }
     std::uint64_t leases() const { return leases_; }
@@ -54,10 +54,10 @@ protected:
 
     void progress() {
         since_ = now();
-        backoffs_ = now() < last_backoff_ + retry_.count() ? 1 : 0; // one may still be in its pause
+        backoffs_ = now() < last_backoff_ + retry_.count() ? 1 : 0; // a backoff may still run
     }
 
-    // A question to all is decided in a few round trips of those that answer.
+    // A round to all instances is decided within a few round trips of the instances that answer.
     void check_decided(unsigned t, std::string const& round) {
         if (!silent_) return;
         auto const part = static_cast<double>((local() - tenures_[t].asked).count()) /
@@ -71,7 +71,7 @@ protected:
             fail("L5", "a majority answers a release, in vain");
     }
 
-    // No instance refuses the key, and an actor wants it that can reach a quorum.
+    // An actor that can reach a quorum wants the key, and no instance refuses it.
     bool should_be_had() const {
         if (queued_ == 0 || held_ > 0) return false;
         for (unsigned i = 0; i < size(); ++i) {
@@ -80,8 +80,8 @@ protected:
             if (at.has.holder == nobody || at.has.is_expired(now())) continue;
             if (at.has.holder == stranger) return false;
             auto const& t = tenures_[static_cast<std::size_t>(at.has.holder)];
-            // Unless its owner will take it away, or makes use of it, or has promised not to before
-            // its deadline.
+            // A process has the key here, and will soon delete it. It may not if its lease still
+            // counts, or if it cannot reach the instance or does not run.
             if (t.machine.phase() == tenure_phase::ending) return false;
             if (t.dead || !clients_[t.process].connections[i].available() ||
                 now() < at.frozen_until)
@@ -101,13 +101,13 @@ protected:
         });
     }
 
-    /// How much longer it may take where a minority keeps the key: the pauses of the watch, and an
-    /// instance that is silent.
+    /// The additional time where a minority keeps the key: the pauses of the watch, and the
+    /// timeouts of silent instances.
     duration bound_to_notice() const {
         return 150ms + (2 * static_cast<std::int64_t>(size()) + 2) * timeout_;
     }
 
-    // A quorum of those that somebody who wants the key can ask is in nobody's way.
+    // An actor wants the key, and a quorum that its process can reach is free.
     bool could_be_had() const {
         if (queued_ == 0 || held_ > 0) return false;
         return std::any_of(actors_.begin(), actors_.end(), [this](actor const& a) {
@@ -123,13 +123,13 @@ protected:
         });
     }
 
-    // While one and the same holds the key, the others try now and then at most.
+    // While the holder stays the same, the other processes may try only now and then.
     void check_calm(client& me, actor const& head) {
         auto const same = std::exchange(me.period, period_) == period_ && me.head == head.arrived;
         me.head = head.arrived;
         me.tries = same ? me.tries + 1 : 0;
-        // A holder that they have to find takes each of them a few; and each pause of a backoff may
-        // end in one.
+        // Each process may try several times to find the holder, and once after each pause of a
+        // backoff.
         auto const most = 50 + 2 * static_cast<std::int64_t>(clients_.size()) +
                           4 * (now() - period_since_) / retry_.count();
         seen_.most_tries =
@@ -165,7 +165,7 @@ protected:
         if (!should) {
             full_since_ = now();
         } else {
-            // Each pause after a split vote takes its time; but not for ever.
+            // Each split vote adds a pause to the bound, up to 20 of them.
             auto const pauses = static_cast<std::int64_t>(std::min(backoffs_, 20U));
             auto const bound = bound_ + pauses * (retry_ + 4 * max_travel());
             auto const since = std::max(since_, full_since_);
@@ -196,8 +196,8 @@ protected:
         }
     }
 
-    // The steady state is measured: from when everybody has had the key until the first stops
-    // wanting it.
+    // Measures the steady state: it begins when every process has had the key, and ends when the
+    // first one stops wanting it.
     void start_measuring() {
         if (!std::all_of(clients_.begin(), clients_.end(),
                          [](auto const& p) { return p.turns > 0; }))
@@ -236,8 +236,8 @@ protected:
         }
         if (!measured_ || leases_measured_ < 100) return;
         ++seen_.measured;
-        // Each process asks the arbiter once for each turn (SET, CACHING, PTTL), the winner all
-        // others, and it releases them: 3 P + 2 N - 1.
+        // In each turn all P processes ask the arbiter (SET, CACHING, PTTL). The winner asks the
+        // other instances, and releases the key on all N: 3 P + 2 N - 1 commands.
         auto const most =
             static_cast<double>(std::max<std::size_t>(10, 2 * size()) + 3 * clients_.size());
         cost_ = static_cast<double>(commands_measured_) / static_cast<double>(leases_measured_);

@@ -1,17 +1,24 @@
-// A world in which processes contend for one key: the real wait queue and the real tenure in each
-// of them, driven as the engine drives them, against simulated instances that answer, expire and
-// push as Redis does.
+// A world in which processes contend for one key. Each process has the real wait queue and the real
+// tenure, and drives them as the engine does. The simulated instances answer, expire and push as
+// Redis does.
 //
-// A schedule is calm or faulty. A calm one has no faults, and measures the cost of an acquisition
-// and the share of each process. In a faulty one connections break, instances freeze and crash,
-// processes are killed while they hold the key, and strangers take it. No instance forgets a key
-// before its time, unless the schedule is `forgetful`. Then S1 is not checked.
+// A schedule is calm or faulty. A calm one has no faults, and measures the cost of an acquire and
+// the share of each process. In a faulty one connections break, instances freeze and crash,
+// processes are killed while they hold the key, and strangers take it. An instance forgets a key
+// early only in a `forgetful` schedule, in which S1 is not checked.
 //
-// Properties: S1 no two valid leases, S3 nobody's key is deleted while its holder holds, S4 no key
-// left behind, L no wake-up is lost (a key that is free, and wanted, is had within a bound), L3
-// every call settles, L5 a minority that is silent, and never suspected, holds up no try and no
-// release, FIFO within a process, cost the commands of an acquisition, fairness between processes,
-// forget that an empty queue goes.
+// Properties:
+//   S1, S3, S4  as in doc/guarantees.md
+//   L           no wake-up is lost: a free and wanted key is had within a bound
+//   L3          every call settles
+//   L5          a silent minority that is not suspected delays no try and no release
+//   Q           a free quorum is had within a bound, although a minority keeps the key
+//   FIFO        waiters of a process get the key in their order
+//   cost        the commands of an acquire are bounded
+//   fairness    each process gets its share
+//   storm       few tries are made while the holder stays the same
+//   validity    a lease that is handed over is valid for long enough
+//   forget      an empty queue goes
 #ifndef HOLDFAST_TEST_SIMULATION_CONTEST_CONTEST_HPP
 #define HOLDFAST_TEST_SIMULATION_CONTEST_CONTEST_HPP
 
@@ -37,7 +44,7 @@ using protocol::queue_effect;
 template <class Rules, class Driver = faithful_driver>
 class contest : contest_faults {
 public:
-    /// `silent`: a minority does not answer any more, and there is no other fault.
+    /// `silent`: a minority does not answer, and there is no other fault.
     contest(std::uint64_t seed, contest_tally& seen,
             std::optional<contest_shape> shape = std::nullopt, bool silent = false,
             std::ostream* story = nullptr)
@@ -52,7 +59,7 @@ public:
         }
     }
 
-    /// The property that was violated and how, or nothing.
+    /// Returns the violated property with the reason, or an empty string.
     std::string run() {
         std::uint64_t happened = 0;
         while ((essential() > 0 || queued_ > 0) && happens()) {
@@ -267,7 +274,7 @@ private:
         apply(t, h.machine.inspect(local(), h.machine.votes().no() & reachable(p)));
     }
 
-    // By a tenure that never asks for the key.
+    // A watch belongs to a tenure that never asks for the key.
     void begin_watch(unsigned p, instance_set at) {
         auto& me = clients_[p];
         auto const& q = *queues_[p];
@@ -428,7 +435,7 @@ private:
             break;
         case tenure_effect::none:
         case tenure_effect::renewal_due:
-        case tenure_effect::arbiter_won: // on_try_answer() goes on
+        case tenure_effect::arbiter_won: // on_try_answer() continues
         case tenure_effect::extended:
         case tenure_effect::extension_failed:
             break;
@@ -604,7 +611,7 @@ private:
         return turns_ < turns_wanted_ && leases_ < 64 * turns_wanted_ && now() < stop_at_;
     }
 
-    // Until it wants the key again, if ever.
+    // The actor rests until it wants the key again.
     void rest(actor& a) {
         if (!wants_more()) return;
         wants_after(eager_ ? 0 : 1 + some(one_in(2) ? 4 * delay_ : hold_ * 10), a);
@@ -618,7 +625,7 @@ private:
         --queued_;
         a.is = actor::state::idle;
         ++a.ticket;
-        // Not at once: the key may still not be free a moment later.
+        // The next acquire comes later, as the key may not be free yet.
         if (wants_more()) wants_after(1 + some(50 * delay_), a);
     }
 
@@ -712,7 +719,7 @@ private:
         releasing_.insert(t);
         h.over = true;
         end_hold(a);
-        // Some drop their lease, and do not wait for the end of the release.
+        // Some actors drop their lease, and do not wait for the end of the release.
         if (eager_ || !one_in(4)) {
             h.releaser = &a;
         } else {

@@ -1,5 +1,5 @@
-// The faults of a contest: connections break, instances freeze and crash, processes die and stop,
-// strangers take the key.
+// The faults of a contest: connections break, instances freeze and crash, processes stop and die,
+// and strangers take the key.
 #ifndef HOLDFAST_TEST_SIMULATION_CONTEST_FAULTS_HPP
 #define HOLDFAST_TEST_SIMULATION_CONTEST_FAULTS_HPP
 
@@ -30,22 +30,22 @@ protected:
             auto const faults = 1 + below(3 + 2 * size());
             for (unsigned n = 0; n < faults; ++n) plan_fault();
         } else if (!eager_ && one_in(2)) {
-            // The only thing that goes wrong, so that the bound is as tight as without it.
+            // A kill is the only fault, so the bound is as tight as without faults.
             ttl_ = one_in(2) ? 200ms : 1'000ms;
             plan_kill(some(horizon_));
         }
-        // A push, the pauses before the next try, the stand-back of the last holder, a try or two
-        // and their rounds; and the error of a clock.
+        // The bound covers a push, the pauses before the next try, and the stand-back of the last
+        // holder. It also covers two tries with their rounds, and the error of a clock.
         auto const trips = 2 * static_cast<std::int64_t>(clients_.size()) + 8;
         auto const pauses =
             calm_ ? std::min<duration>(trips * 2 * max_travel(), longest_pause) : longest_pause;
-        // For a key that a minority keeps, the pauses of key_watch, and a silent instance among
-        // those it asks.
+        // If instances freeze, a ping must first find a silent one, and each step may take the
+        // timeout.
         bound_ = 16 * max_travel() + 2ms + 2 * pauses + ttl_ / 200;
         if (freezes_)
             bound_ += ping_interval + (2 * static_cast<std::int64_t>(size()) + 2) * timeout_;
         if (untracked_) bound_ += 2 * retry_;
-        // An idle waiter finds out by its next ping that the instance that is to push is silent.
+        // An idle waiter learns only from its next ping that the arbiter is silent.
         if (silent) bound_ += ping_interval + protocol::round_trip::soonest_late;
         decided_within_ = 12 * max_travel() + 2 * protocol::round_trip::first_patience;
         at_leisure(bound_.count() / 8, [this] { on_tick(); });
@@ -72,7 +72,7 @@ protected:
         case 4:
             return plan_kill(when);
         case 5: {
-            // All of it at once, or at first a majority's.
+            // The stranger leaves all instances at once, or first a majority of them.
             auto const everywhere = (1U << size()) - 1;
             at(when, [this, everywhere] { take(everywhere); });
             if (one_in(2)) leave_after(when + span, majority());
@@ -90,7 +90,7 @@ protected:
         }
     }
 
-    /// On some instance, and to some process.
+    /// Plans `fault` for a random instance and a random process.
     template <class Fault>
     void plan(true_time when, Fault fault) {
         auto const i = static_cast<unsigned>(below(size()));
@@ -110,10 +110,11 @@ protected:
     }
     void freeze(unsigned i, true_time span) {
         network::freeze(i, span);
-        // An idle connection finds that out by its next ping.
+        // An idle connection notices the freeze at its next ping.
         for (unsigned p = 0; p < clients_.size(); ++p) ping_soon(p, i);
         if (!silent_) return;
-        // The answers of the others give it the turns in which it looks.
+        // The answers of other instances start the turns in which a process checks for late
+        // answers.
         for (unsigned p = 0; p < clients_.size(); ++p) {
             for (unsigned other = 0; other < size(); ++other) {
                 for (int n = 0; n < 2; ++n) ping_soon(p, other);
@@ -129,7 +130,7 @@ protected:
         for (unsigned p = 0; p < clients_.size(); ++p) cut(p, i, span + travel());
     }
 
-    // A process that holds the key, if there is one: its key must expire.
+    // Kills a process that holds the key, if there is one. Then the key must expire.
     void kill(unsigned p) {
         for (unsigned other = 0; other < clients_.size(); ++other) {
             if (holds(other)) p = other;
@@ -164,9 +165,9 @@ protected:
         }
     }
 
-    // Events that come for it wait until it runs again.
+    // Stops a process. Its events wait until it runs again.
     void stop(unsigned p, true_time span) {
-        // A process with a try under way, if there is one.
+        // Stops a process that has a try under way, if there is one.
         for (unsigned other = 0; other < clients_.size(); ++other) {
             if (tries(other)) p = other;
         }
@@ -174,7 +175,7 @@ protected:
         pause(clients_[p], span);
     }
 
-    /// Instances that are a quorum and no more, as bits.
+    /// A random quorum of the smallest size, as bits.
     unsigned majority() {
         unsigned bits = 0;
         for (unsigned n = 0; n < quorum();) {
@@ -197,7 +198,7 @@ protected:
         }
     }
 
-    /// And deletes it.
+    /// The stranger deletes the key.
     void take_back(unsigned instances) {
         progress();
         if ((instances >> size()) == 0 && instances + 1 != 1U << size()) ++seen_.remnants;

@@ -1,4 +1,4 @@
-// The counts of a contest, the duties of its driver, and schedules for the measurements.
+// The settings of a contest: its counts, the duties of its driver, and schedules for measurements.
 #ifndef HOLDFAST_TEST_SIMULATION_CONTEST_SETTINGS_HPP
 #define HOLDFAST_TEST_SIMULATION_CONTEST_SETTINGS_HPP
 
@@ -6,7 +6,7 @@
 
 namespace holdfast::test {
 
-/// Counts of the events that the properties are about. Schedules without them prove nothing.
+/// Counts of events that the properties concern. A run without them proves nothing.
 struct contest_tally {
     std::uint64_t leases = 0, tenures = 0, handoffs = 0, pushes = 0, wasted = 0, splits = 0,
                   stand_backs = 0, own_releases = 0, cancelled = 0, heads_cancelled = 0,
@@ -16,34 +16,33 @@ struct contest_tally {
                   outages = 0, measured = 0, stops = 0, overslept = 0, silences = 0, late_tries = 0,
                   late_arbiters = 0, late_releases = 0, late_inspections = 0, moved = 0,
                   watches = 0, listens = 0, stays = 0, remnants = 0, rescued = 0;
-    double longest_try = 0; ///< or release, beside a silent minority, as a part of its bound
+    double longest_try = 0; ///< of a try or release beside a silent minority, as part of its bound
     double most_tries =
-        0; ///< of a process while one holder has the key, as a part of the number allowed
+        0; ///< of a process while the holder is the same, as a part of the number allowed
     double longest_wait = 0;        ///< of a free and wanted key, as a part of its bound
-    double longest_quorum_wait = 0; ///< the same, where a minority keeps the key
-    double highest_cost = 0;        ///< commands of an acquisition, as a part of the number allowed
-    double smallest_share = 1e9; ///< of the leases, as a part of the fair share; of long runs only
-    double smallest_turns = 1e9; ///< the same, of the tenures
+    double longest_quorum_wait = 0; ///< the same, while a minority keeps the key
+    double highest_cost = 0;        ///< commands of an acquire, as a part of the number allowed
+    double smallest_share = 1e9; ///< of the leases, as a part of the fair share; in long runs only
+    double smallest_turns = 1e9; ///< the same for tenures
 };
 
-/// The duties of a driver to the machines. Broken drivers leave one out.
+/// The duties of a driver towards the protocol's machines. A broken driver leaves one out.
 struct faithful_driver {
     static constexpr bool hears_own_release =
-        true; ///< takes it for the push that NOLOOP keeps from it
+        true; ///< counts an own release as the push that NOLOOP suppresses
     static constexpr bool hears_pushes = true;
-    static constexpr bool starts_again =
-        true; ///< asks for the next action after it has given a try up
+    static constexpr bool starts_again = true; ///< asks for the next action after giving up a try
     static constexpr bool keeps_the_turn =
-        true; ///< releases the lease of a waiter that was just cancelled
+        true; ///< releases the lease of a waiter that was cancelled when it was granted
     static constexpr bool knows_who_is_late = true;
 };
 
-/// A schedule for the measurements: calm, and everybody always wants the key.
+/// A schedule for measurements. It is calm, and every actor always wants the key.
 struct contest_shape {
     unsigned processes, waiters, instances;
     unsigned turns;             ///< tenures for each process
-    unsigned handoff_limit = 0; ///< none: chance decides
-    bool steady = false; ///< messages take equally long: the first to be told is the first to hear
+    unsigned handoff_limit = 0; ///< 0: chance decides
+    bool steady = false;        ///< messages take equally long, so pushes arrive in order
 };
 
 } // namespace holdfast::test

@@ -32,24 +32,24 @@ using protocol::verdict;
 namespace contesting {
 
 struct message : test::message {
-    bool whole = false;      ///< carries its script
-    bool first_part = false; ///< of a contend: SET
+    bool whole = false;      ///< carries the whole script
+    bool first_part = false; ///< the SET of a contend command
     time_point sent{};
-    // The reply:
-    std::optional<std::int64_t> pttl{}; ///< -2: gone, -1: for ever
+    // The fields of a reply:
+    std::optional<std::int64_t> pttl{}; ///< -2: no key, -1: it never expires
     bool told = false;
     bool no_script = false;
 };
 
 struct connection : test::connection<message> {
-    verdict set = verdict::unknown; ///< by the first part of a contend
+    verdict set = verdict::unknown; ///< the answer to the SET of a contend command
     time_point heard{};
 };
 
-/// A process. Its queue is in the contest, which knows the rules.
+/// A process. Its queue is in class contest, which knows the rules.
 struct client : test::client<connection> {
     bool alive = true;
-    int tenure = nobody; ///< of the queue: its try, or the one that it holds
+    int tenure = nobody; ///< the queue's try or held tenure
     int watcher = nobody;
     bool settling = false;
     std::uint64_t timer = 0;
@@ -57,7 +57,7 @@ struct client : test::client<connection> {
     protocol::round_trips usual;
     instance_set newly_late;
     std::uint64_t tries = 0, head = 0,
-                  period = 0; ///< refusals of the head since the holder last changed
+                  period = 0; ///< `tries` for the waiter `head` since the holder last changed
     true_time last_turn = 0;
     std::uint64_t leases = 0, turns = 0, leases_before = 0, turns_before = 0;
 };
@@ -68,7 +68,7 @@ struct instance : test::instance {
     std::uint64_t version = 0; ///< counts the changes of the key
 };
 
-/// Wants the key over and over again.
+/// An actor wants the key again and again.
 struct actor : protocol::waiter {
     enum class state : std::uint8_t {
         idle,
@@ -79,22 +79,22 @@ struct actor : protocol::waiter {
     unsigned process = 0;
     state is = state::idle;
     int tenure = nobody;
-    std::uint64_t ticket = 0;  ///< of the acquire, or of the lease
-    std::uint64_t arrived = 0; ///< the place in the queue
-    bool total_cancel = false; ///< once its try has been sent, only without effect
+    std::uint64_t ticket = 0;  ///< changes with each acquire and lease; disarms old timers
+    std::uint64_t arrived = 0; ///< the position in the queue
+    bool total_cancel = false; ///< a cancellation does not end a try that is under way
     bool cancel_requested = false, cancelled_when_granted = false;
 };
 
 struct tenure_state {
     unsigned process;
     protocol::tenure machine;
-    time_point asked{};   ///< the beginning of the try, the inspection or the release
-    bool over = false;    ///< released, lost, given up or never won
-    bool dead = false;    ///< its process was killed
+    time_point asked{};   ///< the time at which the try, inspection or release began
+    bool over = false;    ///< the lease was released or lost, or the try has failed
+    bool dead = false;    ///< the process was killed
     unsigned pending = 0; ///< commands that an instance may still carry out, and kept releases
     bool watches = false;
     actor* lease = nullptr;
-    actor* releaser = nullptr; ///< who waits for the end of the release
+    actor* releaser = nullptr; ///< waits for the end of the release
     std::uint64_t timer = 0;
     time_point armed{};
 };
@@ -109,7 +109,7 @@ protected:
     using tenure_state = contesting::tenure_state;
     using tenure_phase = protocol::tenure_phase;
 
-    static constexpr duration longest_pause = 20ms; ///< of a waiter, or of a stand-back
+    static constexpr duration longest_pause = 20ms; ///< before a try, or of a stand-back
     static constexpr duration ping_interval = 2500ms;
 
     contest_state(std::uint64_t seed, contest_tally& seen, std::optional<contest_shape> shape,
@@ -132,7 +132,7 @@ protected:
         ttl_ = std::chrono::milliseconds(calm_ ? 10'000 : ttls_ms[below(ttls_ms.size())]);
         timeout_ = 20 * max_travel();
         if (!calm_ && one_in(4))
-            timeout_ = max_travel() * 3 / 2; // so that some that are well come too late
+            timeout_ = max_travel() * 3 / 2; // so short that some healthy instances answer too late
         static constexpr std::array<std::int64_t, 3> retries_ms{5, 50, 250};
         retry_ = std::chrono::milliseconds(retries_ms[below(retries_ms.size())]);
         static constexpr std::array limits{1U, 4U, 64U};
@@ -166,7 +166,7 @@ protected:
             turns_wanted_ = shape->turns * shape->processes;
         } else {
             turns_wanted_ = std::max(2 * crowd, 40 + static_cast<unsigned>(below(60)));
-            if (eager_ && one_in(4)) turns_wanted_ *= 4; // to be measured
+            if (eager_ && one_in(4)) turns_wanted_ *= 4; // long enough to be measured
         }
         horizon_ = (hold_ + 10 * delay_).count() * turns_wanted_ / 2 + 1;
         stop_at_ = calm_ ? std::numeric_limits<true_time>::max() : horizon_ * 4 + ttl_.count();
@@ -178,7 +178,7 @@ protected:
         at(span, clients_[a.process], [this, &a] { on_want(a); });
     }
 
-    /// Mostly about delay_, now and then more.
+    /// Usually about delay_, now and then up to three times as long.
     true_time travel() override {
         if (steady_) return delay_.count();
         return delay_.count() / 4 + some(one_in(10) ? delay_ * 3 : delay_);

@@ -1,4 +1,4 @@
-// The wire of a contest, with scripts, pings and pushes, and its instances, which track the key.
+// The wire of a contest, with scripts, pings and pushes, and instances that track the key.
 #ifndef HOLDFAST_TEST_SIMULATION_CONTEST_WIRE_HPP
 #define HOLDFAST_TEST_SIMULATION_CONTEST_WIRE_HPP
 
@@ -57,7 +57,7 @@ protected:
             auto first = sent;
             first.first_part = true;
             carry(p, i, first);
-            if (one_in(20)) { // cut in two on its way
+            if (one_in(20)) { // the two parts arrive separately
                 ++seen_.late_ttls;
                 conn.last_arrival += travel();
             }
@@ -119,7 +119,8 @@ protected:
         }
     }
 
-    // Messages that have not arrived never will; the instance forgets that it was to tell.
+    // Breaks a connection. Messages under way are lost, and the instance forgets its promise to
+    // push.
     void cut(unsigned p, unsigned i, true_time span) {
         progress();
         auto& me = clients_[p];
@@ -145,7 +146,7 @@ protected:
         on_available(p);
     }
 
-    // A command is no longer under way anywhere.
+    // A command has been answered, or will never be carried out.
     void finished(unsigned t) {
         --tenures_[t].pending;
         check_clean(t);
@@ -155,14 +156,15 @@ protected:
     // An instance
     //
 
-    // An access finds that the key has expired, and all listeners are told.
+    // An access to an expired key removes it, and the instance tells all listeners.
     void expire_key(unsigned i) {
         if (!instances_[i].expire(now())) return;
         ++seen_.expiries;
         written(i, nobody);
     }
 
-    // The client that changes it is not told, and is forgotten like the others.
+    // The client that changes the key gets no push. The instance forgets its promise to that client
+    // too.
     void written(unsigned i, int by) {
         auto& at = instances_[i];
         ++at.version;
@@ -174,7 +176,7 @@ protected:
         at_leisure(at.has.expires - now() + late,
                    [this, i, version = at.version] { on_expiry(i, version); });
     }
-    // An instance finds a key that has expired, if nobody has asked for it before.
+    // The instance removes an expired key that no client has accessed.
     void on_expiry(unsigned i, std::uint64_t version) {
         auto& at = instances_[i];
         if (at.version != version) return;

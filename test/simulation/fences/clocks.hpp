@@ -1,4 +1,4 @@
-// Clients and instances with clocks that show anything, and counters of fences.
+// The clocks and counters of the fence simulation. Clients and instances may have any time.
 #ifndef HOLDFAST_TEST_SIMULATION_FENCES_CLOCKS_HPP
 #define HOLDFAST_TEST_SIMULATION_FENCES_CLOCKS_HPP
 
@@ -22,8 +22,8 @@ using ticks = true_time; ///< microseconds since 1970
 
 struct message : test::message {
     bool whole_script = false;
-    bool unknown_script = false; ///< of a reply
-    std::uint64_t number = 0;    ///< a hint, or the number that is answered
+    bool unknown_script = false; ///< the reply says NOSCRIPT
+    std::uint64_t number = 0;    ///< a hint, or the number in the answer
 };
 
 using connection = test::connection<message>;
@@ -47,14 +47,14 @@ enum class steady : std::uint8_t {
 struct client : test::client<connection> {
     wall wall_clock = wall::right;
     steady lease_clock = steady::right;
-    ticks off = 0; ///< its wall clock
+    ticks off = 0; ///< the error of its wall clock
     unsigned attempts_left = 0;
-    int current = nobody; ///< tenure
+    int current = nobody; ///< the index of the tenure
 };
 
 struct instance : test::instance {
     content earlier;
-    ticks off = 0; ///< its clock
+    ticks off = 0; ///< the error of its clock
     bool may_forget = false, forgot = false;
 };
 
@@ -82,10 +82,10 @@ protected:
         static constexpr std::array sizes{1U, 2U, 3U, 3U, 3U, 3U, 4U, 5U, 5U, 6U, 7U};
         instances_.resize(std::clamp(any_of(sizes), given_.fewest, given_.most));
         clients_.resize(calm_ ? 1 : 1 + below(5));
-        // Also so short that many tenures begin in one millisecond, and the clocks do not tell them
-        // apart.
+        // The delays may be so short that many tenures begin within the same millisecond of the
+        // clocks.
         delay_ = any_of(std::array<ticks, 4>{10, 30, 100, 1'000});
-        // More than the 2 ms that are allowed for drift.
+        // The ttl must exceed the 2 ms that the drift allowance subtracts.
         ttl_ = 3 * ms + delay_ * any_of(std::array<ticks, 3>{20, 100, 1'000});
         error_ = 2'000 + delay_ * any_of(std::array<ticks, 4>{30, 50, 100, 200});
         patience_ = delay_ * any_of(std::array<ticks, 3>{10, 30, 100});
@@ -98,7 +98,7 @@ protected:
             script_losses_ = one_in(8) ? 10 : 0;
         }
         long_ = delay_ * 100;
-        // Hints become older than who forgets is away.
+        // Hints may become older than the absence of an instance that forgets.
         if (!given_.fresh_hints) {
             long_ = std::max(long_, 4 * error_);
             patience_ += 4 * error_;
@@ -109,7 +109,7 @@ protected:
         contends_ = any_of(std::array{0U, 30U, 100U});
         for (unsigned i = 0; i < instances_.size(); ++i)
             instances_[i].may_forget = i < given_.forgetful;
-        // Which are not always the first.
+        // Any of the instances may forget, not only the first.
         if (given_.forgetful != 0) shuffle(instances_);
         set_up_clocks();
         set_up_counters();
@@ -154,13 +154,13 @@ protected:
         }
     }
 
-    /// By how much the clock of an instance may be off that believes right hints.
+    /// The error of an instance's clock that still lets the instance believe right hints.
     ticks right_server() {
         auto const slowest = -(60'000 * ms - error_);
         return one_in(2) ? slowest : slowest + some(2 * 60'000 * ms);
     }
 
-    /// Which the client reads; it may show anything.
+    /// The time that the client reads. It may be arbitrary.
     ticks wall_clock(unsigned c) {
         auto& me = clients_[c];
         if (calm_) return now();
@@ -220,7 +220,7 @@ protected:
                                                : below(7);
         for (auto& i : instances_) {
             switch (how) {
-            case 0: // none has been used
+            case 0: // no number was used
                 break;
             case 1:
                 i.has.counter = 5;
@@ -241,7 +241,7 @@ protected:
                 i.has.counter =
                     hint + static_cast<std::uint64_t>(error_ / ms + some(5 * error_ / ms)) * 10;
                 break;
-            case 8: // the same, and all alike
+            case 8: // ahead of all clocks, and equal
                 i.has.counter = hint + static_cast<std::uint64_t>(error_ / ms) * 10;
                 break;
             default: // nearly used up
@@ -258,7 +258,7 @@ protected:
     unsigned expiry_ = 0, faults_ = 0, slow_ = 0, stops_ = 0, unfenced_ = 0, script_losses_ = 0,
              contends_ = 0;
     ticks delay_ = 0, ttl_ = 0, error_ = 0, patience_ = 0, long_ = 0;
-    std::uint64_t most_ = 0; ///< that an instance has counted to
+    std::uint64_t most_ = 0; ///< the greatest count of any instance
 };
 
 } // namespace holdfast::test

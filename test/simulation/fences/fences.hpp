@@ -1,40 +1,40 @@
-// A world in which tenures are numbered, and the only assumption is that instances remember.
+// A world in which tenures are numbered. The only assumption is that instances remember.
 //
 // The real machine of a tenure runs in each client. Instances carry out the commands as the scripts
-// of src/redis/scripts.hpp say. Messages of one connection keep their order and come once or not at
-// all. All else is arbitrary:
+// of src/redis/scripts.hpp say. Messages of one connection keep their order and arrive once or not
+// at all. All else is arbitrary:
 //  - Keys expire at any moment.
-//  - Clients stop for any time, also between the reading of the hint and the sending.
-//  - Wall clocks and lease clocks of clients, and the clocks of instances, show anything and jump.
-//  - Instances freeze, or crash and come back with all that they had.
-//  - Connections break. Messages under way are lost, or are carried out at any time later, and no
+//  - Clients stop for any time, also between reading the hint and sending it.
+//  - Wall clocks and lease clocks of clients, and the clocks of instances, show any time and jump.
+//  - Instances freeze, or crash and come back with all their data.
+//  - Connections break. Messages under way are lost, or are carried out at any later time, and no
 //    client hears of it.
 //
 // The world checks three properties of doc/guarantees.md. S2: no two leases have the same fence,
 // and a tenure that began after another was won has the greater number. L3: no acquire waits for an
-// answer that cannot come. L1, in calm worlds: the number of round trips of an acquire. It does not
-// check mutual exclusion: with such clocks there is none.
+// answer that cannot come. L1, in calm worlds: the number of round trips of an acquire. Mutual
+// exclusion is not checked, because such clocks do not allow it.
 //
-// With `forgetful` instances the world is another one. Such an instance loses its keys and counters
-// in a crash. One is enough for harm, as it may be all that two quorums share. S2 then holds under
-// the assumptions below (fence_conditions). G is the greatest number that any instance had counted
-// to when it crashed, as a time (10 in a millisecond).
-//  - When an instance carries out an acquire, its hint differs from the true time by at most E.
-//    Three parts add up: the error of the client's clock, the time since that was read, and the
-//    rounding. Where an acquire's deadline counts from before the hint is read (`hint_within`) and
-//    lease clocks are right, that time is at most the ttl, or the acquire does not win.
-//  - An instance that forgets is away for more than 2 E, and until G + E has passed. The two are
-//    the same, unless counters ran ahead of all clocks, as more than 10 tenures in a millisecond
-//    make them.
-//  - An instance that has forgotten believes right hints: its clock is no more than a minute less E
-//    behind the true time. The clocks of those that remember may show anything.
-//  - An instance that comes back with an older state, not an empty one, is also away for longer
-//    than an acquire takes. Otherwise an acquire from before the crash could raise a key that the
-//    instance has again, and should not have.
+// A `forgetful` instance loses its keys and counters in a crash. One such instance is enough for
+// harm, because it may be the only one that two quorums share. S2 then holds under the assumptions
+// below (fence_conditions). G is the greatest number that any instance had counted to when the
+// instance crashed, as a time (10 numbers are 1 ms).
+//  - When an instance carries out an acquire, its hint differs from the true time by at most E. E
+//    covers the error of the client's clock, the time since it was read, and the rounding. If the
+//    acquire's deadline counts from before the hint is read (`hint_within`), and lease clocks are
+//    right, that time is at most the ttl in each acquire that wins.
+//  - A forgetful instance is away for more than 2 E, and until G + E has passed. The second time is
+//    later only if counters ran ahead of all clocks. That takes more than 10 tenures in a
+//    millisecond.
+//  - A forgetful instance believes right hints: its clock is at most a minute less E behind the
+//    true time. The clocks of other instances may show any time.
+//  - An instance that comes back with an older state is also away for longer than an acquire takes.
+//    Otherwise an acquire from before the crash could raise a key that the instance has only
+//    because of that state.
 // The reason: an instance that forgot the number of a winner had counted to no more than G. A
 // client that is granted the key there later has a hint of more than G, and so a greater number. An
-// instance with a counter that expires after its own ttl forgets as well, and was as good as away
-// for that long. It was not if the instance's clock jumped ahead by as much.
+// instance whose counter expires after its ttl forgets as well. It was then unused for that long,
+// which counts as being away, unless its clock jumped ahead.
 #ifndef HOLDFAST_TEST_SIMULATION_FENCES_FENCES_HPP
 #define HOLDFAST_TEST_SIMULATION_FENCES_FENCES_HPP
 
@@ -66,7 +66,7 @@ public:
         tenures_.reserve(clients_.size() * 12);
     }
 
-    /// The property that was violated and how, or nothing.
+    /// Returns the violated property with the reason, or an empty string.
     std::string run() {
         while (happens()) {
         }
@@ -90,12 +90,12 @@ private:
         unsigned client;
         machine is;
         protocol::time_point began{}; ///< by the lease clock, before the hint was read
-        ticks hint_of = 0;            ///< what the wall clock showed
+        ticks hint_of = 0;            ///< the time that the wall clock showed
         ticks asked_at = 0;
-        std::uint64_t floor = 0; ///< the greatest fence that had been given when it began
+        std::uint64_t floor = 0; ///< the greatest fence given before the tenure began
         unsigned awaited =
-            0; ///< commands of the acquire, and what the client itself will go on with
-        unsigned rounds = 0; ///< of raises
+            0; ///< commands of the acquire under way, and steps that the client itself will take
+        unsigned rounds = 0; ///< rounds of raises
         unsigned lifts = 0;
         unsigned handoffs = 0;
         bool at_arbiter = false;
@@ -117,7 +117,7 @@ private:
     // Faults
     //
 
-    /// For how long a process may stop.
+    /// The time for which a process stops.
     ticks a_while() { return one_in(3) ? long_ : delay_ * 10; }
 
     void plan_fault() {
@@ -179,8 +179,8 @@ private:
                                                        : some(40 * years) - 20 * years;
     }
 
-    // Messages under way are lost, or some arrive after all, and their answers are not heard. The
-    // client hears of it when it runs.
+    // Breaks a connection. Messages under way are lost; with `ghosts` the instance may carry out
+    // some later. The client hears of the break when it runs.
     void break_connection(unsigned c, unsigned i, ticks span, bool ghosts) {
         auto& conn = clients_[c].connections[i];
         ++seen_.breaks;
@@ -213,7 +213,7 @@ private:
             break_connection(c, i, away + travel(), false);
     }
 
-    /// And for how long it is away.
+    /// The instance forgets its data. Returns the time for which it is away.
     ticks forget(unsigned i) {
         using away = fence_conditions::away;
         auto& at = instances_[i];
@@ -230,7 +230,7 @@ private:
         if (given_.forgetting == away::twice_the_error) return twice + 1;
         if (counted + error_ - now() > twice) ++seen_.ran_ahead;
         auto const enough = std::max(twice, counted + error_ - now()) + 1;
-        // The hint of an acquire that wins is then no older than its ttl.
+        // Then the hint of an acquire that wins is no older than its ttl.
         if (given_.hint_within) return enough + ttl_;
         return given_.bounded_acquires ? std::max(enough, ttl_ + 1) : enough;
     }
@@ -255,7 +255,7 @@ private:
             return;
         }
         if (op == command::release) conn.kept.push_back({t, now()});
-        // The instances that an acquire goes to are up. A raise may find that one has gone since.
+        // An acquire goes only to instances that are up. An instance may be down before its raise.
         if (op != command::raise) return;
         ++seen_.raises_unsent;
         if (!Parts::tells_unsent) {
@@ -266,7 +266,7 @@ private:
         at(0, clients_[c], [this, i, m] { tell(i, m); });
     }
 
-    /// The assumption: a hint is right to within E when an instance reads it.
+    /// Enforces the assumption that a hint is right to within E when an instance reads it.
     bool is_too_old(message const& m) const {
         auto const& t = tenures_[m.tenure];
         if (!given_.right_clocks || !given_.fresh_hints || !t.is.fenced()) return false;
@@ -304,7 +304,7 @@ private:
         send_kept(c, i);
     }
 
-    /// The instance is too slow for the client. Answers that still come are not heard.
+    /// The client gives up slow answers. They may arrive later, but have no effect.
     void on_timeout(unsigned c, unsigned i) {
         auto const& conn = clients_[c].connections[i];
         if (!conn.available() || conn.in_flight.empty()) return;
@@ -374,7 +374,7 @@ private:
 
     void will_expire(unsigned i, unsigned t) {
         if (calm_) return;
-        // Much too early, or when its time has come by a clock that is not the client's.
+        // The key expires much too early, or at its time by a clock other than the client's.
         auto const early = percent(expiry_);
         at(early ? some(delay_ * 6) : ttl_ / 2 + some(ttl_), [this, i, t] { expire(i, t); });
     }
@@ -516,7 +516,7 @@ private:
         switch (a.effect) {
         case tenure_effect::none:
         case tenure_effect::renewal_due:
-        case tenure_effect::inspected: // nobody asks
+        case tenure_effect::inspected: // no client inspects
         case tenure_effect::extension_failed:
         case tenure_effect::released:
         case tenure_effect::release_unconfirmed:
@@ -576,11 +576,11 @@ private:
         }
         for (auto n = below(3); n > 0; --n)
             on_tenure_after(some(hold), t, [this](unsigned of) { hand_over(of); });
-        auto const forgets = !calm_ && one_in(8); // that it has the key
+        auto const forgets = !calm_ && one_in(8); // the client never releases the key
         on_tenure_after(hold, t, [this, forgets](unsigned of) { forgets ? end(of) : release(of); });
     }
 
-    /// A lease is given: its fence is checked.
+    /// Gives a lease, and checks its fence.
     void issue(unsigned t) {
         auto& its = tenures_[t];
         if (!protocol::is_fence_count(its.is.number()))
@@ -594,7 +594,7 @@ private:
         greatest_ = std::max(greatest_, fence);
     }
 
-    /// How long an acquire may take that nothing stands in the way of.
+    /// Checks the duration and the raises of an undisturbed acquire.
     void check_cost(tenure_state const& its) {
         using calmness = fence_conditions::calmness;
         auto const round_trip = 2 * (delay_ + 1);
@@ -631,7 +631,7 @@ private:
         auto& its = tenures_[t];
         if (its.over || its.is.phase() != phase::held) return;
         ++seen_.released;
-        // Its end is that of the client's turn, whatever is answered.
+        // The turn of the client ends here, whatever the answers to the release say.
         auto const action = its.is.release(lease_clock(its.client), reachable(its.client));
         end(t);
         apply(t, action);
@@ -657,11 +657,12 @@ private:
         at(1 + some(rest), me, [this, c = its.client] { start(c); });
     }
 
-    static constexpr ticks never = std::numeric_limits<ticks>::max(); ///< events expire keys
+    static constexpr ticks never =
+        std::numeric_limits<ticks>::max(); ///< events expire keys, not time
 
     std::vector<tenure_state> tenures_;
     std::vector<std::uint64_t> issued_;
-    std::uint64_t greatest_ = 0; ///< fence of those issued
+    std::uint64_t greatest_ = 0; ///< the greatest fence of any lease
 };
 
 } // namespace holdfast::test

@@ -1,4 +1,4 @@
-// The counts of a simulation of fences, its conditions, and the parts that can be broken.
+// The settings of the fence simulation: counts, conditions, and the parts that tests break.
 #ifndef HOLDFAST_TEST_SIMULATION_FENCES_SETTINGS_HPP
 #define HOLDFAST_TEST_SIMULATION_FENCES_SETTINGS_HPP
 
@@ -6,7 +6,7 @@
 
 namespace holdfast::test {
 
-/// Counts of the events that fences are about. Schedules without them prove nothing.
+/// Counts of events that fences concern. A run without them proves nothing.
 struct fence_tally {
     std::uint64_t tenures = 0, won = 0, won_unfenced = 0, won_at_arbiter = 0, raises = 0,
                   won_by_raise = 0, lifted = 0, won_after_lift = 0, raises_denied = 0,
@@ -21,11 +21,11 @@ struct fence_tally {
 
 /// The assumptions of a simulation.
 struct fence_conditions {
-    /// Of a world without faults, with one client.
+    /// Worlds without faults, with one client.
     enum class calmness : std::uint8_t {
         no,
-        good_clocks, ///< right clocks, and counters that are behind them, each elsewhere
-        diverged,    ///< counters that are ahead of all clocks, each elsewhere
+        good_clocks, ///< right clocks, and different counters behind them
+        diverged,    ///< different counters ahead of all clocks
     };
     enum class away : std::uint8_t {
         long_enough,
@@ -33,30 +33,30 @@ struct fence_conditions {
         briefly,
     };
     calmness calm = calmness::no;
-    unsigned fewest = 1, most = 7; ///< instances
-    bool right_clocks = false;     ///< the clocks that hints are read from are right to within E
-    bool fresh_hints = true; ///< and hints still are when they are carried out, with such clocks
-    unsigned forgetful = 0;  ///< so many instances may forget
+    unsigned fewest = 1, most = 7; ///< the number of instances
+    bool right_clocks = false;     ///< the clocks that give the hints are right to within E
+    bool fresh_hints = true; ///< hints are still right, with such clocks, when they are carried out
+    unsigned forgetful = 0;  ///< the number of instances that may forget
     away forgetting = away::long_enough;
-    bool right_servers = true;     ///< who forgets believes right hints
-    bool older_state = false;      ///< who forgets may come back with an older state
-    bool bounded_acquires = false; ///< none takes longer than who forgets is away
-    bool hint_within = false;      ///< an acquire begins, by its deadline, before its hint is read
+    bool right_servers = true;     ///< instances that forget believe right hints
+    bool older_state = false;      ///< an instance that forgets may come back with an older state
+    bool bounded_acquires = false; ///< no acquire takes longer than such an instance is away
+    bool hint_within = false; ///< the deadline of an acquire counts from before its hint is read
 };
 
-/// The server, the wire and the driver. Broken ones leave out a duty.
+/// The server, the wire and the driver. A broken one leaves out a duty.
 struct faithful_parts {
-    /// A raise is for the holder of the key alone.
+    /// The instance raises only the counter of the key's holder.
     static constexpr bool raise_compares = true;
-    /// A raise that is answered with yes has been done.
+    /// The instance stores the number of a raise before it answers yes.
     static constexpr bool raise_stores = true;
-    /// Each tenure is given another number than the one before it.
+    /// The instance gives each tenure a new number.
     static constexpr bool counts_up = true;
-    /// The sender of a raise knows which raise is answered.
+    /// The answer to a raise names its round.
     static constexpr bool tells_round = true;
-    /// A sender without an answer to a raise does not take it for done.
+    /// A client without an answer to a raise does not count the raise as done.
     static constexpr bool doubts_silence = true;
-    /// It is told that a raise cannot be sent.
+    /// The client learns that a raise could not be sent.
     static constexpr bool tells_unsent = true;
 };
 

@@ -1,33 +1,33 @@
-// A world in which instances break the assumptions of Redlock, and the guards against that.
+// A world in which instances break the assumptions of Redlock, and guards detect that.
 //
-// Instances restart as new processes that have forgotten all, the last second or nothing. They are
-// flushed, or become replicas for a while and then have another server's data. Their wall clocks
-// jump, by which keys expire. An instance announces a flush and replaced data to its connected
-// clients. A client's machine can stand still, with its clock and all that runs on it.
+// Instances restart as new processes that have forgotten everything, the last second, or nothing.
+// They are flushed, or become replicas for a while and then have another server's data. Their wall
+// clocks jump, which expires keys. An instance announces flushes and replaced data to its connected
+// clients. A client's machine can stand still, together with its clock.
 //
 // Each client has the real restart guard, clock guard and quarantine for each instance, and uses
 // them as redis::vote_guard does:
 //  - On each connection it asks for the server's identity and time before anything else counts.
 //  - It asks for the time every second, like a client that has something to send. An idle client
 //    asks less often, and before its next command.
-//  - A grant of a quarantined instance does not count, and is given back. New rounds pass the
-//    instance by, but extensions, releases and heals go to it.
+//  - A grant of a quarantined instance does not count, and is given back. New rounds skip the
+//    instance, but extensions, releases and heals go to it.
 //
 // Properties:
 //   S1      no two leases are valid at once, each by its holder's clock (see doc/guarantees.md).
-//           Where clocks jump, this is asserted of
+//           If clocks of servers jump, this is checked for
 //           - two leases whose grants came before any jump that their clients did not know,
-//           - and any two, if the client of one knew of all jumps when it asked, and none came
-//             since.
-//           Where clients' clocks stand still, of leases whose clients have noticed each
-//           standstill;
-//   alarm   no clock that has only drifted counts as jumped, however slow the answers are;
+//           - and any two leases, if the client of one knew of all jumps when it asked, and no
+//             jump has come since.
+//           If clocks of clients stand still, this is checked for leases whose clients have
+//           noticed each standstill;
+//   alarm   a clock that only drifts never counts as jumped, however slow the answers are;
 //   ours    the next server check notices a standstill of a client's clock, and no instance is in
 //           quarantine for it;
-//   theirs  jumps of servers' clocks are not taken for a standstill, if there is an instance whose
+//   theirs  jumps of servers' clocks do not count as a standstill, if there is an instance whose
 //           clock did not jump;
 //   notice  the next server check notices a jump without another explanation, and comes in time;
-//   live    a wanted key that is free is had, once the last restart is longer ago than the longest
+//   live    a free and wanted key is had, once the last restart is longer ago than the longest
 //           ttl, or while only a minority is in quarantine. It is not had while a majority is.
 #ifndef HOLDFAST_TEST_SIMULATION_GUARDS_GUARDS_HPP
 #define HOLDFAST_TEST_SIMULATION_GUARDS_GUARDS_HPP
@@ -55,7 +55,7 @@ public:
                   std::ostream* story = nullptr)
         : guarded_plan(seed, seen, setup, story) {}
 
-    /// The property that was violated and how, or nothing.
+    /// Returns the violated property with the reason, or an empty string.
     std::string run() {
         while (!done_ && happens()) {
         }
@@ -70,7 +70,7 @@ private:
 
     void on_broken(unsigned c, unsigned i, unsigned epoch) override {
         auto& conn = clients_[c].connections[i];
-        if (conn.session >= epoch) return; // connected anew since
+        if (conn.session >= epoch) return; // a newer connection exists
         conn.up = false;
         conn.probed = false;
         conn.asking = false;
@@ -103,7 +103,7 @@ private:
         auto& conn = clients_[c].connections[i];
         if (now() < instances_[i].down_until)
             return reconnect_after(c, i, instances_[i].down_until - now() + travel());
-        on_broken(c, i, conn.epoch); // if that has not been heard yet
+        on_broken(c, i, conn.epoch); // the client may not have heard of the break yet
         conn.session = conn.epoch;
         conn.last_arrival = conn.last_reply = now();
         send(c, i, question(c, ask::probe));
@@ -188,7 +188,7 @@ private:
         leave_replica(c, i);
     }
 
-    /// It is a replica: the client tries again later.
+    /// The instance is a replica, so the client connects again later.
     void leave_replica(unsigned c, unsigned i) {
         clients_[c].connections[i].restarts.is_replica();
         break_connection(c, i, travel());
@@ -236,7 +236,7 @@ private:
     void on_time_told(unsigned c, unsigned i, message const& m) {
         auto& conn = clients_[c].connections[i];
         auto const received = local(c);
-        // For longer than the guard allows drift to go on.
+        // The client was away for longer than the guard allows drift to add up.
         if (conn.was_told && received - conn.last_asked > max_ttl_) conn.absent = true;
         auto const jumped = conn.clock.told(m.sent, received, m.shown);
         if (Guards::heeds_jumps()) conn.clock_doubt.observed(received, jumped > duration::zero());
@@ -255,7 +255,7 @@ private:
                              received + Guards::in_doubt_for(max_ttl_, conn.clock.last().most));
             }
         } else if (conn.was_told && clients_[c].stops.empty() && !misread_) {
-            // The delays of the two checks leave this open, and drift may have added or taken some.
+            // The delays of the two checks, and drift, may hide a jump of this size.
             auto const between_checks = received - conn.last_asked;
             auto const open =
                 (conn.last_told - conn.last_asked) + (received - m.sent) +
@@ -272,7 +272,7 @@ private:
         judge_clock(c);
     }
 
-    // As the engine does.
+    // Looks for a standstill as the engine does.
     void judge_clock(unsigned c) {
         auto& me = clients_[c];
         if (!me.standstill.has_unexplained_jumps() || !Guards::heeds_jumps()) return;
@@ -415,7 +415,7 @@ private:
             break;
         case tenure_effect::none:
         case tenure_effect::renewal_due:
-        case tenure_effect::inspected: // nobody asks
+        case tenure_effect::inspected: // no client inspects
         case tenure_effect::arbiter_won:
         case tenure_effect::arbiter_refused:
         case tenure_effect::arbiter_failed:
@@ -514,7 +514,7 @@ private:
     }
 
     //
-    // When all is quiet: each client asks once, in turn
+    // The end: when all is quiet, each client acquires once, in turn
     //
 
     enum class finale : std::uint8_t {
@@ -524,14 +524,14 @@ private:
         well_again
     };
 
-    /// By then the last event was noticed, and what was begun then is over.
+    /// The time until the last event was noticed and its consequences are over.
     true_time until_trusted() const {
         return (max_ttl_ + max_ttl_ / 50).count() + 2 * check_period.count() +
                100 * delay_.count() + 2 * timeout_.count();
     }
 
     void await_quiet() override {
-        // Leases that were won before, and are held for twice the longest ttl, and their keys.
+        // Earlier leases may be held for twice the longest ttl.
         auto const quiet = std::max(quiet_at_, horizon_ + 2 * max_ttl_.count()) + until_trusted();
         if (setup_.slow || setup_.long_rounds || setup_.single || setup_.all_but_one ||
             setup_.lone_standstill) {
@@ -539,8 +539,7 @@ private:
             return;
         }
         at(quiet - now(), [this] {
-            // On an instance whose clock was set back a key can stay for longer, when its release
-            // was lost.
+            // If a clock was set back and a release was lost, a key can stay for longer.
             if (setup_.jumps)
                 std::for_each(instances_.begin(), instances_.end(),
                               [](auto& i) { i.has = content{}; });
@@ -608,8 +607,8 @@ private:
 
     std::optional<finale> last_;
     unsigned turn_ = 0;
-    std::uint64_t waited_ = 0; ///< messages that waited for a probe
-    bool misread_ = false;     ///< jumps that no instance contradicted were taken for a standstill
+    std::uint64_t waited_ = 0; ///< the number of messages that waited for a probe
+    bool misread_ = false;     ///< unanimous jumps of servers were taken for a standstill
     bool done_ = false;
 };
 

@@ -31,8 +31,8 @@ private:
     void plan() {
         auto const when = [this] { return warm_ + some(duration(horizon_ - warm_)); };
         if (setup_.long_rounds) {
-            // Search where it may be found: one client cannot reach this instance, the other that
-            // one, and a third one's answer decides for neither.
+            // Faults at the places where a violation is possible: client 0 loses connections,
+            // messages of client 1 to instance 1 are late, and instance 0 forgets its keys.
             auto const soon = [this] { return warm_ + some(max_ttl_ / 4); };
             for (auto n = 1 + below(3); n > 0; --n)
                 plan_break(soon(), 0, one_in(2) ? 0 : 1, max_ttl_.count() / 10);
@@ -40,7 +40,7 @@ private:
             plan_break(soon() + max_ttl_.count() / 8, 0, 1, max_ttl_.count());
             at(soon(), [this] { restart(0, 1, persistence::none); });
         } else if (setup_.settings_change == guards_setup::unseen) {
-            // One client is away while instances have a life in which they log nothing.
+            // One client is away while the instances run with persistence off.
             auto const t = when();
             for (unsigned i = 0; i < instances_.size(); ++i) {
                 instances_[i].keeps = persistence::always;
@@ -98,7 +98,7 @@ private:
                 }
             }
         }
-        // The last event, its discovery, the longest quarantine; and the keys that are left then.
+        // At the horizon the simulation begins to wait until all is quiet.
         at(horizon_, [this] { await_quiet(); });
     }
 
@@ -123,7 +123,7 @@ private:
         at(when, [this, c, i, span] { break_connection(c, i, span); });
     }
 
-    /// A network that loses every packet for a while: what was sent arrives after all, late.
+    /// The network loses every packet for a while. Messages arrive late, by retransmission.
     void plan_stall(true_time when) {
         plan_stall(when, some_client(), some_instance(), some_span());
     }
@@ -142,7 +142,7 @@ private:
         at(when, [this, i, span] { freeze(i, span); });
     }
 
-    /// Of any number, all together or one after the other.
+    /// Restarts any number of instances, together or one after the other.
     void plan_restarts(true_time when) {
         auto const count = one_in(4) ? instances_.size() : 1 + below(instances_.size());
         auto const first = some_instance();
@@ -157,7 +157,7 @@ private:
         }
     }
 
-    /// A span that is not too small to be told from drift and delays.
+    /// A span that is longer than drift and delays can explain.
     duration noticeable(duration most) {
         return 4 * check_period / 100 + duration(64 * delay_.count()) + duration(some(most));
     }
@@ -186,7 +186,7 @@ private:
         });
     }
 
-    /// So long that the jumps differ by less than clocks may drift.
+    /// A client is away for so long that drift may explain the difference between the jumps.
     void plan_absence(true_time when) {
         auto const c = some_client();
         auto const spared = some_instance();
@@ -194,7 +194,7 @@ private:
         auto const span = least.count() + some(std::chrono::minutes(10));
         auto by = noticeable(max_ttl_ * 2) + protocol::redlock_rules::drift(max_ttl_);
         for (unsigned i = 0; i < instances_.size(); ++i) {
-            // The one that could tell comes back last.
+            // The instance without a jump comes back last.
             plan_break(when, c, i, i == spared ? 2 * span : span);
             if (i == spared) continue;
             at(when + 1 + some(duration(span)), [this, i, by] { jump(i, by); });
@@ -222,7 +222,7 @@ private:
         }
     }
 
-    /// Of any number, all together or one after the other.
+    /// Replaces the data of any number of instances, together or one after the other.
     void plan_replacements(true_time when) {
         auto const count = one_in(4) ? instances_.size() : 1 + below(instances_.size());
         auto const first = some_instance();

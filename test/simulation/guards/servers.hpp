@@ -36,21 +36,21 @@ namespace guarded {
 
 enum class ask : std::uint8_t {
     vote,
-    check, ///< TIME, run id, settings and where its data comes from
-    probe  ///< the same
+    check, ///< asks for TIME, the run id, settings and the origin of the data
+    probe  ///< the same, as the first question of a connection
 };
 
 struct message : test::message {
     ask question = ask::vote;
     time_point sent{};
-    // The reply:
+    // The fields of a reply:
     true_time executed = 0;
     duration shown{}, uptime{};
     protocol::data_origin origin{};
     bool replica = false;
 };
 
-/// Until it has been probed for the first time commands wait.
+/// A connection. Its commands wait for the first probe.
 struct connection : test::connection<message> {
     connection(bool observed, bool strict, duration longest)
         : restarts(observed, strict)
@@ -63,12 +63,13 @@ struct connection : test::connection<message> {
     protocol::restart_guard restarts;
     protocol::clock_guard clock;
     protocol::clock_doubt clock_doubt;
-    time_point in_doubt_until{}; ///< the guards may have it that this is earlier
+    time_point in_doubt_until{}; ///< the guards may end the doubt earlier
     protocol::quarantine doubted;
     std::uint64_t run_seen = 0;
 
-    // Known to the world, not to the client:
-    true_time known_until = std::numeric_limits<true_time>::min(); ///< all jumps before
+    // Known to the simulation, not to the client. The client knows of the jumps before
+    // known_until.
+    true_time known_until = std::numeric_limits<true_time>::min();
     bool was_told = false, absent = false;
     time_point last_asked{}, last_told{};
     duration offset_seen{};
@@ -78,8 +79,8 @@ struct client : lessee<connection> {
     duration ttl{};
     bool alive = false;
     protocol::standstill standstill{1, duration::zero()};
-    std::vector<std::pair<true_time, true_time>> stops; ///< of its clock
-    duration unnoticed{};                               ///< how much of them it has not noticed
+    std::vector<std::pair<true_time, true_time>> stops; ///< standstills of its clock
+    duration unnoticed{}; ///< the part of the standstills that the client has not noticed
 };
 
 enum class persistence : std::uint8_t {
@@ -88,24 +89,24 @@ enum class persistence : std::uint8_t {
     always
 };
 
-/// The contents of an instance, as its disk may have them.
+/// A state of an instance that its disk may hold.
 struct version {
     true_time since = 0;
     content has{};
 };
 
-/// Its keys expire by its wall clock.
+/// An instance. Its keys expire by its wall clock.
 struct instance : test::instance {
     persistence keeps = persistence::none;
     std::uint64_t run = 0;
-    std::uint64_t history = 0; ///< of its data
+    std::uint64_t history = 0; ///< identifies the data
     bool replica = false, promoted = false;
-    bool emptied = false; ///< in this life of its process
+    bool emptied = false; ///< in this life of the process
     std::uint64_t flushes = 0;
-    duration offset{}; ///< of its wall clock
+    duration offset{}; ///< of the wall clock
     true_time started = 0;
-    duration set_after_start{}; ///< how far its clock was set ahead before it served anybody
-    true_time since = 0;        ///< the last change of its key
+    duration set_after_start{}; ///< how far the clock was set ahead before a client connected
+    true_time since = 0;        ///< the time of the last change of the key
     std::deque<version> had;
     std::vector<true_time> jumps;
 };
@@ -115,12 +116,12 @@ struct tenure_state {
     protocol::tenure machine;
     time_point began{};
     true_time asked = 0;
-    bool knew_all = false;   ///< of all jumps there had been, when it asked
-    bool over = false;       ///< lost, released, or never won
-    instance_set blind{};    ///< granted, after a jump that the client did not know of
-    bool won_blind = false;  ///< by a grant of one of them
-    instance_set healed{};   ///< by a heal that arrived
-    instance_set extended{}; ///< by the present round
+    bool knew_all = false;   ///< the client knew of all jumps when it asked
+    bool over = false;       ///< the lease was lost or released, or never won
+    instance_set blind{};    ///< instances whose grant followed a jump that the client did not know
+    bool won_blind = false;  ///< a grant of such an instance counted
+    instance_set healed{};   ///< instances with a heal that arrived
+    instance_set extended{}; ///< instances that have extended in this round
     std::uint32_t round = 0;
 };
 
@@ -172,7 +173,7 @@ protected:
             i.history = ++histories_;
             i.offset = duration(between(-1'000'000'000'000, 1'000'000'000'000));
         }
-        // Everybody has met every instance by then.
+        // By then every client has probed every instance.
         warm_ = 100 * delay_.count() + 1'000'000;
         horizon_ = warm_ + max_ttl_.count() * (setup_.strict ? 5 : 3);
         quiet_at_ = horizon_;
@@ -193,7 +194,7 @@ protected:
     // Chance and time
     //
 
-    /// Mostly about delay_, now and then far more.
+    /// Usually about delay_, now and then far more.
     true_time travel() override {
         if (setup_.slow && one_in(20)) return some(std::chrono::seconds(10));
         return 1 + some(one_in(10) ? delay_ * 8 : delay_);
@@ -202,7 +203,7 @@ protected:
         return std::array{persistence::none, persistence::everysec, persistence::always}[below(3)];
     }
 
-    /// By the client's clock.
+    /// The time by the client's clock.
     time_point local(unsigned c) const {
         auto t = now();
         for (auto const& [from, to] : clients_[c].stops) t -= std::clamp(now(), from, to) - from;
@@ -242,18 +243,18 @@ protected:
 
     void flush(unsigned i) {
         auto& it = instances_[i];
-        if (it.replica) return; // refused
+        if (it.replica) return; // a replica refuses FLUSHALL
         ++seen_.flushes;
         ++it.flushes;
         set(it, content{});
         announce(i);
     }
 
-    /// It has the data of a server that never heard of the lock, or of one with an older state of
-    /// it.
+    /// The replica gets the data of a server that never had the key, or of one with an older state
+    /// of it.
     void replace(unsigned i) {
         auto& it = instances_[i];
-        if (!it.replica) return; // it has restarted
+        if (!it.replica) return; // it has restarted as a primary
         ++seen_.replacements;
         set(it, it.had.empty() || one_in(2) ? content{} : it.had.front().has);
         it.history = ++histories_;
@@ -283,11 +284,11 @@ protected:
 
     void restart(unsigned i, true_time down, std::optional<persistence> as) {
         auto& it = instances_[i];
-        // What it forgot in a life that a client has not seen to its end, that client cannot know;
-        // and it would trust the next one.
+        // The data is lost. A client that has not seen the end of this run cannot know that. It
+        // would trust the next run, because of its log setting.
         if (it.emptied && it.keeps == persistence::always && !as) return;
         ++seen_.restarts;
-        // A second restart while it is down or not yet met: the former run was seen by nobody.
+        // After two restarts in quick succession, the clients may not have seen the former run.
         auto const seen_by_all =
             std::all_of(clients_.begin(), clients_.end(), [&](client const& c) {
                 return !c.alive || c.connections[i].run_seen == it.run;
@@ -302,7 +303,7 @@ protected:
         if (it.keeps != before) ++seen_.setting_changes;
         expire(it);
         auto const had = it.has.holder;
-        // What is not logged now was not read at the start either.
+        // If the log is off now, the server has read none at its start.
         if (before == persistence::none || it.keeps == persistence::none) {
             it.has = content{};
         } else if (before == persistence::everysec) {
@@ -325,13 +326,13 @@ protected:
         it.replica = it.promoted = it.emptied = false;
         it.flushes = 0;
         it.started = now();
-        // As when a machine boots with a wrong time and is told the right one.
+        // Models a machine that boots with a wrong time, which is corrected later.
         it.set_after_start = one_in(3) ? duration(some(max_ttl_ * 2)) : duration::zero();
         it.down_until = std::max(it.down_until, now() + down);
         for (unsigned c = 0; c < clients_.size(); ++c) break_connection(c, i, down + travel());
     }
 
-    // What has not arrived never will. The client hears of it a little later, or when it runs.
+    // Messages under way are lost. The client hears of it a little later, or when it runs.
     void break_connection(unsigned c, unsigned i, true_time span) {
         if (!clients_[c].alive) return;
         sever(c, i);
@@ -348,7 +349,7 @@ protected:
         it.has = has;
         it.since = now();
         it.had.push_back({now(), has});
-        // One of them is older than what can be lost.
+        // The first entry is older than a second, the most that can be lost.
         while (it.had.size() > 1 && it.had[1].since <= now() - 1'000'000'000) it.had.pop_front();
     }
 
@@ -392,8 +393,8 @@ protected:
                (conn.clock_doubt.active(local(c)) && local(c) < conn.in_doubt_until);
     }
 
-    /// Whether it has jumped, unknown to the client, when keys existed that may have been there at
-    /// `when`.
+    /// True if the clock jumped without the client's knowledge while a key from before `when` could
+    /// exist.
     bool jumped_unknown(unsigned c, unsigned i, true_time when) const {
         auto const known = clients_[c].connections[i].known_until;
         auto const& jumps = instances_[i].jumps;

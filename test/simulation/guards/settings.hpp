@@ -1,4 +1,4 @@
-// The counts of a simulation of the guards, their use, and the choice of faults.
+// The settings of the guard simulation: counts, the use of the guards, and the choice of faults.
 #ifndef HOLDFAST_TEST_SIMULATION_GUARDS_SETTINGS_HPP
 #define HOLDFAST_TEST_SIMULATION_GUARDS_SETTINGS_HPP
 
@@ -12,7 +12,7 @@ namespace holdfast::test {
 
 using protocol::duration;
 
-/// Counts of the events that the properties are about. Schedules without them prove nothing.
+/// Counts of events that the properties concern. A run without them proves nothing.
 struct guards_tally {
     std::uint64_t won = 0, contended = 0, no_quorum = 0, extended = 0, lost = 0, released = 0,
                   healed = 0, restarts = 0, all_restarted = 0, forgotten = 0, turned_back = 0,
@@ -24,34 +24,33 @@ struct guards_tally {
                   replacements = 0, announced = 0, missed = 0, refused_by_replica = 0;
 };
 
-/// How the guards are used. Broken ones differ.
+/// The use of the guards. A broken use overrides a function.
 struct guards_as_they_are {
-    /// Whether an instance is to be doubted that says this of itself when it connects.
+    /// True if an instance must be doubted, given the state that it shows when a client connects.
     static bool doubts(protocol::restart_guard& guard, protocol::data_origin const& now) {
         return guard.connected(now) != protocol::forgetting::none;
     }
-    /// The same each second.
+    /// The same for the check of each second.
     static bool doubts_later(protocol::restart_guard& guard, protocol::data_origin const& now) {
         return guard.observed(now, true) != protocol::forgetting::none;
     }
-    /// Whether it is doubted when it announces that its keys are gone.
+    /// True if the client heeds the announcement that keys are gone.
     static constexpr bool hears() { return true; }
-    /// For how long, when the server says that it has been up for so long.
+    /// The duration of the quarantine, given the uptime that the server shows.
     static duration doubted_for(duration max_ttl, duration /*uptime*/) { return max_ttl; }
-    /// Whether a jump of its clock makes it so.
+    /// True if a jump of the instance's clock begins a quarantine.
     static constexpr bool heeds_jumps() { return true; }
-    /// Whether what it grants counts all the same, if it was asked before.
+    /// True if a grant counts that was asked for before the quarantine.
     static constexpr bool counts_what_arrives() { return false; }
-    /// Whether what it extends counts.
+    /// True if extensions by an instance in quarantine count.
     static constexpr bool counts_extensions() { return true; }
-    /// For how long grants are in doubt after a jump by up to `most`.
+    /// The time for which grants are in doubt after a jump by up to `most`.
     static duration in_doubt_for(duration max_ttl, duration /*most*/) { return max_ttl; }
-    /// By how much deadlines are moved after a standstill.
+    /// The duration by which a standstill moves deadlines.
     static duration moves(protocol::standstill::equal_jumps const& f) { return f.by; }
-    /// Whether no server's clock has jumped.
+    /// True if the client's clock stood still, and no server's clock jumped.
     static bool is_ours(protocol::standstill::equal_jumps const& f) { return f.is_ours; }
-    /// Whether a grant counts that came so long after it was asked for, where no ttl is shorter
-    /// than that.
+    /// True if a grant counts that took `after`, where no ttl is less than `shortest_ttl`.
     static bool counts_grant(duration /*after*/, duration /*shortest_ttl*/) { return true; }
 };
 
@@ -60,19 +59,19 @@ struct guards_setup {
     bool restarts = true;
     bool jumps = false;
     bool replacements = false;  ///< instances are flushed, and become replicas for a while
-    bool late_starters = false; ///< some clients start when instances have restarted before
+    bool late_starters = false; ///< some clients start after instances have restarted
     enum {
         never,
-        when_seen, ///< at a restart, if all clients have seen how it was before
+        when_seen, ///< at a restart, if all clients have seen the former setting
         unseen
     } settings_change = when_seen;
-    bool long_rounds = false; ///< an acquire may take longer than another's ttl
-    bool slow = false;        ///< no faults but slow answers, stopped clients and drift
-    bool single = false;      ///< one jump, and nothing else
-    bool all_but_one = false; ///< the same, of all instances but one together
-    bool away = false; ///< one client is cut off, and instances jump by different amounts meanwhile
+    bool long_rounds = false; ///< an acquire may take longer than another client's ttl
+    bool slow = false;        ///< slow answers, stopped clients and drift are the only faults
+    bool single = false;      ///< one jump is the only fault
+    bool all_but_one = false; ///< a common jump of all instances but one is the only fault
+    bool away = false;        ///< one client is cut off while instances jump by different amounts
     bool standstills = false;
-    bool lone_standstill = false; ///< one, and nothing else
+    bool lone_standstill = false; ///< one standstill is the only fault
 };
 
 } // namespace holdfast::test

@@ -1,4 +1,4 @@
-// All chance of a schedule. It follows from the seed.
+// The random choices of a schedule. They follow from its seed.
 #ifndef HOLDFAST_TEST_SIMULATION_KERNEL_CHANCE_HPP
 #define HOLDFAST_TEST_SIMULATION_KERNEL_CHANCE_HPP
 
@@ -27,7 +27,7 @@ protected:
     }
     bool one_in(std::uint64_t n) { return below(n) == 0; }
     bool percent(unsigned n) { return n != 0 && below(100) < n; }
-    /// From nothing up to `most`.
+    /// A random value from 0 to `most`.
     std::int64_t some(std::int64_t most) {
         return static_cast<std::int64_t>(below(static_cast<std::uint64_t>(most) + 1));
     }

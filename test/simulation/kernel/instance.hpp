@@ -1,7 +1,7 @@
-// A simulated server, and the key of the one lock that a simulator is about.
+// A simulated server, with the key of the one lock that a simulator uses.
 //
-// It carries out the commands as src/redis/scripts.hpp says: SET NX PX; to delete and to extend
-// by comparison; to count fences. The simulator decides by which clock a key expires.
+// It carries out the commands as src/redis/scripts.hpp says: SET NX PX, delete and extend by
+// comparison, and the counts of fences. The simulator chooses the clock by which a key expires.
 #ifndef HOLDFAST_TEST_SIMULATION_KERNEL_INSTANCE_HPP
 #define HOLDFAST_TEST_SIMULATION_KERNEL_INSTANCE_HPP
 
@@ -19,26 +19,26 @@
 namespace holdfast::test {
 
 inline constexpr int nobody = -1;
-inline constexpr int stranger = -2; ///< has taken the key without a ttl
+inline constexpr int stranger = -2; ///< holds the key without a ttl
 
 struct content {
     int holder = nobody; ///< the tenure that owns the key
     true_time expires = 0;
-    std::uint64_t counter = 0; ///< of fences; 0: none
+    std::uint64_t counter = 0; ///< of fences; 0: no counter
 
     bool is_of(unsigned tenure) const { return holder == static_cast<int>(tenure); }
     bool is_expired(true_time clock) const { return holder >= 0 && clock >= expires; }
-    /// The key of `tenure` is there, and has time to live.
+    /// True if the key belongs to `tenure` and has not expired.
     bool keeps(unsigned tenure, true_time clock) const { return is_of(tenure) && clock < expires; }
 };
 
-/// The answer to a command, and whether it has changed the key.
+/// The answer to a command. `changed`: the command has changed the key.
 struct outcome {
     protocol::verdict said = protocol::verdict::refused;
     bool changed = false;
 };
 
-/// `expires`: of a key that is set now.
+/// `expires`: the time at which a key that is set now expires.
 inline outcome carry_out(content& has, protocol::command op, unsigned tenure, true_time expires) {
     using protocol::command;
     using protocol::verdict;
@@ -59,7 +59,7 @@ inline outcome carry_out(content& has, protocol::command op, unsigned tenure, tr
         if (!ours) return {verdict::no};
         has.holder = nobody;
         return {verdict::yes, true};
-    case command::raise: // the key stays as it is
+    case command::raise: // a raise leaves the key as it is
         return {ours ? verdict::yes : verdict::no};
     case command::inspect:
     case command::watch:
@@ -68,18 +68,18 @@ inline outcome carry_out(content& has, protocol::command op, unsigned tenure, tr
     return {};
 }
 
-/// The number of an acquire with a fence.
+/// The number that a fenced acquire gets.
 struct numbering {
     enum {
         exhausted,
         hinted,
-        hint_ignored, ///< it is far ahead of the server's clock
+        hint_ignored, ///< the hint is far ahead of the server's clock
         hint_behind,
     } how;
     std::uint64_t number = 0;
 };
 
-/// `seconds`: the server's clock. `step` is 1, or 0 to break the rule.
+/// `seconds`: the time of the server's clock. `step` is 1; 0 breaks the rule.
 inline numbering next_number(std::uint64_t counter, std::uint64_t hint, double seconds,
                              unsigned step = 1) {
     if (counter >= protocol::fence_limit - 1) return {numbering::exhausted};
@@ -92,12 +92,12 @@ inline numbering next_number(std::uint64_t counter, std::uint64_t hint, double s
 }
 
 struct instance {
-    std::int64_t ppm = 0; ///< of its clock
+    std::int64_t ppm = 0; ///< the rate error of its clock
     true_time frozen_until = 0, down_until = 0;
     content has;
-    std::set<unsigned> listeners; ///< the clients that it is to tell of a change
+    std::set<unsigned> listeners; ///< the clients that get a push when the key changes
 
-    /// Whether the key has just expired.
+    /// True if the key has just expired.
     bool expire(true_time clock) {
         if (!has.is_expired(clock)) return false;
         has.holder = nobody;

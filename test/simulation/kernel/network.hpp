@@ -1,8 +1,8 @@
-// Connections of clients to instances, with the contract of redis::instance.
+// The connections of clients to instances, with the contract of redis::instance.
 //
-// Messages of one connection keep their order, each after a time of its own, and come once or not
-// at all. An instance that is frozen takes none. When a connection breaks, the messages under way
-// are lost. Or the instance carries some out later, and no client hears of it.
+// Messages of one connection keep their order. Each takes its own time, and arrives once or not at
+// all. A frozen instance takes no messages. When a connection breaks, the messages under way are
+// lost. Or the instance carries some out later, and no client hears of it.
 #ifndef HOLDFAST_TEST_SIMULATION_KERNEL_NETWORK_HPP
 #define HOLDFAST_TEST_SIMULATION_KERNEL_NETWORK_HPP
 
@@ -24,14 +24,14 @@
 
 namespace holdfast::test {
 
-/// A command with its answer. Simulators add to it.
+/// A command with its answer. Simulators add fields.
 struct message {
     unsigned tenure = 0;
     protocol::command op{};
     std::uint32_t round = 0;
-    bool votes = true;     ///< or asks how the instance is
+    bool votes = true;     ///< false: a question about the state of the instance
     bool answered = false; ///< the client does not wait for the answer any more
-    bool pushed = false;   ///< from an instance that was not asked
+    bool pushed = false;   ///< the instance was not asked
     std::uint64_t serial = 0;
     protocol::verdict said = protocol::verdict::unknown;
 };
@@ -40,7 +40,7 @@ inline std::string text(message const& m) {
     return m.votes ? std::string(name(m.op)) + " for " + std::to_string(m.tenure) : "how it is";
 }
 
-/// A release that is kept until it can be sent.
+/// A release that waits until it can be sent.
 struct kept_release {
     unsigned tenure;
     true_time since;
@@ -52,10 +52,10 @@ struct connection {
 
     bool up = true, suspect = false;
     unsigned epoch = 0;   ///< counts the breaks
-    unsigned session = 0; ///< the epoch that the client believes to be in
+    unsigned session = 0; ///< the epoch of the last connection that the client has made
     std::deque<Message> in_flight, to_server, to_client;
     true_time last_arrival = 0, last_reply = 0;
-    true_time stalled_until = 0; ///< nothing arrives before
+    true_time stalled_until = 0; ///< no message arrives before
     true_time ended = 0;
     std::deque<Message> ghosts; ///< of the session that ended last
     true_time ghosts_at = 0;
@@ -74,13 +74,14 @@ struct client : process {
 /// A client with one tenure at a time, and one timer for its machine.
 template <class Connection>
 struct lessee : client<Connection> {
-    std::int64_t ppm = 0; ///< of its clock
+    std::int64_t ppm = 0; ///< the rate error of its clock
     bool watched = true;
-    int current = nobody; ///< tenure
+    int current = nobody; ///< the index of the tenure
     std::uint64_t timer = 0;
 };
 
-/// Whether the holder may rely on the lease: told of its loss or not, until the deadline.
+/// True if the holder may rely on the lease. That is until the deadline, also after the loss was
+/// reported.
 template <class Machine>
 bool is_valid(Machine const& machine, protocol::time_point now) {
     using tenure_phase = protocol::tenure_phase;
@@ -99,15 +100,17 @@ protected:
     ~network() = default;
 
     //
-    // For the simulator to define
+    // To be defined by the simulator
     //
 
     virtual true_time travel() = 0;
-    /// The instance carries it out. False: it does not answer. `ghost`: its connection has ended.
+    /// The instance executes the message. False: it does not answer. `ghost`: the connection has
+    /// ended.
     virtual bool execute(unsigned c, unsigned i, message& m, bool ghost) = 0;
-    /// An answer, or a push, has come.
+    /// The client receives an answer or a push.
     virtual void on_reply(unsigned c, unsigned i, message& m) = 0;
-    /// No answer to a vote will come, or it will come late. `m.answered`: no matter any more.
+    /// A vote gets no answer, or a late one. `m.answered`: the client does not wait for it any
+    /// more.
     virtual void on_silence(unsigned c, unsigned i, message& m) = 0;
     virtual void on_reconnected(unsigned c, unsigned i) = 0;
 
@@ -126,13 +129,13 @@ protected:
         return set;
     }
 
-    /// When the client runs.
+    /// Calls `act` when the client runs.
     template <class Act>
     void on_client(unsigned c, Act&& act) {
         in(clients_[c], std::forward<Act>(act));
     }
 
-    /// The one timer of a lessee, by its clock `now`. It replaces the timer before.
+    /// Sets the timer of a lessee, by its clock `now`. An earlier timer is replaced.
     template <class Act>
     void arm(Client& me, std::optional<protocol::time_point> wake, protocol::time_point now,
              Act act) {
@@ -144,7 +147,8 @@ protected:
         });
     }
 
-    /// Gives it a serial number. It is lost if the connection has ended, unknown to the client.
+    /// Sends a message, with a new serial number. The message is lost if the connection has ended,
+    /// also if the client does not know that yet.
     std::uint64_t transmit(unsigned c, unsigned i, message m) {
         auto const& sent = put_in_flight(c, i, std::move(m));
         auto& conn = clients_[c].connections[i];
@@ -162,14 +166,14 @@ protected:
     void next_arrival(connection& conn) {
         conn.last_arrival = std::max({conn.last_arrival, now() + travel(), conn.stalled_until});
     }
-    /// It arrives with the last one.
+    /// The message arrives at conn.last_arrival.
     void carry(unsigned c, unsigned i, message m) {
         auto& conn = clients_[c].connections[i];
         conn.to_server.push_back(std::move(m));
         at(conn.last_arrival - now(), [this, c, i, epoch = conn.epoch] { arrive(c, i, epoch); });
     }
 
-    /// The message, if the server has not answered it.
+    /// The message, if it has not been answered.
     message const* in_flight(unsigned c, unsigned i, std::uint64_t serial) const {
         auto const& all = clients_[c].connections[i].in_flight;
         auto const found =
@@ -182,7 +186,7 @@ protected:
         return m != nullptr && !m->answered;
     }
 
-    /// The client waits for none of its answers any more; they may still come.
+    /// The client stops waiting for all answers, although they may still come.
     void give_up_answers(unsigned c, unsigned i) {
         tell_story("client ", c, " suspects ", i);
         auto& conn = clients_[c].connections[i];
@@ -211,8 +215,8 @@ protected:
         conn.last_arrival = conn.last_reply = now();
     }
 
-    /// In the order in which an action lists them. `submit` takes an instance, a command and its
-    /// round.
+    /// Submits the commands of an action in their order. `submit` takes an instance, a command and
+    /// its round.
     template <class Action, class Submit>
     static void send_all(Action const& a, std::uint32_t round, Submit const& submit) {
         using protocol::command;
@@ -249,7 +253,7 @@ protected:
     // Breaks
     //
 
-    /// Messages that are under way are lost. The simulator decides when the client hears of it.
+    /// Loses the messages under way. The simulator decides when the client hears of the break.
     void sever(unsigned c, unsigned i) {
         tell_story("connection of ", c, " to ", i, " breaks");
         auto& conn = clients_[c].connections[i];
@@ -275,7 +279,7 @@ private:
         return m;
     }
 
-    // One call for each message. The first in the queue was sent first, whatever has held it up.
+    // Each message causes one call, which takes the message that was sent first.
     void arrive(unsigned c, unsigned i, unsigned epoch) {
         auto& conn = clients_[c].connections[i];
         auto const ghost = conn.epoch != epoch;

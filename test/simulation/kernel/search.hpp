@@ -1,12 +1,13 @@
-// Searches for a schedule that violates a property.
+// The search for a schedule that violates a property.
 //
-// A run takes a seed and a stream for the story of its schedule, which may be null. It gives the
-// violation, or nothing. A run without a story takes the seed alone.
+// A run takes a seed and a stream for the story of its schedule, which may be null. It returns the
+// violation, or an empty string. A run without a story takes only the seed.
 #ifndef HOLDFAST_TEST_SIMULATION_KERNEL_SEARCH_HPP
 #define HOLDFAST_TEST_SIMULATION_KERNEL_SEARCH_HPP
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -26,11 +27,11 @@ inline std::uint64_t number_from(char const* variable, std::uint64_t otherwise) 
     return text != nullptr ? std::stoull(text) : otherwise;
 }
 
-/// HOLDFAST_SCHEDULES; less under a sanitizer, which has nothing to find in one thread that the
-/// first thousands do not show.
+/// The number in HOLDFAST_SCHEDULES. The default is lower under a sanitizer: the code runs in one
+/// thread, so the first thousands of schedules show all that a sanitizer can find.
 inline std::uint64_t schedules_to_try(std::uint64_t by_default = 20'000) {
 #if defined(HOLDFAST_TEST_SANITIZED)
-    by_default = 5'000;
+    by_default = std::min<std::uint64_t>(by_default, 5'000);
 #endif
     return number_from("HOLDFAST_SCHEDULES", by_default);
 }
@@ -49,7 +50,7 @@ std::string run_schedule(Run& run, std::uint64_t seed, std::ostream* story = nul
     }
 }
 
-/// The first schedule that violates `property`, or any property if that is empty.
+/// Finds the first schedule that violates `property`. An empty `property` means any.
 template <class Run>
 std::optional<finding> search(std::uint64_t schedules, Run&& run, std::string_view property = {}) {
     auto const first = number_from("HOLDFAST_SEED", 1);
@@ -61,7 +62,7 @@ std::optional<finding> search(std::uint64_t schedules, Run&& run, std::string_vi
     return std::nullopt;
 }
 
-/// The end of the story of a schedule.
+/// The last part of the story of a schedule.
 template <class Run>
 std::string tell(Run& run, std::uint64_t seed) {
     static constexpr std::size_t longest = 20'000;
@@ -72,7 +73,7 @@ std::string tell(Run& run, std::uint64_t seed) {
     return text;
 }
 
-/// No schedule violates any property. A failure names the seed, and tells the story.
+/// Checks that no schedule violates a property. A failure names the seed, and tells the story.
 template <class Run>
 void stands(std::uint64_t schedules, Run&& run) {
     auto const found = search(schedules, run);
@@ -84,7 +85,7 @@ void stands(std::uint64_t schedules, Run&& run) {
     }
 }
 
-/// The search finds a broken rule, by the property that it breaks.
+/// Checks that the search finds a broken rule, by the property that the rule protects.
 template <class Run>
 void refute(Run&& run, std::string_view property, std::uint64_t schedules = 20'000) {
     auto const found = search(schedules, run, property);

@@ -1,7 +1,7 @@
 // The events of a schedule, in the order of true time, and the processes that they happen to.
 //
-// True time passes from one event to the next. Clocks run at rates of their own. A process that is
-// stopped makes up for the events that have come meanwhile, in their order.
+// True time passes from one event to the next. Each clock runs at its own rate. The events of a
+// stopped process happen when it goes on, in their order.
 #ifndef HOLDFAST_TEST_SIMULATION_KERNEL_TIMELINE_HPP
 #define HOLDFAST_TEST_SIMULATION_KERNEL_TIMELINE_HPP
 
@@ -22,25 +22,25 @@
 
 namespace holdfast::test {
 
-using true_time = std::int64_t; ///< nanoseconds, unless a simulator has another unit
+using true_time = std::int64_t; ///< nanoseconds, unless a simulator uses another unit
 
-/// Half the drift allowance of 1 %, on either side, less a bit.
+/// Slightly less than half of the drift allowance of 1 %, as two clocks may drift apart.
 inline constexpr std::int64_t max_ppm = 4'500;
 
 inline true_time stretched(true_time t, std::int64_t ppm) {
     return t + t / 1'000'000 * ppm + t % 1'000'000 * ppm / 1'000'000;
 }
-/// How long a span of a clock really takes, rounded up.
+/// The true duration of a span on a clock, rounded up.
 inline true_time real(protocol::duration d, std::int64_t ppm) {
     return static_cast<true_time>(static_cast<double>(d.count()) * 1e6 /
                                   static_cast<double>(1'000'000 + ppm)) +
            1;
 }
 
-/// Something that does not run while it is stopped.
+/// A process that can be stopped.
 struct process {
     true_time paused_until = 0;
-    std::deque<std::function<void()>> deferred; ///< until it goes on
+    std::deque<std::function<void()>> deferred; ///< actions for the time when it goes on
 };
 
 class timeline : protected chance, protected trace {
@@ -59,15 +59,16 @@ protected:
     true_time now() const { return now_; }
 
     void at(true_time after, event_action act) { put(after, nullptr, false, std::move(act)); }
-    /// The same, when the process runs.
+    /// The same, for an event that waits until the process runs.
     void at(true_time after, process& p, event_action act) {
         put(after, &p, false, std::move(act));
     }
-    /// An event for owner sake alone a schedule does not go on.
+    /// An event that does not keep the schedule going.
     void at_leisure(true_time after, event_action act) {
         put(after, nullptr, true, std::move(act));
     }
-    /// At once if the process runs, or when it goes on, in the order in which events came.
+    /// Runs `act` at once if the process runs. Otherwise `act` waits with the other events of the
+    /// process.
     template <class Act>
     void in(process& p, Act&& act) {
         if (now_ >= p.paused_until && p.deferred.empty()) return act();
@@ -78,7 +79,7 @@ protected:
         p.paused_until = std::max(p.paused_until, now_ + span);
     }
 
-    /// The next event. False: there is none, or a property was violated.
+    /// Runs the next event. False if there is none, or a property was violated.
     bool happens() {
         if (events_.empty() || !violation().empty()) return false;
         auto const next = events_.top();
@@ -94,7 +95,7 @@ protected:
         }
         return true;
     }
-    /// How many events there are but those at leisure.
+    /// The number of events except those at leisure.
     std::uint64_t essential() const { return essential_; }
 
     void fail(char const* property, std::string const& how) {
@@ -108,7 +109,7 @@ protected:
 private:
     struct turn {
         true_time when;
-        std::uint32_t order, place; ///< in planned_
+        std::uint32_t order, place; ///< the index in planned_
         bool operator<(turn const& other) const {
             return std::pair(when, order) > std::pair(other.when, other.order);
         }
@@ -144,7 +145,7 @@ private:
 
     true_time const start_, microsecond_;
     std::priority_queue<turn> events_;
-    std::vector<plan> planned_; ///< moved about less than if they were in the queue
+    std::vector<plan> planned_; ///< separate from the queue, whose elements are moved often
     std::vector<std::uint32_t> free_;
     true_time now_;
     std::uint32_t order_ = 0;

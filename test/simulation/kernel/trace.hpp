@@ -1,6 +1,6 @@
-// The property that a schedule violates, and the story of the schedule for the reader of a failure.
+// The property that a schedule violates, and the story of the schedule.
 //
-// A search runs without a story. A schedule that fails runs again, from the same seed, with one.
+// A search runs without a story. A schedule that fails runs again with one, from the same seed.
 #ifndef HOLDFAST_TEST_SIMULATION_KERNEL_TRACE_HPP
 #define HOLDFAST_TEST_SIMULATION_KERNEL_TRACE_HPP
 
@@ -40,12 +40,12 @@ protected:
     trace& operator=(trace const&) = delete;
     ~trace() = default;
 
-    /// A line of the story.
+    /// Adds a line to the story.
     template <class... Words>
     void tell_story(Words const&... words) {
         if (story_ != nullptr) (*story_ << ... << words) << '\n';
     }
-    /// The first violation ends the schedule.
+    /// Reports a violation. The first one ends the schedule.
     void fail(char const* property, std::string const& how) {
         if (!violation_.empty()) return;
         violation_ = std::string(property) + ": " + how;

@@ -1,0 +1,150 @@
+// The decisions of Sentinel in a world whose fail-overs lose writes.
+//
+// HOLDFAST_SCHEDULES is how many schedules are tried, HOLDFAST_SEED the seed of the first. A
+// failure names the seed that shows it again.
+#include "simulation/failovers/failovers.hpp"
+#include "simulation/kernel/search.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstdint>
+#include <ostream>
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+using protocol::promotion_rules;
+using protocol::sentinel_rules;
+
+template <class Parts>
+auto in(failover_setup const& setup, failover_tally& seen) {
+    return [&seen, setup](std::uint64_t seed, std::ostream* story) {
+        return failover_world<Parts>(seed, seen, setup, story).run();
+    };
+}
+
+failover_tally stand(failover_setup const& setup) {
+    failover_tally seen;
+    stands(schedules_to_try() / 4, in<failover_parts<>>(setup, seen));
+    BOOST_TEST_MESSAGE("failovers "
+                       << seen.failovers << ", demotions " << seen.demotions << ", moves "
+                       << seen.moves << ", leaves " << seen.leaves << ", won " << seen.won
+                       << " (at an old primary " << seen.won_at_old << "), contended "
+                       << seen.contended << ", extended " << seen.extended << " (over a fail-over "
+                       << seen.kept_over_failover << "), released " << seen.released
+                       << ", uncounted grants " << seen.uncounted_grants << " and extensions "
+                       << seen.uncounted_extensions << ", read only " << seen.read_only
+                       << ", lost writes " << seen.lost_writes << ", lifted " << seen.lifted
+                       << ", cuts " << seen.cuts << ", late commands " << seen.late_commands
+                       << ", stuck sentinels " << seen.stuck_sentinels << ", missed waits "
+                       << seen.missed_waits);
+    return seen;
+}
+
+template <class DirectoryRules, class PromotionRules = promotion_rules>
+void is_refuted(failover_setup const& setup = {}) {
+    failover_tally seen;
+    test::refute(in<failover_parts<DirectoryRules, PromotionRules>>(setup, seen), "S1");
+}
+
+struct needs_no_confirmation : promotion_rules {
+    static constexpr bool in_confirmation(protocol::time_point, protocol::time_point) {
+        return true;
+    }
+};
+
+struct confirms_for_longer : sentinel_rules {
+    static constexpr protocol::duration confirmation(protocol::duration m) { return m + m / 2; }
+};
+
+struct has_no_quarantine : promotion_rules {
+    static constexpr protocol::duration grants_pause(protocol::duration, protocol::duration) {
+        return protocol::duration::zero();
+    }
+};
+
+struct quarantines_without_m : promotion_rules {
+    static constexpr protocol::duration grants_pause(protocol::duration longest,
+                                                     protocol::duration) {
+        return longest;
+    }
+};
+
+struct counts_extensions_at_once : promotion_rules {
+    static constexpr protocol::duration extensions_pause(protocol::duration) {
+        return protocol::duration::zero();
+    }
+};
+
+struct believes_those_that_answer : sentinel_rules {
+    static constexpr unsigned majority(unsigned, unsigned answering) { return answering / 2 + 1; }
+};
+
+struct compares_no_clocks : promotion_rules {
+    static constexpr bool compares_clocks() { return false; }
+};
+
+struct counts_what_all_but_one_have : protocol::replica_rules {
+    static constexpr bool covers(unsigned told, unsigned needed) { return told + 1 >= needed; }
+};
+
+constexpr failover_setup with_wait{.replicas = 2};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(failovers)
+
+BOOST_AUTO_TEST_CASE(no_two_leases_overlap_whatever_a_failover_loses) {
+    auto const seen = stand({});
+    all_happened({seen.failovers, seen.demotions, seen.moves, seen.leaves, seen.won,
+                  seen.won_at_old, seen.contended, seen.extended, seen.kept_over_failover,
+                  seen.released, seen.uncounted_grants, seen.uncounted_extensions, seen.read_only,
+                  seen.lost_writes, seen.cuts, seen.late_commands, seen.stuck_sentinels});
+}
+
+BOOST_AUTO_TEST_CASE(nor_where_all_replicas_have_each_grant_and_the_quarantine_is_lifted) {
+    auto const seen = stand(with_wait);
+    all_happened({seen.failovers, seen.won, seen.extended, seen.kept_over_failover, seen.lifted,
+                  seen.uncounted_grants, seen.lost_writes, seen.missed_waits});
+}
+
+BOOST_AUTO_TEST_CASE(one_replica_of_two_is_no_guard) {
+    is_refuted<sentinel_rules>({.replicas = 1});
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_one_replica_lacks_must_not_count) {
+    failover_tally seen;
+    using parts = failover_parts<sentinel_rules, promotion_rules, counts_what_all_but_one_have>;
+    test::refute(in<parts>(with_wait, seen), "S1");
+}
+
+BOOST_AUTO_TEST_CASE(without_confirmation_two_clients_hold_the_lock) {
+    is_refuted<sentinel_rules, needs_no_confirmation>();
+}
+
+BOOST_AUTO_TEST_CASE(a_confirmation_for_longer_than_m_is_too_long) {
+    is_refuted<confirms_for_longer>();
+}
+
+BOOST_AUTO_TEST_CASE(without_quarantine_two_clients_hold_the_lock) {
+    is_refuted<sentinel_rules, has_no_quarantine>();
+}
+
+BOOST_AUTO_TEST_CASE(a_quarantine_without_m_is_too_short) {
+    is_refuted<sentinel_rules, quarantines_without_m>();
+}
+
+BOOST_AUTO_TEST_CASE(extensions_must_not_count_at_once) {
+    is_refuted<sentinel_rules, counts_extensions_at_once>();
+}
+
+BOOST_AUTO_TEST_CASE(a_lone_sentinel_must_not_be_believed) {
+    is_refuted<believes_those_that_answer>();
+}
+
+BOOST_AUTO_TEST_CASE(a_lifted_quarantine_needs_a_comparison_of_clocks) {
+    is_refuted<sentinel_rules, compares_no_clocks>(with_wait);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
