@@ -18,15 +18,15 @@
 
 namespace {
 
-// Per thread rather than atomic. Counting then costs the code under test one plain increment. The
-// allocations of other threads do not blur the figure. In an executable this needs no allocation of
-// its own.
+// The count is per thread rather than atomic. So counting costs the measured code one plain
+// increment, and other threads do not change the figure. In an executable, the thread-local
+// variable needs no allocation.
 constinit thread_local std::uint64_t count = 0;
 
 } // namespace
 
-// The executable's definitions come before libc's for every library it loads. They hand out glibc's
-// own blocks, so free() and its like need no replacement.
+// The definitions of the executable replace those of libc for every library that it loads. They
+// return glibc's blocks, so free() and similar functions need no replacement.
 extern "C" {
 
 void* __libc_malloc(std::size_t size) noexcept;
@@ -45,7 +45,7 @@ void* calloc(std::size_t many, std::size_t size) noexcept {
 }
 
 void* realloc(void* block, std::size_t size) noexcept {
-    if (block == nullptr || size != 0) ++count; // else it is a free()
+    if (block == nullptr || size != 0) ++count; // otherwise this is a free()
     return __libc_realloc(block, size);
 }
 
@@ -63,7 +63,7 @@ int posix_memalign(void** block, std::size_t alignment, std::size_t size) noexce
     if (alignment % sizeof(void*) != 0 || alignment == 0 || (alignment & (alignment - 1)) != 0)
         return EINVAL;
     ++count;
-    int const before = errno; // which posix_memalign, unlike memalign, leaves alone
+    int const before = errno; // posix_memalign, unlike memalign, must not change errno
     void* const got = __libc_memalign(alignment, size);
     errno = before;
     if (got == nullptr) return ENOMEM;

@@ -1,2 +1,2 @@
-// The one place where Boost.JSON itself is compiled.
+// Compiles Boost.JSON itself.
 #include <boost/json/src.hpp>

@@ -34,7 +34,8 @@ asio::awaitable<void> take(client& c, std::vector<lease>& held, unsigned& next, 
     }
 }
 
-/// Runs the context until then, and tells the longest time in which it ran nothing of ours.
+/// Runs the context until `done` is true. Returns the longest time in which it ran no other
+/// handler.
 template <class Done>
 double longest_stall_ms(asio::io_context& context, Done done) {
     auto longest = 0.;

@@ -1,4 +1,4 @@
-// The cost of a burst of releases for others: a hundred thousand leases are dropped at once.
+// A client drops 100,000 leases at once. The scenario measures the cost for other work.
 #ifndef HOLDFAST_BENCH_BURST_HPP
 #define HOLDFAST_BENCH_BURST_HPP
 
@@ -13,9 +13,10 @@ struct burst_settings {
     bool single_threaded = false;
 };
 
-/// A client holds the leases, and an unrelated one with a ttl of a second, which its watchdog
-/// renews. The scenario tells for how long the event loop ran nothing else after the drop. It tells
-/// the time of the next acquire, and whether the unrelated lease was lost within two seconds.
+/// A client holds the leases, and an unrelated one with a ttl of 1 s, which its watchdog renews.
+/// The scenario reports the time for which the event loop ran nothing else after the drop, and the
+/// time of the next acquire. It also reports whether the unrelated lease was lost within two
+/// seconds.
 boost::json::object burst_scenario(burst_settings const&);
 
 } // namespace holdfast::bench

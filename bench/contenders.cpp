@@ -42,11 +42,11 @@ namespace asio = boost::asio;
 namespace {
 
 using namespace std::chrono_literals;
-using clock = std::chrono::steady_clock; // CLOCK_MONOTONIC: the same in every process
+using clock = std::chrono::steady_clock; // CLOCK_MONOTONIC, the same in every process
 namespace json = boost::json;
 
 constexpr auto start_patience = 30s; // until every client is up
-constexpr auto drain_patience = 20s; // for the waiters that are left when the time is up
+constexpr auto drain_patience = 20s; // for waiters that are left at the end
 constexpr auto end_patience = 20s;   // for the summary of a child after that
 constexpr auto lead = 100ms;         // from the go signal to the start
 constexpr unsigned yield_every = 16;
@@ -59,15 +59,15 @@ clock::time_point at_ns(std::int64_t ns) {
     return clock::time_point(std::chrono::nanoseconds(ns));
 }
 
-// A turn of a coroutine, in nanoseconds of the clock.
+// A turn of a coroutine, with times in ns.
 struct section {
     std::int64_t asked;    // acquire was called
     std::int64_t acquired; // it completed
     std::int64_t left;     // release was called
-    std::uint64_t fence;   // zero where there are none
+    std::uint64_t fence;   // 0 without fences
 };
 
-// The summary that a child sends at the end, before its sections. The counts are those between
+// The summary that a child sends at the end, before its sections. The counts cover the time between
 // start and end.
 struct summary {
     std::uint64_t sections;
@@ -83,7 +83,7 @@ struct summary {
     std::uint64_t lost;
 };
 
-// ---- the child
+// The child
 
 struct worker_settings {
     unsigned index = 0;
@@ -96,8 +96,8 @@ struct worker_settings {
     bool fencing = false;
 };
 
-// A child speaks with the parent over its standard input, a socket. It sends a byte when its client
-// is up, and gets the time to start at. In the end it sends its summary and its sections.
+// A child talks to its parent over its standard input, a socket. It sends a byte when its client is
+// up, and receives the start time. At the end, it sends its summary and its sections.
 class worker {
 public:
     explicit worker(worker_settings s)
@@ -163,8 +163,7 @@ private:
         summary_.lost = after.lost - before.lost;
     }
 
-    // A coroutine that waits still gets its turn. Otherwise a wait that is cut off would look
-    // short.
+    // Coroutines that still wait get their turn. Otherwise a wait that is cut off would look short.
     asio::awaitable<void> drain() {
         asio::steady_timer timer(context_);
         auto const give_up = clock::now() + drain_patience;
@@ -194,7 +193,7 @@ private:
         }
     }
 
-    // On a key of its own: buffers grow, the servers learn the scripts.
+    // Acquires a key of its own, so that buffers grow and the servers load the scripts.
     asio::awaitable<void> warm() {
         auto const own = client_.make_lock("bench:hotkey:warm:" + std::to_string(settings_.index),
                                            {.fencing = settings_.fencing});
@@ -220,8 +219,8 @@ private:
                 timer.expires_after(settings_.hold);
                 co_await timer.async_wait(asio::deferred);
             } else if (++turn % yield_every == 0) {
-                // A section without any wait cannot overlap with another one of its thread,
-                // whatever the lock does. In this one it can.
+                // Without a suspension, sections of one thread cannot overlap, even if the lock is
+                // broken. With it they can.
                 co_await asio::post(context_, asio::deferred);
             }
             auto const left = now_ns();
@@ -245,9 +244,9 @@ private:
     std::uint64_t failed_ = 0;
 };
 
-// ---- the parent
+// The parent
 
-// The other end of a worker.
+// The parent's end of a worker.
 class child {
 public:
     child(unsigned index, std::vector<std::string> arguments)
@@ -257,7 +256,8 @@ public:
             fail_with(errno, "socketpair");
         socket_ = test::net::unique_fd(ends[0]);
         test::net::unique_fd const theirs(ends[1]);
-        // Its standard output is ours for errors: the result is all that goes to ours.
+        // The child's output goes to the standard error, as the standard output is for the result
+        // only.
         process_.emplace(std::move(arguments),
                          std::array<int, 3>{theirs.get(), STDERR_FILENO, STDERR_FILENO});
     }
@@ -272,7 +272,7 @@ public:
         if (::send(socket_.get(), &start, sizeof start, MSG_NOSIGNAL) != sizeof start) died();
     }
 
-    // Takes the bytes that have come. Call it when the descriptor is readable.
+    // Reads the received bytes. To be called when the descriptor is readable.
     void receive() {
         if (!ready_) {
             char byte = 0;
@@ -430,7 +430,7 @@ figures measure_contenders(test::fleet const& servers, contention const& s) {
     for (std::size_t i = 0; i < visits.size(); ++i) {
         auto const& visit = visits[i];
         if (visit.acquired < all_left) ++violations;
-        // Each lease has a greater one than the lease before it.
+        // Each lease has a greater fence than the one before.
         if (s.fencing && visit.fence <= greatest_fence) ++fence_violations;
         greatest_fence = std::max(greatest_fence, visit.fence);
         if (i > 0 && visit.process != visits[i - 1].process && visit.acquired < end_ns)
@@ -458,7 +458,8 @@ figures measure_contenders(test::fleet const& servers, contention const& s) {
         of["commands_per_acquisition"] =
             static_cast<double>(sum.commands) / static_cast<double>(sum.acquired);
     if (s.fencing) {
-        // A tenure is won from the others, and serves several of our coroutines.
+        // One tenure serves several coroutines of a process, so it is won less often than leases
+        // are granted.
         auto const tenures =
             static_cast<double>(sum.acquired - std::min(sum.handoffs, sum.acquired));
         of["fence_violations"] = static_cast<double>(fence_violations);

@@ -14,14 +14,11 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <exception>
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
-#include <system_error>
-#include <time.h>
 #include <utility>
 
 namespace holdfast::bench {
@@ -37,28 +34,13 @@ constexpr unsigned distinct_keys = 1000;
 constexpr unsigned few_keys = 8;
 constexpr unsigned contending_coroutines = 50;
 
-// All processes of the fleet, in user space and in the kernel.
-/// A figure of a round that may not have measured it.
+/// A figure of a round; not_measured if the round has none.
 double figure(figures const& round, std::string const& name) {
     auto const found = round.find(name);
     return found == round.end() ? not_measured : found->second;
 }
 
-double servers_cpu_seconds(test::fleet const& servers) {
-    double sum = 0;
-    for (auto const& server : servers) {
-        clockid_t id{};
-        timespec t{};
-        if (int const error = ::clock_getcpuclockid(server.pid(), &id); error != 0)
-            throw std::system_error(error, std::generic_category(), "clock_getcpuclockid");
-        if (::clock_gettime(id, &t) != 0)
-            throw std::system_error(errno, std::generic_category(), "clock_gettime");
-        sum += static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
-    }
-    return sum;
-}
-
-// The commands that were sent, and the number of leases that they were for.
+// The commands of a run, and the number of its leases.
 struct trips {
     std::uint64_t acquired = 0;
     std::uint64_t rounds = 0;
@@ -89,13 +71,13 @@ trips operator-(trips const& a, trips const& b) {
             .commands = a.commands - b.commands};
 }
 
-// Measured with fences and without.
+// Results with fences and without.
 template <class Result>
 struct both {
     Result plain{}, fenced{};
 };
 
-// Both in turns, and in each round the other of them first.
+// Measures both, one after the other. The order changes with each round.
 template <class Result, class Measure>
 both<Result> in_turns(unsigned round, Measure measure) {
     both<Result> r;
@@ -109,7 +91,7 @@ std::vector<lock> make_locks(client& from, std::string const& name, unsigned cou
                              std::chrono::milliseconds ttl, bool fenced) {
     std::vector<lock> locks;
     locks.reserve(count);
-    // Names of one length.
+    // The names with and without fences have the same length.
     auto const prefix = "bench:" + name + (fenced ? ":fenced:" : ":simple:");
     for (unsigned i = 0; i < count; ++i)
         locks.push_back(
@@ -117,8 +99,8 @@ std::vector<lock> make_locks(client& from, std::string const& name, unsigned cou
     return locks;
 }
 
-// Clients that take turns at keys. A client gets a key after the other client has given it back. So
-// the numbers of the key's tenures come from both. Each coroutine has a key.
+// Two clients that take turns at keys. Each gets a key after the other one has released it. So the
+// tenures of both number the key. Each coroutine has its own key.
 class turn_taking {
 public:
     turn_taking(asio::io_context& context, client& a, client& b)
@@ -200,20 +182,20 @@ public:
     }
 
 private:
-    // A run of the workload, with all that is read before and after it.
+    // A run of the workload, with the readings before and after it.
     struct measured {
         workload_result at_client;
         trips sent;
         double servers_cpu_seconds = 0;
     };
 
-    // A slow minority may be behind with commands of the run before, which do not count here.
+    // Waits for a slow minority, which may still process commands of the run before.
     template <class Commands>
     void settle(Commands sent) {
         for (int i = 0; i < 10; ++i) {
             auto const before = sent();
             ours_.context().restart();
-            ours_.context().run_for(300ms); // it may be long at one batch
+            ours_.context().run_for(300ms); // a batch may take this long
             if (sent() == before) break;
         }
     }
@@ -329,7 +311,7 @@ private:
         return run;
     }
 
-    // So fast that several tenures of a key begin within a millisecond, with one hint.
+    // Runs so fast that several tenures of a key begin within a millisecond, with the same hint.
     void keys_again_and_again() {
         auto const locks = locks_for("again", few_keys);
         both<trips> sent;

@@ -32,7 +32,7 @@ constexpr std::string_view delete_if_mine =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
 
 constexpr std::size_t digits =
-    7; // of a task's number in its key: commands of one kind are all of one length
+    7; // of the task's number in its key, so that all commands of a kind have one length
 constexpr unsigned most_tasks = 9'999'999;
 constexpr std::size_t token_size = 32;
 constexpr auto handshake_patience = std::chrono::seconds{5};
@@ -79,7 +79,7 @@ private:
     int fd_;
 };
 
-/// Fresh tokens: not secret, but different in every run and for every acquire.
+/// Makes tokens. They are not secret, but differ for every run and every acquire.
 class token_source {
 public:
     explicit token_source(std::uint64_t seed)
@@ -122,8 +122,8 @@ std::string encode(std::initializer_list<std::string_view> words) {
     return out;
 }
 
-/// A command but for a task's number and token, which are written into it before it is copied to
-/// the connections.
+/// The bytes of a command. The number and the token of a task are written into them before they are
+/// copied to the connections.
 class command {
 public:
     static constexpr std::string_view number_slot = "#######";
@@ -150,14 +150,14 @@ private:
 };
 
 /// The command that the next reply of a connection answers. The step of a task is even while it
-/// acquires and odd while it releases. It grows with each. A reply to another step than the present
-/// is late.
+/// acquires, odd while it releases, and grows with each command. A reply to an earlier step is
+/// late.
 struct in_flight {
     std::uint32_t task;
     std::uint32_t step;
 };
 
-/// A queue in a circle. It grows only while an instance falls ever further behind the others.
+/// A circular queue. It grows only while an instance falls further behind the others.
 class in_flight_queue {
 public:
     explicit in_flight_queue(std::size_t capacity)
@@ -181,11 +181,11 @@ private:
     }
 
     std::vector<in_flight> slots_;
-    std::size_t first_ = 0; // both only count up; the slot is the remainder
+    std::size_t first_ = 0; // these only count up; a slot is the remainder
     std::size_t last_ = 0;
 };
 
-/// Bytes to be written, appended at the end and taken from the front.
+/// Bytes to write. They are appended at the end and taken from the front.
 class output_buffer {
 public:
     explicit output_buffer(std::size_t capacity)
@@ -231,7 +231,8 @@ file_descriptor connect_to(std::uint16_t port) {
     return fd;
 }
 
-/// Switches to RESP3 and loads the script, while the socket still blocks; gives the script's sha.
+/// Switches to RESP3 and loads the script, while the socket still blocks. Returns the script's
+/// SHA-1.
 std::string greet(int fd, std::uint16_t port) {
     timeval patience{};
     patience.tv_sec = handshake_patience.count();
@@ -241,8 +242,7 @@ std::string greet(int fd, std::uint16_t port) {
     if (::send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(hello.size()))
         fail(port, "handshake", errno);
 
-    // HELLO's map need not be understood: the sha is the last that comes, and an error is a line of
-    // its own.
+    // The reply to HELLO needs no parsing: the SHA-1 comes last, and an error is a line of its own.
     constexpr std::string_view sha_header = "\r\n$40\r\n";
     constexpr std::size_t sha_size = 40;
     std::string got;
@@ -263,7 +263,7 @@ std::string greet(int fd, std::uint16_t port) {
     }
 }
 
-/// Its buffers are large enough for an instance that misses some slices of the scheduler.
+/// A connection. Its buffers are large enough for an instance that misses some time slices.
 struct connection {
     connection(std::uint16_t number, std::size_t tasks)
         : port(number)
@@ -277,13 +277,13 @@ struct connection {
     in_flight_queue waiting;
     output_buffer out;
     std::vector<char> in;
-    std::size_t kept = 0;   // bytes of an incomplete reply, at the front of `in`
-    bool congested = false; // the socket took no more: epoll says when it does
+    std::size_t kept = 0;   // bytes of an incomplete reply at the front of `in`
+    bool congested = false; // the socket is full, and epoll reports when it is not
 };
 
-/// Everything that a reply touches, in one cache line.
+/// The data that a reply changes, in one cache line.
 struct alignas(64) task {
-    nanoseconds since{}; // when this step began
+    nanoseconds since{}; // the start of this step
     std::uint32_t step = 1;
     std::uint8_t yes = 0;
     std::uint8_t no = 0;
@@ -316,7 +316,7 @@ public:
         connections_.reserve(n);
         for (auto const port : options_.ports) {
             auto& c = connections_.emplace_back(port, tasks_.size());
-            sha = greet(c.fd.get(), port); // the hash of one script: the same everywhere
+            sha = greet(c.fd.get(), port); // all servers give the same SHA-1
             if (::fcntl(c.fd.get(), F_SETFL, O_NONBLOCK) != 0) fail(port, "O_NONBLOCK", errno);
             watch(c, EPOLL_CTL_ADD);
         }
@@ -378,7 +378,7 @@ private:
             fail(c.port, "epoll_ctl", errno);
     }
 
-    // A timer in the epoll set costs a turn nothing, unlike a timeout of every epoll_wait.
+    // A timer in the epoll set costs nothing for each turn, unlike a timeout of epoll_wait.
     void set_watchdog(nanoseconds after) {
         itimerspec when{};
         when.it_value.tv_sec = std::chrono::floor<std::chrono::seconds>(after).count();
@@ -392,8 +392,7 @@ private:
                            [](auto& c) { return c.waiting.empty(); });
     }
 
-    /// Takes in the replies that have come, lets the tasks go on, and writes their commands, once
-    /// to each instance.
+    /// Reads the replies, advances the tasks, and writes their commands once to each instance.
     void turn() {
         int const n =
             ::epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), -1);
@@ -444,8 +443,8 @@ private:
         if (c.kept != 0) std::memmove(c.in.data(), rest, c.kept);
     }
 
-    /// The commands know four replies: "+OK", the null "_", ":1" and ":0". Gives the first byte not
-    /// understood yet.
+    /// The commands have four possible replies: "+OK", the null "_", ":1" and ":0". Returns the
+    /// first byte that was not parsed.
     char const* parse(connection& c, char const* p, char const* end) {
         while (p != end) {
             const std::size_t size = *p == '+' ? 5 : *p == ':' ? 4 : 3;
@@ -498,8 +497,7 @@ private:
         if (time_ < deadline_) {
             acquire(index);
         } else {
-            tasks_[index].step +=
-                2; // odd still, and the step of no command: later replies are late
+            tasks_[index].step += 2; // odd, and no command has this step: later replies are late
             --active_;
         }
     }
@@ -536,9 +534,9 @@ private:
     command acquire_{};
     command release_{};
     std::uint8_t quorum_ = 0;
-    std::uint8_t spare_ = 0; // so many instances may refuse
+    std::uint8_t spare_ = 0; // the number of instances that may refuse
     std::size_t active_ = 0;
-    nanoseconds time_{}; // when the latest step ended, which is when its successor began
+    nanoseconds time_{}; // the end of the latest step, and the start of the next one
     nanoseconds deadline_{};
     floor_result* result_ = nullptr; // null outside the measured time
 };

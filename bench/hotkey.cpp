@@ -32,7 +32,7 @@ std::string peers_runner(hotkey_settings const& s) {
     return (std::filesystem::absolute(__FILE__).parent_path() / "peers" / "run.sh").string();
 }
 
-// The output of the script. Throws when it fails or takes longer.
+// The output of the command. Throws if the command fails or takes longer than `limit`.
 std::string output_of(std::vector<std::string> const& command, std::chrono::nanoseconds limit) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) fail_with(errno, "pipe2");
@@ -60,8 +60,8 @@ std::string output_of(std::vector<std::string> const& command, std::chrono::nano
     return text;
 }
 
-// A way to set up node-redlock: its default, common tunings, and retries outside of it. The last
-// spares it the votes that its own retries leave behind.
+// A setting of node-redlock: its default, common tunings, and retries by the caller. With the last
+// one, its own retries leave no votes behind.
 struct peer {
     std::string name;
     unsigned retry_delay_ms;
@@ -107,7 +107,7 @@ figures measure_peer(test::fleet const& servers, hotkey_settings const& s, peer 
 } // namespace
 
 json::object hotkey_scenario(hotkey_settings const& s) {
-    // Before anything is measured: the first call may have to install it.
+    // The first call may have to install node-redlock. So it comes before the measurement.
     if (s.peers) output_of({peers_runner(s), "--setup"}, 5min);
     test::fleet servers(s.instances);
     contention const all{.processes = s.processes,

@@ -1,4 +1,4 @@
-// Many processes and coroutines that all want one key.
+// Many processes and coroutines contend for one key.
 #ifndef HOLDFAST_BENCH_HOTKEY_HPP
 #define HOLDFAST_BENCH_HOTKEY_HPP
 
@@ -12,22 +12,22 @@ namespace holdfast::bench {
 struct hotkey_settings {
     unsigned instances = 5;
     unsigned processes = 1;
-    unsigned coroutines = 1000; ///< of each process
+    unsigned coroutines = 1000; ///< for each process
     std::chrono::microseconds hold{0};
-    double seconds = 5; ///< of each round
+    double seconds = 5; ///< for each round
     unsigned rounds = 1;
     std::chrono::milliseconds ttl{10'000};
     bool single_threaded = false;
-    bool peers = false;         ///< also measure node-redlock, in turns with ours
+    bool peers = false;         ///< also measure node-redlock, in turns with holdfast
     std::string peers_runner{}; ///< bench/peers/run.sh; if empty $HOLDFAST_BENCH_PEERS, else the
                                 ///< the runner beside the source
 };
 
-/// Every coroutine acquires the key, holds it and releases it, over and over. Each process is a
-/// child of this one, running this executable as `hotkey-worker`. Figures are medians of the
-/// rounds, but failed and violations (sums) and max_wait_ms (the longest).
-/// @throws std::runtime_error  a child could not be started, died, or was not done in time; the
-///     others have been ended then.
+/// Every coroutine acquires, holds and releases the key repeatedly. Each process is a child of this
+/// one, and runs this executable as `hotkey-worker`. Figures are medians of the rounds, except
+/// `failed` and `violations` (sums) and `max_wait_ms` (the longest).
+/// @throws std::runtime_error  a child could not be started, died, or was not done in time. The
+/// other children are ended then.
 boost::json::object hotkey_scenario(hotkey_settings const&);
 
 } // namespace holdfast::bench

@@ -43,7 +43,7 @@ double resident_bytes() {
     return resident * static_cast<double>(::sysconf(_SC_PAGESIZE));
 }
 
-// In use by the program, whatever malloc keeps beside it.
+// The bytes that the program uses, without malloc's reserve.
 double heap_bytes() {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
     auto const info = ::mallinfo2();
@@ -53,15 +53,15 @@ double heap_bytes() {
 #endif
 }
 
-// The ends of the waits.
+// Counts the results of the waits.
 struct endings {
     unsigned shut_down = 0;
-    unsigned acquired = 0; // it was held all the time
+    unsigned acquired = 0; // 0 in a sound run, as the key is held all the time
     unsigned failed = 0;
     unsigned all() const { return shut_down + acquired + failed; }
 };
 
-// As the documentation has it: the frame that waits belongs to bytes_per_waiter.
+// bytes_per_waiter includes the frame of this coroutine, as documented.
 asio::awaitable<void> stand_in_line(lock const& key, endings& of) {
     auto const held = co_await key.acquire();
     ++of.acquired;
@@ -109,11 +109,11 @@ private:
         co_await warm(holder_);
         co_await warm(waiting_);
         auto held = co_await holder_.make_lock("bench:idle", {.ttl = settings_.ttl}).acquire();
-        co_await pass(500ms); // stragglers of the warming up
+        co_await pass(500ms); // for late replies of the warm-up
         auto const resident = resident_bytes();
         auto const heap = heap_bytes();
         co_await line_up();
-        co_await pass(500ms); // the first tries are no idle waiting
+        co_await pass(500ms); // the first tries are not idle waiting
         auto const waiters = static_cast<double>(settings_.waiters);
         result_["bytes_per_waiter"] = (resident_bytes() - resident) / waiters;
         result_["heap_bytes_per_waiter"] = (heap_bytes() - heap) / waiters;
@@ -186,7 +186,7 @@ private:
         }
     }
 
-    // The one at the head of the queue may be at a try just now.
+    // The first waiter of the queue may just run a try.
     bool all_wait() const {
         auto const now = waiting_.stats();
         return now.pending == settings_.waiters && now.waiters + 1 >= settings_.waiters;
@@ -197,7 +197,7 @@ private:
     asio::io_context context_{1};
     holdfast::client holder_;
     holdfast::client waiting_;
-    lock key_; // of the waiting client
+    lock key_; // belongs to waiting_
     endings ended_;
     json::object result_;
 };

@@ -1,4 +1,4 @@
-// The cost of waiting: thousands of coroutines behind one holder.
+// The cost of waiting: thousands of coroutines wait behind one holder.
 #ifndef HOLDFAST_BENCH_IDLE_WAITERS_HPP
 #define HOLDFAST_BENCH_IDLE_WAITERS_HPP
 
@@ -11,14 +11,14 @@ namespace holdfast::bench {
 struct idle_settings {
     unsigned instances = 5;
     unsigned waiters = 10'000;
-    double seconds = 30; ///< the time for which they are watched
+    double seconds = 30; ///< the time of the measurement
     std::chrono::milliseconds ttl{10'000};
     bool single_threaded = false;
 };
 
-/// A client holds a key and renews it. The coroutines of another wait for it, in the same thread.
-/// At the end the waiting client is shut down, and every waiter must be told. @throws
-/// std::runtime_error  the waiters were not all waiting, or not all told, in time.
+/// A client holds a key and renews it. The coroutines of another client wait for it in the same
+/// thread. At the end the waiting client is shut down, which ends every wait.
+/// @throws std::runtime_error  not all coroutines waited, or not all waits ended, in time.
 boost::json::object idle_waiters_scenario(idle_settings const&);
 
 } // namespace holdfast::bench

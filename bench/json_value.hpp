@@ -1,4 +1,4 @@
-// Figures as JSON, which has no infinity and no NaN.
+// Converts figures to JSON, which has no infinity and no NaN.
 #ifndef HOLDFAST_BENCH_JSON_VALUE_HPP
 #define HOLDFAST_BENCH_JSON_VALUE_HPP
 
@@ -8,7 +8,7 @@
 
 namespace holdfast::bench {
 
-/// Null for a figure that was not measured.
+/// Gives null for a figure that was not measured.
 inline boost::json::value json_value(std::optional<double> figure) {
     return figure ? boost::json::value(*figure) : boost::json::value(nullptr);
 }

@@ -1,4 +1,4 @@
-// A recorder of latencies in fixed memory, the same for the floor and for the library's scenarios.
+// Records latencies in fixed memory, for the floor and for the library alike.
 #ifndef HOLDFAST_BENCH_LATENCY_HPP
 #define HOLDFAST_BENCH_LATENCY_HPP
 
@@ -12,10 +12,10 @@
 
 namespace holdfast::bench {
 
-/// A log-linear histogram. Every power of two of nanoseconds is cut into 128 equal buckets, and a
-/// bucket is reported by its middle. So a percentile is within 0.4 % of the sample that it stands
-/// for, and exact below 256 ns. Samples from 2^36 ns (68 s) on count as that. 29.5 KiB, never
-/// allocates, trivially copyable, for one thread: merge() the recorders of several.
+/// A log-linear histogram. Every power of two of nanoseconds has 128 equal buckets, and a bucket is
+/// reported by its middle. So a percentile is within 0.4 % of its sample, and exact below 256 ns.
+/// Samples of 2^36 ns (69 s) and more count as just below that. A recorder takes 29.5 KiB, never
+/// allocates, is trivially copyable and serves one thread. merge() combines recorders.
 class latency {
 public:
     void record(std::chrono::nanoseconds sample) noexcept {
@@ -37,16 +37,16 @@ public:
 
     [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
 
-    /// In microseconds, as are all below; NaN when nothing was recorded.
+    /// The mean, in microseconds like all results below. NaN if nothing was recorded.
     [[nodiscard]] double mean() const noexcept {
         return static_cast<double>(sum_ns_) / static_cast<double>(count_) / 1e3;
     }
 
-    /// Exact.
+    /// The greatest sample, exactly.
     [[nodiscard]] double max() const noexcept { return static_cast<double>(longest_ns_) / 1e3; }
 
-    /// The smallest sample that at least `percent` (0 to 100) of the samples do not exceed:
-    /// percentile(50) is the median, percentile(100) is max(). NaN when nothing was recorded.
+    /// The smallest sample that at least `percent` (0 to 100) of the samples do not exceed.
+    /// percentile(50) is the median, and percentile(100) is max(). NaN if nothing was recorded.
     [[nodiscard]] double percentile(double percent) const noexcept {
         if (count_ == 0) return std::numeric_limits<double>::quiet_NaN();
         if (percent >= 100.0) return max();
@@ -66,7 +66,7 @@ private:
     static constexpr std::size_t per_octave = std::size_t{1} << precision;
     static constexpr std::int64_t longest = (std::int64_t{1} << top_bit) - 1;
 
-    // Octave 0 holds 0 to 127 ns, one bucket each; octave o > 0 holds [128 << (o - 1), 256 << (o -
+    // Octave 0 holds 0 to 127 ns, one bucket each. Octave o > 0 holds [128 << (o - 1), 256 << (o -
     // 1)).
     static constexpr std::size_t bucket_of(std::uint64_t ns) noexcept {
         if (ns < per_octave) return static_cast<std::size_t>(ns);

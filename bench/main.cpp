@@ -1,28 +1,38 @@
-// Measures the library against the floor, interleaved, on servers of its own.
+// Measures the library against the floor, in turns, on servers that it starts.
 //
 //   holdfast_bench SCENARIO [options]      tools/bench builds it first
 //
 //   latency                                one coroutine
 //   throughput [--coroutines 100,1000,5000] [--instances 5]
+//   latency --tls, throughput --tls        with TLS, against without
+//   latency --server KIND, throughput --server KIND
+//                                          on servers of that kind (valkey-9.1), against redis-7.0,
+//                                          and natively against scripts
+//   latency --replicas 2, throughput --replicas 2
+//                                          each grant on all replicas, against without waiting
+//   cluster [--coroutines 100,1000]        a Cluster of 3 primaries, against one server
 //   leases [--count 100000] [--ttl 30] [--seconds 60]
-//   burst [--count 100000]                 all dropped at once, beside an unrelated lease
-//   minority [--coroutines 100]            2 of 5 frozen, against none
+//   burst [--count 100000]                 leases dropped at once, beside an unrelated lease
+//   minority [--coroutines 100]            2 of 5 instances frozen, against none
 //   minority --contended [--processes 3]   clients that contend for 20 keys, beside faults
 //   hotkey [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5] [--peers]
-//                                          all want one key
+//                                          all coroutines contend for one key
 //   idle-waiters [--waiters 10000] [--seconds 30]
-//                                          all wait behind one holder
+//                                          all coroutines wait behind one holder
 //   fencing [--coroutines 100,1000] [--processes 4]
 //                                          with fences, against without
+//   sentinel-failover [--count 100] [--ttl 10] [--rounds 3]
+//                                          the time without new locks, and the leases that go on
 //
-//   --json FILE         also writes the result as one JSON object; a figure that no round could
-//                       measure is null
+//   --json FILE         also writes the result as a JSON object; a figure that no round measured is
+//                       null
 //   --rounds N          rounds of library and floor in turns (5); figures are medians of the rounds
 //   --round-seconds S   the length of each turn (2)
 //   --single-threaded   without the client's strand
 
 #include "allocation_counter.hpp"
 #include "burst.hpp"
+#include "cluster.hpp"
 #include "contenders.hpp"
 #include "fencing.hpp"
 #include "floor.hpp"
@@ -30,8 +40,12 @@
 #include "idle_waiters.hpp"
 #include "json_value.hpp"
 #include "minority.hpp"
+#include "replicas.hpp"
+#include "sentinel_failover.hpp"
 #include "series.hpp"
+#include "servers.hpp"
 #include "support/fleet.hpp"
+#include "tls.hpp"
 #include "workload.hpp"
 
 #include <boost/asio/as_tuple.hpp>
@@ -58,20 +72,26 @@ using namespace holdfast::bench;
 using namespace std::chrono_literals;
 namespace json = boost::json;
 
-// Everything that the scenarios let the command line change.
+// The settings that the command line can change.
 struct settings {
     std::vector<unsigned> coroutines{100, 1000, 5000};
     bool coroutines_given = false;
     unsigned instances = 5;
     unsigned count = 100'000;
+    bool count_given = false;
     std::chrono::seconds ttl{30};
+    bool ttl_given = false;
     std::optional<double> seconds;
     std::optional<unsigned> processes;
     unsigned waiters = 10'000;
     std::chrono::microseconds hold{0};
     bool peers = false;
     bool contended = false;
+    bool tls = false;
+    std::string server;
+    unsigned replicas = 0;
     unsigned rounds = 5;
+    bool rounds_given = false;
     double round_seconds = 2;
     bool single_threaded = false;
     std::string json_file;
@@ -194,7 +214,7 @@ void run_until_done(boost::asio::io_context& context, boost::asio::awaitable<voi
 json::object leases_scenario(settings const& s) {
     test::fleet servers(s.instances);
     workload ours(servers.addresses(), options_for(s), s.ttl);
-    // Warm buffers and the heap, so that the leases alone are measured.
+    // Warms up buffers and the heap, so that only the leases are measured.
     ours.run(1000, 1s);
     std::vector<lease> held;
     held.reserve(s.count);
@@ -211,12 +231,12 @@ json::object leases_scenario(settings const& s) {
     }
     ours.context().restart();
     ours.context().run();
-    // A whole period first, so that the renewals have spread as they do in the long run.
+    // A whole period passes first, so that the renewals spread as they do later.
     run_until_done(ours.context(), pass(std::chrono::duration<double>(s.ttl) / 3));
     auto const stats0 = ours.client().stats();
     auto const cpu0 = thread_cpu_seconds();
     auto const t0 = std::chrono::steady_clock::now();
-    // Sampled, as the renewals come in bursts and bring their buffers with them.
+    // Takes many samples, as renewals come in bursts and need buffers.
     std::vector<double> resident;
     for (double passed = 0; passed < s.seconds.value_or(60); passed += 0.25) {
         run_until_done(ours.context(), pass(250ms));
@@ -251,8 +271,8 @@ json::object contended_minority(settings const& s) {
                                         .single_threaded = s.single_threaded});
 }
 
-// With one coroutine, the ratio is that of the latency. With many, it also shows the contention for
-// the processors, on which the servers run too.
+// With one coroutine, the ratio shows the latency. With many, it also shows the contention for the
+// processors, which the servers use too.
 json::object minority_scenario(settings const& s) {
     test::fleet servers(s.instances);
     auto const minority = servers.size() - servers.quorum();
@@ -270,7 +290,7 @@ json::object minority_scenario(settings const& s) {
             servers.freeze(minority);
             auto const reduced = ours.run(coroutines, turn);
             servers.thaw_all();
-            // Back to all that answer before the next round.
+            // Waits until all instances answer before the next round.
             for (auto up = std::size_t{0}; up < servers.size();) {
                 run_until_done(ours.context(), pass(50ms));
                 auto const all = ours.client().instances();
@@ -337,6 +357,14 @@ json::object fencing(settings const& s) {
          .single_threaded = s.single_threaded});
 }
 
+json::object sentinel_failover(settings const& s) {
+    failover_settings f;
+    if (s.count_given) f.leases = s.count;
+    if (s.ttl_given) f.ttl = s.ttl;
+    if (s.rounds_given) f.rounds = s.rounds;
+    return sentinel_failover_scenario(f);
+}
+
 template <class Number>
 Number number(std::string const& option, std::string const& text) {
     std::istringstream in(text);
@@ -363,10 +391,16 @@ settings parse(int argc, char** argv) {
             s.contended = true;
             continue;
         }
+        if (option == "--tls") {
+            s.tls = true;
+            continue;
+        }
         if (i + 1 == argc) throw std::invalid_argument(option + " needs a value");
         std::string const value = argv[++i];
         if (option == "--json") {
             s.json_file = value;
+        } else if (option == "--server") {
+            s.server = value;
         } else if (option == "--instances") {
             s.instances = number<unsigned>(option, value);
         } else if (option == "--coroutines") {
@@ -377,8 +411,10 @@ settings parse(int argc, char** argv) {
             s.coroutines_given = true;
         } else if (option == "--count") {
             s.count = number<unsigned>(option, value);
+            s.count_given = true;
         } else if (option == "--ttl") {
             s.ttl = std::chrono::seconds(number<int>(option, value));
+            s.ttl_given = true;
         } else if (option == "--seconds") {
             s.seconds = number<double>(option, value);
         } else if (option == "--processes") {
@@ -388,8 +424,11 @@ settings parse(int argc, char** argv) {
         } else if (option == "--hold-ms") {
             s.hold = std::chrono::microseconds(
                 static_cast<int>((value == "0" ? 0. : number<double>(option, value)) * 1000));
+        } else if (option == "--replicas") {
+            s.replicas = number<unsigned>(option, value);
         } else if (option == "--rounds") {
             s.rounds = number<unsigned>(option, value);
+            s.rounds_given = true;
         } else if (option == "--round-seconds") {
             s.round_seconds = number<double>(option, value);
         } else {
@@ -399,18 +438,47 @@ settings parse(int argc, char** argv) {
     return s;
 }
 
+turn_settings turns(settings const& s, std::vector<unsigned> coroutines) {
+    return {.instances = s.instances,
+            .coroutines = std::move(coroutines),
+            .rounds = s.rounds,
+            .round_seconds = s.round_seconds,
+            .ttl = s.ttl,
+            .single_threaded = s.single_threaded};
+}
+
+/// Acquire and release in the ways that the options name, in turns.
+json::object in_turns(settings const& s, std::vector<unsigned> coroutines) {
+    auto const with = turns(s, std::move(coroutines));
+    if (s.replicas > 0) return replicas_scenario(s.replicas, with);
+    return s.tls ? tls_scenario(with) : servers_scenario(s.server, with);
+}
+
 json::object run(std::string const& scenario, settings const& s) {
-    if (scenario == "latency") return latency_scenario(s);
-    if (scenario == "throughput") return throughput_scenario(s);
+    if (s.tls && !s.server.empty()) throw std::invalid_argument("--tls excludes --server");
+    if (s.replicas > 0 && (s.tls || !s.server.empty()))
+        throw std::invalid_argument("--replicas excludes --tls and --server");
+    auto const has_ways = s.replicas > 0 || s.tls || !s.server.empty();
+    if (has_ways && scenario != "latency" && scenario != "throughput")
+        throw std::invalid_argument(scenario + " has no --tls, --server or --replicas");
+    if (scenario == "latency") return has_ways ? in_turns(s, {1}) : latency_scenario(s);
+    if (scenario == "throughput")
+        return has_ways ? in_turns(s, s.coroutines) : throughput_scenario(s);
+    if (scenario == "cluster") {
+        auto const coroutines = std::vector<unsigned>{100, 1000};
+        return cluster_scenario(turns(s, s.coroutines_given ? s.coroutines : coroutines));
+    }
     if (scenario == "leases") return leases_scenario(s);
     if (scenario == "burst") return burst(s);
     if (scenario == "minority") return s.contended ? contended_minority(s) : minority_scenario(s);
     if (scenario == "hotkey") return hotkey(s);
     if (scenario == "idle-waiters") return idle_waiters(s);
     if (scenario == "fencing") return fencing(s);
-    throw std::invalid_argument(
-        "unknown scenario \"" + scenario +
-        "\": latency, throughput, leases, burst, minority, hotkey, idle-waiters or fencing");
+    if (scenario == "sentinel-failover") return sentinel_failover(s);
+    throw std::invalid_argument("unknown scenario \"" + scenario +
+                                "\": latency, throughput, cluster, leases, burst, minority, "
+                                "hotkey, idle-waiters, fencing or "
+                                "sentinel-failover");
 }
 
 } // namespace
@@ -420,7 +488,8 @@ int main(int argc, char** argv) {
         if (argc < 2)
             throw std::invalid_argument(
                 "usage: holdfast_bench "
-                "latency|throughput|leases|burst|minority|hotkey|idle-waiters|fencing "
+                "latency|throughput|cluster|leases|burst|minority|hotkey|idle-waiters|fencing|"
+                "sentinel-failover "
                 "[--json FILE] "
                 "...");
         if (argv[1] == std::string("hotkey-worker")) return hotkey_worker(argc, argv);

@@ -70,7 +70,7 @@ public:
         : settings_(s) {
         client_options options;
         options.thread_safe = !s.single_threaded;
-        options.on_restart = restart_policy::off; // those that were killed start again
+        options.on_restart = restart_policy::off; // instances that were killed start again
         std::vector<address> addresses;
         for (auto const& a : servers.addresses()) addresses.emplace_back(a);
         for (unsigned i = 0; i < s.clients; ++i) {
@@ -85,7 +85,7 @@ public:
         context_.run();
     }
 
-    /// `fault` is called a quarter into the run.
+    /// Runs the workload. `fault` is called after a quarter of the run.
     seen run(std::function<void()> const& fault) {
         seen s;
         unsigned running = settings_.clients * settings_.keys;
@@ -133,7 +133,7 @@ json::object contended_minority_scenario(minority_settings const& s) {
     test::fleet servers(s.instances);
     auto const minority = servers.size() - servers.quorum();
     contest all(servers, s);
-    all.run([] {}); // warms up
+    all.run([] {}); // warm-up
     struct fault {
         char const* name;
         std::function<void()> happens;

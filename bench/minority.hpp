@@ -1,4 +1,4 @@
-// The cost of a minority that dies or hangs, for clients that contend for keys.
+// The cost of a minority that fails or hangs, for clients that contend for keys.
 #ifndef HOLDFAST_BENCH_MINORITY_HPP
 #define HOLDFAST_BENCH_MINORITY_HPP
 
@@ -15,12 +15,12 @@ struct minority_settings {
     bool single_threaded = false;
 };
 
-/// Clients with one coroutine for each key, all of which acquire and release. Each round runs
+/// The clients have one coroutine for each key, which acquires and releases. Each round runs
 /// without faults, with one instance frozen, with the largest minority frozen, and with it killed.
-/// The fault comes a quarter into the run. The scenario tells the medians of p99, and the longest
+/// The fault comes after a quarter of the run. The scenario reports the median p99, and the longest
 /// acquire and release of all rounds. An acquire is late if it took more than three times the p99
-/// without faults, plus 20 ms. The scenario counts late acquires, and those that are late without
-/// the time for which a processor stood still. It counts failed acquires and releases.
+/// without faults, plus 20 ms. The scenario counts late acquires, those that are late even without
+/// the time of machine pauses, and failed acquires and releases.
 boost::json::object contended_minority_scenario(minority_settings const&);
 
 } // namespace holdfast::bench

@@ -1,5 +1,5 @@
-// The times at which the machine stood still. A shared machine takes its processors away now and
-// then. Figures of such a time say nothing of the programs.
+// Measures when the machine stood still. A shared machine sometimes takes processors away. Figures
+// from such times do not describe the programs.
 #ifndef HOLDFAST_BENCH_PAUSES_HPP
 #define HOLDFAST_BENCH_PAUSES_HPP
 
@@ -10,8 +10,8 @@
 
 namespace holdfast::bench {
 
-/// A thread on each processor sleeps for a millisecond at a time. It notes when that took longer
-/// than `shortest_pause`. The scheduler never makes a thread that hardly runs wait so long.
+/// A thread on each processor sleeps for 1 ms at a time, and records each sleep that took longer
+/// than `shortest_pause`. The scheduler never delays a mostly idle thread for so long.
 class pause_watch {
 public:
     using clock = std::chrono::steady_clock;
@@ -19,9 +19,10 @@ public:
 
     pause_watch();
 
-    /// For how long some processor stood still between these times, as far as it is known by now.
+    /// The time for which some processor stood still between `begin` and `end`, as far as it is
+    /// known now.
     clock::duration within(clock::time_point begin, clock::time_point end) const;
-    /// Of all pauses so far.
+    /// The total of all pauses so far.
     clock::duration total() const {
         return within(clock::time_point::min(), clock::time_point::max());
     }
@@ -34,7 +35,7 @@ private:
     void watch(std::stop_token const& stop, unsigned processor);
 
     mutable std::mutex mutex_;
-    std::vector<pause> pauses_; ///< those of different processors may overlap
+    std::vector<pause> pauses_; ///< pauses of different processors may overlap
     std::vector<std::jthread> threads_;
 };
 

@@ -1,4 +1,4 @@
-// The time of a bare PING, on idle servers and beside a load.
+// The round trip of a bare PING, on idle servers and under load.
 #ifndef HOLDFAST_BENCH_PINGS_HPP
 #define HOLDFAST_BENCH_PINGS_HPP
 
@@ -12,7 +12,7 @@
 
 namespace holdfast::bench {
 
-/// PINGs over a blocking socket with nothing in between.
+/// Sends PINGs over a blocking socket.
 class pinger {
 public:
     explicit pinger(test::server const& server);
@@ -23,11 +23,11 @@ private:
     test::net::unique_fd socket_;
 };
 
-/// On every instance, while nothing else happens there.
+/// Pings every instance while the servers are idle.
 void ping_idle(test::fleet const& servers, latency& into);
 
-/// On one instance after the other, every two milliseconds, beside the contenders: under the load
-/// under which the hand-overs are measured.
+/// Pings the instances one after the other, every 2 ms, beside the contenders. So the load is that
+/// of the measured hand-overs.
 class pings_meanwhile {
 public:
     explicit pings_meanwhile(test::fleet const& servers);

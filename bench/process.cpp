@@ -32,7 +32,7 @@ process::process(std::vector<std::string> arguments, std::array<int, 3> const& d
     ::posix_spawnattr_init(&attributes);
     for (int i = 0; i < 3; ++i)
         ::posix_spawn_file_actions_adddup2(&actions, descriptors[static_cast<std::size_t>(i)], i);
-    // A group of its own, so that a shell ends with all that it started.
+    // A process group of its own, so that the processes of a shell end with it.
     ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     ::posix_spawnattr_setpgroup(&attributes, 0);
     int const error = ::posix_spawn(&pid_, argv[0], &actions, &attributes, argv.data(), environ);
@@ -52,7 +52,7 @@ std::optional<int> process::wait(clock::time_point deadline) {
         int status = 0;
         auto const got = ::waitpid(pid_, &status, WNOHANG);
         if (got == pid_) {
-            ::kill(-pid_, SIGKILL); // the rest of the group
+            ::kill(-pid_, SIGKILL); // the other processes of the group
             pid_ = -1;
             return status;
         }

@@ -1,4 +1,4 @@
-// A child process, and its end.
+// A child process.
 #ifndef HOLDFAST_BENCH_PROCESS_HPP
 #define HOLDFAST_BENCH_PROCESS_HPP
 
@@ -13,16 +13,16 @@ namespace holdfast::bench {
 
 [[noreturn]] void fail_with(int error, std::string const& operation);
 
-/// A process of ours, ended with this object at the latest.
+/// A child process, which ends with this object at the latest.
 class process {
 public:
-    /// `descriptors`: they become 0, 1 and 2 of the child.
+    /// `descriptors` become 0, 1 and 2 of the child.
     process(std::vector<std::string> arguments, std::array<int, 3> const& descriptors);
     process(process&& other) noexcept;
     process& operator=(process&&) = delete;
     ~process() { end(); }
 
-    /// The way it ended; empty if it has not by then.
+    /// The exit status; empty if the process has not ended by `deadline`.
     std::optional<int> wait(std::chrono::steady_clock::time_point deadline);
 
     void end() noexcept;

@@ -1,5 +1,5 @@
-// Figures over rounds. A pause of the machine may leave nothing to measure in a round. A figure of
-// such a round is no number: it does not count, and is null in JSON if no round has measured it.
+// Figures over several rounds. A pause of the machine may leave a round without a measurement. Its
+// figure is then NaN and does not count. If no round has measured it, the figure is null in JSON.
 #ifndef HOLDFAST_BENCH_SERIES_HPP
 #define HOLDFAST_BENCH_SERIES_HPP
 
@@ -16,12 +16,12 @@ namespace holdfast::bench {
 
 inline constexpr double not_measured = std::numeric_limits<double>::quiet_NaN();
 
-/// `value / base`, or not_measured if one of them is zero, or was not measured.
+/// `value / base`, or not_measured if one of them is 0 or was not measured.
 inline double ratio(double value, double base) {
     return value > 0 && base > 0 ? value / base : not_measured;
 }
 
-/// The median of those that were measured; empty if none was.
+/// The median of the measured values; empty if there is none.
 inline std::optional<double> median(std::vector<double> values) {
     std::erase_if(values, [](double v) { return !std::isfinite(v); });
     if (values.empty()) return std::nullopt;

@@ -8,8 +8,10 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <cerrno>
 #include <cstddef>
 #include <exception>
+#include <system_error>
 #include <time.h>
 
 namespace holdfast::bench {
@@ -20,7 +22,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// The state that the coroutines of one run share.
+// The state shared by the coroutines of a run.
 struct progress {
     workload_result result;
     clock::time_point end{};
@@ -38,7 +40,7 @@ void stop(progress& p) {
     p.allocations_at_end = allocations();
 }
 
-// Goes round the locks from `first` on, `step` apart.
+// Acquires and releases every `step`-th lock from `first` on, repeatedly.
 asio::awaitable<void> work(std::span<lock const> locks, std::size_t first, std::size_t step,
                            progress& p) {
     for (auto i = first; !p.over; i = i + step < locks.size() ? i + step : first) {
@@ -74,6 +76,20 @@ double thread_cpu_seconds() {
     timespec t{};
     ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
+}
+
+double servers_cpu_seconds(test::fleet const& servers) {
+    double sum = 0;
+    for (auto const& server : servers) {
+        clockid_t id{};
+        timespec t{};
+        if (int const error = ::clock_getcpuclockid(server.pid(), &id); error != 0)
+            throw std::system_error(error, std::generic_category(), "clock_getcpuclockid");
+        if (::clock_gettime(id, &t) != 0)
+            throw std::system_error(errno, std::generic_category(), "clock_gettime");
+        sum += static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
+    }
+    return sum;
 }
 
 workload::workload(std::vector<std::string> const& instances, client_options const& options,

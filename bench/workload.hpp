@@ -1,10 +1,11 @@
-// The library under the floor's workload: coroutines that acquire and release a key of their own.
+// The library with the floor's workload: each coroutine acquires and releases its own key.
 #ifndef HOLDFAST_BENCH_WORKLOAD_HPP
 #define HOLDFAST_BENCH_WORKLOAD_HPP
 
 #include <holdfast/client.hpp>
 
 #include "latency.hpp"
+#include "support/fleet.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -32,10 +33,10 @@ public:
              std::chrono::milliseconds ttl);
     ~workload();
 
-    /// Measures for that long, then lets the pairs in flight end, unmeasured.
+    /// Measures for that long. Then it completes the pairs under way, unmeasured.
     workload_result run(unsigned coroutines, std::chrono::duration<double> how_long);
-    /// The same on these locks of the client, at least one for each coroutine, which goes round
-    /// those that fall to it.
+    /// The same with these locks of the client, at least one for each coroutine. The locks are
+    /// divided among the coroutines.
     workload_result run(std::span<lock const> locks, unsigned coroutines,
                         std::chrono::duration<double> how_long);
 
@@ -49,8 +50,10 @@ private:
     std::chrono::milliseconds ttl_;
 };
 
-/// CPU time of the calling thread, in seconds.
+/// The CPU time of the calling thread in seconds.
 double thread_cpu_seconds();
+/// The CPU time of all servers, in user space and in the kernel, in seconds.
+double servers_cpu_seconds(test::fleet const&);
 
 } // namespace holdfast::bench
 
