@@ -18,7 +18,7 @@ endfunction()
 
 set(holdfast_FOUND TRUE)
 holdfast_find_dependency(Boost 1.92 CONFIG COMPONENTS headers)
-holdfast_find_dependency(OpenSSL)
+holdfast_find_dependency(OpenSSL 3.0)
 holdfast_find_dependency(Threads)
 holdfast_find_dependency(uriparser MODULE)
 if(holdfast_FIND_COMPONENTS)

@@ -1,2 +1,2 @@
-// Boost.Redis itself, for the examples.
+// Compiles Boost.Redis for the examples.
 #include <boost/redis/src.hpp>

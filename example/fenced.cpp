@@ -1,5 +1,5 @@
-// A value that guards itself: it is kept with the fence of its last writer, and turns away late
-// holders. Here one holder hangs past its deadline, and then writes as if nothing had happened.
+// A protected value: it is stored with the fence of its last writer, and rejects late holders. Here
+// one holder hangs past its deadline, and then writes nevertheless.
 //   fenced STORE INSTANCE...    STORE: the server with the value; the locks are on the instances
 //
 // The same in SQL: UPDATE stock SET left = $2, fence = $1 WHERE item = $3 AND fence <= $1
@@ -38,7 +38,7 @@ asio::awaitable<bool> write(redis::connection& store, std::string left, std::uin
 }
 
 asio::awaitable<int> play(holdfast::client& locks, redis::connection& store) {
-    // Without a watchdog a lease ends as if its holder had been stopped.
+    // Without a watchdog, the lease ends as if the process of its holder had been stopped.
     auto const stock =
         locks.make_lock("apples", {.ttl = 300ms, .watchdog = false, .fencing = true});
     holdfast::lease hangs = co_await stock.acquire();
@@ -49,7 +49,7 @@ asio::awaitable<int> play(holdfast::client& locks, redis::connection& store) {
     in_order = in_order && co_await write(store, "9", next.fence());
     co_await next.release();
 
-    // It has not checked held(), and believes that there are ten.
+    // The late holder has not checked held(), and still believes in its lease.
     auto const late = co_await write(store, "11", hangs.fence());
     co_await locks.shutdown();
     store.cancel();

@@ -1,4 +1,4 @@
-// Takes a lock on the given instances, does some work under it, and gives it back.
+// Acquires a lock on the given instances, does some work under it, and releases it.
 //   hello 127.0.0.1:6379 127.0.0.1:6380 127.0.0.1:6381
 #include <holdfast/client.hpp>
 

@@ -1,5 +1,5 @@
-// Thousands of coroutines that want a few hundred locks, and a check that no two ever had the same
-// one.
+// Thousands of coroutines acquire a few hundred locks. The program checks that no lock ever has two
+// holders.
 //
 //   stress --instances HOST:PORT,... --witness HOST:PORT [options]
 //     --coroutines N   (2000)
@@ -11,18 +11,18 @@
 //                                 is shown. It may freeze or kill instances, as long as a quorum
 //                                 stays.
 //
-// Under the lock a coroutine reads a counter of the key on the witness and writes it back one
-// higher, in two steps. The witness is a Redis that is none of the lock's instances. A coroutine
-// that comes between the two steps is a violation. It shows at once if both are in this process. It
-// also shows at the end, in any process: the counter then falls short of the total that the witness
-// itself adds up beside it.
+// The witness is a Redis that is no instance of the locks. Under the lock, a coroutine reads a
+// counter of the key on the witness, and writes it back increased by one, in two steps. If two
+// coroutines overlap there, that is a violation. It shows at once if both are in this process.
+// Otherwise it shows at the end: the counter is less than the total that the witness itself has
+// added up.
 //
-// Several of these programs may run at once on the same instances and witness. With --keys 1 they
-// all want one key. "Handed on" then counts the leases that came from a holder of the same process,
-// without asking the servers. "Woken" counts the releases by other processes that let a waiter of
-// this one try.
+// Several of these programs may run at once with the same instances and witness. With --keys 1, all
+// their coroutines contend for one key. "Handed on" counts the leases that came from a holder of
+// the same process, without a command to the servers. "Woken" counts the releases by other
+// processes that led to a try of this one.
 //
-// Ends 0 only if there was no violation, and each failure is accounted for.
+// The exit status is 0 only if there was no violation, and each failure has a reason.
 #include <holdfast/client.hpp>
 
 #include <boost/asio/as_tuple.hpp>
@@ -69,10 +69,10 @@ struct settings {
 struct results {
     std::vector<clock_type::duration> second; ///< latencies since the last live line
     std::vector<clock_type::duration> all;
-    std::map<std::string, unsigned> failures; ///< acquires that failed, by error
+    std::map<std::string, unsigned> failures; ///< failed acquires, by error
     std::vector<unsigned> inside; ///< holders in the section of each key, in this process
     unsigned violations = 0;
-    unsigned lost = 0;           ///< leases that ended in mid-section; their holders wrote nothing
+    unsigned lost = 0; ///< leases that ended within the section; their holders wrote nothing
     unsigned release_failed = 0; ///< releases that no quorum confirmed
     unsigned witness_failed = 0;
     unsigned fault_command_failed = 0;
@@ -90,7 +90,7 @@ clock_type::duration percentile(std::vector<clock_type::duration>& of, double sh
     return *at;
 }
 
-/// A time limit: a witness that has gone must not keep us.
+/// Limits the time, so that a witness that is gone does not block the program.
 auto asked() {
     return asio::cancel_after(5s, asio::as_tuple(asio::deferred));
 }
@@ -173,7 +173,7 @@ private:
         }
     }
 
-    // The critical section: not atomic on purpose.
+    // The critical section. It is not atomic on purpose.
     asio::awaitable<void> section(unsigned key, holdfast::lease& lease) {
         ++held_;
         if (results_.inside[key]++ != 0) ++results_.violations;
@@ -237,7 +237,7 @@ private:
         second.clear();
     }
 
-    // By how much the counter of each key is behind its total.
+    // The difference between the total and the counter of each key.
     asio::awaitable<std::vector<long>> shortfalls() {
         redis::request get;
         std::vector<std::string> names;
