@@ -2,6 +2,7 @@
 #define HOLDFAST_ADDRESS_HPP
 
 #include <holdfast/credentials.hpp>
+#include <holdfast/detail/api.hpp>
 #include <holdfast/tls_options.hpp>
 
 #include <cstdint>
@@ -72,7 +73,7 @@ struct address_parts {
 /// Characters that are special in a URL are %-encoded. doc/addresses.md has the details.
 ///
 /// @par Thread safety  Distinct objects: safe.
-class address {
+class HOLDFAST_API address {
 public:
     /// Parses `text`.
     /// @throws system_error  errc::invalid_address; what() has the position of the fault, from 1,

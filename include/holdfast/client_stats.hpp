@@ -2,6 +2,7 @@
 #define HOLDFAST_CLIENT_STATS_HPP
 
 #include <holdfast/clock.hpp>
+#include <holdfast/detail/api.hpp>
 
 #include <boost/system/error_code.hpp>
 
@@ -67,7 +68,7 @@ enum class instance_state : std::uint8_t {
     down,
 };
 
-char const* to_string(instance_state) noexcept;
+HOLDFAST_API char const* to_string(instance_state) noexcept;
 
 /// A service of an instance that the client does without: the ACL forbids a command, the server or
 /// a proxy does not know it, or it has no effect. The instance votes all the same.
@@ -119,7 +120,7 @@ enum class degradation : std::uint8_t {
 };
 
 /// The effect in words, for example "no push: waiters poll".
-char const* to_string(degradation) noexcept;
+HOLDFAST_API char const* to_string(degradation) noexcept;
 
 /// A degradation of an instance, and its reason.
 struct instance_degradation {

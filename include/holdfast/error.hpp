@@ -2,6 +2,7 @@
 #define HOLDFAST_ERROR_HPP
 
 #include <holdfast/acquire_report.hpp>
+#include <holdfast/detail/api.hpp>
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/disposition.hpp>
@@ -69,8 +70,8 @@ enum class error_condition {
     invalid_argument, ///< invalid_key, invalid_options, invalid_address
 };
 
-boost::system::error_category const& error_category() noexcept;
-boost::system::error_category const& condition_category() noexcept;
+HOLDFAST_API boost::system::error_category const& error_category() noexcept;
+HOLDFAST_API boost::system::error_category const& condition_category() noexcept;
 
 /// errc::cancelled becomes boost::asio::error::operation_aborted, as a cancellation has everywhere
 /// in Asio. So a caller that awaits several operations sees one code for it. All other codes belong
@@ -101,7 +102,7 @@ namespace holdfast {
 /// the code alone, and `boost::asio::redirect_disposition` all of it.
 ///
 /// @par Thread safety  Distinct objects: safe. The report is immutable and shared.
-class error {
+class HOLDFAST_API error {
 public:
     error() noexcept = default;
     error(errc code) noexcept
@@ -139,12 +140,12 @@ private:
 };
 
 /// Throws `e` as a system_error whose what() begins with `e.what()`.
-[[noreturn]] void throw_error(error const& e);
+[[noreturn]] HOLDFAST_API void throw_error(error const& e);
 
 namespace detail {
 
 /// The exception that throw_error() throws; null if there is no error.
-std::exception_ptr to_exception_ptr(error const& e) noexcept;
+HOLDFAST_API std::exception_ptr to_exception_ptr(error const& e) noexcept;
 
 /// A handler that takes an error code, called with an error.
 template <class Handler>

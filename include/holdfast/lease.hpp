@@ -2,6 +2,7 @@
 #define HOLDFAST_LEASE_HPP
 
 #include <holdfast/clock.hpp>
+#include <holdfast/detail/api.hpp>
 #include <holdfast/detail/initiate.hpp>
 #include <holdfast/detail/lease_data.hpp>
 #include <holdfast/error.hpp>
@@ -21,7 +22,7 @@ namespace holdfast {
 /// How a release ended. It is a result and not an error: `co_await lease.release()` does not throw,
 /// because the caller can do nothing about a failure. The key does not outlive its ttl, also if the
 /// release failed.
-class release_result {
+class HOLDFAST_API release_result {
 public:
     release_result() noexcept = default;
     explicit release_result(errc code,
@@ -88,7 +89,7 @@ private:
 ///     the call.
 /// @par Thread safety  Distinct leases: safe. One lease: held(), remaining(), deadline() from any
 ///     thread, the rest from one coroutine at a time.
-class [[nodiscard]] lease {
+class [[nodiscard]] HOLDFAST_API lease {
 public:
     lease() noexcept = default;
     lease(lease&&) noexcept = default;
