@@ -1,10 +1,11 @@
 # HOLDFAST_FETCH_BOOST: a release of Boost, for machines whose own is too old. Only its headers are
 # used, so nothing of it is compiled by itself.
 set(HOLDFAST_BOOST_URL
-    "https://archives.boost.io/release/1.92.0/source/boost_1_92_0.tar.gz" CACHE STRING
+    "https://archives.boost.io/release/1.92.0/source/boost_1_92_0.tar.bz2" CACHE STRING
     "The archive of Boost that HOLDFAST_FETCH_BOOST unpacks; file:// works, too")
-set(HOLDFAST_BOOST_SHA256 "" CACHE STRING
-    "The SHA-256 of that archive, as the release notes of Boost have it")
+set(HOLDFAST_BOOST_SHA256
+    "5c1d40cb8e19adbf740a4ec2da35b3e58f3f5804b1dce44deb53df72193cbc6c" CACHE STRING
+    "The SHA-256 of that archive; Boost publishes it beside the archive")
 
 function(holdfast_fetch_boost oldest)
     include(FetchContent)
@@ -29,7 +30,7 @@ function(holdfast_fetch_boost oldest)
     set(header "${holdfast_boost_SOURCE_DIR}/boost/version.hpp")
     if(NOT EXISTS "${header}")
         message(FATAL_ERROR "${HOLDFAST_BOOST_URL} has no boost/version.hpp. It should be a source "
-            "release of Boost, such as boost_1_92_0.tar.gz.")
+            "release of Boost, such as boost_1_92_0.tar.bz2.")
     endif()
     file(STRINGS "${header}" line REGEX "^#define BOOST_VERSION [0-9]+")
     string(REGEX MATCH "[0-9]+$" number "${line}")
