@@ -3,7 +3,7 @@
 # compiled with them, and that they leave nothing behind. Changes nothing on this machine: dpkg
 # installs into a folder, and apt only says whether it would install.
 # usage: package.sh SOURCE BUILD WORK COMPILER BOOST_INCLUDE_FOLDER static|shared
-# BUILD is a build with tests. It has its own form of the library, and the shared one as a component.
+# BUILD is a build with tests: its own form of the library, and the shared one as a component.
 set -eu -o pipefail
 source=$1 build=$2 work=$3 compiler=$4 boost=$5 own_form=$6
 
