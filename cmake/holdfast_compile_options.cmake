@@ -25,7 +25,7 @@ endif()
 function(holdfast_compile_options target)
     target_compile_features(${target} PUBLIC cxx_std_20)
     set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
-    if(PROJECT_IS_TOP_LEVEL)
+    if(HOLDFAST_WARNINGS)
         target_compile_options(${target} PRIVATE -Wall -Wextra -Wconversion -Wshadow -Werror)
         if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
             # A false alarm about string concatenation: GCC bug 105651.

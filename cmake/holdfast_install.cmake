@@ -1,16 +1,84 @@
-# What find_package(holdfast) needs.
+# What find_package(holdfast) and pkg-config need, and the command with its manual page where it is
+# built.
 include(CMakePackageConfigHelpers)
-include(GNUInstallDirs)
 
-set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/holdfast")
+# holdfast.pc. A static library needs its own libraries at the user's link; a shared one brings
+# them. Boost has no file for pkg-config, so ours names its folder if no compiler looks there by
+# itself.
+function(holdfast_write_pc library file)
+    set(pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+    set(pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+    set(pc_prefix "${CMAKE_INSTALL_PREFIX}")
+    if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+        file(RELATIVE_PATH pc_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+        set(pc_prefix "\${pcfiledir}/${pc_prefix}")
+        string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
+    else()
+        set(pc_libdir "${CMAKE_INSTALL_LIBDIR}")
+    endif()
+    if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+        set(pc_includedir "${CMAKE_INSTALL_INCLUDEDIR}")
+    endif()
+    set(pc_boost)
+    set(pc_cflags "-I\${includedir}")
+    get_target_property(folders Boost::headers INTERFACE_INCLUDE_DIRECTORIES)
+    list(REMOVE_ITEM folders ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
+    if(folders)
+        list(GET folders 0 folder)
+        set(pc_boost "boost_includedir=${folder}\n")
+        string(APPEND pc_cflags " -I\${boost_includedir}")
+    endif()
+    get_target_property(form ${library} TYPE)
+    set(pc_requires)
+    if(form STREQUAL STATIC_LIBRARY)
+        set(pc_requires "Requires: openssl >= 3.0, liburiparser >= 0.9\n")
+    endif()
+    set(pc_libs "-L\${libdir} -lholdfast")
+    if(CMAKE_THREAD_LIBS_INIT)
+        string(APPEND pc_libs " ${CMAKE_THREAD_LIBS_INIT}")
+    endif()
+    configure_file("${PROJECT_SOURCE_DIR}/cmake/holdfast.pc.in" "${file}" @ONLY)
+endfunction()
 
-install(TARGETS holdfast EXPORT holdfast-targets)
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/holdfast"
-    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-install(EXPORT holdfast-targets NAMESPACE holdfast:: DESTINATION "${config_dir}")
+# holdfast_install(library folder [arguments of install]): a library and its packages. CMake mixes
+# up two packages that have one folder.
+function(holdfast_install library folder)
+    set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/${folder}")
+    set(made "${PROJECT_BINARY_DIR}/${library}_package")
+    holdfast_write_pc(${library} "${made}/holdfast.pc")
+    get_target_property(form ${library} TYPE)
+    configure_file("${PROJECT_SOURCE_DIR}/cmake/holdfast-config.cmake.in"
+        "${made}/holdfast-config.cmake" @ONLY)
+    install(TARGETS ${library} EXPORT ${library}-targets
+        ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" ${ARGN}
+        LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ${ARGN})
+    install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/holdfast"
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" ${ARGN})
+    install(EXPORT ${library}-targets FILE holdfast-targets.cmake NAMESPACE holdfast::
+        DESTINATION "${config_dir}" ${ARGN})
+    install(FILES "${made}/holdfast-config.cmake"
+        "${PROJECT_BINARY_DIR}/holdfast-config-version.cmake"
+        "${PROJECT_SOURCE_DIR}/cmake/Finduriparser.cmake" DESTINATION "${config_dir}" ${ARGN})
+    install(FILES "${made}/holdfast.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" ${ARGN})
+    install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}"
+        RENAME copyright ${ARGN})
+endfunction()
 
+# doc/versions.md: each 0.x differs from the others.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/holdfast-config-version.cmake"
     COMPATIBILITY SameMinorVersion)
-install(FILES "${CMAKE_CURRENT_LIST_DIR}/holdfast-config.cmake"
-    "${PROJECT_BINARY_DIR}/holdfast-config-version.cmake"
-    "${CMAKE_CURRENT_LIST_DIR}/Finduriparser.cmake" DESTINATION "${config_dir}")
+holdfast_install(holdfast holdfast)
+get_target_property(form holdfast TYPE)
+if(HOLDFAST_TESTS AND form STREQUAL STATIC_LIBRARY)
+    # For the tests of consumers: cmake --install build --component shared_form.
+    holdfast_install(holdfast_shared holdfast-shared COMPONENT shared_form EXCLUDE_FROM_ALL)
+endif()
+
+if(TARGET holdfast_command)
+    install(TARGETS holdfast_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+    file(GLOB pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/doc/man/*.1")
+    install(FILES ${pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+    file(GLOB completions CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/command/completion/*")
+    install(FILES ${completions}
+        DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions")
+endif()

@@ -1,6 +1,8 @@
 #ifndef HOLDFAST_ACQUIRE_REPORT_HPP
 #define HOLDFAST_ACQUIRE_REPORT_HPP
 
+#include <holdfast/detail/api.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <iosfwd>
@@ -32,7 +34,7 @@ enum class instance_outcome : std::uint8_t {
     missing,      ///< extend, release: does not have our key any more
 };
 
-char const* to_string(instance_outcome) noexcept;
+HOLDFAST_API char const* to_string(instance_outcome) noexcept;
 
 struct instance_report {
     std::string address; ///< as configured, without credentials
@@ -54,7 +56,7 @@ struct instance_report {
 /// round.
 ///
 /// @par Thread safety  Distinct objects: safe.
-struct acquire_report {
+struct HOLDFAST_API acquire_report {
     std::string key;
     reported_call call = reported_call::acquire;
     unsigned quorum = 0;
@@ -71,7 +73,7 @@ struct acquire_report {
     std::string to_string() const;
 };
 
-std::ostream& operator<<(std::ostream&, acquire_report const&);
+HOLDFAST_API std::ostream& operator<<(std::ostream&, acquire_report const&);
 
 } // namespace holdfast
 

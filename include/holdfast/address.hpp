@@ -2,6 +2,7 @@
 #define HOLDFAST_ADDRESS_HPP
 
 #include <holdfast/credentials.hpp>
+#include <holdfast/detail/api.hpp>
 #include <holdfast/tls_options.hpp>
 
 #include <cstdint>
@@ -73,7 +74,7 @@ struct address_parts {
 /// Characters that are special in a URL are %-encoded. doc/addresses.md has the details.
 ///
 /// @par Thread safety  Distinct objects: safe.
-class address {
+class HOLDFAST_API address {
 public:
     /// Parses `text`.
     /// @throws system_error  errc::invalid_address; what() has the position of the fault, from 1,
@@ -130,11 +131,12 @@ public:
     /// - two primaries of one name that have a sentinel in common.
     bool same_server(address const& other) const noexcept;
 
-    friend std::ostream& operator<<(std::ostream& out, address const& a);
-
 private:
     address_parts parts_;
 };
+
+/// As address::to_string().
+HOLDFAST_API std::ostream& operator<<(std::ostream&, address const&);
 
 /// Parses a list of addresses, as an environment variable or a file has it. Blanks and ends of
 /// lines separate the addresses. So does a comma between addresses without a scheme, and before a
@@ -142,7 +144,7 @@ private:
 /// the beginning of a word to the end of its line is a comment.
 /// @throws system_error  errc::invalid_address, as the constructor of address; what() also has the
 ///     number of the address in the list. A list without any address is refused too.
-std::vector<address> parse_addresses(std::string_view list);
+HOLDFAST_API std::vector<address> parse_addresses(std::string_view list);
 
 } // namespace holdfast
 

@@ -3,6 +3,7 @@
 
 #include <holdfast/address.hpp>
 #include <holdfast/client_stats.hpp>
+#include <holdfast/detail/api.hpp>
 #include <holdfast/detail/configuration.hpp>
 #include <holdfast/detail/initiate.hpp>
 #include <holdfast/error.hpp>
@@ -59,7 +60,7 @@ namespace holdfast {
 ///     throws, or whose allocator throws, is lost, and all other operations go on. As with Asio's
 ///     own operations, the exception then leaves through `run()` of the client's context. If
 ///     several throw in one turn, the first leaves.
-class client {
+class HOLDFAST_API client {
 public:
     /// Begins to connect. `instances`: 1 to max_instances, each given once.
     /// @throws system_error  errc::invalid_options, errc::invalid_address; what() names the value.

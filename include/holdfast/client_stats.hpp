@@ -2,6 +2,7 @@
 #define HOLDFAST_CLIENT_STATS_HPP
 
 #include <holdfast/clock.hpp>
+#include <holdfast/detail/api.hpp>
 #include <holdfast/latency_histogram.hpp>
 
 #include <boost/system/error_code.hpp>
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +29,7 @@ enum class acquire_outcome : std::uint8_t {
     failed,      ///< any other error: the client was shut down, or memory ran out
 };
 inline constexpr std::size_t acquire_outcomes = 7;
-char const* to_string(acquire_outcome) noexcept;
+HOLDFAST_API char const* to_string(acquire_outcome) noexcept;
 
 /// Counters of a client since it was made, and its present gauges. For alerts see
 /// doc/production.md. metrics.hpp has them as text for Prometheus.
@@ -95,7 +97,7 @@ enum class instance_state : std::uint8_t {
     down,
 };
 
-char const* to_string(instance_state) noexcept;
+HOLDFAST_API char const* to_string(instance_state) noexcept;
 
 /// A service of an instance that the client does without: the ACL forbids a command, the server or
 /// a proxy does not know it, or it has no effect. The instance votes all the same.
@@ -147,7 +149,7 @@ enum class degradation : std::uint8_t {
 };
 
 /// The effect in words, for example "no push: waiters poll".
-char const* to_string(degradation) noexcept;
+HOLDFAST_API char const* to_string(degradation) noexcept;
 
 /// A degradation of an instance, and its reason.
 struct instance_degradation {
@@ -168,6 +170,11 @@ struct instance_status {
     lease_clock::time_point quarantined_until{};
     std::string
         server; ///< product and version, for example "valkey 9.1.2"; empty before the first probe
+    /// Whether the server is durable: see restart_policy. Empty before the first probe.
+    std::optional<bool> durable{};
+    /// How far the server's clock is ahead of this machine's, by its last answer to TIME. Off by up
+    /// to half of a round trip. Empty without such an answer.
+    std::optional<std::chrono::microseconds> clock_offset{};
     /// With Sentinel: the server that the client uses as the primary, `host:port`. Empty while
     /// there is none, and without Sentinel.
     std::string primary{};
@@ -194,7 +201,7 @@ struct instance_status {
 };
 
 /// One line: the address, the state and its reason, the server and the degradations.
-std::ostream& operator<<(std::ostream&, instance_status const&);
+HOLDFAST_API std::ostream& operator<<(std::ostream&, instance_status const&);
 
 } // namespace holdfast
 

@@ -1,6 +1,8 @@
 #ifndef HOLDFAST_CLOCK_HPP
 #define HOLDFAST_CLOCK_HPP
 
+#include <holdfast/detail/api.hpp>
+
 #include <chrono>
 
 namespace holdfast {
@@ -17,7 +19,7 @@ namespace holdfast {
 /// that clock as well, each reading is a day later than the one before, so no lease is held.
 ///
 /// @par Thread safety  Safe.
-struct lease_clock {
+struct HOLDFAST_API lease_clock {
     using duration = std::chrono::nanoseconds;
     using rep = duration::rep;
     using period = duration::period;

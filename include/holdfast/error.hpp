@@ -2,6 +2,7 @@
 #define HOLDFAST_ERROR_HPP
 
 #include <holdfast/acquire_report.hpp>
+#include <holdfast/detail/api.hpp>
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/disposition.hpp>
@@ -70,8 +71,8 @@ enum class error_condition {
     invalid_argument, ///< invalid_key, invalid_options, invalid_address
 };
 
-boost::system::error_category const& error_category() noexcept;
-boost::system::error_category const& condition_category() noexcept;
+HOLDFAST_API boost::system::error_category const& error_category() noexcept;
+HOLDFAST_API boost::system::error_category const& condition_category() noexcept;
 
 /// errc::cancelled becomes boost::asio::error::operation_aborted, as a cancellation has everywhere
 /// in Asio. So a caller that awaits several operations sees one code for it. All other codes belong
@@ -103,7 +104,7 @@ namespace holdfast {
 /// the code alone, and `boost::asio::redirect_disposition` all of it.
 ///
 /// @par Thread safety  Distinct objects: safe. The report is immutable and shared.
-class error {
+class HOLDFAST_API error {
 public:
     error() noexcept = default;
     error(errc code) noexcept
@@ -141,11 +142,11 @@ private:
 };
 
 /// As `e.what()`.
-std::ostream& operator<<(std::ostream&, error const& e);
+HOLDFAST_API std::ostream& operator<<(std::ostream&, error const& e);
 
 /// The exception that co_await and futures throw for an error. what() begins with the text of
 /// error::what().
-class lock_error : public system_error {
+class HOLDFAST_API lock_error : public system_error {
 public:
     explicit lock_error(error const& e);
     ~lock_error() override;
@@ -159,12 +160,12 @@ private:
 };
 
 /// Throws lock_error.
-[[noreturn]] void throw_error(error const& e);
+[[noreturn]] HOLDFAST_API void throw_error(error const& e);
 
 namespace detail {
 
 /// The exception that throw_error() throws; null if there is no error.
-std::exception_ptr to_exception_ptr(error const& e) noexcept;
+HOLDFAST_API std::exception_ptr to_exception_ptr(error const& e) noexcept;
 
 /// A handler that takes an error code, called with an error.
 template <class Handler>

@@ -1,6 +1,8 @@
 #ifndef HOLDFAST_FENCE_GATE_HPP
 #define HOLDFAST_FENCE_GATE_HPP
 
+#include <holdfast/detail/api.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -62,7 +64,7 @@ namespace holdfast {
 /// @par Cost  Logarithmic in the number of remembered keys, in the worst case and for any keys.
 /// @par Thread safety  Distinct gates: safe. One gate: unsafe, also for its const functions beside
 ///     admit().
-class fence_gate {
+class HOLDFAST_API fence_gate {
 public:
     /// A gate that remembers up to `max_keys` keys, at least 1, and admits no fence below `floor`.
     /// @throws system_error  errc::invalid_options: max_keys is 0.

@@ -1,6 +1,8 @@
 #ifndef HOLDFAST_KEY_REPORT_HPP
 #define HOLDFAST_KEY_REPORT_HPP
 
+#include <holdfast/detail/api.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <iosfwd>
@@ -24,7 +26,7 @@ enum class key_state : std::uint8_t {
     /// The instances that answered do not tell: too many are missing, or may have forgotten keys.
     unknown,
 };
-char const* to_string(key_state) noexcept;
+HOLDFAST_API char const* to_string(key_state) noexcept;
 
 /// The answer of one instance to client::inspect().
 struct key_answer {
@@ -52,12 +54,12 @@ struct key_answer {
     std::chrono::nanoseconds round_trip{0}; ///< zero if the instance was not asked
     std::string message{};                  ///< the server's own, or the reason of `unknown`
 };
-char const* to_string(key_answer::kind) noexcept;
+HOLDFAST_API char const* to_string(key_answer::kind) noexcept;
 
 /// A key on all instances, at about one time. It shows no token.
 ///
 /// @par Thread safety  Distinct objects: safe.
-struct key_report {
+struct HOLDFAST_API key_report {
     std::string key; ///< with the client's prefix
     key_state state = key_state::unknown;
     unsigned quorum = 0;
@@ -78,7 +80,7 @@ struct key_report {
     std::string to_string() const;
 };
 
-std::ostream& operator<<(std::ostream&, key_report const&);
+HOLDFAST_API std::ostream& operator<<(std::ostream&, key_report const&);
 
 } // namespace holdfast
 

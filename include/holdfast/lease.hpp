@@ -2,6 +2,7 @@
 #define HOLDFAST_LEASE_HPP
 
 #include <holdfast/clock.hpp>
+#include <holdfast/detail/api.hpp>
 #include <holdfast/detail/initiate.hpp>
 #include <holdfast/detail/lease_data.hpp>
 #include <holdfast/error.hpp>
@@ -22,7 +23,7 @@ namespace holdfast {
 /// How a release ended. It is a result and not an error: `co_await lease.release()` does not throw,
 /// because the caller can do nothing about a failure. The key does not outlive its ttl, also if the
 /// release failed.
-class release_result {
+class HOLDFAST_API release_result {
 public:
     release_result() noexcept = default;
     explicit release_result(errc code,
@@ -49,8 +50,6 @@ public:
     /// One readable line: the report, if any, and the message of the code.
     std::string what() const;
 
-    /// As `r.what()`.
-    friend std::ostream& operator<<(std::ostream& out, release_result const& r);
     friend bool operator==(release_result const& a, errc b) noexcept {
         return a.code_ == make_error_code(b);
     }
@@ -91,7 +90,7 @@ private:
 ///     the call.
 /// @par Thread safety  Distinct leases: safe. One lease: held(), remaining(), deadline() from any
 ///     thread, the rest from one coroutine at a time.
-class [[nodiscard]] lease {
+class [[nodiscard]] HOLDFAST_API lease {
 public:
     lease() noexcept = default;
     lease(lease&&) noexcept = default;
@@ -264,8 +263,11 @@ private:
     detail::share_ref share_;
 };
 
+/// As release_result::what().
+HOLDFAST_API std::ostream& operator<<(std::ostream&, release_result const&);
+
 /// One line: the key, whether the lease is held and for how long yet, and the fence.
-std::ostream& operator<<(std::ostream&, lease const&);
+HOLDFAST_API std::ostream& operator<<(std::ostream&, lease const&);
 
 } // namespace holdfast
 

@@ -1,6 +1,7 @@
 #ifndef HOLDFAST_LOCK_HPP
 #define HOLDFAST_LOCK_HPP
 
+#include <holdfast/detail/api.hpp>
 #include <holdfast/detail/initiate.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/lease.hpp>
@@ -50,7 +51,7 @@ namespace holdfast {
 /// An acquire that fails, for any reason, releases in the same way. The client sends the release to
 /// an unreachable instance once that is back, or leaves the key to expire. No key lives longer than
 /// its ttl.
-class lock {
+class HOLDFAST_API lock {
 public:
     /// The key on the servers, with the client's prefix.
     std::string const& key() const noexcept;

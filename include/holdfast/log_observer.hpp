@@ -1,6 +1,7 @@
 #ifndef HOLDFAST_LOG_OBSERVER_HPP
 #define HOLDFAST_LOG_OBSERVER_HPP
 
+#include <holdfast/detail/api.hpp>
 #include <holdfast/observer.hpp>
 
 #include <chrono>
@@ -26,7 +27,7 @@ enum class log_level : std::uint8_t {
     /// Lost leases.
     error,
 };
-char const* to_string(log_level) noexcept;
+HOLDFAST_API char const* to_string(log_level) noexcept;
 
 struct log_options {
     log_format format = log_format::logfmt;
@@ -54,7 +55,7 @@ struct log_options {
 ///
 /// @par Thread safety  Safe. The function is called by one thread at a time.
 /// @par Executor, exception safety  As observer: an exception of the function is counted.
-class log_observer : public observer {
+class HOLDFAST_API log_observer : public observer {
 public:
     /// `line` ends without a newline, and is valid during the call.
     using sink = std::function<void(log_level, std::string_view line)>;

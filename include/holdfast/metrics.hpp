@@ -3,6 +3,7 @@
 
 #include <holdfast/client.hpp>
 #include <holdfast/client_stats.hpp>
+#include <holdfast/detail/api.hpp>
 
 #include <string>
 #include <string_view>
@@ -25,7 +26,7 @@ namespace holdfast {
 ///
 /// @par Thread safety  Distinct objects: safe. add() may be called on any thread if
 ///     client_options::thread_safe is on.
-class metrics_page {
+class HOLDFAST_API metrics_page {
 public:
     static constexpr std::string_view content_type = "text/plain; version=0.0.4; charset=utf-8";
 

@@ -4,6 +4,7 @@
 #include <holdfast/acquire_report.hpp>
 #include <holdfast/client_stats.hpp>
 #include <holdfast/clock.hpp>
+#include <holdfast/detail/api.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/trace_context.hpp>
 
@@ -49,7 +50,7 @@ enum class loss : std::uint8_t {
     /// The client was shut down while the lease was held.
     shut_down,
 };
-char const* to_string(loss) noexcept;
+HOLDFAST_API char const* to_string(loss) noexcept;
 
 /// A lease ended without a release. See lease::held() for the time at which its holder is told.
 struct lost_event : lock_event {
@@ -100,7 +101,7 @@ struct instance_event {
 ///     memory for the reports of failures, and for the status of an instance that changes; for the
 ///     other events it allocates none.
 /// @par Lifetimes  See client_options::observer.
-class observer : public std::enable_shared_from_this<observer> {
+class HOLDFAST_API observer : public std::enable_shared_from_this<observer> {
 public:
     virtual ~observer();
 

@@ -1,6 +1,8 @@
 #ifndef HOLDFAST_TRACE_CONTEXT_HPP
 #define HOLDFAST_TRACE_CONTEXT_HPP
 
+#include <holdfast/detail/api.hpp>
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -13,7 +15,7 @@ namespace holdfast {
 /// (https://www.w3.org/TR/trace-context/). A program gives it with lock_options::trace, and the
 /// events of the lock carry it to the observer. The library does nothing else with it, and sends it
 /// to no server. Trivially destructible, like the options that hold it.
-struct trace_context {
+struct HOLDFAST_API trace_context {
     std::array<std::uint8_t, 16> trace_id{}; ///< all zero: there is no trace
     std::array<std::uint8_t, 8> parent_id{}; ///< the span of the caller
     std::uint8_t flags = 0;                  ///< bit 0: sampled

@@ -267,7 +267,7 @@ void read_inspection(partial_answer& p, sent_command const& c, unsigned left, el
     p.answer = {.verdict = verdict::refused, .cause = errc::wrong_type, .message = p.message};
 }
 
-// What may be missing: any of PTTL, TYPE and GETRANGE shows that there is a key.
+// Commands may be refused: any of PTTL, TYPE and GETRANGE shows that there is a key.
 void read_survey(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
     auto const refused = is_error(e.type);
     switch (left) {

@@ -2,7 +2,10 @@
 #   install, subdirectory, fetched: the consumer, with holdfast installed, or with its sources as a
 #       folder, or fetched;
 #   tls, boost_redis, shared, configuration: these parts of CMakeLists.txt, in the build of
-#       `install`.
+#       `install`;
+#   shared_form: the consumer, with the shared library installed;
+#   pkg_config: the consumer, compiled without CMake, with both packages;
+#   other_compiler: the same with another compiler than the library's.
 function(run)
     execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out)
     if(NOT result EQUAL 0)
@@ -29,10 +32,43 @@ function(fails_to_link configuration)
     endforeach()
 endfunction()
 
-if(way MATCHES "^(install|subdirectory|fetched)$")
+# Compiles the consumer in a folder of its own, and links and runs it with each package.
+function(compile_with_pkg_config folder)
+    set(flags -std=c++20 -O0)
+    file(REMOVE_RECURSE "${folder}")
+    file(MAKE_DIRECTORY "${folder}")
+    set(objects)
+    foreach(package ${ARGN})
+        file(GLOB_RECURSE files "${package}/*/holdfast.pc")
+        get_filename_component(pc_folder "${files}" DIRECTORY)
+        get_filename_component(libdir "${pc_folder}" DIRECTORY)
+        set(ENV{PKG_CONFIG_PATH} "${pc_folder}")
+        foreach(part cflags libs)
+            execute_process(COMMAND pkg-config --${part} holdfast
+                RESULT_VARIABLE result OUTPUT_VARIABLE ${part} ERROR_VARIABLE errors)
+            if(NOT result EQUAL 0)
+                message(FATAL_ERROR "pkg-config --${part} holdfast: ${errors}")
+            endif()
+            separate_arguments(${part} UNIX_COMMAND "${${part}}")
+        endforeach()
+        if(NOT objects)
+            foreach(name main use_holdfast)
+                run("${compiler}" ${flags} ${cflags} -c "${here}/${name}.cpp"
+                    -o "${folder}/${name}.o")
+                list(APPEND objects "${folder}/${name}.o")
+            endforeach()
+        endif()
+        get_filename_component(name "${package}" NAME)
+        run("${compiler}" ${objects} ${libs} "-Wl,-rpath,${libdir}" -pthread
+            -o "${folder}/${name}")
+        run("${folder}/${name}")
+    endforeach()
+endfunction()
+
+get_filename_component(here "${CMAKE_SCRIPT_MODE_FILE}" DIRECTORY)
+if(way MATCHES "^(install|subdirectory|fetched|shared_form)$")
     file(REMOVE_RECURSE "${work}")
     file(MAKE_DIRECTORY "${work}")
-    get_filename_component(here "${CMAKE_SCRIPT_MODE_FILE}" DIRECTORY)
     # The consumer finds what we found, in the environment and not on a command line that would
     # split the list.
     list(PREPEND prefix "${work}/prefix")
@@ -45,11 +81,24 @@ if(way MATCHES "^(install|subdirectory|fetched)$")
         "-DCMAKE_CXX_COMPILER=${compiler}" -DCMAKE_BUILD_TYPE=Debug)
     if(way STREQUAL install)
         run("${CMAKE_COMMAND}" --install "${build}" --prefix "${work}/prefix")
+    elseif(way STREQUAL shared_form)
+        run("${CMAKE_COMMAND}" --install "${build}" --prefix "${work}/prefix"
+            --component shared_form)
+        # A program that hides its own symbols shares those of the library all the same.
+        list(APPEND arguments -DCMAKE_CXX_VISIBILITY_PRESET=hidden)
     else()
-        list(APPEND arguments "-DHOLDFAST_SOURCE=${source}")
         if(way STREQUAL fetched)
+            set(archive "${work}/holdfast.tar.gz")
+            execute_process(
+                COMMAND "${CMAKE_COMMAND}" -E tar czf "${archive}" CMakeLists.txt cmake include src
+                WORKING_DIRECTORY "${source}" RESULT_VARIABLE result)
+            if(NOT result EQUAL 0)
+                message(FATAL_ERROR "no archive of ${source}")
+            endif()
+            set(source "file://${archive}")
             list(APPEND arguments -DHOLDFAST_FETCH=ON)
         endif()
+        list(APPEND arguments "-DHOLDFAST_SOURCE=${source}")
     endif()
     run("${CMAKE_COMMAND}" ${arguments})
     run("${CMAKE_COMMAND}" --build "${work}/build" --target consumer)
@@ -70,6 +119,11 @@ elseif(way STREQUAL shared)
     foreach(host loads loads_both)
         run("${work}/build/${host}" "${work}/build/libplugin${suffix}")
     endforeach()
+elseif(way STREQUAL pkg_config)
+    compile_with_pkg_config("${work}/pkg_config" "${work}/prefix" ${shared_prefix})
+elseif(way STREQUAL other_compiler)
+    get_filename_component(name "${compiler}" NAME)
+    compile_with_pkg_config("${work}/${name}" "${work}/prefix")
 elseif(way STREQUAL configuration)
     run("${CMAKE_COMMAND}" --build "${work}/build" --target configuration_same)
     run("${work}/build/configuration_same")

@@ -4,6 +4,7 @@
 #ifndef HOLDFAST_DETAIL_INITIATE_HPP
 #define HOLDFAST_DETAIL_INITIATE_HPP
 
+#include <holdfast/detail/api.hpp>
 #include <holdfast/detail/completion.hpp>
 #include <holdfast/detail/configuration.hpp>
 #include <holdfast/detail/lease_data.hpp>
@@ -41,16 +42,18 @@ struct wait_limit {
     std::chrono::nanoseconds time{0};
 };
 
-void async_acquire(lock_state_ptr, wait_limit, acquire_handler, configuration = {});
-void async_release(lease_ref, share_ref, release_handler, configuration = {});
+HOLDFAST_API void async_acquire(lock_state_ptr, wait_limit, acquire_handler, configuration = {});
+HOLDFAST_API void async_release(lease_ref, share_ref, release_handler, configuration = {});
 /// `limit`: the new ttl, or none.
-void async_extend(lease_ref, wait_limit, error_handler, configuration = {});
-void async_wait_lost(lease_ref, std::chrono::nanoseconds ahead, error_handler, configuration = {});
-void async_shutdown(std::shared_ptr<runtime::engine>, error_handler, configuration = {});
-void async_drain(std::shared_ptr<runtime::engine>, std::chrono::nanoseconds limit, error_handler,
-                 configuration = {});
+HOLDFAST_API void async_extend(lease_ref, wait_limit, error_handler, configuration = {});
+HOLDFAST_API void async_wait_lost(lease_ref, std::chrono::nanoseconds ahead, error_handler,
+                                  configuration = {});
+HOLDFAST_API void async_shutdown(std::shared_ptr<runtime::engine>, error_handler,
+                                 configuration = {});
+HOLDFAST_API void async_drain(std::shared_ptr<runtime::engine>, std::chrono::nanoseconds limit,
+                              error_handler, configuration = {});
 
-void async_inspect(lock_state_ptr, inspect_handler, configuration = {});
+HOLDFAST_API void async_inspect(lock_state_ptr, inspect_handler, configuration = {});
 
 template <class... Args, class Handler>
 auto defer_to_own_executor(Handler&& handler, asio::any_io_executor const& fallback) {

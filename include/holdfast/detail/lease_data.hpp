@@ -2,6 +2,7 @@
 #define HOLDFAST_DETAIL_LEASE_DATA_HPP
 
 #include <holdfast/clock.hpp>
+#include <holdfast/detail/api.hpp>
 #include <holdfast/detail/lock_state.hpp>
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
@@ -38,7 +39,7 @@ struct lease_data {
 };
 
 /// Called without any handle left: releases the lease unless that has been done.
-void drop(lease_data*) noexcept;
+HOLDFAST_API void drop(lease_data*) noexcept;
 
 inline void intrusive_ptr_add_ref(lease_data* data) noexcept {
     data->handles.fetch_add(1, std::memory_order_relaxed);
@@ -51,7 +52,7 @@ inline void intrusive_ptr_release(lease_data* data) noexcept {
 using lease_ref = boost::intrusive_ptr<lease_data>;
 
 /// Called without any reference left.
-void end(lease_share&) noexcept;
+HOLDFAST_API void end(lease_share&) noexcept;
 
 // While a share has references, it counts as one handle of its lease.
 inline void intrusive_ptr_add_ref(lease_share* share) noexcept {

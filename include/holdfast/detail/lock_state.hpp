@@ -1,6 +1,7 @@
 #ifndef HOLDFAST_DETAIL_LOCK_STATE_HPP
 #define HOLDFAST_DETAIL_LOCK_STATE_HPP
 
+#include <holdfast/detail/api.hpp>
 #include <holdfast/options.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
@@ -32,7 +33,7 @@ using lock_state_ptr = std::shared_ptr<lock_state const>;
 struct access; // makes locks and leases
 
 /// Throws errc::shut_down; `why` is its message.
-[[noreturn]] void refuse_use(char const* reason);
+[[noreturn]] HOLDFAST_API void refuse_use(char const* reason);
 
 /// Throws errc::shut_down if the context has been destroyed.
 inline void require_context(asio::any_io_executor const& executor) {

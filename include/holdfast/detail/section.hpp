@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_DETAIL_SECTION_HPP
 #define HOLDFAST_DETAIL_SECTION_HPP
 
+#include <holdfast/detail/api.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/lease.hpp>
 #include <holdfast/lock.hpp>
@@ -64,7 +65,7 @@ struct ends_section {
     }
 };
 
-bool is_cancellation(std::exception_ptr const&) noexcept;
+HOLDFAST_API bool is_cancellation(std::exception_ptr const&) noexcept;
 
 /// Stands between the caller's cancellation slot and the section. A signal may come before the
 /// section's first step, when no coroutine listens yet. Used on the section's executor alone.

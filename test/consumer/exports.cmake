@@ -1,0 +1,102 @@
+# The shared library exports the public interface, and what inline functions of the public headers
+# call. Its name has the version of the ABI. Beside that it exports weak symbols of Asio and of the
+# standard library: templates and inline functions that it shares with its user.
+cmake_minimum_required(VERSION 3.22)
+
+function(symbols_of variable)
+    execute_process(COMMAND "${nm}" ${ARGN}
+        RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE errors)
+    if(NOT result EQUAL 0)
+        message(FATAL_ERROR "${nm} ${ARGN}:\n${errors}")
+    endif()
+    string(REGEX MATCHALL " [A-Za-z] [^\n]+" lines "${out}")
+    set(${variable} "${lines}" PARENT_SCOPE)
+endfunction()
+
+function(report message)
+    list(REMOVE_DUPLICATES ARGN)
+    list(LENGTH ARGN count)
+    list(JOIN ARGN "\n" names)
+    message(STATUS "${names}") # an error would break the lines
+    message(FATAL_ERROR "${count} ${message}")
+endfunction()
+
+# Names of functions in namespace holdfast::detail that the headers mark.
+file(GLOB_RECURSE headers "${include}/*.hpp")
+set(marked)
+foreach(header IN LISTS headers)
+    file(READ "${header}" text)
+    string(REGEX MATCHALL "HOLDFAST_API [^(;{]*[(]" declarations "${text}")
+    foreach(declaration IN LISTS declarations)
+        if(declaration MATCHES "([a-z_0-9]+)[(]$")
+            list(APPEND marked "${CMAKE_MATCH_1}")
+        endif()
+    endforeach()
+endforeach()
+
+# In any place of a name: a template of another namespace may have one of our types as its argument.
+# A handle of the engine is part of a client and a lock, and so of functions that take them.
+set(internal "holdfast::(redis|runtime|protocol)::|boost::(holdfast_)?redis::")
+symbols_of(exported -D -C --defined-only "${library}")
+set(wrong)
+foreach(line IN LISTS exported)
+    string(REPLACE "std::shared_ptr<holdfast::runtime::engine>" "engine" name "${line}")
+    if(name MATCHES "${internal}")
+        list(APPEND wrong "${line}")
+    endif()
+endforeach()
+
+set(ours "N[KVRO]*8holdfast")
+symbols_of(exported -D --defined-only "${library}")
+set(strong)
+foreach(line IN LISTS exported)
+    string(REGEX REPLACE "^ (.) ([^@]+).*$" "\\1;\\2" pair "${line}")
+    list(GET pair 0 kind)
+    list(GET pair 1 symbol)
+    if(NOT kind MATCHES "^[A-TX-Z]$") # upper case, but V and W are weak
+        continue()
+    endif()
+    list(APPEND strong "${symbol}")
+    if(symbol MATCHES "^_Z${ours}6detail([0-9]+)([a-z_0-9]+)")
+        string(SUBSTRING "${CMAKE_MATCH_2}" 0 "${CMAKE_MATCH_1}" name)
+        if(NOT name IN_LIST marked)
+            list(APPEND wrong "${symbol}")
+        endif()
+    elseif(NOT symbol MATCHES "^_Z(T[VIS])?${ours}|^_Z(T[VIS])?8holdfast|^_ZN8holdfastls")
+        list(APPEND wrong "${symbol}")
+    endif()
+endforeach()
+list(LENGTH strong count)
+if(count LESS 50)
+    message(FATAL_ERROR "${library} exports only ${count} strong symbols")
+endif()
+if(wrong)
+    report("symbols are exported that should be hidden" ${wrong})
+endif()
+
+# The archive has the same objects. Each function of namespace holdfast itself is public.
+symbols_of(archived -g --defined-only "${archive}")
+set(missing)
+foreach(line IN LISTS archived)
+    if(line MATCHES "^ [A-TX-Z] (_ZN[KVRO]*8holdfast.*)$")
+        set(symbol "${CMAKE_MATCH_1}")
+        if(NOT symbol MATCHES "^_Z${ours}(6detail|5redis|7runtime|8protocol|12_GLOBAL__N)"
+                AND NOT symbol IN_LIST strong)
+            list(APPEND missing "${symbol}")
+        endif()
+    endif()
+endforeach()
+if(missing)
+    report("public symbols are not exported: their declarations lack HOLDFAST_API" ${missing})
+endif()
+
+execute_process(COMMAND "${objdump}" -p "${library}"
+    RESULT_VARIABLE result OUTPUT_VARIABLE header ERROR_VARIABLE errors)
+if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${objdump} -p ${library}:\n${errors}")
+endif()
+string(REGEX MATCH "SONAME +([^\n]+)" found "${header}")
+if(NOT CMAKE_MATCH_1 STREQUAL soname)
+    message(FATAL_ERROR "the library's name is \"${CMAKE_MATCH_1}\" and should be ${soname}")
+endif()
+message(STATUS "${count} strong symbols of ${soname}")

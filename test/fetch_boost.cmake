@@ -1,0 +1,59 @@
+# HOLDFAST_FETCH_BOOST on an archive with the layout of a Boost release. The archive has one header,
+# which is enough to configure the project and to compile a source without Boost.
+cmake_minimum_required(VERSION 3.22)
+file(REMOVE_RECURSE "${work}")
+file(STRINGS "${boost}/boost/version.hpp" present REGEX "^#define BOOST_VERSION ")
+
+# pack(name line): an archive, in which a line stands for the version in version.hpp.
+function(pack name line)
+    file(READ "${boost}/boost/version.hpp" text)
+    string(REPLACE "${present}" "${line}" text "${text}")
+    file(WRITE "${work}/${name}/boost_1_92_0/boost/version.hpp" "${text}")
+    execute_process(COMMAND "${CMAKE_COMMAND}" -E tar czf "${work}/${name}.tar.gz" boost_1_92_0
+        WORKING_DIRECTORY "${work}/${name}" COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+# configure(name archive sum): sets `result` and `out`.
+function(configure name archive sum)
+    execute_process(COMMAND "${CMAKE_COMMAND}" -S "${source}" -B "${work}/build_${name}" -G Ninja
+            "-DCMAKE_CXX_COMPILER=${compiler}" -DHOLDFAST_TESTS=OFF -DHOLDFAST_BENCH=OFF
+            -DHOLDFAST_EXAMPLES=OFF -DHOLDFAST_FETCH_BOOST=ON -DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON
+            "-DHOLDFAST_BOOST_URL=file://${work}/${archive}.tar.gz" "-DHOLDFAST_BOOST_SHA256=${sum}"
+        RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out)
+    set(result "${result}" PARENT_SCOPE)
+    string(REGEX REPLACE "[ \n]+" " " out "${out}") # CMake breaks the lines of its errors
+    set(out "${out}" PARENT_SCOPE)
+endfunction()
+
+function(refuses name archive sum message)
+    configure(${name} ${archive} "${sum}")
+    if(result EQUAL 0 OR NOT out MATCHES "${message}")
+        message(FATAL_ERROR "${name}: no error \"${message}\" in\n${out}")
+    endif()
+endfunction()
+
+pack(release "${present}")
+pack(old "#define BOOST_VERSION 109100")
+file(WRITE "${work}/other/boost_1_92_0/README" "no headers\n")
+execute_process(COMMAND "${CMAKE_COMMAND}" -E tar czf "${work}/other.tar.gz" boost_1_92_0
+    WORKING_DIRECTORY "${work}/other" COMMAND_ERROR_IS_FATAL ANY)
+file(SHA256 "${work}/release.tar.gz" sum)
+
+configure(good release ${sum})
+if(NOT result EQUAL 0 OR out MATCHES "BOOST_SHA256 is empty")
+    message(FATAL_ERROR "the archive is not accepted:\n${out}")
+endif()
+execute_process(COMMAND "${CMAKE_COMMAND}" --build "${work}/build_good" --verbose
+        --target src/CMakeFiles/holdfast_objects.dir/api/clock.cpp.o
+    OUTPUT_VARIABLE out ERROR_VARIABLE out COMMAND_ERROR_IS_FATAL ANY)
+if(NOT out MATCHES "-isystem ${work}/build_good/_deps/holdfast_boost-src ")
+    message(FATAL_ERROR "the compiler does not get the headers of the archive:\n${out}")
+endif()
+
+string(REPEAT 0 64 wrong)
+refuses(wrong_sum release ${wrong} "SHA256 hash of")
+refuses(no_sum_at_all release "no sum" "is no hexadecimal number: \"no sum\"")
+refuses(too_old old "" "has Boost 1.91.0; holdfast needs 1.92 or newer")
+refuses(no_boost other "" "has no boost/version.hpp")
+refuses(no_file missing ${sum}
+    "missing.tar.gz. does not exist|[Ff]ile not found:[^:]*missing.tar.gz")
