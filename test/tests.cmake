@@ -4,6 +4,7 @@ holdfast_test(unit SOURCES
     unit/acquirer_test.cpp
     unit/address_test.cpp
     unit/address_faults_test.cpp
+    unit/address_lists_test.cpp
     unit/address_struct_test.cpp
     unit/address_urls_test.cpp
     unit/arbiter_test.cpp
@@ -27,6 +28,7 @@ holdfast_test(unit SOURCES
     unit/inbox_test.cpp
     unit/instance_replicas_test.cpp
     unit/instance_set_test.cpp
+    unit/key_survey_test.cpp
     unit/key_watch_test.cpp
     unit/lanes_test.cpp
     unit/late_answers_test.cpp
@@ -34,7 +36,9 @@ holdfast_test(unit SOURCES
     unit/liveness_test.cpp
     unit/lock_command_test.cpp
     unit/lock_kind_test.cpp
+    unit/log_lines_test.cpp
     unit/map_refresh_test.cpp
+    unit/metrics_test.cpp
     unit/pending_releases_test.cpp
     unit/pipeline_test.cpp
     unit/pool_test.cpp
@@ -73,6 +77,7 @@ holdfast_test(unit SOURCES
     unit/tls_context_source_test.cpp
     unit/tls_stream_test.cpp
     unit/token_source_test.cpp
+    unit/trace_contexts_test.cpp
     unit/turn_timer_test.cpp
     unit/vote_guard_test.cpp
     unit/wait_queue_test.cpp)
@@ -106,11 +111,14 @@ holdfast_test(integration SOURCES
     integration/handovers_test.cpp
     integration/holders_test.cpp
     integration/hostile_test.cpp
+    integration/inspections_test.cpp
+    integration/lease_ttl_test.cpp
     integration/leftovers_test.cpp
     integration/lifetimes_test.cpp
     integration/losses_test.cpp
     integration/minority_test.cpp
     integration/names_test.cpp
+    integration/observer_events_test.cpp
     integration/proxies_test.cpp
     integration/refusals_test.cpp
     integration/replicas_test.cpp

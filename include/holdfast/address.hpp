@@ -6,6 +6,7 @@
 #include <holdfast/tls_options.hpp>
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -133,6 +134,17 @@ public:
 private:
     address_parts parts_;
 };
+
+/// As address::to_string().
+HOLDFAST_API std::ostream& operator<<(std::ostream&, address const&);
+
+/// Parses a list of addresses, as an environment variable or a file has it. Blanks and ends of
+/// lines separate the addresses. So does a comma between addresses without a scheme, and before a
+/// scheme: `a:6379,b:6379` and `redis://a,redis+cluster://b,c` are two addresses each. From `#` at
+/// the beginning of a word to the end of its line is a comment.
+/// @throws system_error  errc::invalid_address, as the constructor of address; what() also has the
+///     number of the address in the list. A list without any address is refused too.
+HOLDFAST_API std::vector<address> parse_addresses(std::string_view list);
 
 } // namespace holdfast
 

@@ -7,6 +7,7 @@
 #include <holdfast/detail/configuration.hpp>
 #include <holdfast/detail/initiate.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/key_report.hpp>
 #include <holdfast/lease.hpp>
 #include <holdfast/lock.hpp>
 #include <holdfast/options.hpp>
@@ -87,6 +88,30 @@ public:
     lock make_lock(std::string_view key) const;
     lock make_lock(std::string_view key, lock_options const& options) const;
 
+    /// Asks all instances for a key: whether it is locked, by whom, and for how long. Takes no
+    /// lock, and disturbs neither holders nor waiters. "Free" is never said because instances are
+    /// missing: that is key_state::unknown.
+    ///
+    /// The instances need the rights to PTTL, TYPE, GETRANGE and, for the fence, GET. Without one
+    /// of them the report lacks what the command tells.
+    ///
+    /// @param key  Without the client's prefix.
+    /// @par Handler signature  `void(error, key_report)`
+    /// @par Errors  errc::cancelled, errc::shut_down, errc::out_of_memory. An outage is no error:
+    ///     the report has each instance. The call completes within twice
+    ///     client_options::instance_timeout.
+    /// @par Cancellation  total, partial, terminal: completes with errc::cancelled. The key is as
+    ///     it was in any case.
+    /// @throws system_error  From the call itself: errc::invalid_key; errc::shut_down for a client
+    ///     that was moved from, or when the context has been destroyed.
+    template <
+        boost::asio::completion_token_for<void(error, key_report)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto inspect(std::string_view key, Token&& token = {}) const {
+        checked_executor();
+        return boost::asio::async_initiate<Token, void(error, key_report)>(
+            detail::initiate_inspect{make_state(key, lock_options{})}, token);
+    }
+
     /// Ends the client. New and waiting acquires complete with errc::shut_down, leases are lost and
     /// released, then the connections are closed.
     ///
@@ -146,6 +171,8 @@ private:
            std::vector<address> const& instances, client_options const& options);
 
     runtime::engine& checked() const;
+    /// Checks the key.
+    detail::lock_state_ptr make_state(std::string_view key, lock_options const&) const;
     boost::asio::any_io_executor const& checked_executor() const;
 
     std::shared_ptr<runtime::engine> engine_;

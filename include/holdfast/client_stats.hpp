@@ -3,17 +3,36 @@
 
 #include <holdfast/clock.hpp>
 #include <holdfast/detail/api.hpp>
+#include <holdfast/latency_histogram.hpp>
 
 #include <boost/system/error_code.hpp>
 
+#include <array>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace holdfast {
 
+/// How an acquire ended, for client_stats::acquires.
+enum class acquire_outcome : std::uint8_t {
+    acquired,    ///< from the instances
+    handed_over, ///< from a holder of the same client, without I/O
+    contended,   ///< errc::contended
+    timed_out,   ///< errc::wait_timeout
+    cancelled,   ///< errc::cancelled
+    unavailable, ///< error_condition::unavailable, and errc::granted_too_late
+    failed,      ///< any other error: the client was shut down, or memory ran out
+};
+inline constexpr std::size_t acquire_outcomes = 7;
+HOLDFAST_API char const* to_string(acquire_outcome) noexcept;
+
 /// Counters of a client since it was made, and its present gauges. For alerts see
-/// doc/production.md.
+/// doc/production.md. metrics.hpp has them as text for Prometheus.
 struct client_stats {
     // Counters: they only grow.
 
@@ -31,7 +50,17 @@ struct client_stats {
     std::uint64_t raises = 0;          ///< fences raised where instances had counted differently
     std::uint64_t commands = 0;        ///< commands sent to the instances
     std::uint64_t batches = 0;         ///< batches that carried these commands
-    std::uint64_t releases_dropped = 0; ///< pending releases that were left to the ttl
+    std::uint64_t releases_dropped = 0;  ///< pending releases that were left to the ttl
+    std::uint64_t observer_failures = 0; ///< exceptions from client_options::observer
+
+    // Durations, since the client was made.
+
+    /// From the call of an acquire to its end, for each acquire_outcome in its order.
+    std::array<latency_histogram, acquire_outcomes> acquires{};
+    /// The same for acquires that waited for a holder, however they ended.
+    latency_histogram waits{};
+    latency_histogram holds{};      ///< from the grant of a lease to its release or loss
+    latency_histogram extensions{}; ///< from sending an extension to its success
 
     // Gauges: the present state.
 
@@ -141,6 +170,11 @@ struct instance_status {
     lease_clock::time_point quarantined_until{};
     std::string
         server; ///< product and version, for example "valkey 9.1.2"; empty before the first probe
+    /// Whether the server is durable: see restart_policy. Empty before the first probe.
+    std::optional<bool> durable{};
+    /// How far the server's clock is ahead of this machine's, by its last answer to TIME. Off by up
+    /// to half of a round trip. Empty without such an answer.
+    std::optional<std::chrono::microseconds> clock_offset{};
     /// With Sentinel: the server that the client uses as the primary, `host:port`. Empty while
     /// there is none, and without Sentinel.
     std::string primary{};
@@ -150,6 +184,9 @@ struct instance_status {
     /// Why TLS files that have changed are not in use: the client goes on with the earlier ones.
     /// Empty: the present files are in use.
     std::string tls_problem{};
+    /// How long the instance took to answer a batch of commands, since the client was made. Those
+    /// of a Cluster's nodes count together.
+    latency_histogram round_trips{};
     std::uint64_t connections = 0;      ///< connections that came up so far
     std::uint64_t pending_releases = 0; ///< releases that wait for this instance
     /// The services that the client does without on the present connection, or had to on the last
@@ -162,6 +199,9 @@ struct instance_status {
     std::vector<instance_status> nodes{};
     unsigned slots = 0; ///< a node of a Cluster: how many hash slots it owns
 };
+
+/// One line: the address, the state and its reason, the server and the degradations.
+HOLDFAST_API std::ostream& operator<<(std::ostream&, instance_status const&);
 
 } // namespace holdfast
 

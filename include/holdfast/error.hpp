@@ -14,6 +14,7 @@
 #include <boost/system/system_error.hpp>
 
 #include <exception>
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -97,7 +98,8 @@ namespace holdfast {
 ///
 /// It is the first argument of every handler of this library. It converts to `error_code`, so a
 /// handler may take that instead. Asio treats it like an error code (it is a *disposition*).
-/// co_await and futures throw it as `boost::system::system_error` whose what() has the report.
+/// co_await and futures throw it as lock_error, a `boost::system::system_error`
+/// with the report.
 /// `as_tuple` returns it, and `wait_for_one_error` checks it. `boost::asio::redirect_error` stores
 /// the code alone, and `boost::asio::redirect_disposition` all of it.
 ///
@@ -139,7 +141,25 @@ private:
     std::shared_ptr<holdfast::acquire_report const> report_;
 };
 
-/// Throws `e` as a system_error whose what() begins with `e.what()`.
+/// As `e.what()`.
+HOLDFAST_API std::ostream& operator<<(std::ostream&, error const& e);
+
+/// The exception that co_await and futures throw for an error. what() begins with the text of
+/// error::what().
+class HOLDFAST_API lock_error : public system_error {
+public:
+    explicit lock_error(error const& e);
+    ~lock_error() override;
+
+    /// As error::report().
+    holdfast::acquire_report const* report() const noexcept { return failure_.report(); }
+    holdfast::error const& failure() const noexcept { return failure_; }
+
+private:
+    holdfast::error failure_;
+};
+
+/// Throws lock_error.
 [[noreturn]] HOLDFAST_API void throw_error(error const& e);
 
 namespace detail {

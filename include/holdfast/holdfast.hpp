@@ -11,10 +11,16 @@
 #include <holdfast/error.hpp>
 #include <holdfast/fence_gate.hpp>
 #include <holdfast/fwd.hpp>
+#include <holdfast/key_report.hpp>
+#include <holdfast/latency_histogram.hpp>
 #include <holdfast/lease.hpp>
 #include <holdfast/lock.hpp>
+#include <holdfast/log_observer.hpp>
+#include <holdfast/metrics.hpp>
+#include <holdfast/observer.hpp>
 #include <holdfast/options.hpp>
 #include <holdfast/tls_options.hpp>
+#include <holdfast/trace_context.hpp>
 #include <holdfast/version.hpp>
 #include <holdfast/with_lock.hpp>
 

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <utility>
@@ -183,9 +184,40 @@ public:
     ///     have been sent. If it wins, the deadline moves all the same.
     template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto extend(Token&& token = {}) {
-        return boost::asio::async_initiate<Token, void(error)>(detail::initiate_extend{{checked()}},
-                                                               token);
+        return boost::asio::async_initiate<Token, void(error)>(
+            detail::initiate_extend{{checked()}}, token,
+            detail::wait_limit{detail::wait_limit::kind::none, {}});
     }
+
+    /// Extends the lease now, to `ttl` from now, and the watchdog goes on with that ttl. So a
+    /// holder that knows how long its work takes need not rely on the watchdog. A longer ttl keeps
+    /// others out for longer after a crash.
+    ///
+    /// A shorter ttl counts from the call on, whether it succeeds or not, because an instance may
+    /// have taken it: the deadline is then no later than `ttl` from now.
+    ///
+    /// @param ttl  min_ttl to client_options::max_ttl.
+    /// @par Handler signature, errors, cancellation  As extend().
+    /// @throws system_error  From the call itself: errc::invalid_options; what() names the value.
+    template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto extend(std::chrono::milliseconds ttl, Token&& token = {}) {
+        auto const time = checked(ttl);
+        return boost::asio::async_initiate<Token, void(error)>(
+            detail::initiate_extend{{checked()}}, token,
+            detail::wait_limit{detail::wait_limit::kind::until, time});
+    }
+
+    /// Ends the lease, and leaves the key on the servers until its ttl is over: "at most once in
+    /// that time". The key is not released, not even by the destructor. It goes at the latest one
+    /// ttl after the last extension was sent; call extend() before for an exact time. An extension
+    /// under way may still be executed.
+    ///
+    /// From now on held() is false, for all objects of the lease. extend() and wait_lost() under
+    /// way complete with errc::lease_released, and so does a later release(). Waiters of this
+    /// client find the key held, as all others do.
+    /// @throws system_error  errc::lease_released for an empty lease, errc::shut_down when the
+    ///     context has been destroyed.
+    void detach();
 
     /// Waits for the lease to be lost. Completes no later than the deadline, by a timer that waits
     /// for no server. The client gives the key up at the deadline, so until then a try_acquire() in
@@ -220,6 +252,8 @@ private:
         return share_->data->over.load(std::memory_order_acquire) || share_->released.load();
     }
 
+    /// Checks the ttl, too.
+    std::chrono::nanoseconds checked(std::chrono::milliseconds ttl) const;
     detail::lease_ref checked() const {
         if (!share_) throw_error(errc::lease_released);
         detail::require_context(share_->data->lock->executor);
@@ -228,6 +262,12 @@ private:
 
     detail::share_ref share_;
 };
+
+/// As release_result::what().
+HOLDFAST_API std::ostream& operator<<(std::ostream&, release_result const&);
+
+/// One line: the key, whether the lease is held and for how long yet, and the fence.
+HOLDFAST_API std::ostream& operator<<(std::ostream&, lease const&);
 
 } // namespace holdfast
 

@@ -1,12 +1,16 @@
 #ifndef HOLDFAST_OPTIONS_HPP
 #define HOLDFAST_OPTIONS_HPP
 
+#include <holdfast/trace_context.hpp>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 namespace holdfast {
+
+class observer;
 
 /// The longest key, prefix included, in bytes.
 inline constexpr std::size_t max_key_size = 1024;
@@ -143,6 +147,13 @@ struct client_options {
     /// clients need the same value. max_ttl to 366 days.
     std::chrono::milliseconds fence_ttl{24 * 3'600'000};
 
+    // For operators.
+
+    /// Is told what the client does: see observer.hpp. If a `std::shared_ptr` owns it, the client
+    /// shares the ownership. Otherwise it must outlive the client and the run of its context. Null:
+    /// no observer.
+    holdfast::observer* observer = nullptr;
+
     // Limits.
 
     /// How many pending releases the client keeps for an instance. It leaves older ones to the ttl.
@@ -201,6 +212,12 @@ struct lock_options {
     /// every waiter after a lost lease or an outage. Zero: the key goes to waiters of this library
     /// at once, and pollers may starve beside them. 0 to 60 s.
     std::chrono::milliseconds yield_to_pollers{0};
+
+    // For operators.
+
+    /// The trace of the caller. The events of this lock's acquires and leases carry it to
+    /// client_options::observer.
+    trace_context trace{};
 };
 
 } // namespace holdfast

@@ -80,6 +80,12 @@ lock client::make_lock(std::string_view key) const {
 }
 
 lock client::make_lock(std::string_view key, lock_options const& options) const {
+    auto state = make_state(key, options);
+    detail::check(options, state->engine->max_ttl());
+    return detail::access::make_lock(std::move(state));
+}
+
+detail::lock_state_ptr client::make_state(std::string_view key, lock_options const& options) const {
     auto const& engine = checked();
     auto const& prefix = engine.key_prefix();
     if (key.empty()) reject(errc::invalid_key, "the key is empty");
@@ -89,9 +95,8 @@ lock client::make_lock(std::string_view key, lock_options const& options) const 
                                       " bytes; at most " + std::to_string(max_key_size) +
                                       " are possible");
     }
-    detail::check(options, engine.max_ttl());
-    return detail::access::make_lock(std::make_shared<detail::lock_state const>(
-        detail::lock_state{engine_, engine.executor(), prefix + std::string(key), options}));
+    return std::make_shared<detail::lock_state const>(
+        detail::lock_state{engine_, engine.executor(), prefix + std::string(key), options});
 }
 
 std::vector<instance_status> client::instances() const {
@@ -105,6 +110,11 @@ client_stats client::stats() const {
 namespace detail {
 
 using runtime::operation_kind;
+
+void async_inspect(lock_state_ptr lock, inspect_handler handler, configuration) {
+    auto& engine = *lock->engine;
+    engine.submit(operation_kind::inspect, std::move(lock), {}, {}, std::move(handler));
+}
 
 void async_shutdown(std::shared_ptr<runtime::engine> engine, error_handler handler, configuration) {
     engine->submit(operation_kind::shutdown, {}, {}, {}, std::move(handler));

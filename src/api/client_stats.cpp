@@ -1,6 +1,28 @@
 #include <holdfast/client_stats.hpp>
 
+#include <ostream>
+
 namespace holdfast {
+
+char const* to_string(acquire_outcome o) noexcept {
+    switch (o) {
+    case acquire_outcome::acquired:
+        return "acquired";
+    case acquire_outcome::handed_over:
+        return "handed_over";
+    case acquire_outcome::contended:
+        return "contended";
+    case acquire_outcome::timed_out:
+        return "timed_out";
+    case acquire_outcome::cancelled:
+        return "cancelled";
+    case acquire_outcome::unavailable:
+        return "unavailable";
+    case acquire_outcome::failed:
+        return "failed";
+    }
+    return "?";
+}
 
 char const* to_string(instance_state s) noexcept {
     switch (s) {
@@ -60,6 +82,20 @@ char const* to_string(degradation d) noexcept {
         return "old credentials: new ones were not to be had, or were refused";
     }
     return "?";
+}
+
+std::ostream& operator<<(std::ostream& out, instance_status const& s) {
+    out << s.address << ' ' << to_string(s.state);
+    if (!s.message.empty()) {
+        out << " (" << s.message << ')';
+    } else if (s.reason.failed()) {
+        out << " (" << s.reason.message() << ')';
+    }
+    if (!s.server.empty()) out << ", " << s.server;
+    if (!s.primary.empty()) out << ", primary " << s.primary;
+    if (!s.tls.empty()) out << ", " << s.tls;
+    for (auto const& d : s.degradations) out << ", " << to_string(d.kind);
+    return out;
 }
 
 } // namespace holdfast

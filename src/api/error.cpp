@@ -2,6 +2,9 @@
 
 #include <boost/system/errc.hpp>
 
+#include <ostream>
+#include <string>
+
 namespace holdfast {
 
 namespace {
@@ -142,9 +145,19 @@ std::string error::what() const {
     return report_ ? report_->to_string() + ": " + code_.message() : code_.message();
 }
 
+std::ostream& operator<<(std::ostream& out, error const& e) {
+    return out << e.what();
+}
+
+lock_error::lock_error(error const& e)
+    : system_error(e.report() != nullptr ? system_error(e.code(), e.report()->to_string())
+                                         : system_error(e.code()))
+    , failure_(e) {}
+
+lock_error::~lock_error() = default;
+
 void throw_error(error const& e) {
-    if (e.report() != nullptr) throw system_error(e.code(), e.report()->to_string());
-    throw system_error(e.code());
+    throw lock_error(e);
 }
 
 std::exception_ptr detail::to_exception_ptr(error const& e) noexcept {

@@ -1,10 +1,12 @@
 #include <holdfast/detail/access.hpp>
 #include <holdfast/lease.hpp>
 
+#include "api/option_checks.hpp"
 #include "runtime/engine.hpp"
 
 #include <chrono>
 #include <functional>
+#include <ostream>
 #include <string>
 #include <utility>
 
@@ -19,6 +21,19 @@ std::string release_result::what() const {
     return report_ ? report_->to_string() + ": " + code_.message() : code_.message();
 }
 
+std::ostream& operator<<(std::ostream& out, release_result const& r) {
+    return out << r.what();
+}
+
+std::ostream& operator<<(std::ostream& out, lease const& l) {
+    if (!l) return out << "no lease";
+    out << "lease of " << detail::quoted(l.key());
+    if (!l.held()) return out << ", over";
+    using namespace std::chrono;
+    out << ", " << duration_cast<milliseconds>(l.remaining()).count() << " ms left";
+    return l.fence() != 0 ? out << ", fence " << l.fence() : out;
+}
+
 lease lease::share() const {
     if (!share_ || share_->released) throw_error(errc::lease_released);
     auto& data = *share_->data;
@@ -26,6 +41,26 @@ lease lease::share() const {
     data.shares.fetch_add(1);
     data.shared = true;
     return another;
+}
+
+void lease::detach() {
+    auto const data = checked();
+    auto const lock = data->lock;
+    // Before the call, so that no other thread releases the lease meanwhile.
+    auto const was_detached = data->detached.exchange(true);
+    try {
+        lock->engine->detach(data);
+    } catch (...) {
+        data->detached.store(was_detached);
+        throw;
+    }
+    data->over.store(true);
+}
+
+std::chrono::nanoseconds lease::checked(std::chrono::milliseconds ttl) const {
+    auto const data = checked();
+    detail::check_ttl(ttl, data->lock->engine->max_ttl());
+    return ttl;
 }
 
 void lease::renew_while(std::function<bool()> condition) {
@@ -48,6 +83,7 @@ void async_release(lease_ref lease, share_ref share, release_handler handler, co
         if (last) {
             return lock->engine->submit(operation_kind::release, {}, {}, lease, std::move(handler));
         }
+        if (lease->detached) return std::move(handler)(release_result(errc::lease_released));
         auto const lasted = !lease->over && lease_clock::now() < lease->deadline.load();
         std::move(handler)(lasted ? release_result() : release_result(errc::lease_lost));
     } catch (...) {
@@ -59,9 +95,9 @@ void async_release(lease_ref lease, share_ref share, release_handler handler, co
     }
 }
 
-void async_extend(lease_ref lease, error_handler handler, configuration) {
+void async_extend(lease_ref lease, wait_limit ttl, error_handler handler, configuration) {
     auto const lock = lease->lock;
-    lock->engine->submit(operation_kind::extend, {}, {}, std::move(lease), std::move(handler));
+    lock->engine->submit(operation_kind::extend, {}, ttl, std::move(lease), std::move(handler));
 }
 
 void async_wait_lost(lease_ref lease, std::chrono::nanoseconds ahead, error_handler handler,

@@ -20,6 +20,7 @@ std::string quoted(std::string_view key);
 /// @throws system_error  errc::invalid_options; what() names the option, its value and its range.
 void check(client_options const&);
 void check(lock_options const&, std::chrono::milliseconds max_ttl);
+void check_ttl(std::chrono::milliseconds ttl, std::chrono::milliseconds max_ttl);
 
 } // namespace holdfast::detail
 

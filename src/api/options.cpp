@@ -69,9 +69,13 @@ void check(client_options const& o) {
     }
 }
 
+void check_ttl(std::chrono::milliseconds ttl, std::chrono::milliseconds max_ttl) {
+    check_range("ttl", ttl, min_ttl, max_ttl);
+}
+
 void check(lock_options const& options, std::chrono::milliseconds max_ttl) {
     using namespace std::chrono_literals;
-    check_range("ttl", options.ttl, min_ttl, max_ttl);
+    check_ttl(options.ttl, max_ttl);
     check_range("max_retry_delay", options.max_retry_delay, 1ms, 60s);
     if (options.max_hold != 0ms) check_range("max_hold", options.max_hold, min_ttl, 366 * 24h);
     auto const longest_margin =

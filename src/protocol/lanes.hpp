@@ -35,6 +35,7 @@ constexpr lane lane_of(command c) {
     case command::contend:
     case command::inspect:
     case command::watch:
+    case command::survey:
         return lane::take;
     case command::release:
         break;

@@ -33,6 +33,7 @@ constexpr bool needs_replicas(command c) {
     case command::release:
     case command::inspect:
     case command::watch:
+    case command::survey:
         break;
     }
     return false;

@@ -83,10 +83,16 @@ public:
         return conclude(round_.acquiring().ask_others(now, reachable), now);
     }
 
-    /// Asks for a later deadline. Only while held; one extension at a time (extending()).
-    tenure_action extend(time_point now, instance_set reachable) {
+    /// Asks for a later deadline. Only while held; one extension at a time (extending()). With a
+    /// `ttl`, this and later ones have that ttl, and one under way counts no more. A shorter ttl
+    /// may bring the deadline forward, whatever the answers.
+    tenure_action extend(time_point now, instance_set reachable, duration ttl = {}) {
         if (auto const gone = expire(now)) return *gone;
         assert(phase_ == tenure_phase::held);
+        if (ttl != duration::zero()) {
+            round_.stop_extending();
+            validity_.change_ttl(now, ttl);
+        }
         ++round_number_;
         validity_.begin_extension(now);
         auto const votes = new_round(reachable, reachable);
@@ -157,7 +163,7 @@ public:
     }
     /// This lease is not renewed any more.
     void stop_renewing() { validity_.stop_renewing(); }
-    /// After `ended`, when no other lease begins.
+    /// After `ended`. A holder that leaves the key to its ttl ignores the action.
     tenure_action abandon() {
         phase_ = tenure_phase::over;
         return {.release = maybe_held()};
@@ -182,6 +188,7 @@ public:
     /// The deadline of the keys: until then leases may follow one another.
     time_point valid_until() const { return validity_.key_deadline(); }
     duration ttl() const { return validity_.ttl(); }
+    time_point lease_began() const { return validity_.lease_began(); }
     /// True if every instance that was asked for the reason has told it.
     bool inspected_all() const { return inspection_.complete(); }
     /// The votes of the round that was started last.
@@ -219,8 +226,7 @@ private:
             return release_answer(instance, v);
         case command::inspect:
             return inspect_answer(instance, v);
-        case command::heal: // see key_presence
-        case command::watch:
+        default: // heal: see key_presence
             break;
         }
         return {};
@@ -368,9 +374,8 @@ private:
         return lose(now);
     }
 
-    /// Tells the holder. The key stays until the deadline that the holder knew, because the holder
-    /// may have begun work that ends by then. If this process sees a limit (max_hold) late, the key
-    /// may still be good for another lease: see end().
+    /// Tells the holder. The key stays until the deadline that the holder knew: work that ends by
+    /// then may have begun. If a limit (max_hold) is seen late, another lease may follow: end().
     tenure_action lose(time_point now) {
         if (now >= deadline() && !validity_.ends_at_limit()) return forfeit();
         round_.stop_extending();

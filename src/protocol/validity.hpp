@@ -6,7 +6,6 @@
 #include "protocol/time.hpp"
 
 #include <algorithm>
-#include <cassert>
 
 namespace holdfast::protocol {
 
@@ -23,25 +22,42 @@ public:
 
     /// A round that sets the key is sent.
     void begin_round(time_point now) {
-        sent_ = now;
+        sent_ = since_ = now;
         deadline_ = Rules::deadline(now, now, ttl_);
     }
     /// A round that extends the key is sent.
     void begin_extension(time_point now) { sent_ = now; }
+    /// From now on the key is set for another ttl. A shorter one counts at once: any instance may
+    /// take it, even if the round that follows fails.
+    void change_ttl(time_point now, duration ttl) {
+        auto const ratio = static_cast<double>(ttl.count()) / static_cast<double>(ttl_.count());
+        period_ =
+            duration(static_cast<duration::rep>(static_cast<double>(period_.count()) * ratio));
+        ttl_ = ttl;
+        margin_ =
+            loss_margin(limit_ == time_point::max() ? ttl : std::min(ttl, limit_ - lease_began_));
+        auto const until = Rules::deadline(now, now, ttl_);
+        if (until >= deadline_) return;
+        deadline_ = until;
+        since_ = now;
+    }
 
     /// The round that was sent last has won. False if it was won too late to count.
     [[nodiscard]] bool confirm(time_point now) {
         auto const until = Rules::deadline(sent_, now, ttl_);
         if (!Rules::in_time(now, until)) return false;
         deadline_ = until;
+        since_ = sent_;
         renewal_ = renewal_time(sent_, period_, ttl_);
         return true;
     }
     void confirm_extension(time_point now) {
-        [[maybe_unused]] auto const before = deadline_;
-        deadline_ = std::max(deadline_, Rules::deadline(sent_, now, ttl_));
+        auto const until = Rules::deadline(sent_, now, ttl_);
+        if (until > deadline_) {
+            deadline_ = until;
+            since_ = sent_;
+        }
         renewal_ = renewal_time(sent_, period_, ttl_);
-        assert(deadline_ >= before);
     }
     void retry_extension(time_point now) { renewal_ = now + renewal_retry(ttl_); }
 
@@ -57,16 +73,17 @@ public:
     /// Our clock stood still for up to `by`, at a moment before `until`. So all times that count
     /// from before that moment move back by `by`.
     void clock_stood_still(time_point until, duration by) {
-        auto const length = Rules::deadline(time_point{}, time_point{}, ttl_);
-        if (deadline_ - length.time_since_epoch() < until) {
+        if (since_ < until) {
             deadline_ -= by;
             renewal_ -= by;
+            since_ -= by;
         }
         if (sent_ < until) sent_ -= by;
         if (limit_ != time_point::max() && lease_began_ < until) limit_ -= by;
     }
 
     duration ttl() const { return ttl_; }
+    time_point lease_began() const { return lease_began_; }
     time_point key_deadline() const { return deadline_; }
     time_point deadline() const { return std::min(deadline_, limit_); }
     /// True if the lease ends before its key.
@@ -81,6 +98,7 @@ public:
 private:
     duration ttl_, period_, margin_;
     time_point sent_{}, deadline_{}, renewal_{};
+    time_point since_{}; ///< the key's deadline counts from here
     time_point lease_began_{}, limit_ = time_point::max();
     bool watched_;
 };

@@ -19,13 +19,12 @@ unsigned slot_of(pending_command const& c) {
 
 /// False: neither a lock nor a waiter needs the command any more.
 bool is_wanted(pending_command const& c) {
-    auto const reads = c.command == command::inspect || c.command == command::watch;
-    return reads || c.owner->still_wants(c.command);
+    return protocol::only_reads(c.command) || c.owner->still_wants(c.command);
 }
 
 /// The answer yes may not count.
 bool is_guarded(command c) {
-    return c != command::release && c != command::inspect && c != command::watch;
+    return c != command::release && !protocol::only_reads(c);
 }
 
 } // namespace
@@ -151,8 +150,9 @@ void cluster_instance::follow(cluster_link& from, pending_command c,
     // A node that gets its first slot is in no map yet.
     if (to != nullptr && to != &from && links_.may_vouch(from)) to->named_by_another(sent);
     auto const resends = next.type == step::resend || next.type == step::resend_asking;
-    // An inspection has three commands, and ASKING holds for one. The report can do without it.
-    auto const cannot_ask = c.asking && c.command == command::inspect;
+    // These have several commands, and ASKING holds for one. A report can do without them.
+    auto const reports = c.command == command::inspect || c.command == command::survey;
+    auto const cannot_ask = c.asking && reports;
     if (!wanted || cannot_ask) return answer_unsent(c, obstacle::none, slot);
     if (refusal.type == kind::cross_slot) {
         auto const keys = std::string_view("CROSSSLOT: the keys of a lock have different slots");

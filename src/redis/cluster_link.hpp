@@ -169,6 +169,7 @@ private:
     }
     std::uint64_t random_bits() override { return user_.owner().random_bits(); }
     void on_change() override { user_.owner().on_change(); }
+    void on_idle() override { user_.owner().on_idle(); }
 
     // link_rules
     errc objection(protocol::command, lease_clock::time_point sent) noexcept override;

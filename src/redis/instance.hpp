@@ -55,8 +55,10 @@ public:
     virtual void on_clock_reading(unsigned /*instance*/, protocol::clock_reading const&) {}
     /// 64 random bits, for pauses.
     virtual std::uint64_t random_bits() = 0;
-    /// The state of the instance has changed, or it has nothing more to send or to wait for.
+    /// The state of the instance has changed.
     virtual void on_change() = 0;
+    /// The instance has nothing more to send or to wait for.
+    virtual void on_idle() = 0;
 
 protected:
     ~instance_owner() = default;

@@ -92,7 +92,7 @@ void instance_connection::on_batch_answered() {
     auto const& commands = state_.commands;
     if (state_.live.finished(state_.now(), !commands.idle())) came_back();
     if (questions_) ask_first(std::move(questions_));
-    if (commands.idle() && commands.empty()) state_.owner.on_change();
+    if (commands.idle() && commands.empty()) state_.owner.on_idle();
 }
 
 //

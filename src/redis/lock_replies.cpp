@@ -94,8 +94,7 @@ void lock_replies::take_answer(pending_command c) {
     }
     auto const& a = reply_.result();
     auto const done = a.verdict == verdict::yes || a.verdict == verdict::no;
-    auto const changes = c.command != command::inspect && c.command != command::watch;
-    if (state_.services.any() && done && changes)
+    if (state_.services.any() && done && !protocol::only_reads(c.command))
         state_.services.remove(lack_of(c.command, c.fenced));
     if (c.command == command::release) on_release(c);
     if (c.answered) {

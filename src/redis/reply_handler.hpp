@@ -36,12 +36,17 @@ struct answer {
     errc cause{}; ///< set if the verdict is unsent, unknown or refused
     /// The server's own message, or the reason why the connection was lost. Valid during the call.
     std::string_view message{};
-    bool ttl_known = false; ///< contend, inspect, watch: `ttl_left` is valid
+    bool ttl_known = false; ///< contend, inspect, watch, survey: `ttl_left` is valid
     /// The key's time to live. Empty for a key that never expires.
     std::optional<std::chrono::milliseconds> ttl_left{};
     bool push_follows = false; ///< contend, watch: a push will come when the key changes
-    std::uint64_t number = 0;  ///< a grant with a fence: the instance's counter
+    /// A grant with a fence, survey: the instance's counter; 0 if there is none.
+    std::uint64_t number = 0;
     std::string_view holder{}; ///< inspect: the holder's label, valid during the call
+    bool present = false;      ///< survey: there is a key
+    /// survey: the key's value, or as much of it as a token has bytes. Valid during the call. Empty
+    /// if the server does not show it.
+    std::string_view value{};
 };
 
 class reply_handler {

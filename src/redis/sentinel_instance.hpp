@@ -94,6 +94,7 @@ private:
     }
     std::uint64_t random_bits() override { return owner_.random_bits(); }
     void on_change() override { owner_.on_change(); }
+    void on_idle() override { owner_.on_idle(); }
 
     // link_rules
     errc objection(protocol::command c, lease_clock::time_point) noexcept override {

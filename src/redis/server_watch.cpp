@@ -141,6 +141,7 @@ void server_watch::begin() {
 void server_watch::probed(server_info const& info, bool logs_each_write) {
     run_id_ = info.run_id;
     logs_each_write_ = logs_each_write;
+    state_.status.set_durable(info.logs_writes && logs_each_write);
     // A server that does not tell its run id is as before.
     auto const known = !run_id_.empty();
     if (known && guard_.connected(origin_of(info), info.uptime, state_.now())) on_quarantine();
@@ -174,11 +175,19 @@ void server_watch::on_time() {
     }
     // Before the client authenticated, the server may have refused.
     state_.services.remove(degradation::no_clock_check);
+    note_clock_offset(*shown);
     auto const doubted = guard_.told_time(time_asked_, state_.now(), *shown);
     if (auto* const rules = state_.rules()) rules->on_time_shown(time_asked_, *shown);
     // The owner may find that our clock stood still, and excuse the jump.
     state_.owner.on_clock_reading(state_.number, guard_.last_clock_reading());
     if (doubted && quarantined()) on_quarantine();
+}
+
+// The server read its clock between our question and now: on average in the middle.
+void server_watch::note_clock_offset(std::chrono::microseconds shown) {
+    using namespace std::chrono;
+    auto const ours = system_clock::now() - (lease_clock::now() - time_asked_) / 2;
+    state_.status.set_clock_offset(duration_cast<microseconds>(shown - ours.time_since_epoch()));
 }
 
 std::optional<server_info> server_watch::on_check() {

@@ -94,6 +94,7 @@ private:
     void on_quarantine();
     void show();
     void mind_eviction(server_info const&);
+    void note_clock_offset(std::chrono::microseconds shown);
     protocol::data_origin origin_of(server_info const&) const;
 
     connection_state& state_;

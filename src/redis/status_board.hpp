@@ -6,6 +6,7 @@
 #include <holdfast/clock.hpp>
 #include <holdfast/error.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <mutex>
 #include <new>
@@ -88,6 +89,14 @@ public:
     void set_doubt(errc cause, std::string_view message) noexcept {
         std::lock_guard const lock(mutex_);
         doubt_.set(cause, message);
+    }
+    void set_durable(bool is) {
+        std::lock_guard const lock(mutex_);
+        status_.durable = is;
+    }
+    void set_clock_offset(std::chrono::microseconds ahead) {
+        std::lock_guard const lock(mutex_);
+        status_.clock_offset = ahead;
     }
     void set_primary(std::string server) {
         std::lock_guard const lock(mutex_);

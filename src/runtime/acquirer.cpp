@@ -16,10 +16,26 @@ bool waited_for_a_holder(operation const& op) {
            (q.machine.trying() && !q.tenure->machine.votes().no().empty());
 }
 
+acquire_outcome outcome_of(errc cause) {
+    switch (cause) {
+    case errc::contended:
+        return acquire_outcome::contended;
+    case errc::wait_timeout:
+        return acquire_outcome::timed_out;
+    case errc::cancelled:
+        return acquire_outcome::cancelled;
+    case errc::granted_too_late:
+        return acquire_outcome::unavailable;
+    default:
+        return make_error_code(cause) == error_condition::unavailable ? acquire_outcome::unavailable
+                                                                      : acquire_outcome::failed;
+    }
+}
+
 } // namespace
 
 acquirer::acquirer(turn& t, instance_group& instances, tenure_driver& tenures, timer_queue& timers,
-                   completer& c, counters& count, token_source& random,
+                   completer& c, counters& count, event_sink const& events, token_source& random,
                    std::chrono::milliseconds instance_timeout)
     : turn_(t)
     , instances_(instances)
@@ -27,6 +43,7 @@ acquirer::acquirer(turn& t, instance_group& instances, tenure_driver& tenures, t
     , timers_(timers)
     , completer_(c)
     , counters_(count)
+    , events_(events)
     , random_(random)
     , instance_timeout_(instance_timeout) {}
 
@@ -119,7 +136,9 @@ void acquirer::refuse_waiting() {
 }
 
 void acquirer::count_as_waiting(operation& op) {
-    if (op.waits && !std::exchange(op.behind, true)) counters::add(counters_.waiters);
+    if (!op.waits || std::exchange(op.behind, true)) return;
+    counters::add(counters_.waiters);
+    events_.waiting(*op.lock);
 }
 
 // Takes an acquire out of its queue, and completes it with an error.
@@ -144,6 +163,9 @@ void acquirer::fail(operation& op, errc cause) {
         // If memory runs out for the report, the handler gets the code alone.
         turn_.attempt([&] { report = make_report(op); });
     }
+    auto const took = turn_.time() - op.started;
+    counters_.ended(outcome_of(cause), took, op.behind);
+    events_.failed(*op.lock, reported_call::acquire, cause, took, report.get());
     completer_.complete(op, error(cause, std::move(report)));
 }
 

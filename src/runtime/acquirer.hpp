@@ -16,6 +16,7 @@
 #include "runtime/active_tenure.hpp"
 #include "runtime/completer.hpp"
 #include "runtime/counters.hpp"
+#include "runtime/event_sink.hpp"
 #include "runtime/instance_group.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/pool.hpp"
@@ -44,7 +45,7 @@ namespace holdfast::runtime {
 class acquirer final : private operation_timer {
 public:
     acquirer(turn&, instance_group&, tenure_driver&, timer_queue&, completer&, counters&,
-             token_source&, std::chrono::milliseconds instance_timeout);
+             event_sink const&, token_source&, std::chrono::milliseconds instance_timeout);
 
     //
     // Operations
@@ -122,6 +123,11 @@ public:
     void abandon() noexcept;
     /// Called before the tenures are destroyed: forgets the references to them.
     void clear() noexcept;
+    /// True if this client asks for the key, or holds it, with this token.
+    bool has_token(std::string_view key, std::string_view text) const {
+        auto const* const q = keys_.find(key, active_queue_set::hash(key));
+        return q != nullptr && q->tenure && q->tenure->token.text() == text;
+    }
     void period_ended() noexcept { queues_.period_ended(); }
     bool shrink(std::size_t most) noexcept {
         return queues_.shrink(most, [](queue const&) { return true; });
@@ -176,6 +182,7 @@ private:
     timer_queue& timers_;
     completer& completer_;
     counters& counters_;
+    event_sink const& events_;
     token_source& random_;
     std::chrono::milliseconds const instance_timeout_;
 

@@ -44,6 +44,7 @@ bool acquirer::expects(active_tenure const& t, protocol::command c) {
     case command::extend:
     case command::release:
     case command::heal:
+    case command::survey: // of the inspector
         break;
     }
     return false;
@@ -212,7 +213,10 @@ void acquirer::on_try_failed(active_tenure& t, effect how) {
         count_as_waiting(op);
         q.machine.contended(now, t.machine.votes(), op.lock->options.max_retry_delay,
                             random_.pause_bits());
-        counters::add(counters_.split_votes, q.machine.splits() - before);
+        if (q.machine.splits() != before) {
+            counters::add(counters_.split_votes, q.machine.splits() - before);
+            events_.split_vote(*op.lock);
+        }
         if (op.cancel_requested) leave(op, errc::cancelled);
         if (!q.machine.inspects()) q.detach();
         break;

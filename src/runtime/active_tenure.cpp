@@ -4,7 +4,8 @@ namespace holdfast::runtime {
 
 redis::command_args active_tenure::describe(protocol::command c,
                                             std::chrono::milliseconds fence_ttl) const noexcept {
-    redis::command_args s{.key = lock->key, .token = token.text(), .ttl = lock->options.ttl};
+    auto const ttl = std::chrono::duration_cast<std::chrono::milliseconds>(machine.ttl());
+    redis::command_args s{.key = lock->key, .token = token.text(), .ttl = ttl};
     if (machine.fenced()) {
         s.fence_ttl = fence_ttl;
         s.number = machine.asks_for(c);
@@ -27,6 +28,7 @@ bool active_tenure::still_wants(protocol::command c) const noexcept {
     case command::contend:
     case command::inspect:
     case command::watch:
+    case command::survey:
         break;
     }
     // After the try, a command that is sent again could overtake an extension or a healing.

@@ -3,6 +3,7 @@
 #define HOLDFAST_RUNTIME_COMPLETER_HPP
 
 #include <holdfast/error.hpp>
+#include <holdfast/key_report.hpp>
 #include <holdfast/lease.hpp>
 
 #include "runtime/counters.hpp"
@@ -23,6 +24,7 @@ public:
 
     void complete(operation&, error, detail::lease_ref = {});
     void complete(operation&, release_result);
+    void complete(operation&, key_report);
     /// Ends an operation without calling its handler.
     void finish(operation&) noexcept;
 

@@ -83,13 +83,16 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , max_ttl_(options.max_ttl)
     , fence_ttl_(options.fence_ttl)
     , inbox_(*this, executor_, options.thread_safe, counters_)
+    , events_(options, turn_, counters_)
     , timers_(executor_)
     , random_(options.owner_label)
     , tenures_(turn_, instances_, timers_, counters_, *this)
     , completer_(turn_, timers_, counters_)
-    , keeper_(turn_, instances_, tenures_, timers_, completer_, counters_, options.fence_ttl)
-    , acquirer_(turn_, instances_, tenures_, timers_, completer_, counters_, random_,
+    , keeper_(turn_, instances_, tenures_, timers_, completer_, counters_, events_,
+              options.fence_ttl)
+    , acquirer_(turn_, instances_, tenures_, timers_, completer_, counters_, events_, random_,
                 options.instance_timeout)
+    , inspector_(turn_, instances_, completer_, acquirer_)
     , standstill_(static_cast<unsigned>(instances.size()), options.max_ttl) {
     redis::tls_context_sources tls;
     for (unsigned i = 0; i < instances.size(); ++i) {
@@ -178,6 +181,10 @@ void engine::end_in_child() {
 // From any thread
 //
 
+void engine::detach(detail::lease_ref lease) {
+    inbox_.submit(operation_kind::detach, {}, {}, std::move(lease), {});
+}
+
 void engine::renew_while(detail::lease_ref lease, std::function<bool()> condition) {
     auto node = std::make_unique<renewal_condition>(renewal_condition{std::move(condition)});
     inbox_.submit(operation_kind::renew, {}, {}, std::move(lease), {}, std::move(node));
@@ -185,7 +192,10 @@ void engine::renew_while(detail::lease_ref lease, std::function<bool()> conditio
 
 std::vector<instance_status> engine::instances() const {
     std::vector<instance_status> all;
-    for (auto const& i : instances_) all.push_back(i->status());
+    for (unsigned i = 0; i < instances_.size(); ++i) {
+        all.push_back(instances_[i].status());
+        all.back().round_trips = instances_.round_trip_times(i);
+    }
     return all;
 }
 
@@ -230,6 +240,7 @@ void engine::in_a_turn(Work&& work) {
     }
     turn_.attempt([&] { acquirer_.leave_late_instances(); });
     if (turn_.began() >= next_give_back_) give_back_memory();
+    if (states_changed_) tell_states();
     if (!instances_.flush()) turn_.ask_for_another();
     turn_.end();
     inbox_.mend();
@@ -237,19 +248,32 @@ void engine::in_a_turn(Work&& work) {
     turn_.throw_kept();
 }
 
+void engine::tell_states() noexcept {
+    states_changed_ = false;
+    // If memory runs out, the next change tells this one too.
+    turn_.attempt([&] { states_.tell_changes(instances(), events_); });
+}
+
 void engine::on_change() {
     instances_.changed();
+    states_changed_ = static_cast<bool>(events_);
+    on_idle();
+}
+
+void engine::on_idle() {
     if (stopping_ && !stopped_) turn_.ask_for_another();
 }
 
 void engine::on_unavailable(unsigned instance) {
     instances_.changed();
+    states_changed_ = static_cast<bool>(events_);
     judge_clock();
     acquirer_.on_unavailable(instance);
 }
 
 void engine::on_available(unsigned) {
     instances_.changed();
+    states_changed_ = static_cast<bool>(events_);
     acquirer_.on_available();
 }
 
@@ -259,7 +283,7 @@ void engine::on_available(unsigned) {
 
 void engine::start_operation(operation& op) {
     auto const waits = op.kind == operation_kind::extend || op.kind == operation_kind::wait_lost ||
-                       op.kind == operation_kind::drain;
+                       op.kind == operation_kind::drain || op.kind == operation_kind::inspect;
     if (waits && op.cancel_requested) return completer_.complete(op, errc::cancelled);
     switch (op.kind) {
     case operation_kind::acquire:
@@ -277,6 +301,9 @@ void engine::start_operation(operation& op) {
     case operation_kind::renew:
         keeper_.start_renew(op);
         break;
+    case operation_kind::detach:
+        settle(keeper_.start_detach(op));
+        break;
     case operation_kind::shutdown:
         if (!inbox_.is_background(op)) {
             op.stage = operation_stage::attached;
@@ -286,6 +313,10 @@ void engine::start_operation(operation& op) {
         break;
     case operation_kind::drain:
         start_drain(op);
+        break;
+    case operation_kind::inspect:
+        if (stopping_) return completer_.complete(op, errc::shut_down);
+        inspector_.start(op);
         break;
     }
 }
@@ -304,8 +335,12 @@ void engine::cancel_operation(operation& op, asio::cancellation_type_t type) {
     case operation_kind::drain:
         completer_.complete(op, errc::cancelled);
         break;
+    case operation_kind::inspect:
+        inspector_.cancel(op);
+        break;
     case operation_kind::release:
     case operation_kind::renew:
+    case operation_kind::detach:
     case operation_kind::shutdown:
         break;
     }

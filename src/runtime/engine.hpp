@@ -30,8 +30,11 @@
 #include "runtime/active_tenure.hpp"
 #include "runtime/completer.hpp"
 #include "runtime/counters.hpp"
+#include "runtime/event_sink.hpp"
 #include "runtime/inbox.hpp"
+#include "runtime/inspector.hpp"
 #include "runtime/instance_group.hpp"
+#include "runtime/instance_states.hpp"
 #include "runtime/lease_keeper.hpp"
 #include "runtime/lease_record.hpp"
 #include "runtime/operation.hpp"
@@ -72,6 +75,7 @@ public:
         inbox_.submit(kind, std::move(lock), limit, std::move(lease), std::move(handler));
     }
     void renew_while(detail::lease_ref, std::function<bool()>);
+    void detach(detail::lease_ref);
     void cancel(operation* op, std::uint32_t generation, asio::cancellation_type_t type) noexcept {
         inbox_.cancel(op, generation, type);
     }
@@ -149,6 +153,7 @@ private:
     void on_clock_reading(unsigned instance, protocol::clock_reading const&) override;
     std::uint64_t random_bits() override { return random_.pause_bits(); }
     void on_change() override;
+    void on_idle() override;
 
     // tenure_factory
     std::unique_ptr<active_tenure> make_tenure() override;
@@ -167,6 +172,7 @@ private:
                                           bool sole);
 
     void judge_clock(); // engine_clock.cpp
+    void tell_states() noexcept;
 
     // engine_shutdown.cpp
     void begin_shutdown(errc left_over = errc::shut_down);
@@ -185,6 +191,7 @@ private:
     counters counters_;
     inbox inbox_;
     turn turn_{inbox_};
+    event_sink events_;
     timer_queue timers_;
     token_source random_;
     instance_group instances_{turn_};
@@ -192,8 +199,11 @@ private:
     completer completer_;
     lease_keeper keeper_;
     acquirer acquirer_;
+    inspector inspector_;
 
     // On the executor alone.
+    instance_states states_;
+    bool states_changed_ = false; ///< since the observer was told
     protocol::standstill standstill_;
     lease_clock::time_point period_ends_{}, next_give_back_{}; ///< for the memory of the pools
     operation_list shutdowns_, drains_;

@@ -9,6 +9,7 @@
 #include "protocol/round_trips.hpp"
 #include "protocol/rules.hpp"
 #include "redis/instance.hpp"
+#include "runtime/duration_counter.hpp"
 #include "runtime/report_builder.hpp"
 #include "runtime/round_record.hpp"
 #include "runtime/turn.hpp"
@@ -76,6 +77,11 @@ public:
     protocol::round_trips const& round_trips() const { return round_trips_; }
     void heard(unsigned instance, lease_clock::duration took) {
         round_trips_[instance].heard(took);
+        round_trip_times_[instance].add(took);
+    }
+    /// From any thread.
+    latency_histogram round_trip_times(unsigned instance) const noexcept {
+        return round_trip_times_[instance].read();
     }
     protocol::instance_set late() const;
     /// The instances in `of` that are not late; all of `of` if all are late.
@@ -91,6 +97,7 @@ private:
     std::vector<pointer> all_;
     std::vector<instance_snapshot> snapshots_;
     protocol::round_trips round_trips_;
+    std::array<duration_counter, protocol::instance_set::capacity> round_trip_times_;
     protocol::instance_set newly_late_;
     mutable protocol::instance_set reachable_, voters_; ///< of this turn
     mutable bool determined_ = false;

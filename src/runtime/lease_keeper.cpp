@@ -2,7 +2,6 @@
 
 #include "protocol/fence.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <utility>
@@ -87,6 +86,9 @@ active_queue* lease_keeper::apply(active_tenure& t, protocol::tenure_action cons
 void lease_keeper::on_extended(active_tenure& t) {
     t.lease->deadline.store(t.machine.deadline(), std::memory_order_release);
     counters::add(counters_.renewals);
+    auto const took = turn_.time() - t.asked;
+    counters_.extensions.add(took);
+    events_.extended(*t.lease, took);
     keep_counters(t);
     tell_extends(*t.lease, error{});
 }
@@ -104,18 +106,25 @@ active_queue* lease_keeper::on_over(active_tenure& t, effect how) {
     if (t.lease != nullptr) return on_lost(t);
     --releasing_;
     if (how == effect::released && t.gives_back) counters::add(counters_.released);
-    if (auto* const op = std::exchange(t.releaser, nullptr)) {
-        completer_.complete(*op, how == effect::released ? release_result()
-                                 : how == effect::lost   ? release_result(errc::lease_lost)
-                                                         : unconfirmed(t));
+    auto* const op = std::exchange(t.releaser, nullptr);
+    if (op == nullptr && !events_) return nullptr;
+    auto const result = how == effect::released ? release_result()
+                        : how == effect::lost   ? release_result(errc::lease_lost)
+                                                : unconfirmed(t);
+    if (!result && t.gives_back) {
+        events_.failed(*t.lock, reported_call::release, result.code(), turn_.time() - t.asked,
+                       result.report());
     }
+    if (op != nullptr) completer_.complete(*op, result);
     return nullptr;
 }
 
 // Ends a held lease that was lost.
 active_queue* lease_keeper::on_lost(active_tenure& t) {
     auto& l = *t.lease;
-    close(l, lease_record::end::lost);
+    auto const by_time = t.machine.phase() == phase::ending || turn_.time() >= t.machine.deadline();
+    auto const held = close(l, lease_record::end::lost);
+    events_.lost(l, held, by_time ? loss::expired : loss::key_gone);
     tell_waiters(l, errc::lease_lost, errc{});
     // The deadline that the holder knows has not come. Until then the queue has the key.
     if (t.machine.phase() == phase::ending) {
@@ -147,7 +156,10 @@ void lease_keeper::clock_stood_still(active_tenure& t, lease_clock::time_point u
                                      lease_clock::duration by) {
     t.machine.clock_stood_still(until, by);
     tenures_.schedule(t);
-    if (t.lease == nullptr) return;
+    if (t.lease != nullptr) deadline_moved_back(t);
+}
+
+void lease_keeper::deadline_moved_back(active_tenure& t) {
     auto& l = *t.lease;
     l.deadline.store(t.machine.deadline(), std::memory_order_release);
     for (auto& op : l.waiters) {
@@ -179,6 +191,11 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
     counters::add(counters_.acquired);
     l.count(counters_);
     tenures_.schedule(t);
+    auto const handed_over = t.queue->machine.handoffs() > 0;
+    auto const waited = turn_.time() - op.started;
+    counters_.ended(handed_over ? acquire_outcome::handed_over : acquire_outcome::acquired, waited,
+                    op.behind);
+    events_.acquired(l, waited, handed_over);
     completer_.complete(op, error{}, detail::lease_ref(&l));
 }
 
@@ -211,6 +228,11 @@ active_queue* lease_keeper::let_go(lease_record& l, bool dropped) {
 
 // Ends a lease. Also ends its tenure, unless a waiter of this process gets a lease of that tenure.
 active_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_record::end as) {
+    // The detach may still be in the inbox.
+    if (l.detached.load(std::memory_order_relaxed)) {
+        if (op != nullptr) completer_.complete(*op, release_result(errc::lease_released));
+        return detach(l);
+    }
     auto const now = turn_.time();
     auto const lost = as == lease_record::end::lost;
     tell_waiters(l, lost ? errc::shut_down : errc::lease_released,
@@ -219,8 +241,27 @@ active_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_reco
     auto const in_time = now < l.deadline.load(std::memory_order_relaxed);
     if (!lost && in_time && hand_over(*l.tenure, &l, op, now)) return nullptr;
     active_tenure_ptr const t = l.tenure;
-    close(l, as);
+    auto const held = close(l, as);
+    if (lost) {
+        events_.lost(l, held, loss::shut_down);
+    } else {
+        events_.released(l, held, false);
+    }
     return release(*t, op, !lost, now);
+}
+
+// Ends a lease and its tenure, and leaves the key to its ttl.
+active_queue* lease_keeper::detach(lease_record& l) {
+    active_tenure_ptr const t = l.tenure;
+    tell_waiters(l, errc::lease_released, errc::lease_released);
+    events_.released(l, close(l, lease_record::end::released), false);
+    counters::add(counters_.released);
+    t->machine.abandon();
+    tenures_.schedule(*t);
+    auto& q = *t->queue;
+    q.detach();
+    q.machine.lost();
+    return &q;
 }
 
 active_queue* lease_keeper::release(active_tenure& t, operation* op, bool gives_back,
@@ -248,14 +289,14 @@ bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* 
     active_tenure_ptr const t(&tenure);
     auto& q = *t->queue;
     auto const& options = t->lock->options;
-    if (!q.machine.hands_over(now, t->machine.valid_until() - now, options.ttl,
+    if (!q.machine.hands_over(now, t->machine.valid_until() - now, t->machine.ttl(),
                               options.handoff_limit, options.handoff_time)) {
         return false;
     }
     auto* const next = new_lease();
     if (next == nullptr) return false;
     if (l != nullptr) {
-        close(*l, lease_record::end::released);
+        events_.released(*l, close(*l, lease_record::end::released), true);
         counters::add(counters_.released);
     }
     counters::add(counters_.handoffs);
@@ -264,8 +305,10 @@ bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* 
     return true;
 }
 
-// Marks a held lease as ended.
-void lease_keeper::close(lease_record& l, lease_record::end as) {
+// Marks a held lease as ended. Returns how long it was held.
+lease_clock::duration lease_keeper::close(lease_record& l, lease_record::end as) {
+    auto const held = turn_.time() - l.tenure->machine.lease_began();
+    counters_.holds.add(held);
     l.ended = as;
     l.over.store(true, std::memory_order_release);
     l.tenure->lease = nullptr;
@@ -274,157 +317,7 @@ void lease_keeper::close(lease_record& l, lease_record::end as) {
     held_.erase(held_.iterator_to(l));
     l.discount(counters_);
     if (as == lease_record::end::lost) counters::add(counters_.lost);
-}
-
-//
-// Failures
-//
-
-void lease_keeper::note(active_tenure& t, unsigned instance, redis::answer const& a) {
-    turn_.attempt([&] {
-        if (!t.failures) t.failures = std::make_unique<round_record>();
-        t.failures->note(instance, instances_.size(), a, turn_.time() - t.asked);
-    });
-}
-
-// The cause that the instances share which kept the call from a quorum.
-std::pair<errc, std::shared_ptr<acquire_report const>>
-lease_keeper::failure_of(active_tenure& t, reported_call call) {
-    auto cause = errc::no_quorum;
-    std::shared_ptr<acquire_report const> report;
-    // If memory runs out, the code is told without a report.
-    turn_.attempt([&] {
-        if (!t.failures) t.failures = std::make_unique<round_record>();
-        auto& round = *t.failures;
-        round.votes = t.machine.votes();
-        cause = common_cause(round, instances_.causes());
-        report_input const input{.key = t.lock->key,
-                                 .call = call,
-                                 .attempts = 1,
-                                 .waited = turn_.time() - t.asked,
-                                 .asked = round.votes.pending(),
-                                 .round = round,
-                                 .instances = instances_.snapshots(round, t.lock->key)};
-        report = std::make_shared<acquire_report const>(build_report(input));
-    });
-    return {cause, std::move(report)};
-}
-
-release_result lease_keeper::unconfirmed(active_tenure& t) {
-    auto [cause, report] = failure_of(t, reported_call::release);
-    return release_result(cause, std::move(report));
-}
-
-// Without a caller, nothing is told: the watchdog tries again.
-void lease_keeper::fail_extends(active_tenure& t) {
-    auto& waiters = t.lease->waiters;
-    auto const waits = std::any_of(waiters.begin(), waiters.end(), [](operation const& op) {
-        return op.kind == operation_kind::extend;
-    });
-    if (!waits) return;
-    auto [cause, report] = failure_of(t, reported_call::extend);
-    tell_extends(*t.lease, error(cause, std::move(report)));
-}
-
-//
-// Extensions, and waits for the loss
-//
-
-protocol::tenure_action lease_keeper::begin_extension(active_tenure& t) {
-    t.asked = turn_.time();
-    if (t.failures) t.failures->instances.clear();
-    return t.machine.extend(t.asked, instances_.reachable());
-}
-
-active_queue* lease_keeper::start_extend(operation& op) {
-    auto& l = static_cast<lease_record&>(*op.lease.get());
-    if (l.ended != lease_record::end::none) {
-        completer_.complete(op, l.ended == lease_record::end::lost ? errc::lease_lost
-                                                                   : errc::lease_released);
-        return nullptr;
-    }
-    op.stage = operation_stage::attached;
-    l.waiters.push_back(op);
-    auto& t = *l.tenure;
-    if (t.machine.extending()) return nullptr; // the extension under way answers both
-    return apply(t, begin_extension(t));
-}
-
-void lease_keeper::start_wait_lost(operation& op) {
-    auto& l = static_cast<lease_record&>(*op.lease.get());
-    if (l.ended != lease_record::end::none) {
-        return completer_.complete(op, l.ended == lease_record::end::lost ? errc{}
-                                                                          : errc::lease_released);
-    }
-    op.stage = operation_stage::attached;
-    op.timer = this;
-    l.waiters.push_back(op);
-    op.watched_lease = &l;
-    // A wait for the loss keeps no handle: if the last handle goes, the lease ends, and so does the
-    // wait.
-    op.lease = {};
-    if (op.limit.time > l.tenure->machine.margin()) wait_for_end(op, turn_.time());
-}
-
-void lease_keeper::on_time(operation& op, lease_clock::time_point now) {
-    wait_for_end(op, now);
-}
-
-// Waits until the deadline is near. Extensions move the deadline. A timer that checks it again is
-// less work than a timer that moves with each extension.
-void lease_keeper::wait_for_end(operation& op, lease_clock::time_point now) {
-    auto const due = op.watched_lease->deadline.load(std::memory_order_relaxed) - op.limit.time;
-    if (now >= due) return completer_.complete(op, errc{});
-    timers_.schedule(op, due);
-}
-
-void lease_keeper::tell_extends(lease_record& l, error const& result) {
-    for (auto it = l.waiters.begin(); it != l.waiters.end();) {
-        auto& op = *it++;
-        if (op.kind == operation_kind::extend) completer_.complete(op, result);
-    }
-}
-
-void lease_keeper::tell_waiters(lease_record& l, errc to_extends, errc to_lost) {
-    for (auto it = l.waiters.begin(); it != l.waiters.end();) {
-        auto& op = *it++;
-        completer_.complete(op, op.kind == operation_kind::extend ? to_extends : to_lost);
-    }
-}
-
-//
-// Conditions of renewals
-//
-
-void lease_keeper::start_renew(operation& op) {
-    auto& l = static_cast<lease_record&>(*op.lease.get());
-    retire(std::move(l.condition));
-    if (l.ended == lease_record::end::none && op.condition->holds) {
-        l.condition = std::move(op.condition);
-    } else {
-        retire(std::move(op.condition));
-    }
-    completer_.finish(op);
-}
-
-bool lease_keeper::is_condition(lease_record& l) {
-    try {
-        return l.condition->holds();
-    } catch (...) {
-        return false; // an exception counts as no
-    }
-}
-
-void lease_keeper::retire(renewal_condition_ptr w) noexcept {
-    if (!w) return;
-    w->next = std::move(retired_);
-    retired_ = std::move(w);
-    turn_.ask_for_another();
-}
-
-void lease_keeper::destroy_retired() noexcept {
-    auto old = std::move(retired_);
-    while (old) old = std::move(old->next);
+    return held;
 }
 
 //

@@ -15,6 +15,7 @@
 #include "runtime/active_tenure.hpp"
 #include "runtime/completer.hpp"
 #include "runtime/counters.hpp"
+#include "runtime/event_sink.hpp"
 #include "runtime/instance_group.hpp"
 #include "runtime/lease_record.hpp"
 #include "runtime/operation.hpp"
@@ -38,13 +39,15 @@ namespace holdfast::runtime {
 class lease_keeper final : private operation_timer {
 public:
     lease_keeper(turn& t, instance_group& instances, tenure_driver& tenures, timer_queue& timers,
-                 completer& c, counters& count, std::chrono::milliseconds fence_ttl)
+                 completer& c, counters& count, event_sink const& events,
+                 std::chrono::milliseconds fence_ttl)
         : turn_(t)
         , instances_(instances)
         , tenures_(tenures)
         , timers_(timers)
         , completer_(c)
         , counters_(count)
+        , events_(events)
         , fence_ttl_(fence_ttl) {}
 
     //
@@ -76,6 +79,7 @@ public:
     [[nodiscard]] active_queue* start_extend(operation&);
     void start_wait_lost(operation&);
     void start_renew(operation&);
+    [[nodiscard]] active_queue* start_detach(operation&);
     /// `dropped`: the last handle of the lease is gone. Otherwise its last share was given up.
     [[nodiscard]] active_queue* let_go(lease_record&, bool dropped);
 
@@ -117,6 +121,7 @@ private:
 
     active_queue* apply(active_tenure&, protocol::tenure_action const&);
     protocol::tenure_action begin_extension(active_tenure&);
+    active_queue* extend_for(active_tenure&, lease_clock::duration ttl);
     active_queue* on_over(active_tenure&, protocol::tenure_effect);
     active_queue* on_lost(active_tenure&);
     active_queue* on_deadline(active_tenure&);
@@ -124,11 +129,13 @@ private:
     void keep_counters(active_tenure&);
 
     active_queue* end_lease(lease_record&, operation*, lease_record::end);
+    active_queue* detach(lease_record&);
     active_queue* release(active_tenure&, operation*, bool gives_back, lease_clock::time_point now);
     bool hand_over(active_tenure&, lease_record*, operation*, lease_clock::time_point now);
-    void close(lease_record&, lease_record::end);
+    lease_clock::duration close(lease_record&, lease_record::end);
 
     void wait_for_end(operation&, lease_clock::time_point now);
+    void deadline_moved_back(active_tenure&);
     void note(active_tenure&, unsigned instance, redis::answer const&);
     std::pair<errc, std::shared_ptr<acquire_report const>> failure_of(active_tenure&,
                                                                       reported_call);
@@ -147,6 +154,7 @@ private:
     timer_queue& timers_;
     completer& completer_;
     counters& counters_;
+    event_sink const& events_;
     std::chrono::milliseconds const fence_ttl_;
 
     pool<lease_record> leases_;

@@ -60,6 +60,7 @@ public:
         lock = std::move(of);
         ended = end::none;
         over.store(false, std::memory_order_relaxed);
+        detached.store(false, std::memory_order_relaxed);
         shares.store(1, std::memory_order_relaxed);
         shared.store(false, std::memory_order_relaxed);
         first.released.store(false, std::memory_order_relaxed);

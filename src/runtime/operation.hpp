@@ -7,6 +7,7 @@
 #include <holdfast/lease.hpp>
 
 #include "protocol/waiter.hpp"
+#include "redis/reply_handler.hpp"
 #include "runtime/timer_queue.hpp"
 
 #include <boost/asio/cancellation_type.hpp>
@@ -52,9 +53,11 @@ enum class operation_kind : std::uint8_t {
     release,
     extend,
     wait_lost,
-    renew, ///< has no handler
+    renew,  ///< has no handler
+    detach, ///< has no handler
     shutdown,
-    drain
+    drain,
+    inspect
 };
 
 enum class operation_stage : std::uint8_t {
@@ -68,8 +71,9 @@ class operation final : public timed,
                         public cancel_hook,
                         public protocol::waiter {
 public:
-    using any_handler = std::variant<std::monostate, detail::acquire_handler,
-                                     detail::release_handler, detail::error_handler>;
+    using any_handler =
+        std::variant<std::monostate, detail::acquire_handler, detail::release_handler,
+                     detail::error_handler, detail::inspect_handler>;
 
     explicit operation(std::uint32_t first_generation)
         : generation(first_generation) {}
@@ -100,7 +104,8 @@ public:
     unsigned tenures_before = 0, tries_before = 0; ///< counts of the queue when it was joined
     union {
         active_queue* queue = nullptr;
-        lease_record* watched_lease; ///< wait_lost
+        lease_record* watched_lease;      ///< wait_lost
+        redis::reply_handler* inspection; ///< inspect
     };
 };
 

@@ -416,6 +416,7 @@ private:
     void on_available(unsigned) override { check(!over_); }
     std::uint64_t random_bits() override { return 0; }
     void on_change() override {}
+    void on_idle() override {}
 
     std::string_view input_;
     asio::io_context context_{1};

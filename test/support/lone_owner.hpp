@@ -21,6 +21,7 @@ public:
     void on_available(unsigned) override {}
     std::uint64_t random_bits() override { return 0; }
     void on_change() override {}
+    void on_idle() override {}
 
 protected:
     ~lone_owner() = default;

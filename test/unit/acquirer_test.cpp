@@ -46,7 +46,7 @@ public:
         return static_cast<errc>(c.result->code().value());
     }
 
-    acquirer room{now_turn, instances, tenures, timers, completer, count, random, 100ms};
+    acquirer room{now_turn, instances, tenures, timers, completer, count, events, random, 100ms};
     std::vector<operation*> winners;
 
 private:

@@ -25,6 +25,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -393,6 +394,27 @@ BOOST_AUTO_TEST_CASE(success_is_the_success_of_everybody) {
     holdfast::error const none{holdfast::errc{}};
     BOOST_TEST((none.code() == boost::system::error_code()));
     BOOST_TEST(!none);
+}
+
+BOOST_AUTO_TEST_CASE(the_exception_has_the_report) {
+    auto const report = some_report();
+    holdfast::error const e(errc::no_quorum, report);
+    try {
+        holdfast::throw_error(e);
+    } catch (holdfast::lock_error const& caught) {
+        BOOST_TEST(caught.report() == report.get());
+        BOOST_TEST((caught.failure() == errc::no_quorum));
+        BOOST_TEST((caught.code() == errc::no_quorum));
+        BOOST_TEST(std::string_view(caught.what()).starts_with(e.what()));
+    }
+    BOOST_CHECK_THROW(holdfast::throw_error(errc::shut_down), holdfast::lock_error);
+}
+
+BOOST_AUTO_TEST_CASE(an_error_is_printed_as_it_reads) {
+    std::ostringstream out;
+    out << holdfast::error(errc::no_quorum, some_report()) << " | " << holdfast::error();
+    BOOST_TEST(out.str() == holdfast::error(errc::no_quorum, some_report()).what() + " | " +
+                                holdfast::error().what());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -114,7 +114,7 @@ public:
 
     lock_options options;
     idle_queue queue;
-    lease_keeper keeper{now_turn, instances, tenures, timers, completer, count, 1h};
+    lease_keeper keeper{now_turn, instances, tenures, timers, completer, count, events, 1h};
     given_lease first, second;
     active_queue* concerned = nullptr; ///< the queue that the keeper handed back last
 

@@ -32,7 +32,8 @@ constexpr std::array every_dialect{dialect::scripts, dialect::set_ifeq, dialect:
                                    dialect::delex};
 constexpr std::array every_command{command::acquire, command::extend,  command::release,
                                    command::heal,    command::contend, command::inspect,
-                                   command::raise,   command::watch};
+                                   command::raise,   command::watch,   command::survey};
+static_assert(every_command.size() == holdfast::protocol::commands);
 static_assert(every_dialect.size() == dialects);
 
 std::string sha1(std::string_view text) {
@@ -864,6 +865,81 @@ BOOST_AUTO_TEST_CASE(where_the_acl_forbids_to_look_the_key_counts_as_a_lock) {
     BOOST_TEST((no_content->verdict == verdict::yes));
     BOOST_TEST((no_content->ttl_left == 7ms));
     BOOST_TEST(no_content->holder.empty());
+}
+
+//
+// Surveys
+//
+
+BOOST_AUTO_TEST_CASE(a_survey_asks_for_all_of_a_key) {
+    command_args const a{.key = "seat:7", .token = {}};
+    auto const asked = encoded(command::survey, dialect::scripts, a);
+    BOOST_TEST(asked == resp::command({"PTTL", "seat:7"}) + resp::command({"TYPE", "seat:7"}) +
+                            resp::command({"GETRANGE", "seat:7", "0", "64"}) +
+                            resp::command({"GET", "{seat:7}:fence"}));
+}
+
+BOOST_AUTO_TEST_CASE(a_survey_tells_the_value_the_ttl_and_the_counter) {
+    auto const r =
+        replies(command::survey, {number("1500"), simple("string"), blob(labelled), blob("42")});
+    BOOST_TEST((r->verdict == verdict::yes));
+    BOOST_TEST(r->present);
+    BOOST_TEST(r->value == labelled);
+    BOOST_TEST(r->ttl_known);
+    BOOST_TEST((r->ttl_left == 1500ms));
+    BOOST_TEST(r->number == 42U);
+    auto const never = replies(command::survey, {number("-1"), simple("string"), blob("x"), null});
+    BOOST_TEST(never->present);
+    BOOST_TEST(never->ttl_known);
+    BOOST_TEST((never->ttl_left == std::nullopt));
+    BOOST_TEST(never->number == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_survey_of_a_key_that_is_not_there_or_goes_says_so) {
+    for (auto const* const ttl : {"-2", "1500"}) { // with 1500, the key went after the PTTL
+        auto const r = replies(command::survey, {number(ttl), simple("none"), blob(""), blob("7")});
+        BOOST_TEST((r->verdict == verdict::yes));
+        BOOST_TEST(!r->present);
+        BOOST_TEST(!r->ttl_known);
+        BOOST_TEST(r->value.empty());
+        BOOST_TEST(r->number == 7U);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_survey_of_something_else_finds_no_lock) {
+    auto const r =
+        replies(command::survey, {number("-1"), simple("list"), error("WRONGTYPE no"), null});
+    BOOST_TEST((r->verdict == verdict::refused));
+    BOOST_TEST((r->cause == errc::wrong_type));
+    BOOST_TEST(r->message == "the key holds a list, not a lock");
+    BOOST_TEST((r.reader().ends_session() == errc{}));
+}
+
+// Never "absent" because a command was refused.
+BOOST_AUTO_TEST_CASE(a_survey_does_with_the_commands_that_are_allowed) {
+    element const forbidden = error("NOPERM no");
+    auto const nothing = replies(command::survey, {forbidden, forbidden, forbidden, forbidden});
+    BOOST_TEST((nothing->verdict == verdict::refused));
+    BOOST_TEST((nothing->cause == errc::access_denied));
+    BOOST_TEST(nothing->message == "NOPERM no");
+    auto const by_ttl = replies(command::survey, {number("7"), forbidden, forbidden, forbidden});
+    BOOST_TEST((by_ttl->verdict == verdict::yes));
+    BOOST_TEST(by_ttl->present);
+    auto const by_type =
+        replies(command::survey, {forbidden, simple("string"), forbidden, forbidden});
+    BOOST_TEST(by_type->present);
+    BOOST_TEST(!by_type->ttl_known);
+    BOOST_TEST((by_type->cause == errc{}));
+    auto const by_value = replies(command::survey, {forbidden, forbidden, blob("x"), forbidden});
+    BOOST_TEST(by_value->present);
+    BOOST_TEST(by_value->value == "x");
+    auto const gone = replies(command::survey, {number("-2"), forbidden, forbidden, forbidden});
+    BOOST_TEST((gone->verdict == verdict::yes));
+    BOOST_TEST(!gone->present);
+    auto const no_counter =
+        replies(command::survey, {number("7"), simple("string"), blob("x"), error("WRONGTYPE no")});
+    BOOST_TEST(no_counter->present);
+    BOOST_TEST(no_counter->number == 0U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,7 @@
 #include "runtime/active_tenure.hpp"
 #include "runtime/completer.hpp"
 #include "runtime/counters.hpp"
+#include "runtime/event_sink.hpp"
 #include "runtime/instance_group.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/tenure_driver.hpp"
@@ -139,6 +140,7 @@ public:
     runtime::counters count;
     runtime::turn now_turn{*this};
     runtime::timer_queue timers{executor};
+    runtime::event_sink events{client_options{}, now_turn, count};
     runtime::token_source random{""};
     runtime::instance_group instances{now_turn};
     runtime::tenure_driver tenures{now_turn, instances, timers, count, *this};

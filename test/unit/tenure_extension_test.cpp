@@ -357,4 +357,87 @@ BOOST_AUTO_TEST_CASE(every_schedule_of_answers_settles_an_extension_once_and_rig
     }
 }
 
+//
+// Another ttl
+//
+
+constexpr protocol::duration longer = 60s;
+constexpr protocol::duration longer_valid = 60s - 602ms;
+constexpr protocol::duration shorter = 1s;
+constexpr protocol::duration shorter_valid = 1s - 12ms;
+
+BOOST_AUTO_TEST_CASE(a_longer_ttl_counts_when_a_quorum_has_it) {
+    auto m = held();
+    m.extend(at(3s), of("012"), longer);
+    BOOST_TEST((m.ttl() == longer));
+    BOOST_TEST((m.deadline() == at(valid)));
+    answer(m, command::extend, 0, yes, 3s);
+    BOOST_TEST((m.deadline() == at(valid)));
+    BOOST_TEST(answer(m, command::extend, 1, yes, 3s) == "extended");
+    BOOST_TEST((m.deadline() == at(3s + longer_valid)));
+    // The watchdog goes on with a third of the new ttl.
+    BOOST_REQUIRE(m.wake().has_value());
+    BOOST_TEST((*m.wake() > at(3s + longer / 3 - longer / 1000)));
+    BOOST_TEST((*m.wake() <= at(3s + longer / 3)));
+}
+
+BOOST_AUTO_TEST_CASE(a_shorter_ttl_counts_at_once) {
+    for (auto const v : every_failure) {
+        auto m = held();
+        m.extend(at(3s), of("012"), shorter);
+        BOOST_TEST((m.deadline() == at(3s + shorter_valid)));
+        answer(m, command::extend, 0, v, 3s);
+        answer(m, command::extend, 1, v, 3s);
+        answer(m, command::extend, 2, v, 3s);
+        BOOST_TEST((m.deadline() == at(3s + shorter_valid)));
+    }
+    // Even if no instance can be asked.
+    auto m = held();
+    BOOST_TEST(text(m.extend(at(3s), of(""), shorter)) == "extension_failed");
+    BOOST_TEST((m.deadline() == at(3s + shorter_valid)));
+    // A deadline that comes sooner anyway stays.
+    auto late = held();
+    late.extend(at(9500ms), of("012"), shorter);
+    BOOST_TEST((late.deadline() == at(valid)));
+}
+
+BOOST_AUTO_TEST_CASE(another_ttl_replaces_the_extension_under_way) {
+    auto m = held();
+    m.extend(at(3s), of("012"));
+    auto const earlier = m.round_number();
+    m.extend(at(4s), of("012"), longer);
+    for (unsigned i = 0; i < 3; ++i) {
+        BOOST_TEST(text(m.answer(command::extend, earlier, i, yes, at(4s))) == "nothing");
+    }
+    BOOST_TEST((m.deadline() == at(valid)));
+    answer(m, command::extend, 0, yes, 5s);
+    BOOST_TEST(answer(m, command::extend, 1, yes, 5s) == "extended");
+    BOOST_TEST((m.deadline() == at(4s + longer_valid)));
+}
+
+// The deadline counts from the round that set it, whatever the ttl is by now.
+BOOST_AUTO_TEST_CASE(a_standstill_before_the_round_that_counts_changes_nothing) {
+    auto sooner = held();
+    sooner.extend(at(9500ms), of("012"), shorter);
+    sooner.clock_stood_still(at(8s), 2s); // after the acquire, whose deadline counts
+    BOOST_TEST((sooner.deadline() == at(valid - 2s)));
+    auto later = held();
+    later.extend(at(3s), of("012"), longer);
+    answer(later, command::extend, 0, yes, 3s);
+    answer(later, command::extend, 1, yes, 3s);
+    later.clock_stood_still(at(2s), 1s);
+    BOOST_TEST((later.deadline() == at(3s + longer_valid)));
+    later.clock_stood_still(at(5s), 1s);
+    BOOST_TEST((later.deadline() == at(2s + longer_valid)));
+}
+
+BOOST_AUTO_TEST_CASE(a_limit_of_the_lease_holds_for_another_ttl_too) {
+    auto m = held();
+    m.begin_lease(true, at(0s), 20s);
+    m.extend(at(3s), of("012"), longer);
+    answer(m, command::extend, 0, yes, 3s);
+    BOOST_TEST(answer(m, command::extend, 1, yes, 3s) == "extended");
+    BOOST_TEST((m.deadline() == at(20s)));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -158,6 +158,7 @@ private:
         case command::raise:
         case command::inspect:
         case command::watch:
+        case command::survey:
             break;
         }
         take(machine_.answer(delivered.c, delivered.extension, i, v, at(now_)));

@@ -22,12 +22,14 @@ namespace holdfast {
 
 class error;
 class lease;
+struct key_report;
 class release_result;
 
 namespace detail {
 
 using acquire_handler = asio::any_completion_handler<void(error, lease)>;
 using release_handler = asio::any_completion_handler<void(release_result)>;
+using inspect_handler = asio::any_completion_handler<void(error, key_report)>;
 using error_handler = asio::any_completion_handler<void(error)>;
 
 /// How long an acquire may wait for a holder.
@@ -42,13 +44,16 @@ struct wait_limit {
 
 HOLDFAST_API void async_acquire(lock_state_ptr, wait_limit, acquire_handler, configuration = {});
 HOLDFAST_API void async_release(lease_ref, share_ref, release_handler, configuration = {});
-HOLDFAST_API void async_extend(lease_ref, error_handler, configuration = {});
+/// `limit`: the new ttl, or none.
+HOLDFAST_API void async_extend(lease_ref, wait_limit, error_handler, configuration = {});
 HOLDFAST_API void async_wait_lost(lease_ref, std::chrono::nanoseconds ahead, error_handler,
                                   configuration = {});
 HOLDFAST_API void async_shutdown(std::shared_ptr<runtime::engine>, error_handler,
                                  configuration = {});
 HOLDFAST_API void async_drain(std::shared_ptr<runtime::engine>, std::chrono::nanoseconds limit,
                               error_handler, configuration = {});
+
+HOLDFAST_API void async_inspect(lock_state_ptr, inspect_handler, configuration = {});
 
 template <class... Args, class Handler>
 auto defer_to_own_executor(Handler&& handler, asio::any_io_executor const& fallback) {
@@ -68,6 +73,20 @@ struct initiate_acquire {
         async_acquire(
             lock, limit,
             defer_to_own_executor<error, lease>(std::forward<Handler>(handler), lock->executor));
+    }
+};
+
+struct initiate_inspect {
+    lock_state_ptr lock;
+
+    using executor_type = asio::any_io_executor;
+    executor_type get_executor() const noexcept { return lock->executor; }
+
+    template <class Handler>
+    void operator()(Handler&& handler) const {
+        require_context(lock->executor);
+        async_inspect(lock, defer_to_own_executor<error, key_report>(std::forward<Handler>(handler),
+                                                                     lock->executor));
     }
 };
 
@@ -92,10 +111,11 @@ struct initiate_release : initiate_on_lease {
 
 struct initiate_extend : initiate_on_lease {
     template <class Handler>
-    void operator()(Handler&& handler) const {
+    void operator()(Handler&& handler, wait_limit ttl) const {
         require_context(lease->lock->executor);
-        async_extend(lease, defer_to_own_executor<error>(std::forward<Handler>(handler),
-                                                         lease->lock->executor));
+        async_extend(
+            lease, ttl,
+            defer_to_own_executor<error>(std::forward<Handler>(handler), lease->lock->executor));
     }
 };
 

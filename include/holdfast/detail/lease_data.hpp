@@ -31,6 +31,7 @@ struct lease_data {
     std::atomic<std::uint32_t> shares{1}; ///< not given up yet
     std::atomic<bool> shared{false};      ///< there has been more than one share
     std::atomic<bool> over{false};        ///< lost or released
+    std::atomic<bool> detached{false};    ///< the holder leaves the key to its ttl
     lease_share first{this};
     std::uint64_t fence = 0;
     std::atomic<lease_clock::time_point> deadline{};

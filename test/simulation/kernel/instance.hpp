@@ -63,6 +63,7 @@ inline outcome carry_out(content& has, protocol::command op, unsigned tenure, tr
         return {ours ? verdict::yes : verdict::no};
     case command::inspect:
     case command::watch:
+    case command::survey:
         break;
     }
     return {};

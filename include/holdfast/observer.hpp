@@ -1,0 +1,130 @@
+#ifndef HOLDFAST_OBSERVER_HPP
+#define HOLDFAST_OBSERVER_HPP
+
+#include <holdfast/acquire_report.hpp>
+#include <holdfast/client_stats.hpp>
+#include <holdfast/clock.hpp>
+#include <holdfast/detail/api.hpp>
+#include <holdfast/error.hpp>
+#include <holdfast/trace_context.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+namespace holdfast {
+
+/// The part that all events of locks have. An event and its views are valid during the call.
+struct lock_event {
+    std::string_view key;         ///< with the client's prefix
+    std::string_view owner_label; ///< client_options::owner_label
+    trace_context trace;          ///< lock_options::trace of the acquire
+    lease_clock::time_point at;   ///< the beginning of the client's turn in which this happened
+};
+
+/// An acquire found the lock held, and waits.
+struct waiting_event : lock_event {};
+
+/// An acquire got its lease.
+struct acquired_event : lock_event {
+    std::uint64_t fence = 0;            ///< lease::fence(); 0 without fencing
+    std::chrono::nanoseconds waited{0}; ///< from the call to the grant
+    std::chrono::nanoseconds lasts{0};  ///< until the deadline
+};
+
+/// The servers have a later expiry for the lease.
+struct extended_event : lock_event {
+    std::uint64_t fence = 0;
+    std::chrono::nanoseconds took{0};  ///< from sending to the answers of a quorum
+    std::chrono::nanoseconds lasts{0}; ///< until the new deadline
+};
+
+/// How a lease was lost.
+enum class loss : std::uint8_t {
+    /// It came to its end: no extension succeeded in time, or the watchdog was off, or max_hold or
+    /// renew_while() ended it.
+    expired,
+    /// A majority of the instances has not our key any more: it was deleted, taken or forgotten.
+    key_gone,
+    /// The client was shut down while the lease was held.
+    shut_down,
+};
+HOLDFAST_API char const* to_string(loss) noexcept;
+
+/// A lease ended without a release. See lease::held() for the time at which its holder is told.
+struct lost_event : lock_event {
+    std::uint64_t fence = 0;
+    std::chrono::nanoseconds held{0}; ///< from the grant
+    loss cause{};
+};
+
+/// A holder gave its lease back.
+struct released_event : lock_event {
+    std::uint64_t fence = 0;
+    std::chrono::nanoseconds held{0}; ///< from the grant
+    bool handed_over = false;         ///< a waiter of this client got the lock, without I/O
+};
+
+/// An acquire, an extension or a release failed, also one that the watchdog or the destructor of a
+/// lease began.
+struct failed_event : lock_event {
+    reported_call call{};
+    error_code code;                  ///< as the handler gets it
+    std::chrono::nanoseconds took{0}; ///< acquire: from the call; else from sending
+    /// The answers of the instances. Null if none had a part in the failure.
+    acquire_report const* report = nullptr;
+};
+
+/// Contenders kept each other from a quorum. All of them try again.
+struct split_vote_event : lock_event {};
+
+/// An instance, or a node of a Cluster, has another state than before.
+struct instance_event {
+    instance_status const& status; ///< valid during the call
+    instance_state before{};
+    lease_clock::time_point at;
+};
+
+/// Is told what a client does: for logs (log_observer.hpp), tracing, or alarms of an own. For
+/// metrics see metrics.hpp, which needs no observer. Each function does nothing unless a derived
+/// class has its own.
+///
+/// @par Executor  All functions are called on the client's executor, in the middle of its work, and
+///     on any thread that runs its context. So they must be quick. For one client they are called
+///     one at a time, and in order. Clients that share an observer may call it at the same time.
+/// @par Calls  An observer calls nothing of the client, its locks and its leases: post such calls
+///     to an executor.
+/// @par Exception safety  An exception from a function concerns nobody: the client ignores it, and
+///     counts it in client_stats::observer_failures.
+/// @par Cost  Without an observer, a comparison for each event. With one, the library allocates
+///     memory for the reports of failures, and for the status of an instance that changes; for the
+///     other events it allocates none.
+/// @par Lifetimes  See client_options::observer.
+class HOLDFAST_API observer : public std::enable_shared_from_this<observer> {
+public:
+    virtual ~observer();
+
+    virtual void on_waiting(waiting_event const&) {}
+    virtual void on_acquired(acquired_event const&) {}
+    /// An acquire got its lease from a holder of the same client, without I/O. The release of that
+    /// holder was told before. Calls on_acquired() unless a derived class has its own.
+    virtual void on_handed_over(acquired_event const& e) { on_acquired(e); }
+    virtual void on_extended(extended_event const&) {}
+    virtual void on_lost(lost_event const&) {}
+    /// The holder has released or destroyed its lease. The answers of the instances are still to
+    /// come; if too few confirm, on_failed() follows.
+    virtual void on_released(released_event const&) {}
+    virtual void on_failed(failed_event const&) {}
+    virtual void on_split_vote(split_vote_event const&) {}
+    virtual void on_instance(instance_event const&) {}
+
+protected:
+    observer() = default;
+    observer(observer const&) = default;
+    observer& operator=(observer const&) = default;
+};
+
+} // namespace holdfast
+
+#endif

@@ -1,0 +1,29 @@
+// The exit codes of the command; doc/command.md and the man page list them.
+#ifndef HOLDFAST_COMMAND_EXIT_CODE_HPP
+#define HOLDFAST_COMMAND_EXIT_CODE_HPP
+
+namespace holdfast::command {
+
+enum exit_code : int {
+    success = 0,
+    // inspect
+    key_free = 0,
+    key_held = 1,
+    key_unusable = 2, ///< split, or not a lock
+    key_unknown = 3,
+    // doctor
+    warnings = 1,
+    faults = 2,
+    // run, beside the command's own. 124 to 127 as in timeout(1) and env(1).
+    lost = 122,
+    unavailable = 123,
+    contended = 124,
+    usage = 125, ///< wrong usage, of all commands
+    cannot_execute = 126,
+    not_found = 127,
+    by_signal = 128, ///< and the number of the signal
+};
+
+} // namespace holdfast::command
+
+#endif

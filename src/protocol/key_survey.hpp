@@ -1,0 +1,77 @@
+// Whether a key is locked, by the answers of the instances to a survey.
+//
+// The answers come at slightly different times, and a missing answer may be anything. So each state
+// but `unknown` holds whatever the missing instances would have said.
+#ifndef HOLDFAST_PROTOCOL_KEY_SURVEY_HPP
+#define HOLDFAST_PROTOCOL_KEY_SURVEY_HPP
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace holdfast::protocol {
+
+/// The answer of an instance.
+struct key_finding {
+    enum class kind : std::uint8_t {
+        absent,
+        present,
+        foreign, ///< something that is no lock
+        unknown,
+    };
+    kind found = kind::unknown;
+    std::string_view token{}; ///< present: identifies the owner. Empty: it could not be read
+};
+
+struct key_judgement {
+    enum class state : std::uint8_t {
+        free,
+        held,
+        split,
+        foreign,
+        unknown,
+    };
+    state is = state::unknown;
+    std::string_view token{}; ///< held: of the owner
+
+    friend bool operator==(key_judgement const&, key_judgement const&) = default;
+};
+
+/// `all` has one answer for each configured instance.
+inline key_judgement judge(std::span<key_finding const> all, unsigned quorum) {
+    using kind = key_finding::kind;
+    using state = key_judgement::state;
+    auto const count = [&](auto matches) {
+        return static_cast<unsigned>(std::count_if(all.begin(), all.end(), matches));
+    };
+    auto const of_kind = [&](kind k) {
+        return count([&](key_finding const& f) { return f.found == k; });
+    };
+    auto const absent = of_kind(kind::absent);
+    if (absent >= quorum) return {.is = state::free};
+    auto const foreign = of_kind(kind::foreign);
+    if (foreign > all.size() - quorum) return {.is = state::foreign};
+    // A token that could not be read may be any.
+    auto const unread =
+        count([](key_finding const& f) { return f.found == kind::present && f.token.empty(); });
+    auto const missing = of_kind(kind::unknown);
+    unsigned most = 0;
+    for (auto const& f : all) {
+        if (f.found != kind::present || f.token.empty()) continue;
+        auto const same = count([&](key_finding const& other) {
+            return other.found == kind::present && other.token == f.token;
+        });
+        if (same >= quorum) return {.is = state::held, .token = f.token};
+        most = std::max(most, same);
+    }
+    auto const may_be_held = most + unread + missing >= quorum;
+    auto const may_be_free = absent + missing >= quorum;
+    auto const may_be_foreign = foreign + missing > all.size() - quorum;
+    return {.is = may_be_held || may_be_free || may_be_foreign ? state::unknown : state::split};
+}
+
+} // namespace holdfast::protocol
+
+#endif
