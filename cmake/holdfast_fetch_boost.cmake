@@ -7,6 +7,15 @@ set(HOLDFAST_BOOST_SHA256
     "5c1d40cb8e19adbf740a4ec2da35b3e58f3f5804b1dce44deb53df72193cbc6c" CACHE STRING
     "The SHA-256 of that archive; Boost publishes it beside the archive")
 
+function(holdfast_version_of_boost header variable)
+    file(STRINGS "${header}" line REGEX "^#define BOOST_VERSION [0-9]+")
+    string(REGEX MATCH "[0-9]+$" number "${line}")
+    math(EXPR major "${number} / 100000")
+    math(EXPR minor "${number} / 100 % 1000")
+    math(EXPR patch "${number} % 100")
+    set(${variable} "${major}.${minor}.${patch}" PARENT_SCOPE)
+endfunction()
+
 function(holdfast_fetch_boost oldest)
     include(FetchContent)
     if(POLICY CMP0135)
@@ -32,12 +41,7 @@ function(holdfast_fetch_boost oldest)
         message(FATAL_ERROR "${HOLDFAST_BOOST_URL} has no boost/version.hpp. It should be a source "
             "release of Boost, such as boost_1_92_0.tar.bz2.")
     endif()
-    file(STRINGS "${header}" line REGEX "^#define BOOST_VERSION [0-9]+")
-    string(REGEX MATCH "[0-9]+$" number "${line}")
-    math(EXPR major "${number} / 100000")
-    math(EXPR minor "${number} / 100 % 1000")
-    math(EXPR patch "${number} % 100")
-    set(found "${major}.${minor}.${patch}")
+    holdfast_version_of_boost("${header}" found)
     if(found VERSION_LESS oldest)
         message(FATAL_ERROR
             "${HOLDFAST_BOOST_URL} has Boost ${found}; holdfast needs ${oldest} or newer.")

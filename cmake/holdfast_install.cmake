@@ -75,6 +75,12 @@ if(HOLDFAST_TESTS AND form STREQUAL STATIC_LIBRARY)
 endif()
 
 if(TARGET holdfast_command)
+    # It finds a shared library in any prefix.
+    file(RELATIVE_PATH libraries "/prefix/${CMAKE_INSTALL_BINDIR}"
+        "/prefix/${CMAKE_INSTALL_LIBDIR}")
+    if(form STREQUAL SHARED_LIBRARY AND NOT APPLE AND NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+        set_target_properties(holdfast_command PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries}")
+    endif()
     install(TARGETS holdfast_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
     file(GLOB pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/doc/man/*.1")
     install(FILES ${pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")

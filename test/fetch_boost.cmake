@@ -1,5 +1,6 @@
 # HOLDFAST_FETCH_BOOST on an archive with the layout of a Boost release. The archive has one header,
-# which is enough to configure the project and to compile a source without Boost.
+# which is enough to configure the project and to compile a source without Boost. And the way of
+# tools/setup, on the same archive.
 cmake_minimum_required(VERSION 3.22)
 file(REMOVE_RECURSE "${work}")
 file(STRINGS "${boost}/boost/version.hpp" present REGEX "^#define BOOST_VERSION ")
@@ -57,3 +58,46 @@ refuses(too_old old "" "has Boost 1.91.0; holdfast needs 1.92 or newer")
 refuses(no_boost other "" "has no boost/version.hpp")
 refuses(no_file missing ${sum}
     "missing.tar.gz. does not exist|[Ff]ile not found:[^:]*missing.tar.gz")
+
+# unpack(archive sum): sets `result` and `out`.
+function(unpack archive sum)
+    file(REMOVE_RECURSE "${work}/unpacked")
+    execute_process(COMMAND "${CMAKE_COMMAND}" -D "folder=${work}/unpacked"
+            -D "HOLDFAST_BOOST_URL=file://${work}/${archive}.tar.gz"
+            -D "HOLDFAST_BOOST_SHA256=${sum}" -P "${source}/cmake/holdfast_unpack_boost.cmake"
+        RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out)
+    set(result "${result}" PARENT_SCOPE)
+    string(REGEX REPLACE "[ \n]+" " " out "${out}")
+    set(out "${out}" PARENT_SCOPE)
+endfunction()
+
+unpack(release ${wrong})
+if(result EQUAL 0 OR NOT out MATCHES "has the SHA-256 ${sum} and not ${wrong}")
+    message(FATAL_ERROR "an archive with another sum is unpacked:\n${out}")
+endif()
+unpack(missing ${sum})
+if(result EQUAL 0 OR NOT out MATCHES "missing.tar.gz cannot be downloaded: ")
+    message(FATAL_ERROR "no error about an archive that is missing:\n${out}")
+endif()
+unpack(release ${sum})
+if(NOT result EQUAL 0)
+    message(FATAL_ERROR "the archive is not unpacked:\n${out}")
+endif()
+foreach(components headers json)
+    file(WRITE "${work}/finder/CMakeLists.txt" "cmake_minimum_required(VERSION 3.22)\n"
+        "project(finder LANGUAGES CXX)\n"
+        "find_package(Boost 1.92 CONFIG REQUIRED COMPONENTS ${components})\n"
+        "get_target_property(folder Boost::headers INTERFACE_INCLUDE_DIRECTORIES)\n"
+        "message(STATUS \"found in \${folder}\")\n")
+    file(REMOVE_RECURSE "${work}/finder/build")
+    execute_process(COMMAND "${CMAKE_COMMAND}" -S "${work}/finder" -B "${work}/finder/build"
+            -G Ninja "-DCMAKE_CXX_COMPILER=${compiler}" "-DCMAKE_PREFIX_PATH=${work}/unpacked/usr"
+        RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out)
+    if(components STREQUAL "headers")
+        if(NOT result EQUAL 0 OR NOT out MATCHES "found in ${work}/unpacked/usr/include\n")
+            message(FATAL_ERROR "find_package does not find the headers:\n${out}")
+        endif()
+    elseif(result EQUAL 0 OR NOT out MATCHES "no json")
+        message(FATAL_ERROR "find_package finds a library that is not there:\n${out}")
+    endif()
+endforeach()

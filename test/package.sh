@@ -22,11 +22,13 @@ declare -A depends=(
 )
 
 pack() { # form; sets deb
-    local form=$1 options=(-D CPACK_DEBIAN_COMPRESSION_TYPE=gzip)
+    local form=$1 control=$build/holdfast_package/control
+    local options=(-D CPACK_DEBIAN_COMPRESSION_TYPE=gzip)
     if [ "$form" != "$own_form" ]; then
         options+=(
             -D "CPACK_INSTALL_CMAKE_PROJECTS=$build;holdfast;shared_form;/"
             -D CPACK_DEBIAN_PACKAGE_DEPENDS=
+            -D "CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA=$control/triggers;$control/shlibs"
             -D "CPACK_POST_BUILD_SCRIPTS=$source/cmake/holdfast_package_scripts.cmake"
         )
     fi
@@ -49,7 +51,12 @@ check_fields() { # form
 }
 
 check_files() { # form folder
-    local file
+    local file control=$work/$1.control
+    dpkg-deb --control "$deb" "$control"
+    if [ "$1" = shared ]; then
+        grep -qx 'activate-noawait ldconfig' "$control/triggers" || fail "$1: no ldconfig"
+        grep -qE '^libholdfast [0-9.]+ holdfast ' "$control/shlibs" || fail "$1: no shlibs"
+    fi
     for file in include/holdfast/holdfast.hpp share/doc/holdfast/copyright; do
         [ -f "$2/usr/$file" ] || fail "$1: no /usr/$file"
     done

@@ -139,6 +139,7 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/section_steps_test.cpp
     integration/sentinel_groups_test.cpp
     integration/setups_test.cpp
+    integration/shared_library_test.cpp
     integration/shares_test.cpp
     integration/support_test.cpp
     integration/threads_test.cpp

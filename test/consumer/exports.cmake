@@ -36,7 +36,8 @@ endforeach()
 
 # In any place of a name: a template of another namespace may have one of our types as its argument.
 # A handle of the engine is part of a client and a lock, and so of functions that take them.
-set(internal "holdfast::(redis|runtime|protocol)::|boost::(holdfast_)?redis::")
+set(internal "holdfast::(redis|runtime|protocol|fence_gate::impl|log_observer::writer)(::|[>, ])")
+string(APPEND internal "|boost::(holdfast_)?redis::")
 symbols_of(exported -D -C --defined-only "${library}")
 set(wrong)
 foreach(line IN LISTS exported)
