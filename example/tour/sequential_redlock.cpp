@@ -166,12 +166,18 @@ void tell_of_equal_tokens(several_servers& s) {
     a.connect(3);
     b.connect(3);
     auto held = a.acquire(seat, {.ttl = long_ttl});
-    auto const token = s.value();
+    a.run_until("the last vote", [&] { return s.values().count("no key") == 0; });
+    auto const of_a = s.values();
     auto const [first, none] = b.try_acquire(seat, {.ttl = long_ttl});
     auto const [second, nothing] = b.try_acquire(seat, {.ttl = long_ttl});
     j.safe(first == holdfast::errc::contended && second == holdfast::errc::contended &&
-               held.held() && s.value() == token,
-           "a token has 128 random bits: A has its lock, and B is refused");
+               held.held() && of_a.size() == 1 && s.values() == of_a,
+           "B is refused, and A has its lock on all servers");
+    a.release(held);
+    auto const next = b.acquire(seat, {.ttl = long_ttl});
+    b.run_until("the last vote",
+                [&] { return s.values().count("no key") == 0 && s.values().size() == 1; });
+    j.safe(s.values() != of_a, "the tokens of A and B differ: each has 128 random bits");
 }
 
 /// The work takes longer than the lease.

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,16 +38,14 @@ struct several_servers {
             if (instance.running()) holdfast::test::redis_cli(instance).del(seat);
         }
     }
-    bool is_free() {
-        auto left = 0;
+    /// The values of the key, each once.
+    std::set<std::string> values() {
+        std::set<std::string> all;
         for (auto& instance : servers)
-            left += holdfast::test::redis_cli(instance).exists(seat) ? 1 : 0;
-        return left == 0;
+            all.insert(holdfast::test::redis_cli(instance).get(seat).value_or("no key"));
+        return all;
     }
-    /// On the first server.
-    std::string value() {
-        return holdfast::test::redis_cli(servers[0]).get(seat).value_or("no key");
-    }
+    bool is_free() { return values() == std::set<std::string>{"no key"}; }
     participant client(std::string name) {
         return {story, logs, std::move(name), {urls.begin(), urls.end()}, {}};
     }
