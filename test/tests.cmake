@@ -178,3 +178,13 @@ holdfast_test(failover SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCE
     integration/sentinel_replicas_test.cpp
     integration/sentinel_use_test.cpp
     integration/acl_log.cpp)
+# The older ways to lock, and holdfast beside them. The stories are those of example/tour.
+if(HOLDFAST_EXAMPLES)
+    holdfast_test(hazards LIBRARIES holdfast_tour SOURCES
+        hazards/fallible_servers_test.cpp
+        hazards/mixed_clients_test.cpp
+        hazards/sequential_redlock_test.cpp
+        hazards/simple_locks_test.cpp
+        hazards/tour_test.cpp
+        integration/acl_log.cpp)
+endif()
