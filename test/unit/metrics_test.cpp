@@ -7,6 +7,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -142,6 +147,73 @@ BOOST_AUTO_TEST_CASE(several_clients_share_each_head) {
                                      "holdfast_leases_held{client=\"west\"} 0\n"));
     BOOST_TEST(contains(page.text(), "holdfast_instance_pending_releases{client=\"west\","
                                      "instance=\"b:2\"} 0\n"));
+}
+
+//
+// The files for operators
+//
+
+/// All names of metrics in a text. Suffixes of histograms are left out.
+std::set<std::string> names_in(std::string const& text) {
+    std::set<std::string> names;
+    static std::regex const name("holdfast_[a-z_]+[a-z]");
+    for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it) {
+        auto found = it->str();
+        for (auto const* const suffix : {"_bucket", "_sum", "_count"}) {
+            if (found.ends_with(suffix)) found.resize(found.size() - std::strlen(suffix));
+        }
+        names.insert(found);
+    }
+    return names;
+}
+
+std::string file(std::string const& name) {
+    std::ifstream in(HOLDFAST_DOCUMENTS "/" + name);
+    std::ostringstream text;
+    BOOST_REQUIRE_MESSAGE(in && (text << in.rdbuf()), name);
+    return text.str();
+}
+
+std::string full_page() {
+    client_stats stats;
+    stats.acquired = 3;
+    for (auto& h : stats.acquires) note(h, 3ms);
+    auto s = instance("redis+cluster://a:1");
+    s.degradations = {{.kind = degradation::no_push, .message = {}}};
+    s.nodes = {instance("a:1")};
+    metrics_page page;
+    page.add(stats, {s, instance("b:2")}, "one");
+    page.add({}, {instance("c:3")}, "another");
+    return page.text();
+}
+
+BOOST_AUTO_TEST_CASE(the_document_lists_each_metric) {
+    auto const real = names_in(page_of({}, {instance("a:1")}));
+    auto listed = names_in(file("monitoring.md"));
+    BOOST_TEST(listed == real, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(rules_and_dashboard_use_metrics_that_exist) {
+    auto const real = names_in(page_of({}, {instance("a:1")}));
+    for (auto const* const name : {"monitoring/alerts.yml", "monitoring/dashboard.json"}) {
+        auto const used = names_in(file(name));
+        BOOST_TEST(used.size() > 5U, name);
+        for (auto const& each : used) BOOST_TEST(real.contains(each), name << ": " << each);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(promtool_accepts_the_page) {
+    auto const* const promtool = std::getenv("HOLDFAST_PROMTOOL");
+    if (promtool == nullptr) {
+        BOOST_TEST_MESSAGE("skipped: promtool was not found");
+        return;
+    }
+    auto const command = "'" + std::string(promtool) + "' check metrics";
+    auto* const pipe = ::popen(command.c_str(), "w");
+    BOOST_REQUIRE(pipe != nullptr);
+    auto const page = full_page();
+    BOOST_TEST(std::fwrite(page.data(), 1, page.size(), pipe) == page.size());
+    BOOST_TEST(::pclose(pipe) == 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
