@@ -1,5 +1,7 @@
 # Which tests there are. A line here is all that a new one needs.
 holdfast_test(unit SOURCES
+    ../src/command/diagnosis.cpp
+    ../src/command/table.cpp
     ../bench/allocation_counter.cpp
     unit/acquirer_test.cpp
     unit/address_test.cpp
@@ -18,6 +20,7 @@ holdfast_test(unit SOURCES
     unit/cluster_route_test.cpp
     unit/connection_failure_test.cpp
     unit/credential_schedule_test.cpp
+    unit/diagnosis_test.cpp
     unit/error_test.cpp
     unit/fence_test.cpp
     unit/fence_gate_test.cpp
@@ -89,7 +92,11 @@ holdfast_test(simulation SECONDS 0 SOURCES
     simulation/guards_test.cpp
     simulation/schedules_test.cpp
     simulation/wire_test.cpp)
-holdfast_test(integration SOURCES
+set(command_tests)
+if(TARGET holdfast_command)
+    set(command_tests integration/command_test.cpp integration/command_run_test.cpp)
+endif()
+holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/bad_input_test.cpp
     integration/cancellation_test.cpp
     integration/clock_jumps_test.cpp
@@ -171,3 +178,13 @@ holdfast_test(failover SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCE
     integration/sentinel_replicas_test.cpp
     integration/sentinel_use_test.cpp
     integration/acl_log.cpp)
+# The older ways to lock, and holdfast beside them. The stories are those of example/tour.
+if(HOLDFAST_EXAMPLES)
+    holdfast_test(hazards LIBRARIES holdfast_tour SOURCES
+        hazards/fallible_servers_test.cpp
+        hazards/mixed_clients_test.cpp
+        hazards/sequential_redlock_test.cpp
+        hazards/simple_locks_test.cpp
+        hazards/tour_test.cpp
+        integration/acl_log.cpp)
+endif()

@@ -1,2 +1,2 @@
-// Boost.JSON, compiled once for the command.
+// Compiles Boost.JSON itself.
 #include <boost/json/src.hpp>

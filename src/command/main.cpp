@@ -30,7 +30,7 @@ constexpr char const* doctor_help =
 int main(int argc, char** argv) {
     CLI::App app("Distributed locks on Redis or Valkey", "holdfast");
     app.set_version_flag("--version", HOLDFAST_VERSION_STRING);
-    app.require_subcommand(1);
+    app.require_subcommand(0, 1);
 
     run_settings run_by;
     auto& run_app = *app.add_subcommand("run", "Run a command under a lock");
@@ -77,7 +77,9 @@ int main(int argc, char** argv) {
         }
         if (run_app.parsed()) return run(run_by);
         if (inspect_app.parsed()) return inspect(inspect_by);
-        return doctor(doctor_by);
+        if (doctor_app.parsed()) return doctor(doctor_by);
+        std::cerr << app.help();
+        return usage;
     } catch (CLI::ParseError const& e) {
         return app.exit(e) == 0 ? success : usage;
     } catch (std::exception const& e) {

@@ -1,2 +1,0 @@
-// Compiles Boost.JSON itself.
-#include <boost/json/src.hpp>

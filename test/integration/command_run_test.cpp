@@ -1,0 +1,287 @@
+// `holdfast run`: commands under a lock, signals, losses, and a terminal.
+#include "integration/attempt.hpp"
+#include "integration/child.hpp"
+#include "integration/nothing_left.hpp"
+#include "integration/program.hpp"
+#include "integration/test_client.hpp"
+#include "support/fleet.hpp"
+#include "support/redis_cli.hpp"
+#include "support/text.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <poll.h>
+#include <pty.h>
+#include <string>
+#include <string_view>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// With single quotes in the shell.
+outcome run_under(fleet const& servers, std::string const& options, std::string const& command) {
+    return run_program(program("HOLDFAST_COMMAND") + " run k --instances '" + servers.url_list() +
+                       "' " + options + " -- " + command);
+}
+
+/// `holdfast run k ... -- sh -c script`.
+std::vector<std::string> shell(fleet const& servers, std::vector<std::string> const& options,
+                               std::string const& script) {
+    std::vector<std::string> all{"run", "k", "--instances", servers.url_list()};
+    all.insert(all.end(), options.begin(), options.end());
+    for (auto const* const word : {"--", "sh", "-c"}) all.emplace_back(word);
+    all.push_back(script);
+    return all;
+}
+
+bool are_free(fleet& servers) {
+    return wait_until([&] {
+        for (server& s : servers) {
+            if (redis_cli(s).exists("k")) return false;
+        }
+        return true;
+    });
+}
+
+void delete_everywhere(fleet& servers) {
+    for (server& s : servers) redis_cli(s).del("k");
+}
+
+bool is_gone(pid_t id) {
+    return wait_until([&] { return ::kill(id, 0) != 0; }, 10s);
+}
+
+/// A program on a terminal of its own.
+class on_terminal {
+public:
+    explicit on_terminal(std::vector<std::string> arguments) {
+        auto const* const path = std::getenv("HOLDFAST_COMMAND");
+        BOOST_REQUIRE(path != nullptr);
+        arguments.insert(arguments.begin(), path);
+        std::vector<char*> argv;
+        for (auto& a : arguments) argv.push_back(a.data());
+        argv.push_back(nullptr);
+        pid_ = ::forkpty(&terminal_, nullptr, nullptr, nullptr);
+        BOOST_REQUIRE(pid_ >= 0);
+        if (pid_ == 0) {
+            ::execv(argv[0], argv.data());
+            ::_exit(127);
+        }
+    }
+    ~on_terminal() {
+        if (pid_ > 0) {
+            ::kill(pid_, SIGKILL);
+            ::waitpid(pid_, nullptr, 0);
+        }
+        ::close(terminal_);
+    }
+    on_terminal(on_terminal const&) = delete;
+    on_terminal& operator=(on_terminal const&) = delete;
+
+    void type(std::string_view text) {
+        BOOST_REQUIRE(::write(terminal_, text.data(), text.size()) ==
+                      static_cast<ssize_t>(text.size()));
+    }
+    bool shows(std::string_view text) {
+        return wait_until([&] { return read(), contains(shown_, text); }, 20s);
+    }
+    int status() {
+        int ended = 0;
+        auto const in_time =
+            wait_until([&] { return read(), ::waitpid(pid_, &ended, WNOHANG) == pid_; }, 20s);
+        BOOST_REQUIRE_MESSAGE(in_time, shown_);
+        pid_ = -1;
+        return WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
+    }
+    bool is_stopped() {
+        return wait_until(
+            [&] {
+                int state = 0;
+                return ::waitpid(pid_, &state, WNOHANG | WUNTRACED) == pid_ && WIFSTOPPED(state);
+            },
+            20s);
+    }
+    void go_on() { BOOST_REQUIRE(::kill(pid_, SIGCONT) == 0); }
+    std::string const& shown() const { return shown_; }
+
+private:
+    void read() {
+        pollfd watched{terminal_, POLLIN, 0};
+        while (::poll(&watched, 1, 0) > 0) {
+            char buffer[4096];
+            auto const n = ::read(terminal_, buffer, sizeof buffer);
+            if (n <= 0) return;
+            shown_.append(buffer, static_cast<std::size_t>(n));
+        }
+    }
+
+    int terminal_ = -1;
+    pid_t pid_ = -1;
+    std::string shown_;
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(command_run)
+
+BOOST_AUTO_TEST_CASE(the_command_runs_under_the_lock_and_its_exit_code_is_passed_on) {
+    fleet servers(3);
+    auto const o = run_under(servers, "--fence-env",
+                             "sh -c 'echo key $HOLDFAST_KEY fence $HOLDFAST_FENCE; exit 7'");
+    BOOST_TEST(o.status == 7, o.said);
+    BOOST_TEST(contains(o.said, "key k fence 1"), o.said);
+    BOOST_TEST(are_free(servers));
+    auto const plain = run_under(servers, "", "sh -c 'echo [$HOLDFAST_FENCE]'");
+    BOOST_TEST(plain.status == 0);
+    BOOST_TEST(contains(plain.said, "[]"), plain.said);
+    BOOST_TEST(run_under(servers, "", "sh -c 'kill -KILL $$'").status == 128 + SIGKILL);
+    BOOST_TEST(are_free(servers));
+}
+
+BOOST_AUTO_TEST_CASE(a_command_that_cannot_be_executed_gives_the_lock_back) {
+    fleet servers(1);
+    auto o = run_under(servers, "", "/nowhere/at/all");
+    BOOST_TEST(o.status == 127, o.said);
+    BOOST_TEST(contains(o.said, "/nowhere/at/all: No such file"), o.said);
+    o = run_under(servers, "", "/etc/passwd");
+    BOOST_TEST(o.status == 126, o.said);
+    BOOST_TEST(are_free(servers));
+}
+
+BOOST_AUTO_TEST_CASE(a_held_lock_is_waited_for_or_not) {
+    fleet servers(3);
+    child holder("HOLDFAST_COMMAND", shell(servers, {}, "echo held; read line"));
+    BOOST_TEST(holder.line() == "held");
+    auto o = run_under(servers, "--no-wait", "true");
+    BOOST_TEST(o.status == 124, o.said);
+    BOOST_TEST(contains(o.said, "held by "), o.said);
+    o = run_under(servers, "--wait 50ms", "true");
+    BOOST_TEST(o.status == 124, o.said);
+    child next("HOLDFAST_COMMAND", shell(servers, {}, "echo mine"));
+    holder.say("go");
+    BOOST_TEST(next.line() == "mine");
+    BOOST_TEST(holder.status() == 0);
+    BOOST_TEST(next.status() == 0);
+    BOOST_TEST(are_free(servers));
+}
+
+BOOST_AUTO_TEST_CASE(without_a_quorum_the_command_does_not_run) {
+    fleet servers(3);
+    servers.kill(2);
+    auto const o = run_under(servers, "--timeout 300ms", "echo ran");
+    BOOST_TEST(o.status == 123, o.said);
+    BOOST_TEST(!contains(o.said, "ran\n"), o.said);
+}
+
+BOOST_AUTO_TEST_CASE(signals_are_passed_on) {
+    fleet servers(3);
+    for (auto const number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) {
+        auto const name = std::to_string(number);
+        child c("HOLDFAST_COMMAND", shell(servers, {},
+                                          "trap 'echo caught; exit 9' " + name + "; echo ready; " +
+                                              "while :; do read x || :; done"));
+        BOOST_TEST(c.line() == "ready");
+        c.send_signal(number);
+        BOOST_TEST(c.line() == "caught");
+        BOOST_TEST(c.status() == 9);
+        BOOST_TEST(are_free(servers));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_signal_ends_the_wait_and_leaves_nothing) {
+    fleet servers(3);
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
+    auto held = client.hold("k");
+    child c("HOLDFAST_COMMAND", shell(servers, {}, "echo ran"));
+    auto const waits = [&] {
+        auto const list = redis_cli(servers[0]).command({"CLIENT", "LIST"}).string();
+        return contains(list, "holdfast-command");
+    };
+    BOOST_REQUIRE(client.until(waits));
+    c.send_signal(SIGTERM);
+    BOOST_TEST(c.status() == 128 + SIGTERM);
+    BOOST_TEST(held.held());
+    BOOST_TEST(client.releases(held));
+    BOOST_TEST(are_free(servers));
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_lock_ends_the_command_and_its_children) {
+    fleet servers(3);
+    // The shell's child has the output, and would go on after its shell.
+    child c("HOLDFAST_COMMAND", shell(servers, {"--ttl", "2s"},
+                                      "sh -c 'echo $$; trap \"\" HUP; sleep 1000' ; echo over"));
+    auto const id = static_cast<pid_t>(std::stoi(c.line()));
+    delete_everywhere(servers);
+    BOOST_TEST(c.status() == 122);
+    BOOST_TEST(is_gone(id));
+}
+
+BOOST_AUTO_TEST_CASE(a_command_that_ignores_the_loss_is_killed_by_the_deadline) {
+    fleet servers(3);
+    child c("HOLDFAST_COMMAND",
+            shell(servers, {"--ttl", "2s"}, "trap '' TERM; echo $$; while :; do sleep 1; done"));
+    auto const id = static_cast<pid_t>(std::stoi(c.line()));
+    delete_everywhere(servers);
+    BOOST_TEST(c.status() == 122);
+    BOOST_TEST(is_gone(id));
+}
+
+BOOST_AUTO_TEST_CASE(servers_that_stop_answering_end_the_command_in_time) {
+    fleet servers(3);
+    child c("HOLDFAST_COMMAND",
+            shell(servers, {"--ttl", "2s", "--timeout", "200ms"}, "echo $$; sleep 1000"));
+    auto const id = static_cast<pid_t>(std::stoi(c.line()));
+    servers.freeze(2);
+    BOOST_TEST(c.status() == 122);
+    BOOST_TEST(is_gone(id));
+    servers.thaw_all();
+}
+
+BOOST_AUTO_TEST_CASE(the_command_does_not_outlive_a_killed_holdfast) {
+    fleet servers(1);
+    child c("HOLDFAST_COMMAND", shell(servers, {}, "echo $$; exec sleep 1000"));
+    auto const id = static_cast<pid_t>(std::stoi(c.line()));
+    c.kill();
+    BOOST_TEST(is_gone(id));
+}
+
+//
+// On a terminal
+//
+
+BOOST_AUTO_TEST_CASE(the_command_reads_from_the_terminal_and_gets_its_signals) {
+    fleet servers(1);
+    on_terminal t(shell(servers, {}, "echo ready; read x; echo got $x; sleep 1000"));
+    BOOST_TEST(t.shows("ready"), t.shown());
+    t.type("hello\n");
+    BOOST_TEST(t.shows("got hello"), t.shown());
+    t.type("\x03");
+    BOOST_TEST(t.status() == 128 + SIGINT);
+    BOOST_TEST(are_free(servers));
+}
+
+BOOST_AUTO_TEST_CASE(a_command_that_is_stopped_gives_the_terminal_back) {
+    fleet servers(1);
+    on_terminal t(shell(servers, {"--ttl", "60s"}, "echo ready; read x; echo got $x"));
+    BOOST_TEST(t.shows("ready"), t.shown());
+    t.type("\x1a");
+    BOOST_REQUIRE(t.is_stopped());
+    t.go_on();
+    t.type("again\n");
+    BOOST_TEST(t.shows("got again"), t.shown());
+    BOOST_TEST(t.status() == 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
