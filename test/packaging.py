@@ -41,7 +41,9 @@ def read(*names):
 
 def sources():
     for folder in ("include", "src"):
-        for place, _, names in os.walk(os.path.join(source, folder)):
+        for place, folders, names in os.walk(os.path.join(source, folder)):
+            if "command" in folders:
+                folders.remove("command")  # the packages leave it out
             yield from (os.path.join(place, name) for name in names)
 
 
