@@ -94,7 +94,6 @@ holdfast_test(integration SOURCES
     integration/credentials_test.cpp
     integration/crowd_test.cpp
     integration/drain_test.cpp
-    integration/examples_test.cpp
     integration/faults_test.cpp
     integration/fence_counters_test.cpp
     integration/fence_faults_test.cpp
@@ -161,4 +160,9 @@ holdfast_test(failover SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCE
     integration/sentinel_load_test.cpp
     integration/sentinel_replicas_test.cpp
     integration/sentinel_use_test.cpp
+    integration/acl_log.cpp)
+# Its own executable: its tests run the examples as processes, and use little of the library.
+holdfast_test(programs SOURCES
+    integration/examples_test.cpp
+    integration/small_examples_test.cpp
     integration/acl_log.cpp)
