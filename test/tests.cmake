@@ -162,7 +162,24 @@ holdfast_test(failover SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCE
     integration/sentinel_use_test.cpp
     integration/acl_log.cpp)
 # Its own executable: its tests run the examples as processes, and use little of the library.
-holdfast_test(programs SOURCES
+set(booking_tests)
+set(booking_libraries)
+if(TARGET booking)
+    find_package(SQLite3 REQUIRED)
+    set(booking_libraries SQLite::SQLite3)
+    set(booking_tests
+        integration/booking_test.cpp
+        integration/booking_faults_test.cpp
+        integration/http_client.cpp)
+    find_package(PostgreSQL QUIET)
+    if(PostgreSQL_FOUND)
+        list(APPEND booking_tests
+            integration/booking_postgres_test.cpp
+            integration/postgres_server.cpp)
+    endif()
+endif()
+holdfast_test(programs LIBRARIES ${booking_libraries} SOURCES
     integration/examples_test.cpp
     integration/small_examples_test.cpp
+    ${booking_tests}
     integration/acl_log.cpp)
