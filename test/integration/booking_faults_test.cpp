@@ -135,4 +135,19 @@ BOOST_AUTO_TEST_CASE(a_minority_that_fails_is_not_noticed) {
     check_nothing_left(s.instances);
 }
 
+BOOST_AUTO_TEST_CASE(a_database_that_another_program_locks_is_told) {
+    stage s;
+    booking_process const server(s.instances, s.database, {"--deadline", "60000"});
+    sqlite3* db = nullptr;
+    BOOST_REQUIRE(sqlite3_open(s.file.c_str(), &db) == SQLITE_OK);
+    BOOST_REQUIRE(sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) == SQLITE_OK);
+    auto const refused = server.post("/seats/3/buy", "alice");
+    BOOST_TEST(refused.status == 503U);
+    BOOST_TEST(refused.body == "{\"error\":\"SQLite: database is locked\"}");
+    BOOST_TEST(server.get("/seats").status == 200U); // readers do not wait for writers
+    check_nothing_left(s.instances);
+    sqlite3_close(db);
+    BOOST_TEST(server.post("/seats/3/buy", "alice").status == 200U);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

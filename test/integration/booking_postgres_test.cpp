@@ -101,4 +101,25 @@ BOOST_AUTO_TEST_CASE(a_database_that_is_away_is_told_and_comes_back) {
     BOOST_TEST(!contains(unreadable.said, "an0"), unreadable.said);
 }
 
+// Another program locks the table for longer than a statement may take.
+BOOST_AUTO_TEST_CASE(a_database_that_hangs_is_told) {
+    stage s;
+    booking_process const server(s.instances, s.database.url(), {"--deadline", "60000"});
+    auto const hangs = std::async(std::launch::async, [&] {
+        s.database.query("BEGIN; LOCK TABLE seats; SELECT pg_advisory_lock(1);"
+                         "SELECT pg_sleep(7); COMMIT");
+    });
+    BOOST_REQUIRE(wait_until([&] {
+        return s.database.query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") ==
+               "1\n";
+    }));
+    auto const refused = server.post("/seats/3/buy", "alice");
+    BOOST_TEST(refused.status == 503U);
+    BOOST_TEST(contains(refused.body, "PostgreSQL: no result within 5 s"), refused.body);
+    check_nothing_left(s.instances);
+    hangs.wait();
+    BOOST_TEST(server.post("/seats/3/buy", "alice").status == 200U);
+    BOOST_TEST(s.database.query("SELECT owner, version FROM seats WHERE sold = 1") == "alice|1\n");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -24,8 +24,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// For the shell.
 std::string quoted(std::string const& text) {
-    return '\'' + text + '\'';
+    std::string word = "'";
+    for (char const c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return word + '\'';
 }
 
 } // namespace

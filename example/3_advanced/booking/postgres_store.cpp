@@ -1,20 +1,34 @@
-// A few connections, each used by one thread at a time. A connection that broke is made again.
+// A few connections, each used by one thread at a time. A connection that broke, or whose statement
+// took too long, is made again at the next use.
 #include "options.hpp"
 #include "store.hpp"
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <libpq-fe.h>
 #include <mutex>
+#include <poll.h>
 
 namespace booking {
 
 namespace {
 
 constexpr unsigned pool_size = 4;
+constexpr std::chrono::seconds time_limit{5}; // of a statement
 
 using connection = std::unique_ptr<PGconn, decltype(&PQfinish)>;
 using result = std::unique_ptr<PGresult, decltype(&PQclear)>;
+
+connection connect(std::string const& url) {
+    char const* const names[] = {"dbname", "connect_timeout", nullptr};
+    char const* const values[] = {url.c_str(), "5", nullptr};
+    connection made(PQconnectdbParams(names, values, 1), &PQfinish);
+    // Without it, libpq prints the notices of the server.
+    PQsetNoticeProcessor(
+        made.get(), [](void*, char const*) {}, nullptr);
+    return made;
+}
 
 [[noreturn]] void fail(PGconn* on) {
     std::string text = PQerrorMessage(on);
@@ -22,28 +36,49 @@ using result = std::unique_ptr<PGresult, decltype(&PQclear)>;
     throw store_error("PostgreSQL: " + text);
 }
 
+/// Until there is a result, or the connection has broken.
+void wait_for_result(PGconn* on) {
+    auto const until = std::chrono::steady_clock::now() + time_limit;
+    while (PQisBusy(on) != 0) {
+        auto const left = std::chrono::duration_cast<std::chrono::milliseconds>(
+            until - std::chrono::steady_clock::now());
+        pollfd watched{PQsocket(on), POLLIN, 0};
+        if (left.count() <= 0)
+            throw store_error("PostgreSQL: no result within " + std::to_string(time_limit.count()) +
+                              " s");
+        if (::poll(&watched, 1, static_cast<int>(left.count())) > 0 && PQconsumeInput(on) == 0)
+            fail(on);
+    }
+}
+
+result next(PGconn* on) {
+    return result(PQgetResult(on), &PQclear);
+}
+
 /// `$1` is the first of the values.
 template <std::size_t N>
 result run(PGconn* on, char const* sql, std::array<std::string, N> const& values) {
     std::array<char const*, N> texts{};
     for (std::size_t i = 0; i < N; ++i) texts[i] = values[i].c_str();
-    result done(
-        PQexecParams(on, sql, static_cast<int>(N), nullptr, texts.data(), nullptr, nullptr, 0),
-        &PQclear);
+    if (PQsendQueryParams(on, sql, static_cast<int>(N), nullptr, texts.data(), nullptr, nullptr,
+                          0) == 0)
+        fail(on);
+    wait_for_result(on);
+    auto done = next(on);
     auto const status = PQresultStatus(done.get());
     if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) fail(on);
+    // Null ends the statement.
+    for (result rest = next(on); rest;) rest = next(on);
     return done;
 }
 
 class postgres_store : public store {
 public:
-    postgres_store(std::string const& url, unsigned seats) {
+    postgres_store(std::string const& url, unsigned seats)
+        : url_(url) {
         for (unsigned i = 0; i < pool_size; ++i) {
-            connection made(PQconnectdb(url.c_str()), &PQfinish);
+            auto made = connect(url);
             if (PQstatus(made.get()) != CONNECTION_OK) fail(made.get());
-            // The messages of the server, and not its notices on stderr.
-            PQsetNoticeProcessor(
-                made.get(), [](void*, char const*) {}, nullptr);
             free_.push_back(std::move(made));
         }
         // One transaction. Several processes may start at once, and two cannot make one table.
@@ -116,7 +151,7 @@ private:
         }
         borrowed(borrowed const&) = delete;
         borrowed& operator=(borrowed const&) = delete;
-        PGconn* get() const noexcept { return connection_.get(); }
+        connection& get() noexcept { return connection_; }
 
     private:
         postgres_store& from_;
@@ -125,9 +160,16 @@ private:
 
     template <std::size_t N>
     result query(char const* sql, std::array<std::string, N> const& values) {
-        borrowed const on(*this);
-        if (PQstatus(on.get()) != CONNECTION_OK) PQreset(on.get());
-        return run(on.get(), sql, values);
+        borrowed taken(*this);
+        auto& on = taken.get();
+        if (!on || PQstatus(on.get()) != CONNECTION_OK) on = connect(url_);
+        try {
+            return run(on.get(), sql, values);
+        } catch (store_error const&) {
+            // A late result would be taken for that of the next statement.
+            on.reset();
+            throw;
+        }
     }
 
     static seat row(PGresult const* in, int i) {
@@ -136,6 +178,7 @@ private:
                 std::stoll(text(4))};
     }
 
+    std::string const url_;
     std::mutex mutex_;
     std::condition_variable returned_;
     std::vector<connection> free_;

@@ -26,7 +26,9 @@ public:
     void execute(std::string const& sql) {
         if (sqlite3_exec(handle_, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) fail();
     }
-    [[noreturn]] void fail() { throw store_error(sqlite3_errmsg(handle_)); }
+    [[noreturn]] void fail() {
+        throw store_error(std::string("SQLite: ") + sqlite3_errmsg(handle_));
+    }
     sqlite3* get() const noexcept { return handle_; }
 
 private:

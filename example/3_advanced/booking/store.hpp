@@ -27,7 +27,7 @@ struct store_error : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// Blocks, so it is called on threads of its own: see on_pool.hpp.
+/// Blocks, each call for some 5 s at most. So it is called on threads of its own: see on_pool.hpp.
 ///
 /// @par Thread safety  Safe, for as many threads as connections().
 class store {
