@@ -109,6 +109,7 @@ void postgres_server::start() {
 }
 
 void postgres_server::stop() {
+    BOOST_REQUIRE(pid_ > 0);
     BOOST_REQUIRE(::kill(pid_, SIGINT) == 0); // ends the connections of the clients
     ::waitpid(pid_, nullptr, 0);
     pid_ = -1;

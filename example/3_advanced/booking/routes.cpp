@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
-#include <regex>
 #include <string_view>
 
 namespace booking {
@@ -48,6 +47,23 @@ std::optional<std::string> owner_in(std::string const& body, std::string& proble
     return std::string(*text);
 }
 
+struct seat_path {
+    std::string number;
+    std::string name; ///< of the action
+};
+
+/// The parts of /seats/{n}/hold and /seats/{n}/buy.
+std::optional<seat_path> seat_path_in(std::string_view target) {
+    constexpr std::string_view begin = "/seats/";
+    if (!target.starts_with(begin)) return std::nullopt;
+    target.remove_prefix(begin.size());
+    auto const slash = target.find('/');
+    if (slash == target.npos) return std::nullopt;
+    auto const name = target.substr(slash + 1);
+    if (name != "hold" && name != "buy") return std::nullopt;
+    return seat_path{std::string(target.substr(0, slash)), std::string(name)};
+}
+
 unsigned status_of(outcome::kind result) {
     using enum outcome::kind;
     switch (result) {
@@ -80,16 +96,14 @@ asio::awaitable<response> routes::answer(request const& asked) {
 }
 
 asio::awaitable<routes::routed> routes::route(request const& asked) {
-    static std::regex const of_seat("/seats/([^/]*)/(hold|buy)");
-    std::smatch found;
-    auto const post = std::regex_match(asked.target, found, of_seat);
+    auto const post = seat_path_in(asked.target);
     auto const get =
         asked.target == "/seats" || asked.target == "/metrics" || asked.target == "/healthz";
-    auto const name = post ? "/seats/{n}/" + found.str(2) : get ? asked.target : "other";
+    auto const name = post ? "/seats/{n}/" + post->name : get ? asked.target : "other";
     routed done{name, failure(404, "no such path: " + asked.target)};
     if (post && asked.method == "POST") {
-        auto const wanted = found.str(2) == "hold" ? action::hold : action::buy;
-        done.answer = co_await change(asked, found.str(1), wanted);
+        auto const wanted = post->name == "hold" ? action::hold : action::buy;
+        done.answer = co_await change(asked, post->number, wanted);
     } else if (get && asked.method == "GET") {
         if (asked.target == "/seats")
             done.answer = co_await list();
