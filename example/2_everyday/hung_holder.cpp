@@ -36,12 +36,12 @@ asio::awaitable<void> limited_by_time(holdfast::client& locks) {
 
 // Work in steps that stops making progress after the third.
 asio::awaitable<void> limited_by_progress(holdfast::client& locks) {
-    auto const copy = locks.make_lock("copy", {.ttl = 500ms});
+    auto const copy = locks.make_lock("copy", {.ttl = 1s});
     holdfast::lease lease = co_await copy.acquire();
     auto const start = steady::now();
     auto last_step = start;
     // The watchdog calls this on the client's executor. With several threads, make it atomic.
-    lease.renew_while([&] { return steady::now() - last_step < 300ms; });
+    lease.renew_while([&] { return steady::now() - last_step < 900ms; });
     asio::steady_timer work(locks.get_executor());
     for (int step = 1; step <= 3; ++step) {
         work.expires_after(250ms);

@@ -58,7 +58,8 @@ BOOST_AUTO_TEST_CASE(a_lost_lease_ends_the_payment_and_answers_503) {
 
 BOOST_AUTO_TEST_CASE(a_server_that_stood_still_sells_nothing_afterwards) {
     stage s;
-    booking_process stopped(s.instances, s.database, {"--payment", "700", "--ttl", "1000"});
+    booking_process stopped(s.instances, s.database,
+                            {"--payment", "3000", "--ttl", "1000", "--deadline", "60000"});
     booking_process const other(s.instances, s.database,
                                 {"--payment", "0", "--ttl", "1000", "--deadline", "20000"});
     auto buying = stopped.posting("/seats/3/buy", "alice");
@@ -77,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_stood_still_sells_nothing_afterwards) {
 BOOST_AUTO_TEST_CASE(the_database_rejects_a_late_holder) {
     stage s;
     booking_process const server(s.instances, s.database,
-                                 {"--payment", "1000", "--deadline", "20000"});
+                                 {"--payment", "2000", "--deadline", "20000"});
     auto buying = server.posting("/seats/3/buy", "alice");
     BOOST_REQUIRE(server.metric_becomes("holdfast_held", 1.));
     // Not before the holder has claimed the seat.

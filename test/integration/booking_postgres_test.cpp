@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(one_of_many_buyers_of_a_seat_has_it) {
 BOOST_AUTO_TEST_CASE(the_database_rejects_a_late_holder) {
     stage s;
     booking_process const server(s.instances, s.database.url(),
-                                 {"--payment", "1000", "--deadline", "20000"});
+                                 {"--payment", "2000", "--deadline", "20000"});
     auto buying = server.posting("/seats/3/buy", "alice");
     BOOST_REQUIRE(wait_until(
         [&] { return s.database.query("SELECT fence > 0 FROM seats WHERE id = 3") == "t\n"; },

@@ -154,19 +154,19 @@ BOOST_AUTO_TEST_CASE(a_wrong_command_line_is_named) {
     struct wrong {
         std::string arguments, reason;
     };
-    std::string const one = "--instances 127.0.0.1:1 ";
+    std::string const instance = "--instances 127.0.0.1:1 ";
     std::vector<wrong> const all{
         {"", "--instances ADDRESS,.. is missing"},
         {"--seats", "--seats needs a value"},
         {"--colour red", "unknown option --colour"},
         {"--instances 127.0.0.1:x", "the port is not a number"},
-        {one + "--seats 0", "--seats: \"0\" is not a number from 1 to 1000000"},
-        {one + "--threads 2x", "--threads: \"2x\" is not a number"},
-        {one + "--listen 8080", "--listen: \"8080\" is not HOST:PORT"},
-        {one + "--listen 127.0.0.1:99999", "\"99999\" is not a number from 0 to 65535"},
-        {one + "--database sqlite:", "\"sqlite:\" names no file"},
-        {one + "--database sqlite:/nowhere/b.db", "/nowhere/b.db: unable to open"},
-        {one + "--database mysql://me:s3cret@db/seats", "\"mysql\" is neither sqlite:FILE"},
+        {instance + "--seats 0", "--seats: \"0\" is not a number from 1 to 1000000"},
+        {instance + "--threads 2x", "--threads: \"2x\" is not a number"},
+        {instance + "--listen 8080", "--listen: \"8080\" is not HOST:PORT"},
+        {instance + "--listen 127.0.0.1:99999", "\"99999\" is not a number from 0 to 65535"},
+        {instance + "--database sqlite:", "\"sqlite:\" names no file"},
+        {instance + "--database sqlite:/nowhere/b.db", "/nowhere/b.db: unable to open"},
+        {instance + "--database mysql://me:s3cret@db/seats", "\"mysql\" is neither sqlite:FILE"},
     };
     for (auto const& each : all) {
         auto const o = run_program(program("HOLDFAST_BOOKING") + ' ' + each.arguments);
@@ -220,7 +220,8 @@ BOOST_AUTO_TEST_CASE(metrics_have_the_format_of_prometheus) {
 
 BOOST_AUTO_TEST_CASE(a_request_that_waits_ends_at_its_deadline) {
     stage s;
-    booking_process const server(s.instances, s.database, {"--payment", "1500"});
+    booking_process const server(s.instances, s.database,
+                                 {"--payment", "1500", "--deadline", "20000"});
     auto buying = server.posting("/seats/3/buy", "alice");
     BOOST_REQUIRE(server.metric_becomes("holdfast_held", 1.));
     auto const late = server.post("/seats/3/buy", "bob", {{"X-Request-Timeout-Ms", "100"}});
@@ -244,7 +245,7 @@ BOOST_AUTO_TEST_CASE(a_request_that_pays_ends_at_its_deadline) {
 
 BOOST_AUTO_TEST_CASE(sigterm_lets_holders_finish_and_refuses_the_rest) {
     stage s;
-    booking_process server(s.instances, s.database, {"--payment", "1500", "--deadline", "20000"});
+    booking_process server(s.instances, s.database, {"--payment", "3000", "--deadline", "20000"});
     auto paying = server.posting("/seats/3/buy", "alice");
     BOOST_REQUIRE(server.metric_becomes("holdfast_held", 1.));
     auto waiting = server.posting("/seats/3/buy", "bob");

@@ -1,4 +1,4 @@
-// An HTTP/1.1 server that sells seats, in as many processes as one likes. Each sale runs under the
+// An HTTP/1.1 server that sells seats, in any number of processes. Each sale runs under the
 // lock of the seat, and writes to a SQL database with the fencing token of the lease.
 //   booking --instances 10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379 --database sqlite:booking.db
 //

@@ -82,8 +82,8 @@ asio::awaitable<outcome> seats::under_lease(action wanted, int id, std::string c
         co_return outcome{outcome::kind::taken, name_of(id) + " is held by another buyer"};
 
     if (wanted == action::buy) {
-        // Stands for the call of a payment service. It is why a row lock of the database would not
-        // do: a transaction should not be open meanwhile.
+        // Stands for the call of a payment service. So a row lock of the database would not do: its
+        // transaction would stay open meanwhile.
         asio::steady_timer payment(co_await asio::this_coro::executor, settings_.payment);
         co_await payment.async_wait();
     }
