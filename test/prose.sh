@@ -27,7 +27,7 @@ files() { # project pattern folder...
 }
 markdown() {
     find "$1" -maxdepth 1 -type f -name '*.md' | LC_ALL=C sort
-    files "$1" '*.md' doc
+    files "$1" '*.md' doc example
 }
 code() { files "$1" '*.[ch]pp' include src test example bench; }
 # Also those without an extension, by their first two characters.
@@ -137,7 +137,7 @@ pronouns() { # name file...
 # Prints each sentence that begins with a pronoun. Only there has a pronoun a capital.
 beginnings() { # project
     local file
-    { markdown "$1"; files "$1" '*.[ch]pp' include src; } | while read -r file; do
+    { markdown "$1"; files "$1" '*.[ch]pp' include src example; } | while read -r file; do
         text_of "$file" | grep -nwE 'Who|What|Whose|Whoever' | sed "s|^|$file:|" || true
     done
 }
@@ -185,6 +185,7 @@ if [ "$1" = --self-test ]; then
     words() { printf "$2%.0s" $(seq "$1"); } # count word
     plant README.md "$(words 26 'abc ')"
     plant doc/a.md "- $(words 26 'abc ')"
+    plant example/README.md "$(words 26 'abc ')"
     plant doc/a.md "$(words 30 'abc ')https://example.org"
     plant include/a.hpp "// $(words 26 'abc ')"
     plant src/a.cpp "auto x = \"$(words 26 'abc ')\";"

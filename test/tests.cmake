@@ -106,7 +106,6 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/credentials_test.cpp
     integration/crowd_test.cpp
     integration/drain_test.cpp
-    integration/examples_test.cpp
     integration/faults_test.cpp
     integration/fence_counters_test.cpp
     integration/fence_faults_test.cpp
@@ -188,3 +187,25 @@ if(HOLDFAST_EXAMPLES)
         hazards/tour_test.cpp
         integration/acl_log.cpp)
 endif()
+# Its own executable: its tests run the examples as processes, and use little of the library.
+set(booking_tests)
+set(booking_libraries)
+if(TARGET booking)
+    find_package(SQLite3 REQUIRED)
+    set(booking_libraries SQLite::SQLite3)
+    set(booking_tests
+        integration/booking_test.cpp
+        integration/booking_faults_test.cpp
+        integration/http_client.cpp)
+    find_package(PostgreSQL QUIET)
+    if(PostgreSQL_FOUND)
+        list(APPEND booking_tests
+            integration/booking_postgres_test.cpp
+            integration/postgres_server.cpp)
+    endif()
+endif()
+holdfast_test(programs LIBRARIES ${booking_libraries} SOURCES
+    integration/examples_test.cpp
+    integration/small_examples_test.cpp
+    ${booking_tests}
+    integration/acl_log.cpp)

@@ -1,0 +1,99 @@
+// A job that runs on one machine of many. Start this program on each machine: one of them leads and
+// does the job, and the others wait. If the leader ends, another one leads at once. If the leader
+// dies, hangs or loses the servers, another one leads after the ttl.
+//   leader NAME 10.0.0.1:6379 10.0.0.2:6379 10.0.0.3:6379
+#include <holdfast/client.hpp>
+#include <holdfast/with_lock.hpp>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+
+#include <csignal>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+// The pauses stand for the work. The cancellation of the section, at the loss of the lease, ends
+// the wait with an exception. Work that cannot be cancelled checks lease.held() before each step.
+asio::awaitable<void> job(std::string const& name, holdfast::lease const& lease) {
+    std::cout << name << " leads with fence " << lease.fence() << std::endl;
+    asio::steady_timer work(co_await asio::this_coro::executor);
+    for (int step = 1;; ++step) {
+        work.expires_after(200ms);
+        co_await work.async_wait();
+        std::cout << name << " has done step " << step << std::endl;
+    }
+}
+
+// Returns why this machine does not lead any more.
+asio::awaitable<std::string> lead_once(std::string const& name, holdfast::lock const& leadership) {
+    try {
+        co_await holdfast::with_lock(
+            leadership,
+            [&](holdfast::lease& lease) -> asio::awaitable<void> { return job(name, lease); });
+        co_return "the job is done";
+    } catch (holdfast::system_error const& e) {
+        auto const lost = e.code() == holdfast::errc::lease_lost;
+        if (!lost && e.code() != holdfast::error_condition::unavailable) throw;
+        co_return e.what();
+    }
+}
+
+asio::awaitable<void> serve(std::string const& name, holdfast::client& locks) {
+    // The ttl is how long nobody leads after a leader died.
+    auto const leadership = locks.make_lock("nightly-job", {.ttl = 2s, .fencing = true});
+    asio::steady_timer pause(locks.get_executor());
+    for (;;) {
+        auto const reason = co_await lead_once(name, leadership);
+        std::cout << name << " does not lead: " << reason << std::endl;
+        pause.expires_after(500ms); // in an outage each try fails at once
+        co_await pause.async_wait();
+    }
+}
+
+int main(int argc, char** argv) {
+    try {
+        if (argc < 3) throw std::runtime_error("usage: leader NAME INSTANCE...");
+        std::string const name = argv[1];
+        std::vector<holdfast::address> const instances(argv + 2, argv + argc);
+        asio::io_context context;
+        holdfast::client locks(context.get_executor(), instances,
+                               {.max_ttl = 2s, .owner_label = name});
+
+        asio::cancellation_signal stop;
+        asio::signal_set signals(context, SIGINT, SIGTERM);
+        signals.async_wait([&](holdfast::error_code ec, int) {
+            if (!ec) stop.emit(asio::cancellation_type::terminal);
+        });
+        int status = 0;
+        auto const ended = [&](std::exception_ptr e) {
+            signals.cancel();
+            locks.close(); // the leadership has been released: with_lock() waits for that
+            try {
+                if (e) std::rethrow_exception(e);
+            } catch (holdfast::system_error const& failure) {
+                if (failure.code() == holdfast::errc::cancelled) return;
+                std::cerr << "leader: " << failure.what() << '\n';
+                status = 1;
+            }
+        };
+        asio::co_spawn(context, serve(name, locks),
+                       asio::bind_cancellation_slot(stop.slot(), ended));
+        context.run();
+        std::cout << name << " has ended" << std::endl;
+        return status;
+    } catch (std::exception const& e) {
+        std::cerr << "leader: " << e.what() << '\n';
+        return 1;
+    }
+}

@@ -1,0 +1,2 @@
+// Compiles Boost.JSON.
+#include <boost/json/src.hpp>
