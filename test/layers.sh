@@ -5,6 +5,7 @@
 #                  alone
 #   src/runtime    protocol/, redis/, runtime/ and the public headers
 #   src/api        everything
+#   src/command    command/ and the public headers
 #   include/       public headers only, and no Boost.Redis
 # usage: layers.sh PROJECT | layers.sh --self-test
 set -eu -o pipefail
@@ -19,7 +20,7 @@ forbid() { # project folder pattern message [file that may]
 
 check() {
     local bad=0 inc='^[[:space:]]*#[[:space:]]*include[[:space:]]*' folder
-    for folder in src/protocol src/redis src/runtime src/api include; do
+    for folder in src/protocol src/redis src/runtime src/api src/command include; do
         forbid "$1" $folder "$inc[\"<]\\.\\." \
             'includes name a path from the root of the layers' || bad=1
     done
@@ -32,6 +33,8 @@ check() {
         'the protocol reads no clock' || bad=1
     forbid "$1" src/redis "$inc[\"<](runtime|api)/" 'the wire does not know who drives it' || bad=1
     forbid "$1" src/runtime "$inc[\"<]api/" 'the runtime does not know who calls it' || bad=1
+    forbid "$1" src/command "$inc[\"<](protocol|redis|runtime|api)/" \
+        'the command uses the public headers alone' || bad=1
     forbid "$1" src "$inc<boost/redis" 'codec.hpp alone includes Boost.Redis' codec || bad=1
     forbid "$1" include "$inc([\"<](protocol|redis|runtime|api)/|\")" \
         'public headers include public headers' || bad=1
@@ -44,7 +47,7 @@ if [ "$1" = --self-test ]; then
     trap 'rm -rf "$root"' EXIT
     plant() { # file line
         rm -rf "$root"/*
-        mkdir -p "$root"/src/{protocol,redis,runtime,api} "$root"/include/holdfast
+        mkdir -p "$root"/src/{protocol,redis,runtime,api,command} "$root"/include/holdfast
         check "$root" >/dev/null || { echo "an empty project does not pass"; exit 1; }
         printf '%s\n' "$2" >"$root/$1"
         ! check "$root" >/dev/null || { echo "not found in $1: $2"; exit 1; }
@@ -62,6 +65,7 @@ if [ "$1" = --self-test ]; then
     plant src/redis/a.cpp '#include "api/option_checks.hpp"'
     plant src/runtime/a.cpp '#include "api/option_checks.hpp"'
     plant src/api/a.cpp '#include <boost/redis/request.hpp>'
+    plant src/command/a.cpp '#include "api/log_text.hpp"'
     plant src/runtime/a.cpp '#include <boost/redis/request.hpp>'
     plant include/holdfast/a.hpp '#include <boost/redis/request.hpp>'
     plant include/holdfast/a.hpp '#include "runtime/engine.hpp"'
