@@ -44,14 +44,14 @@ BOOST_AUTO_TEST_CASE(a_lost_lease_ends_the_payment_and_answers_503) {
     booking_process const server(s.instances, s.database,
                                  {"--payment", "30000", "--deadline", "60000", "--ttl", "1000"});
     auto buying = server.posting("/seats/3/buy", "alice");
-    BOOST_REQUIRE(server.metric_becomes("holdfast_held", 1.));
+    BOOST_REQUIRE(server.metric_becomes("holdfast_leases_held", 1.));
     foreign_client other(s.instances);
     BOOST_TEST(other.del_if_there("seat:3") >= s.instances.quorum());
     auto const reply = buying.get();
     BOOST_TEST(reply.status == 503U);
     BOOST_TEST(contains(reply.body, "the lock of seat 3 was lost"), reply.body);
     BOOST_TEST(reply.headers.at("Retry-After") == "1");
-    BOOST_TEST(server.metric("holdfast_lost_total") == 1.);
+    BOOST_TEST(server.metric("holdfast_leases_lost_total") == 1.);
     BOOST_TEST(server.shows("{\"seat\":3,\"state\":\"free\"}"));
     check_nothing_left(s.instances);
 }
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_stood_still_sells_nothing_afterwards) {
     booking_process const other(s.instances, s.database,
                                 {"--payment", "0", "--ttl", "1000", "--deadline", "20000"});
     auto buying = stopped.posting("/seats/3/buy", "alice");
-    BOOST_REQUIRE(stopped.metric_becomes("holdfast_held", 1.));
+    BOOST_REQUIRE(stopped.metric_becomes("holdfast_leases_held", 1.));
     stopped.process.stop();
     BOOST_TEST(other.post("/seats/3/buy", "bob").status == 200U); // after the ttl
     stopped.process.go_on();
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(the_database_rejects_a_late_holder) {
     booking_process const server(s.instances, s.database,
                                  {"--payment", "2000", "--deadline", "20000"});
     auto buying = server.posting("/seats/3/buy", "alice");
-    BOOST_REQUIRE(server.metric_becomes("holdfast_held", 1.));
+    BOOST_REQUIRE(server.metric_becomes("holdfast_leases_held", 1.));
     // Not before the holder has claimed the seat.
     BOOST_REQUIRE(wait_until([&] {
         sqlite3* db = nullptr;

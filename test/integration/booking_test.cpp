@@ -188,15 +188,15 @@ BOOST_AUTO_TEST_CASE(metrics_have_the_format_of_prometheus) {
                1.);
     BOOST_TEST(server.metric("booking_request_duration_seconds_bucket{route=\"/seats/{n}/buy\","
                              "le=\"+Inf\"}") == 2.);
-    BOOST_TEST(server.metric("holdfast_acquired_total") == 2.);
-    BOOST_TEST(server.metric("holdfast_held") == 0.);
+    BOOST_TEST(server.metric("holdfast_leases_acquired_total") == 2.);
+    BOOST_TEST(server.metric("holdfast_leases_held") == 0.);
     for (std::size_t i = 0; i < s.instances.size(); ++i)
-        BOOST_TEST(server.metric("holdfast_instance_up{instance=\"" + s.instances[i].shown() +
-                                 "\"}") == 1.);
+        BOOST_TEST(server.metric("holdfast_instance_state{instance=\"" + s.instances[i].shown() +
+                                 "\",state=\"up\"}") == 1.);
 
     auto const reply = server.get("/metrics");
     BOOST_TEST(reply.status == 200U);
-    BOOST_TEST(reply.headers.at("Content-Type") == "text/plain; version=0.0.4");
+    BOOST_TEST(reply.headers.at("Content-Type") == "text/plain; version=0.0.4; charset=utf-8");
     std::regex const help("# HELP ([a-z_]+) .*"),
         type("# TYPE ([a-z_]+) (counter|gauge|histogram)"),
         sample("([a-z_]+)(\\{[a-z]+=\"[^\"]*\"(,[a-z]+=\"[^\"]*\")*\\})? [-+.e0-9]+");
@@ -223,11 +223,11 @@ BOOST_AUTO_TEST_CASE(a_request_that_waits_ends_at_its_deadline) {
     booking_process const server(s.instances, s.database,
                                  {"--payment", "1500", "--deadline", "20000"});
     auto buying = server.posting("/seats/3/buy", "alice");
-    BOOST_REQUIRE(server.metric_becomes("holdfast_held", 1.));
+    BOOST_REQUIRE(server.metric_becomes("holdfast_leases_held", 1.));
     auto const late = server.post("/seats/3/buy", "bob", {{"X-Request-Timeout-Ms", "100"}});
     BOOST_TEST(late.status == 504U);
     BOOST_TEST(contains(late.body, "seat 3 is busy"), late.body);
-    BOOST_TEST(server.metric("holdfast_held") == 1.);
+    BOOST_TEST(server.metric("holdfast_leases_held") == 1.);
     BOOST_TEST(buying.get().status == 200U);
     check_nothing_left(s.instances);
 }
@@ -247,9 +247,9 @@ BOOST_AUTO_TEST_CASE(sigterm_lets_holders_finish_and_refuses_the_rest) {
     stage s;
     booking_process server(s.instances, s.database, {"--payment", "3000", "--deadline", "20000"});
     auto paying = server.posting("/seats/3/buy", "alice");
-    BOOST_REQUIRE(server.metric_becomes("holdfast_held", 1.));
+    BOOST_REQUIRE(server.metric_becomes("holdfast_leases_held", 1.));
     auto waiting = server.posting("/seats/3/buy", "bob");
-    BOOST_REQUIRE(server.metric_becomes("holdfast_waiters", 1.));
+    BOOST_REQUIRE(server.metric_becomes("holdfast_acquires_waiting", 1.));
     // This connection stays open without a request.
     auto idle = std::async(std::launch::async, [&] {
         return send_raw(server.port(), "GET /healthz HTTP/1.1\r\n\r\n");
@@ -277,7 +277,7 @@ BOOST_AUTO_TEST_CASE(a_drain_has_a_limit_and_its_exit_status_tells) {
     booking_process server(s.instances, s.database,
                            {"--payment", "60000", "--deadline", "60000", "--drain", "200"});
     auto paying = server.posting("/seats/3/buy", "alice");
-    BOOST_REQUIRE(server.metric_becomes("holdfast_held", 1.));
+    BOOST_REQUIRE(server.metric_becomes("holdfast_leases_held", 1.));
     server.process.send_signal(SIGTERM);
     auto const ended = paying.get();
     BOOST_TEST(ended.status == 503U);

@@ -1,5 +1,7 @@
 #include "metrics.hpp"
 
+#include <holdfast/metrics.hpp>
+
 #include <sstream>
 
 namespace booking {
@@ -22,36 +24,6 @@ std::string quoted(std::string const& value) {
 
 void family(std::ostream& out, std::string const& name, char const* type, char const* help) {
     out << "# HELP " << name << ' ' << help << "\n# TYPE " << name << ' ' << type << '\n';
-}
-
-void single(std::ostream& out, std::string const& name, char const* type, char const* help,
-            std::uint64_t value) {
-    family(out, name, type, help);
-    out << name << ' ' << value << '\n';
-}
-
-void write_client(std::ostream& out, holdfast::client const& locks) {
-    auto const s = locks.stats();
-    single(out, "holdfast_acquired_total", "counter", "Leases given out.", s.acquired);
-    single(out, "holdfast_acquire_failed_total", "counter", "Acquires that failed.",
-           s.acquire_failed);
-    single(out, "holdfast_released_total", "counter", "Leases released.", s.released);
-    single(out, "holdfast_lost_total", "counter", "Leases that ended without a release.", s.lost);
-    single(out, "holdfast_renewals_failed_total", "counter", "Extensions that failed.",
-           s.renewals_failed);
-    single(out, "holdfast_handoffs_total", "counter", "Leases handed on in this process.",
-           s.handoffs);
-    single(out, "holdfast_held", "gauge", "Leases that have a holder.", s.held);
-    single(out, "holdfast_waiters", "gauge", "Acquires that wait for a holder.", s.waiters);
-    auto const instances = locks.instances();
-    family(out, "holdfast_instance_up", "gauge", "Whether the instance has a vote.");
-    for (auto const& i : instances)
-        out << "holdfast_instance_up{instance=" << quoted(i.address) << "} "
-            << (i.state == holdfast::instance_state::up ? 1 : 0) << '\n';
-    family(out, "holdfast_instance_connections_total", "counter", "Connections that came up.");
-    for (auto const& i : instances)
-        out << "holdfast_instance_connections_total{instance=" << quoted(i.address) << "} "
-            << i.connections << '\n';
 }
 
 } // namespace
@@ -88,8 +60,9 @@ std::string metrics::text(holdfast::client const& locks) const {
                 << h.count << '\n';
         }
     }
-    write_client(out, locks);
-    return out.str();
+    holdfast::metrics_page client;
+    client.add(locks);
+    return out.str() + client.text();
 }
 
 } // namespace booking

@@ -1,5 +1,7 @@
 #include "routes.hpp"
 
+#include <holdfast/metrics.hpp>
+
 #include <boost/json.hpp>
 
 #include <algorithm>
@@ -110,7 +112,7 @@ asio::awaitable<routes::routed> routes::route(request const& asked) {
         else if (asked.target == "/healthz")
             done.answer = health();
         else
-            done.answer = {200, metrics_.text(locks_), "text/plain; version=0.0.4"};
+            done.answer = {200, metrics_.text(locks_), std::string(holdfast::metrics_page::content_type)};
     } else if (post || get) {
         done.answer = failure(405, asked.method + " is not for " + asked.target);
         done.answer.allow = post ? "POST" : "GET";

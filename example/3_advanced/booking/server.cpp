@@ -1,6 +1,7 @@
 #include "server.hpp"
 
 #include <holdfast/client.hpp>
+#include <holdfast/log_observer.hpp>
 
 #include "http_session.hpp"
 #include "metrics.hpp"
@@ -23,6 +24,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -60,6 +62,14 @@ std::string owner_label() {
     return "booking." + std::to_string(::getpid());
 }
 
+/// Lost leases, failures for want of instances, and instances that change. That a seat is being
+/// bought by somebody else is no news.
+std::shared_ptr<holdfast::observer> make_log() {
+    return std::make_shared<holdfast::log_observer>(
+        [](holdfast::log_level, std::string_view line) { std::clog << line << std::endl; },
+        holdfast::log_options{.level = holdfast::log_level::warning});
+}
+
 class server {
 public:
     explicit server(options const& o)
@@ -68,7 +78,7 @@ public:
         , pool_(store_->connections())
         , context_(static_cast<int>(o.threads))
         , locks_(context_.get_executor(), o.instances,
-                 {.max_ttl = o.ttl, .owner_label = owner_label()})
+                 {.max_ttl = o.ttl, .owner_label = owner_label(), .observer = log_.get()})
         , seats_(locks_, *store_, pool_,
                  {.count = o.seats, .ttl = o.ttl, .payment = o.payment, .hold = o.hold})
         , routes_(seats_, metrics_, locks_, o.deadline)
@@ -131,6 +141,7 @@ private:
     std::unique_ptr<store> store_;
     asio::thread_pool pool_;
     asio::io_context context_;
+    std::shared_ptr<holdfast::observer> log_ = make_log();
     holdfast::client locks_;
     seats seats_;
     metrics metrics_;
