@@ -98,6 +98,25 @@ BOOST_AUTO_TEST_CASE(seats_outlive_the_server) {
     BOOST_TEST(server.shows("{\"seat\":3,\"state\":\"sold\",\"owner\":\"alice\"}"));
 }
 
+BOOST_AUTO_TEST_CASE(requests_share_a_connection) {
+    stage s;
+    booking_process const server(s.instances, s.database);
+    auto const owner = std::string("{\"owner\":\"alice\"}");
+    auto const buy =
+        "POST /seats/4/buy HTTP/1.1\r\nContent-Length: " + std::to_string(owner.size()) +
+        "\r\n\r\n" + owner;
+    auto const said =
+        send_raw(server.port(), buy + "GET /none HTTP/1.1\r\n\r\n"
+                                      "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n");
+    auto const sold = said.find("HTTP/1.1 200 OK"), none = said.find("HTTP/1.1 404 Not Found"),
+               health = said.find("\"quorum\":2}");
+    BOOST_TEST(sold == 0U, said);
+    BOOST_TEST((none != said.npos && none > sold), said);
+    BOOST_TEST((health != said.npos && health > none), said);
+    BOOST_TEST(contains(said, "Connection: close\r\n"), said);
+    check_nothing_left(s.instances);
+}
+
 BOOST_AUTO_TEST_CASE(wrong_requests_are_refused_with_a_reason) {
     stage s;
     booking_process const server(s.instances, s.database, {"--seats", "12"});
@@ -191,8 +210,9 @@ BOOST_AUTO_TEST_CASE(metrics_have_the_format_of_prometheus) {
     BOOST_TEST(server.metric("holdfast_leases_acquired_total") == 2.);
     BOOST_TEST(server.metric("holdfast_leases_held") == 0.);
     for (std::size_t i = 0; i < s.instances.size(); ++i)
-        BOOST_TEST(server.metric("holdfast_instance_state{instance=\"" + s.instances[i].shown() +
-                                 "\",state=\"up\"}") == 1.);
+        BOOST_TEST(server.metric_becomes("holdfast_instance_state{instance=\"" +
+                                             s.instances[i].shown() + "\",state=\"up\"}",
+                                         1.));
 
     auto const reply = server.get("/metrics");
     BOOST_TEST(reply.status == 200U);

@@ -35,9 +35,10 @@ auto on_pool(boost::asio::thread_pool& pool, Function& function) {
                 error = std::current_exception();
             }
             auto const executor = guard.get_executor();
-            asio::dispatch(executor, [handler = std::move(handler), error,
+            // Moved, so that this thread does not own a part of the exception any more.
+            asio::dispatch(executor, [handler = std::move(handler), error = std::move(error),
                                       value = std::move(value)]() mutable {
-                std::move(handler)(error, std::move(value));
+                std::move(handler)(std::move(error), std::move(value));
             });
         });
     };

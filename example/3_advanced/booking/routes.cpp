@@ -112,7 +112,8 @@ asio::awaitable<routes::routed> routes::route(request const& asked) {
         else if (asked.target == "/healthz")
             done.answer = health();
         else
-            done.answer = {200, metrics_.text(locks_), std::string(holdfast::metrics_page::content_type)};
+            done.answer = {200, metrics_.text(locks_),
+                           std::string(holdfast::metrics_page::content_type)};
     } else if (post || get) {
         done.answer = failure(405, asked.method + " is not for " + asked.target);
         done.answer.allow = post ? "POST" : "GET";

@@ -1,4 +1,10 @@
-"""Draws the result of a load as SVG: latencies and error rates, with and without faults."""
+"""Draws the result of a load as SVG: latencies and error rates, with and without faults.
+
+usage: python3 picture.py FILE.json FILE.svg    draws what `run --json FILE.json` has measured
+"""
+import json
+import pathlib
+import sys
 from xml.sax.saxutils import escape
 
 FONT = "font-family='Helvetica,Arial,sans-serif'"
@@ -52,3 +58,10 @@ def picture(result):
         out.append(text(x + 18, y, label, 12))
     out.append(text(WIDTH - MARGIN, y, "below the bars: connections", 12, GREY, "end"))
     return "\n".join(out) + "\n</svg>\n"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    measured = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
+    pathlib.Path(sys.argv[2]).write_text(picture(measured), encoding="utf-8")
