@@ -23,7 +23,7 @@ declare -A depends=(
 
 pack() { # form; sets deb
     local form=$1 control=$build/holdfast_package/control
-    local options=(-D CPACK_DEBIAN_COMPRESSION_TYPE=gzip)
+    local options=(-D CPACK_DEBIAN_COMPRESSION_TYPE=none)
     if [ "$form" != "$own_form" ]; then
         options+=(
             -D "CPACK_INSTALL_CMAKE_PROJECTS=$build;holdfast;shared_form;/"
@@ -66,6 +66,13 @@ check_files() { # form folder
     for file in "$source" "$build" "$work" "$boost"; do
         ! grep -rIl -F "$file" "$2" || fail "$1: these files name $file"
     done
+    # The shared form in a build of the static one has no command.
+    if [ "$1" = "$own_form" ] && [ -e "$build/src/command/holdfast" ]; then
+        "$2/usr/bin/holdfast" --help >"$work/help" || fail "$1: /usr/bin/holdfast does not run"
+        for file in man/man1/holdfast.1 bash-completion/completions/holdfast; do
+            [ -s "$2/usr/share/$file" ] || fail "$1: no /usr/share/$file"
+        done
+    fi
     # /usr is what all packages share.
     [ -z "$(find "$2" -mindepth 1 -maxdepth 1 ! -name usr)" ] || fail "$1: files outside of /usr"
 }
