@@ -1,6 +1,8 @@
 #include "tour/command_log.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <sstream>
 #include <utility>
 

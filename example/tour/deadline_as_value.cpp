@@ -6,10 +6,13 @@
 #include "tour/rows.hpp"
 #include "tour/single_server.hpp"
 
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
-#include <memory>
 #include <sstream>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 using namespace std::chrono_literals;
 

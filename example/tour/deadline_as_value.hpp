@@ -6,6 +6,7 @@
 #include "tour/wire.hpp"
 
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <utility>

@@ -4,7 +4,6 @@
 
 #include "support/resp.hpp"
 
-#include <algorithm>
 #include <iosfwd>
 #include <string>
 #include <string_view>
@@ -48,9 +47,6 @@ public:
     void safe(bool seen, std::string_view text);
 
     std::vector<fact> const& facts() const noexcept { return facts_; }
-    bool all_seen() const {
-        return std::all_of(facts_.begin(), facts_.end(), [](fact const& f) { return f.seen; });
-    }
 
 private:
     std::ostream& out_;

@@ -3,7 +3,8 @@
 //   tour            tells all stories
 //   tour NAME..     tells these; tour --list has the names
 //
-// HOLDFAST_REDIS_SERVER or PATH has the server: redis-server or valkey-server.
+// The server, redis-server or valkey-server, is that of HOLDFAST_SERVERS_DIR (build/deps/servers
+// after tools/setup), of HOLDFAST_REDIS_SERVER, or of PATH.
 #include "tour/participant.hpp"
 #include "tour/rows.hpp"
 #include "tour/single_server.hpp"

@@ -64,8 +64,6 @@ public:
     /// The process ends at once: nothing more is sent.
     void crash();
 
-    holdfast::client const& locks() const { return *client_; }
-
 private:
     void show_commands();
     void tell(std::string_view call, holdfast::error const& e);

@@ -7,6 +7,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <cstddef>
+#include <exception>
 #include <sstream>
 #include <string>
 
