@@ -150,12 +150,16 @@ char const* to_string(severity s) noexcept {
     return "?";
 }
 
-std::vector<finding> diagnose(std::vector<instance_status> const& instances, trial const& t,
+std::vector<finding> diagnose(std::vector<instance_status> const& instances,
+                              std::vector<failed_trial> const& trials,
                               std::chrono::milliseconds ttl) {
     findings all;
     judge_number(all, instances);
-    if (t.made && !t.failure.empty()) {
-        all.push_back({severity::fault, "", "a lock was tried, and failed: " + t.failure});
+    for (auto const& t : trials) {
+        all.push_back({severity::fault, t.address,
+                       "a lock was tried" + std::string(t.address.empty() ? "" : " there alone") +
+                           ", and failed: " + t.failure,
+                       "The words of the server are in parentheses."});
     }
     for (auto const& s : instances) {
         judge_state(all, s);

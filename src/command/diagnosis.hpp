@@ -25,14 +25,14 @@ struct finding {
     std::string advice{};
 };
 
-/// The lock that `doctor` tried.
-struct trial {
-    bool made = false;
-    std::string failure{}; ///< empty: acquired, extended and released
+/// A lock that `doctor` tried, and did not get, extend or release.
+struct failed_trial {
+    std::string address; ///< of one instance alone; empty: on all of them
+    std::string failure;
 };
 
 /// In the order in which an operator should read them: faults first.
-std::vector<finding> diagnose(std::vector<instance_status> const&, trial const&,
+std::vector<finding> diagnose(std::vector<instance_status> const&, std::vector<failed_trial> const&,
                               std::chrono::milliseconds ttl);
 
 } // namespace holdfast::command

@@ -16,8 +16,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <exception>
 #include <iostream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,28 +35,54 @@ constexpr int questions = 5;
 
 struct examination {
     std::vector<instance_status> instances;
-    trial tried;
+    std::vector<failed_trial> failed;
 };
 
-asio::awaitable<void> try_lock(client& locks, doctor_settings const& s, trial& t) {
-    t.made = true;
+/// Empty if the lock was acquired, extended and released.
+asio::awaitable<std::string> try_lock(client& locks, doctor_settings const& s) {
     auto const ttl = std::chrono::milliseconds(s.ttl_ms);
     auto const lock = locks.make_lock(s.key, {.ttl = ttl, .fencing = true});
     try {
         lease held = co_await lock.try_acquire_for(std::chrono::milliseconds(s.timeout_ms));
         co_await held.extend();
         auto const released = co_await held.release();
-        if (!released) t.failure = released.what();
+        co_return released ? std::string() : released.what();
     } catch (system_error const& e) {
-        t.failure = e.what();
+        co_return e.what();
     }
 }
 
 asio::awaitable<void> examine(client& locks, doctor_settings const& s, examination& found) {
     for (int i = 0; i < questions; ++i) co_await locks.inspect(s.key);
-    if (s.writes) co_await try_lock(locks, s, found.tried);
+    if (s.writes) {
+        auto failure = co_await try_lock(locks, s);
+        if (!failure.empty()) found.failed.push_back({{}, std::move(failure)});
+    }
     found.instances = locks.instances();
     locks.close();
+}
+
+// The others outvote an instance that refuses to write, so each one is tried alone.
+asio::awaitable<void> examine_alone(client& locks, doctor_settings const& s, examination& found) {
+    auto failure = co_await try_lock(locks, s);
+    auto const alone = locks.instances().front();
+    if (!failure.empty()) found.failed.push_back({alone.address, std::move(failure)});
+    locks.close();
+}
+
+/// Runs `examination(client)` to its end.
+template <class Examination>
+void with_client(std::vector<address> const& instances, doctor_settings const& s,
+                 Examination examination) {
+    asio::io_context context(1);
+    client locks(context.get_executor(), instances, s.options());
+    std::exception_ptr failed;
+    asio::co_spawn(context, examination(locks), [&](std::exception_ptr e) {
+        failed = e;
+        locks.close();
+    });
+    context.run();
+    if (failed) std::rethrow_exception(failed);
 }
 
 severity worst_of(std::vector<finding> const& all) {
@@ -120,17 +148,15 @@ void print(examination const& e, std::vector<finding> const& all) {
 } // namespace
 
 int doctor(doctor_settings const& s) {
-    asio::io_context context(1);
-    client locks(context.get_executor(), s.addresses(), s.options());
     examination found;
-    std::exception_ptr failed;
-    asio::co_spawn(context, examine(locks, s, found), [&](std::exception_ptr e) {
-        failed = e;
-        locks.close();
-    });
-    context.run();
-    if (failed) std::rethrow_exception(failed);
-    auto const all = diagnose(found.instances, found.tried, std::chrono::milliseconds(s.ttl_ms));
+    auto const addresses = s.addresses();
+    with_client(addresses, s, [&](client& locks) { return examine(locks, s, found); });
+    for (std::size_t i = 0; s.writes && addresses.size() > 1 && i < addresses.size(); ++i) {
+        if (found.instances[i].state != instance_state::up) continue; // told already
+        with_client({addresses[i]}, s,
+                    [&](client& locks) { return examine_alone(locks, s, found); });
+    }
+    auto const all = diagnose(found.instances, found.failed, std::chrono::milliseconds(s.ttl_ms));
     if (s.json) {
         std::cout << json::serialize(to_json(found, all)) << '\n';
     } else {

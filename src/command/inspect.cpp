@@ -10,6 +10,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include <algorithm>
 #include <iostream>
 #include <stdexcept>
 #include <string>
@@ -59,6 +60,14 @@ std::string or_dash(std::string text) {
     return text.empty() ? "-" : text;
 }
 
+std::string time_left(key_report const& r) {
+    if (r.ttl_left) return duration_text(*r.ttl_left);
+    auto const never = std::ranges::any_of(r.instances, [&](key_answer const& i) {
+        return i.digest == r.digest && i.ttl_known && !i.ttl_left;
+    });
+    return never ? "never expires" : "unknown";
+}
+
 void print(key_report const& r) {
     std::cout << "lock      " << printable(r.key) << '\n'
               << "state     " << to_string(r.state) << '\n';
@@ -66,9 +75,8 @@ void print(key_report const& r) {
         std::cout << "holder    " << (r.holder.empty() ? "without a label" : printable(r.holder))
                   << '\n'
                   << "token     " << or_dash(r.digest) << " (digest)\n"
-                  << "ttl left  "
-                  << (r.ttl_left ? duration_text(*r.ttl_left) : "unlimited or unknown") << '\n';
-        if (r.since) std::cout << "since     " << time_text(*r.since) << '\n';
+                  << "ttl left  " << time_left(r) << '
+'; if (r.since) std::cout << "since     " << time_text(*r.since) << '\n';
     }
     if (r.fence != 0) std::cout << "fence     " << r.fence << " or greater\n";
     std::cout << "quorum    " << r.quorum << " of " << r.instances.size() << "\n\n";

@@ -112,6 +112,10 @@ BOOST_AUTO_TEST_CASE(inspect_tells_the_state_by_its_exit_code) {
     BOOST_TEST(all.at("ttl_left_ms").as_int64() > 0);
     BOOST_TEST(all.at("fence").to_number<std::uint64_t>() <= held.fence());
     BOOST_TEST(!contains(o.said, redis_cli(servers[0]).get("k").value()), o.said);
+    for (server& s : servers) redis_cli(s).set("left", "by a dead host");
+    o = holdfast_command("inspect left" + on(servers));
+    BOOST_TEST(o.status == 1, o.said);
+    BOOST_TEST(contains(o.said, "ttl left  never expires"), o.said);
     redis_cli(servers[0]).command({"RPUSH", "list", "v"});
     redis_cli(servers[1]).command({"RPUSH", "list", "v"});
     BOOST_TEST(holdfast_command("inspect list" + on(servers)).status == 2);
@@ -180,6 +184,17 @@ BOOST_AUTO_TEST_CASE(doctor_sees_clocks_that_are_apart) {
     auto const o = holdfast_command("doctor --json" + on(servers));
     BOOST_TEST(o.status == 1, o.said);
     BOOST_TEST(has_finding(o, "warning", "its clock is 3.0 s ahead"), o.said);
+}
+
+// For example because its disk is full. The other instances outvote it.
+BOOST_AUTO_TEST_CASE(doctor_finds_an_instance_that_refuses_to_write) {
+    fleet servers(3);
+    redis_cli(servers[1]).config("min-replicas-to-write", "1");
+    auto const o = holdfast_command("doctor --json" + on(servers));
+    BOOST_TEST(o.status == 2, o.said);
+    BOOST_TEST(has_finding(o, "fault", "a lock was tried there alone, and failed"), o.said);
+    BOOST_TEST(has_finding(o, "fault", "NOREPLICAS"), o.said);
+    BOOST_TEST(!has_finding(o, "fault", "a lock was tried, and failed"), o.said);
 }
 
 BOOST_AUTO_TEST_CASE(doctor_without_a_lock_writes_nothing) {

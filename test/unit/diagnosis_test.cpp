@@ -35,14 +35,13 @@ std::vector<instance_status> three() {
     return {good("a:1"), good("b:2"), good("c:3")};
 }
 
-trial const tried{.made = true};
-
-std::vector<finding> found(std::vector<instance_status> const& all, trial const& t = tried) {
+std::vector<finding> found(std::vector<instance_status> const& all,
+                           std::vector<failed_trial> const& t = {}) {
     return diagnose(all, t, 10s);
 }
 
 /// The only finding.
-finding only(std::vector<instance_status> const& all, trial const& t = tried) {
+finding only(std::vector<instance_status> const& all, std::vector<failed_trial> const& t = {}) {
     auto const findings = found(all, t);
     BOOST_REQUIRE(findings.size() == 1U);
     return findings[0];
@@ -155,9 +154,10 @@ BOOST_AUTO_TEST_CASE(settings_of_servers_are_noted) {
 }
 
 BOOST_AUTO_TEST_CASE(a_lock_that_could_not_be_had_is_a_fault) {
-    check(only(three(), {.made = true, .failure = "the instance denies access"}), severity::fault,
-          "", "a lock was tried, and failed: the instance denies access");
-    BOOST_TEST(found(three(), {}).empty());
+    check(only(three(), {{"", "the instance denies access"}}), severity::fault, "",
+          "a lock was tried, and failed: the instance denies access");
+    check(only(three(), {{"b:2", "the instance rejects the command"}}), severity::fault, "b:2",
+          "a lock was tried there alone, and failed: the instance rejects the command");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
