@@ -75,8 +75,8 @@ void print(key_report const& r) {
         std::cout << "holder    " << (r.holder.empty() ? "without a label" : printable(r.holder))
                   << '\n'
                   << "token     " << or_dash(r.digest) << " (digest)\n"
-                  << "ttl left  " << time_left(r) << '
-'; if (r.since) std::cout << "since     " << time_text(*r.since) << '\n';
+                  << "ttl left  " << time_left(r) << '\n';
+        if (r.since) std::cout << "since     " << time_text(*r.since) << '\n';
     }
     if (r.fence != 0) std::cout << "fence     " << r.fence << " or greater\n";
     std::cout << "quorum    " << r.quorum << " of " << r.instances.size() << "\n\n";
