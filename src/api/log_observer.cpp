@@ -84,6 +84,12 @@ public:
         text_if("owner", e.owner_label);
         if (e.trace) text("trace", e.trace.to_string());
     }
+    void grant(acquired_event const& e) {
+        lock(e);
+        fence(e.fence);
+        seconds("waited_s", e.waited);
+        seconds("lasts_s", e.lasts);
+    }
     void fence(std::uint64_t value) {
         if (value != 0) number("fence", value);
     }
@@ -205,21 +211,12 @@ void log_observer::on_waiting(waiting_event const& e) {
 }
 
 void log_observer::on_acquired(acquired_event const& e) {
-    writer_->write(kind::acquired, log_level::debug, e.at, [&](log_line& line) {
-        line.lock(e);
-        line.fence(e.fence);
-        line.seconds("waited_s", e.waited);
-        line.seconds("lasts_s", e.lasts);
-    });
+    writer_->write(kind::acquired, log_level::debug, e.at, [&](log_line& line) { line.grant(e); });
 }
 
 void log_observer::on_handed_over(acquired_event const& e) {
-    writer_->write(kind::handed_over, log_level::debug, e.at, [&](log_line& line) {
-        line.lock(e);
-        line.fence(e.fence);
-        line.seconds("waited_s", e.waited);
-        line.seconds("lasts_s", e.lasts);
-    });
+    writer_->write(kind::handed_over, log_level::debug, e.at,
+                   [&](log_line& line) { line.grant(e); });
 }
 
 void log_observer::on_extended(extended_event const& e) {
