@@ -22,7 +22,7 @@ namespace holdfast {
 /// response.body() = page.text();
 /// @endcode
 ///
-/// doc/metrics.md lists the metrics. doc/monitoring has alert rules and a dashboard for Grafana.
+/// doc/monitoring.md lists the metrics; doc/monitoring has alert rules and a dashboard for Grafana.
 ///
 /// @par Thread safety  Distinct objects: safe. add() may be called on any thread if
 ///     client_options::thread_safe is on.

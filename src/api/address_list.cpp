@@ -19,8 +19,9 @@ std::string_view take_word(std::string_view& list) {
         if (!list.starts_with('#')) break;
         list.remove_prefix(std::min(list.find('\n'), list.size()));
     }
-    auto const word = list.substr(0, list.find_first_of(blanks));
+    auto word = list.substr(0, list.find_first_of(blanks));
     list.remove_prefix(word.size());
+    if (word.size() > 1 && word.ends_with(',')) word.remove_suffix(1); // "a, b"
     return word;
 }
 
@@ -44,8 +45,9 @@ address parse(std::string_view text, std::size_t number) {
     try {
         return address(text);
     } catch (system_error const& e) {
-        throw system_error(e.code(), "address " + std::to_string(number) +
-                                         " of the list: " + std::string(e.what()));
+        std::string told = e.what();
+        told.erase(std::min(told.rfind(": " + e.code().message()), told.size())); // told again
+        throw system_error(e.code(), "address " + std::to_string(number) + " of the list: " + told);
     }
 }
 

@@ -12,7 +12,9 @@ std::string valid_utf8(std::string_view given) {
     std::string text;
     for (auto at = given.begin(); at != given.end();) {
         auto const begin = at;
-        if (boost::nowide::utf::is_valid_codepoint(traits::decode(at, given.end()))) {
+        auto const code = traits::decode(at, given.end());
+        auto const control = code >= 0x80 && code < 0xa0;
+        if (boost::nowide::utf::is_valid_codepoint(code) && !control) {
             text.append(begin, at);
         } else {
             text += "\xef\xbf\xbd";

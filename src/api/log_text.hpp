@@ -7,7 +7,8 @@
 
 namespace holdfast::detail {
 
-/// The text with U+FFFD in the place of each byte that is not UTF-8.
+/// The text with U+FFFD in the place of each byte that is not UTF-8, or of a control character
+/// beyond ASCII.
 std::string valid_utf8(std::string_view);
 
 /// A string of JSON (RFC 8259), with its quotes.

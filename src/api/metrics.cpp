@@ -132,7 +132,7 @@ constexpr std::array states{instance_state::connecting,  instance_state::up,
                             instance_state::suspect,     instance_state::down};
 
 std::string instance_label(std::string const& client, instance_status const& s) {
-    return joined(client, label("instance", s.address));
+    return joined(client, label("address", s.address));
 }
 
 /// Calls `function(labels, status)` for each instance of the client, and for each node of a

@@ -16,30 +16,23 @@
 
 namespace holdfast::command {
 
-namespace {
-
-// A process in the background that changes the foreground gets SIGTTOU, unless it blocks that.
-void set_foreground(pid_t group) noexcept {
-    sigset_t blocked, before;
-    ::sigemptyset(&blocked);
-    ::sigaddset(&blocked, SIGTTOU);
-    ::sigprocmask(SIG_BLOCK, &blocked, &before);
-    ::tcsetpgrp(STDIN_FILENO, group);
-    ::sigprocmask(SIG_SETMASK, &before, nullptr);
-}
-
-} // namespace
-
 child_process::~child_process() {
-    if (!started() || ended_) return;
-    signal(SIGKILL);
-    ::waitpid(id_, nullptr, 0);
-    take_terminal();
+    if (started() && !reaped_) {
+        signal(SIGKILL);
+        reap();
+    }
+    if (terminal_ >= 0) ::close(terminal_);
 }
 
-int child_process::start(std::vector<std::string> const& command, environment const& added) {
-    has_terminal_ = ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
-    for (auto const& [name, value] : added) ::setenv(name.c_str(), value.c_str(), 1);
+int child_process::start(std::vector<std::string> const& command, environment const& changes) {
+    if (::isatty(STDOUT_FILENO) == 1) terminal_ = ::open("/dev/tty", O_RDWR | O_CLOEXEC);
+    for (auto const& [name, value] : changes) {
+        if (value.empty()) {
+            ::unsetenv(name.c_str());
+        } else {
+            ::setenv(name.c_str(), value.c_str(), 1);
+        }
+    }
     std::vector<char*> words;
     for (auto const& word : command) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
@@ -47,6 +40,7 @@ int child_process::start(std::vector<std::string> const& command, environment co
     std::array<int, 2> pipe{};
     if (::pipe2(pipe.data(), O_CLOEXEC) != 0)
         throw std::system_error(errno, std::generic_category(), "pipe");
+    auto const foreground = has_terminal() && ::tcgetpgrp(terminal_) == ::getpgrp();
     auto const parent = ::getpid();
     auto const id = ::fork();
     if (id < 0) {
@@ -55,7 +49,7 @@ int child_process::start(std::vector<std::string> const& command, environment co
         ::close(pipe[1]);
         throw std::system_error(error, std::generic_category(), "fork");
     }
-    if (id == 0) execute(words, pipe[1], parent);
+    if (id == 0) execute(words, pipe[1], foreground, parent);
     ::close(pipe[1]);
     ::setpgid(id, id); // also in the child: the first of both wins
     int error = 0;
@@ -63,21 +57,20 @@ int child_process::start(std::vector<std::string> const& command, environment co
     ::close(pipe[0]);
     if (told == sizeof error) {
         ::waitpid(id, nullptr, 0);
-        if (has_terminal_) set_foreground(::getpgrp());
+        if (foreground) take_terminal();
         return error;
     }
     id_ = id;
     return 0;
 }
 
-// After fork, only functions that are safe in a signal handler may be called.
-void child_process::execute(std::vector<char*> const& command, int tells, pid_t parent) const {
+// After fork, only functions that are safe in a signal handler may be called. SIGTTOU is ignored
+// until restore(), so the terminal can be taken.
+void child_process::execute(std::vector<char*> const& command, int tells, bool foreground,
+                            pid_t parent) const noexcept {
     ::setpgid(0, 0);
-    if (has_terminal_) set_foreground(::getpgrp());
-    sigset_t none;
-    ::sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
+    if (foreground) ::tcsetpgrp(terminal_, ::getpgrp());
+    signals_.restore();
 #if defined(__linux__)
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
@@ -89,26 +82,39 @@ void child_process::execute(std::vector<char*> const& command, int tells, pid_t 
 }
 
 void child_process::signal(int number) const noexcept {
-    if (started() && !ended_) ::kill(-id_, number);
+    if (started() && !reaped_) ::kill(-id_, number);
 }
 
-child_process::state child_process::poll() {
+child_process::state child_process::poll() const noexcept {
+    siginfo_t info{};
+    auto const id = static_cast<id_t>(id_);
+    auto const every = WEXITED | WSTOPPED | WNOHANG;
+    if (!started() || ::waitid(P_PID, id, &info, every | WNOWAIT) != 0 || info.si_pid != id_)
+        return state::running;
+    if (info.si_code != CLD_STOPPED) return state::ended;
+    ::waitid(P_PID, id, &info, WSTOPPED | WNOHANG); // told once
+    return state::stopped;
+}
+
+int child_process::reap() noexcept {
     int status = 0;
-    if (ended_) return state::ended;
-    if (!started() || ::waitpid(id_, &status, WNOHANG | WUNTRACED) != id_) return state::running;
-    if (WIFSTOPPED(status)) return state::stopped;
-    exit_code_ = WIFSIGNALED(status) ? by_signal + WTERMSIG(status) : WEXITSTATUS(status);
-    ended_ = true;
+    while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) {
+    }
+    reaped_ = true;
     take_terminal();
-    return state::ended;
+    return WIFSIGNALED(status) ? by_signal + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 void child_process::give_terminal() const noexcept {
-    if (has_terminal_ && started() && !ended_) set_foreground(id_);
+    if (has_terminal() && started() && !reaped_ && ::tcgetpgrp(terminal_) == ::getpgrp())
+        ::tcsetpgrp(terminal_, id_);
 }
 
+// Only from the command: a shell may have given it to another job meanwhile.
 void child_process::take_terminal() const noexcept {
-    if (has_terminal_) set_foreground(::getpgrp());
+    if (!has_terminal()) return;
+    auto const foreground = ::tcgetpgrp(terminal_);
+    if (foreground == id_ || ::kill(-foreground, 0) != 0) ::tcsetpgrp(terminal_, ::getpgrp());
 }
 
 } // namespace holdfast::command

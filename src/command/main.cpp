@@ -8,10 +8,13 @@
 #include "command/settings.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <iostream>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 
 using namespace holdfast::command;
 
@@ -33,11 +36,10 @@ int main(int argc, char** argv) {
     app.require_subcommand(0, 1);
 
     run_settings run_by;
-    auto& run_app = *app.add_subcommand("run", "Run a command under a lock");
+    auto& run_app = *app.add_subcommand(
+        "run", "Run a command under a lock: holdfast run KEY [OPTIONS] -- COMMAND [ARGUMENTS]");
     run_app.footer(run_help);
     run_app.add_option("key", run_by.key, "The key of the lock")->required();
-    run_app.add_option("command", run_by.command, "The command and its arguments, after --")
-        ->required();
     add_time(run_app, "--ttl", run_by.ttl_ms, "The key's time to live; it is extended meanwhile")
         ->default_str("30s");
     std::int64_t wait_ms = 0;
@@ -66,8 +68,16 @@ int main(int argc, char** argv) {
     doctor_app.add_flag("--json", doctor_by.json, "Print JSON");
     doctor_by.add_to(doctor_app);
 
+    // Of the command after --, nothing is for CLI11: it would take [a,b] apart.
+    auto** const end = argv + argc;
+    auto** const dashes =
+        std::find_if(argv, end, [](std::string_view word) { return word == "--"; });
+    if (dashes != end) run_by.command.assign(dashes + 1, end);
+
     try {
-        app.parse(argc, argv);
+        app.parse(static_cast<int>(dashes - argv), argv);
+        if (run_app.parsed() && run_by.command.empty())
+            throw std::runtime_error("no command is given: holdfast run KEY -- COMMAND");
         if (no_wait) run_by.wait_ms = 0;
         if (*wait) run_by.wait_ms = wait_ms;
         doctor_by.writes = !no_lock;

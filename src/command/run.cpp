@@ -4,6 +4,7 @@
 
 #include "command/child_process.hpp"
 #include "command/exit_code.hpp"
+#include "command/signal_setup.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -16,8 +17,10 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <iostream>
-#include <optional>
+#include <poll.h>
+#include <string>
+#include <system_error>
+#include <unistd.h>
 #include <utility>
 
 namespace holdfast::command {
@@ -32,11 +35,18 @@ std::chrono::milliseconds grace(std::chrono::milliseconds ttl) {
     return ttl / 4;
 }
 
+/// If the key is gone, another holder may have the lock already.
+constexpr std::chrono::milliseconds short_grace(1'000);
+
 /// SIGKILL comes this long before the deadline, because it takes time, too.
 constexpr std::chrono::milliseconds kill_margin(20);
 
+/// Tells the user, unless that would make this process wait: it has to watch the lock.
 void say(std::string const& text) {
-    std::cerr << "holdfast: " << text << '\n';
+    auto const line = "holdfast: " + text + '\n';
+    pollfd watched{STDERR_FILENO, POLLOUT, 0};
+    if (::poll(&watched, 1, 0) != 1 || (watched.revents & POLLOUT) == 0) return;
+    [[maybe_unused]] auto const written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
 /// Acquires the lock, runs the command, and releases the lock. Everything happens on one thread.
@@ -47,10 +57,11 @@ public:
         , ttl_(s.ttl_ms)
         , client_(context_.get_executor(), s.addresses(), s.options())
         , lock_(client_.make_lock(s.key, {.ttl = ttl_, .fencing = s.fence}))
-        , signals_(context_, SIGINT, SIGTERM, SIGHUP)
+        , signals_(context_, SIGCHLD, SIGCONT)
         , kill_timer_(context_) {
-        for (auto const number : {SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD, SIGCONT})
-            signals_.add(number);
+        for (auto const number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP}) {
+            if (!setup_.ignored(number)) signals_.add(number);
+        }
     }
 
     int run() {
@@ -84,29 +95,37 @@ private:
     }
 
     void start() {
-        child_process::environment added{{"HOLDFAST_KEY", lease_.key()}};
-        if (settings_.fence) added.emplace_back("HOLDFAST_FENCE", std::to_string(lease_.fence()));
-        if (auto const error = child_.start(settings_.command, added); error != 0) {
+        child_process::environment const changes{
+            {"HOLDFAST_KEY", lease_.key()},
+            {"HOLDFAST_FENCE", settings_.fence ? std::to_string(lease_.fence()) : ""}};
+        int error = 0;
+        try {
+            error = child_.start(settings_.command, changes);
+        } catch (std::system_error const& e) {
+            error = e.code().value();
+        }
+        if (error != 0) {
             say("cannot execute " + settings_.command.front() + ": " + std::strerror(error));
             result_ = error == ENOENT ? not_found : cannot_execute;
             return give_back();
         }
-        lease_.wait_lost(grace(ttl_), [this](error e) {
+        lease_.wait_lost(grace(ttl_), [this](holdfast::error e) {
             if (!e) on_lost();
         });
     }
 
     // Nothing that the command does after the deadline is under the lock.
     void on_lost() {
-        if (ended_) return;
-        lost_ = true;
-        say("the lock is lost, the command has to end: " + lock_.key());
+        if (ended_ || std::exchange(lost_, true)) return;
         child_.signal(SIGTERM);
         child_.signal(SIGCONT);
-        kill_timer_.expires_after(lease_.deadline() - kill_margin - lease_clock::now());
+        auto const left = lease_.deadline() - kill_margin - lease_clock::now();
+        auto const gone = left > grace(ttl_);
+        kill_timer_.expires_after(gone ? std::min<lease_clock::duration>(left, short_grace) : left);
         kill_timer_.async_wait([this](boost::system::error_code ec) {
             if (!ec) child_.signal(SIGKILL);
         });
+        say("the lock is lost, the command has to end: " + lock_.key());
     }
 
     void wait_for_signal() {
@@ -119,10 +138,11 @@ private:
 
     void on_signal(int number) {
         if (number == SIGCHLD || number == SIGCONT) {
+            if (number == SIGCONT) resume();
             if (child_.started()) on_child();
         } else if (child_.started()) {
             child_.signal(number);
-        } else {
+        } else if (number != SIGTSTP) {
             result_ = by_signal + number;
             if (acquiring_) stop_.emit(asio::cancellation_type::all);
         }
@@ -133,20 +153,39 @@ private:
         case child_process::state::running:
             break;
         case child_process::state::stopped:
-            // The shell that waits for us gets the terminal, and wakes us later. The lock may be
-            // lost by then.
-            child_.take_terminal();
-            ::raise(SIGSTOP);
-            child_.give_terminal();
-            child_.signal(SIGCONT);
+            // Without a terminal, the lock is extended until the command goes on.
+            if (child_.has_terminal()) stop_here();
             break;
         case child_process::state::ended:
-            if (ended_) break;
-            ended_ = true;
-            result_ = lost_ ? static_cast<int>(lost) : child_.exit_code();
+            if (std::exchange(ended_, true)) break;
+            if (lost_) child_.signal(SIGKILL); // its descendants
+            result_ = child_.reap();
+            if (lost_) result_ = lost;
             give_back();
             break;
         }
+    }
+
+    // The user's shell gets the terminal, and wakes this process group later. The kernel ignores
+    // SIGTSTP if there is no such shell.
+    void stop_here() {
+        child_.take_terminal();
+        signals_.remove(SIGTSTP);
+        ::signal(SIGTSTP, SIG_DFL);
+        ::kill(0, SIGTSTP);
+        if (!setup_.ignored(SIGTSTP)) signals_.add(SIGTSTP);
+        resume();
+    }
+
+    // This process may have been stopped for longer than the lock lasts.
+    void resume() {
+        if (!child_.started() || ended_) return;
+        if (!lease_.held()) {
+            lost_ = true;
+            child_.signal(SIGKILL);
+        }
+        child_.give_terminal();
+        child_.signal(SIGCONT);
     }
 
     void give_back() {
@@ -164,6 +203,7 @@ private:
         client_.close();
     }
 
+    signal_setup const setup_;
     run_settings const& settings_;
     std::chrono::milliseconds const ttl_;
     asio::io_context context_{1};
@@ -173,7 +213,7 @@ private:
     asio::signal_set signals_;
     asio::steady_timer kill_timer_;
     asio::cancellation_signal stop_;
-    child_process child_;
+    child_process child_{setup_};
     int result_ = 0;
     bool acquiring_ = true, lost_ = false, ended_ = false;
 };

@@ -1,21 +1,31 @@
 #include "command/settings.hpp"
 
 #include <array>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 #include <unistd.h>
 
 namespace holdfast::command {
 
+namespace {
+
+std::string variable(char const* name) {
+    auto const* const value = std::getenv(name);
+    return value == nullptr ? std::string() : value;
+}
+
+} // namespace
+
 void settings::add_to(CLI::App& app) {
     app.add_option("-i,--instances", instances,
-                   "Addresses of the instances, separated by blanks or commas")
-        ->envname("HOLDFAST_INSTANCES");
+                   "Addresses of the instances, separated by blanks or commas "
+                   "(Env:HOLDFAST_INSTANCES)");
     app.add_option("-f,--instances-file", instances_file,
-                   "File with the addresses; # begins a comment")
-        ->envname("HOLDFAST_INSTANCES_FILE");
+                   "File with the addresses; # begins a comment (Env:HOLDFAST_INSTANCES_FILE)");
     app.add_option("--prefix", prefix, "Precedes the key, as client_options::key_prefix")
         ->envname("HOLDFAST_PREFIX");
     app.add_option("--label", label, "Names the holder to others")->default_str(default_label());
@@ -25,17 +35,28 @@ void settings::add_to(CLI::App& app) {
         ->default_str("60s");
 }
 
+// The command line goes before the environment, so a list there never hides a file here.
 std::vector<address> settings::addresses() const {
-    if (!instances.empty()) return parse_addresses(instances);
-    if (instances_file.empty()) {
+    auto list = instances, path = instances_file;
+    if (list.empty() && path.empty()) {
+        list = variable("HOLDFAST_INSTANCES");
+        path = variable("HOLDFAST_INSTANCES_FILE");
+    }
+    if (!list.empty() && !path.empty())
+        throw std::runtime_error("instances are given as a list and as a file; give one of them");
+    if (!list.empty()) return parse_addresses(list);
+    if (path.empty()) {
         throw std::runtime_error("no instances are given: use --instances, --instances-file or "
                                  "the environment variable HOLDFAST_INSTANCES");
     }
-    std::ifstream file(instances_file);
+    std::ifstream file(path);
     std::ostringstream text;
     if (!file || !(text << file.rdbuf()))
-        throw std::runtime_error("the file \"" + instances_file + "\" cannot be read, or is empty");
-    return parse_addresses(text.str());
+        throw std::runtime_error("the file \"" + path + "\" cannot be read, or is empty");
+    auto const all = text.str();
+    constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+    auto const skipped = all.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
+    return parse_addresses(std::string_view(all).substr(skipped));
 }
 
 client_options settings::options() const {

@@ -64,7 +64,8 @@ std::string printable(std::string_view given) {
     for (auto at = given.begin(); at != given.end();) {
         auto const begin = at;
         auto const code = traits::decode(at, given.end());
-        if (boost::nowide::utf::is_valid_codepoint(code) && code >= 0x20 && code != 0x7f) {
+        auto const control = code < 0x20 || (code >= 0x7f && code < 0xa0);
+        if (boost::nowide::utf::is_valid_codepoint(code) && !control) {
             text.append(begin, at);
         } else {
             at = begin + 1;

@@ -16,6 +16,7 @@ class validity {
 public:
     validity(duration ttl, bool watched, duration period)
         : ttl_(ttl)
+        , confirmed_ttl_(ttl)
         , period_(period)
         , margin_(loss_margin(ttl))
         , watched_(watched) {}
@@ -28,18 +29,16 @@ public:
     /// A round that extends the key is sent.
     void begin_extension(time_point now) { sent_ = now; }
     /// From now on the key is set for another ttl. A shorter one counts at once: any instance may
-    /// take it, even if the round that follows fails.
+    /// take it, even if the round that follows fails. A longer one counts with confirm_extension().
     void change_ttl(time_point now, duration ttl) {
         auto const ratio = static_cast<double>(ttl.count()) / static_cast<double>(ttl_.count());
         period_ =
             duration(static_cast<duration::rep>(static_cast<double>(period_.count()) * ratio));
         ttl_ = ttl;
-        margin_ =
-            loss_margin(limit_ == time_point::max() ? ttl : std::min(ttl, limit_ - lease_began_));
-        auto const until = Rules::deadline(now, now, ttl_);
-        if (until >= deadline_) return;
-        deadline_ = until;
-        since_ = now;
+        if (ttl >= confirmed_ttl_) return;
+        confirmed_ttl_ = ttl;
+        margin_ = loss_margin(longest());
+        deadline_ = std::min(deadline_, Rules::deadline(now, now, ttl_));
     }
 
     /// The round that was sent last has won. False if it was won too late to count.
@@ -53,20 +52,22 @@ public:
     }
     void confirm_extension(time_point now) {
         auto const until = Rules::deadline(sent_, now, ttl_);
-        if (until > deadline_) {
+        if (until >= deadline_) {
             deadline_ = until;
             since_ = sent_;
         }
+        confirmed_ttl_ = ttl_;
+        margin_ = loss_margin(longest());
         renewal_ = renewal_time(sent_, period_, ttl_);
     }
-    void retry_extension(time_point now) { renewal_ = now + renewal_retry(ttl_); }
+    void retry_extension(time_point now) { renewal_ = now + renewal_retry(confirmed_ttl_); }
 
     /// A lease begins that lasts for `longest`, however often the key is extended.
     void begin_lease(bool watched, time_point now, duration longest) {
         watched_ = watched;
         lease_began_ = now;
         limit_ = longest < time_point::max() - now ? now + longest : time_point::max();
-        margin_ = loss_margin(std::min(ttl_, longest));
+        margin_ = loss_margin(std::min(confirmed_ttl_, longest));
     }
     void stop_renewing() { watched_ = false; }
 
@@ -96,7 +97,15 @@ public:
     bool renews() const { return watched_ && deadline_ < limit_; }
 
 private:
-    duration ttl_, period_, margin_;
+    /// The longest time that the lease can last from now on.
+    duration longest() const {
+        if (limit_ == time_point::max()) return confirmed_ttl_;
+        return std::min(confirmed_ttl_, limit_ - lease_began_);
+    }
+
+    duration ttl_;           ///< of the next round
+    duration confirmed_ttl_; ///< of the round that the deadline counts from, or shorter
+    duration period_, margin_;
     time_point sent_{}, deadline_{}, renewal_{};
     time_point since_{}; ///< the key's deadline counts from here
     time_point lease_began_{}, limit_ = time_point::max();

@@ -267,7 +267,8 @@ void read_inspection(partial_answer& p, sent_command const& c, unsigned left, el
     p.answer = {.verdict = verdict::refused, .cause = errc::wrong_type, .message = p.message};
 }
 
-// Commands may be refused: any of PTTL, TYPE and GETRANGE shows that there is a key.
+// Commands may be refused: any of PTTL, TYPE and a value shows that there is a key. That there is
+// none, only PTTL and TYPE show: a value may be empty.
 void read_survey(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
     auto const refused = is_error(e.type);
     switch (left) {
@@ -277,10 +278,12 @@ void read_survey(partial_answer& p, sent_command const& c, unsigned left, elemen
             p.message = presentable(e.value, c);
             p.answer.cause = classify(e.value);
         }
+        p.tracked = !refused; // it told whether there is a key
         p.answer.verdict = refused ? verdict::refused : verdict::yes;
         return read_ttl(p, e);
     case 2:
         if (refused) return read_lack(p, c, e, "TYPE", degradation::no_type_check);
+        p.tracked = true;
         p.answer.verdict = verdict::yes;
         p.answer.present = e.value != "none";
         if (!p.answer.present) {
@@ -303,6 +306,7 @@ void read_survey(partial_answer& p, sent_command const& c, unsigned left, elemen
         break;
     }
     auto& a = p.answer;
+    if (!p.tracked && p.text.empty()) a.verdict = verdict::refused;
     if (a.verdict == verdict::yes) {
         a.cause = {};
         a.present = a.present || a.ttl_known || !p.text.empty();

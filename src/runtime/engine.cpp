@@ -171,6 +171,7 @@ void engine::abandon() noexcept {
 // still has these sockets open, so the instances do not notice.
 void engine::end_in_child() {
     auto const alive = shared_from_this();
+    events_.silence(); // nothing is lost: the leases are the parent's
     redis::in_turn(static_cast<redis::instance_owner&>(*this), [this] {
         turn_.attempt([&] { begin_shutdown(); });
         for (auto const& i : instances_) turn_.attempt([&] { i->stop(); });

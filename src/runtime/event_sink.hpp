@@ -31,6 +31,8 @@ public:
         , counters_(c) {}
 
     explicit operator bool() const noexcept { return observer_ != nullptr; }
+    /// From now on nothing is told.
+    void silence() noexcept { observer_ = nullptr; }
 
     void waiting(detail::lock_state const& l) const noexcept {
         if (observer_ == nullptr) return;
@@ -69,7 +71,7 @@ private:
         }
     }
 
-    observer* const observer_;
+    observer* observer_;
     std::shared_ptr<observer> const owned_; ///< keeps the observer alive, if anything does
     std::string const owner_label_;
     turn const& turn_;

@@ -9,7 +9,9 @@ namespace holdfast::runtime {
 void instance_states::tell_changes(std::vector<instance_status> const& now,
                                    event_sink const& events) {
     if (known_.empty()) {
-        for (auto const& each : now) known_.push_back({.address = each.address});
+        std::vector<member> all;
+        for (auto const& each : now) all.push_back({.address = each.address});
+        known_ = std::move(all);
     }
     for (std::size_t i = 0; i < now.size(); ++i) tell_change(known_[i], now[i], events);
 }

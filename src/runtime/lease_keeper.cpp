@@ -241,6 +241,7 @@ active_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_reco
     auto const in_time = now < l.deadline.load(std::memory_order_relaxed);
     if (!lost && in_time && hand_over(*l.tenure, &l, op, now)) return nullptr;
     active_tenure_ptr const t = l.tenure;
+    t->lock = l.lock; // for the release: its events are the last holder's
     auto const held = close(l, as);
     if (lost) {
         events_.lost(l, held, loss::shut_down);

@@ -173,7 +173,8 @@ void lease_keeper::fail_extends(active_tenure& t) {
     });
     if (!waits && !events_) return;
     auto [cause, report] = failure_of(t, reported_call::extend);
-    events_.failed(*t.lock, reported_call::extend, cause, turn_.time() - t.asked, report.get());
+    events_.failed(*t.lease->lock, reported_call::extend, cause, turn_.time() - t.asked,
+                   report.get());
     if (waits) tell_extends(*t.lease, error(cause, std::move(report)));
 }
 

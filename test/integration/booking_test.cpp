@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(metrics_have_the_format_of_prometheus) {
     BOOST_TEST(server.metric("holdfast_leases_acquired_total") == 2.);
     BOOST_TEST(server.metric("holdfast_leases_held") == 0.);
     for (std::size_t i = 0; i < s.instances.size(); ++i)
-        BOOST_TEST(server.metric_becomes("holdfast_instance_state{instance=\"" +
+        BOOST_TEST(server.metric_becomes("holdfast_instance_state{address=\"" +
                                              s.instances[i].shown() + "\",state=\"up\"}",
                                          1.));
 

@@ -65,8 +65,8 @@ bool is_gone(pid_t id) {
 /// A program on a terminal of its own.
 class on_terminal {
 public:
-    explicit on_terminal(std::vector<std::string> arguments) {
-        auto const* const path = std::getenv("HOLDFAST_COMMAND");
+    explicit on_terminal(std::vector<std::string> arguments,
+                         char const* path = std::getenv("HOLDFAST_COMMAND")) {
         BOOST_REQUIRE(path != nullptr);
         arguments.insert(arguments.begin(), path);
         std::vector<char*> argv;
@@ -75,6 +75,7 @@ public:
         pid_ = ::forkpty(&terminal_, nullptr, nullptr, nullptr);
         BOOST_REQUIRE(pid_ >= 0);
         if (pid_ == 0) {
+            ::signal(SIGINT, SIG_DFL); // a shell's background job ignores it
             ::execv(argv[0], argv.data());
             ::_exit(127);
         }
@@ -104,15 +105,6 @@ public:
         pid_ = -1;
         return WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
     }
-    bool is_stopped() {
-        return wait_until(
-            [&] {
-                int state = 0;
-                return ::waitpid(pid_, &state, WNOHANG | WUNTRACED) == pid_ && WIFSTOPPED(state);
-            },
-            20s);
-    }
-    void go_on() { BOOST_REQUIRE(::kill(pid_, SIGCONT) == 0); }
     std::string const& shown() const { return shown_; }
 
 private:
@@ -257,13 +249,96 @@ BOOST_AUTO_TEST_CASE(the_command_does_not_outlive_a_killed_holdfast) {
     BOOST_TEST(is_gone(id));
 }
 
+// The shell ends at once; its child does not.
+BOOST_AUTO_TEST_CASE(a_descendant_that_ignores_the_loss_is_killed_too) {
+    fleet servers(3);
+    child c("HOLDFAST_COMMAND",
+            shell(servers, {"--ttl", "2s"},
+                  "(trap '' TERM; exec sleep 1000) & echo $!; trap 'exit 0' TERM; wait"));
+    auto const id = static_cast<pid_t>(std::stoi(c.line()));
+    delete_everywhere(servers);
+    BOOST_TEST(c.status() == 122);
+    BOOST_TEST(is_gone(id));
+}
+
+// Nobody reads the messages.
+BOOST_AUTO_TEST_CASE(messages_that_nobody_takes_delay_nothing) {
+    fleet servers(3);
+    // Beyond the pipe's capacity, a write would wait for ever; after the end of `true`, it fails.
+    for (std::string const reader : {"sleep 1000", "true"}) {
+        auto const fifo = "'" + servers[0].folder() + '/' + reader.substr(0, 4) + "'";
+        auto const script = "mkfifo " + fifo + "; (exec 9<>" + fifo + "; exec " + reader +
+                            ") & reader=$!; exec 2<>" + fifo +
+                            "; dd if=/dev/zero bs=65536 count=1 >&2 2>/dev/null & filler=$!; " +
+                            program("HOLDFAST_COMMAND") + " run k --ttl 2s --instances '" +
+                            servers.url_list() +
+                            "' -- sh -c 'echo $$; exec sleep 1000'; "
+                            "echo status $?; kill $reader $filler";
+        child c("HOLDFAST_SHELL", {"-c", script});
+        auto const id = static_cast<pid_t>(std::stoi(c.line()));
+        delete_everywhere(servers);
+        BOOST_TEST(c.line() == "status 122");
+        BOOST_TEST(is_gone(id));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_command_that_is_stopped_elsewhere_keeps_its_lock) {
+    fleet servers(1);
+    child c("HOLDFAST_COMMAND",
+            shell(servers, {"--ttl", "1s"}, "echo $$; read x; echo still here"));
+    auto const id = static_cast<pid_t>(std::stoi(c.line()));
+    ::kill(id, SIGSTOP);
+    // Renewals go on for longer than the ttl.
+    redis_cli probe(servers[0]);
+    for (int i = 0; i < 6; ++i) {
+        BOOST_TEST(wait_until([&] { return probe.pttl("k") < 900ms; }));
+        BOOST_TEST(wait_until([&] { return probe.pttl("k") > 900ms; }));
+    }
+    ::kill(id, SIGCONT);
+    c.say("go");
+    BOOST_TEST(c.line() == "still here");
+    BOOST_TEST(c.status() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(the_command_gets_its_arguments_as_they_are) {
+    fleet servers(1);
+    auto const o =
+        run_under(servers, "", "printf '<%s>' '[a,b]' '[]' '[ -f /tmp/x ]' '{}' '' -- --ttl '%%'");
+    BOOST_TEST(o.said == "<[a,b]><[]><[ -f /tmp/x ]><{}><><--><--ttl><%%>", o.said);
+}
+
+BOOST_AUTO_TEST_CASE(the_fence_of_an_outer_lock_is_not_that_of_an_inner_one) {
+    fleet servers(1);
+    auto const inner = program("HOLDFAST_COMMAND") + " run inner --instances '" +
+                       servers.url_list() + "' -- sh -c 'echo $HOLDFAST_KEY [$HOLDFAST_FENCE]'";
+    auto const o = run_under(servers, "--fence-env", inner);
+    BOOST_TEST(contains(o.said, "inner []"), o.said);
+}
+
+// As under nohup(1); and a parent may have blocked everything.
+BOOST_AUTO_TEST_CASE(the_handling_of_signals_at_the_start_is_kept) {
+    fleet servers(1);
+    auto const command = program("HOLDFAST_COMMAND") + " run k --instances '" + servers.url_list() +
+                         "' -- sh -c 'kill -HUP $PPID; kill -HUP $$; echo alive'";
+    auto const o = run_program("trap '' HUP; " + command);
+    BOOST_TEST(o.status == 0, o.said);
+    BOOST_TEST(contains(o.said, "alive"), o.said);
+    sigset_t every, before;
+    ::sigfillset(&every);
+    BOOST_REQUIRE(::pthread_sigmask(SIG_BLOCK, &every, &before) == 0);
+    auto const blocked = run_under(servers, "", "echo ran");
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    BOOST_TEST(blocked.status == 0, blocked.said);
+    BOOST_TEST(contains(blocked.said, "ran"), blocked.said);
+}
+
 //
 // On a terminal
 //
 
 BOOST_AUTO_TEST_CASE(the_command_reads_from_the_terminal_and_gets_its_signals) {
     fleet servers(1);
-    on_terminal t(shell(servers, {}, "echo ready; read x; echo got $x; sleep 1000"));
+    on_terminal t(shell(servers, {}, "echo ready; read x; echo got $x; read y"));
     BOOST_TEST(t.shows("ready"), t.shown());
     t.type("hello\n");
     BOOST_TEST(t.shows("got hello"), t.shown());
@@ -272,16 +347,33 @@ BOOST_AUTO_TEST_CASE(the_command_reads_from_the_terminal_and_gets_its_signals) {
     BOOST_TEST(are_free(servers));
 }
 
-BOOST_AUTO_TEST_CASE(a_command_that_is_stopped_gives_the_terminal_back) {
+// Nobody could wake it: a shell without job control ignores Ctrl-Z in the same way.
+BOOST_AUTO_TEST_CASE(where_no_shell_waits_a_stop_has_no_effect) {
     fleet servers(1);
-    on_terminal t(shell(servers, {"--ttl", "60s"}, "echo ready; read x; echo got $x"));
+    on_terminal t(shell(servers, {}, "echo ready; read x; echo got $x"));
     BOOST_TEST(t.shows("ready"), t.shown());
     t.type("\x1a");
-    BOOST_REQUIRE(t.is_stopped());
-    t.go_on();
+    t.type("hello\n");
+    BOOST_TEST(t.shows("got hello"), t.shown());
+    BOOST_TEST(t.status() == 0);
+}
+
+// Under a shell with job control.
+BOOST_AUTO_TEST_CASE(a_command_that_is_stopped_gives_the_terminal_back) {
+    fleet servers(1);
+    auto const command = program("HOLDFAST_COMMAND") + " run k --ttl 60s --instances '" +
+                         servers.url_list() + "' -- sh -c 'echo ready; read x; echo got $x'";
+    on_terminal t({"--norc", "-i"}, "/bin/bash");
+    t.type("PS1='prompt$ '\n");
+    t.type(command + "; echo first $((1+1))\n");
+    BOOST_TEST(t.shows("ready\r\n"), t.shown());
+    t.type("\x1a");
+    BOOST_TEST(t.shows("Stopped"), t.shown());
+    t.type("fg\n");
     t.type("again\n");
     BOOST_TEST(t.shows("got again"), t.shown());
-    BOOST_TEST(t.status() == 0);
+    t.type("exit 5\n");
+    BOOST_TEST(t.status() == 5);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

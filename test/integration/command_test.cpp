@@ -85,6 +85,11 @@ BOOST_AUTO_TEST_CASE(instances_come_from_the_environment_or_a_file) {
         variable const given("HOLDFAST_INSTANCES", servers.url_list());
         BOOST_TEST(holdfast_command("inspect k").status == 0);
     }
+    // The command line goes before the environment.
+    {
+        variable const elsewhere("HOLDFAST_INSTANCES", "127.0.0.1:1");
+        BOOST_TEST(holdfast_command("inspect k" + on(servers)).status == 0);
+    }
     auto const path = servers[0].folder() + "/instances";
     std::ofstream(path) << "# the first room\n"
                         << servers[0].url() << "\n\n"
@@ -93,6 +98,11 @@ BOOST_AUTO_TEST_CASE(instances_come_from_the_environment_or_a_file) {
     auto const o = holdfast_command("inspect k --json -f '" + path + '\'');
     BOOST_TEST(o.status == 0, o.said);
     BOOST_TEST(json_of(o).at("instances").as_array().size() == 3U);
+    {
+        variable const elsewhere("HOLDFAST_INSTANCES", "127.0.0.1:1");
+        BOOST_TEST(holdfast_command("inspect k -f '" + path + '\'').status == 0);
+    }
+    BOOST_TEST(holdfast_command("inspect k -i a -f b").status == 125);
 }
 
 BOOST_AUTO_TEST_CASE(inspect_tells_the_state_by_its_exit_code) {

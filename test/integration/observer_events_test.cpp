@@ -184,6 +184,30 @@ BOOST_AUTO_TEST_CASE(failures_are_told_with_their_report) {
     servers[1].thaw();
 }
 
+// One tenure serves the leases of several requests.
+BOOST_AUTO_TEST_CASE(a_failure_after_a_hand_over_has_the_trace_of_its_own_request) {
+    fleet servers(1);
+    observed o(servers, trusting(hasty()));
+    auto const first =
+        *trace_context::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+    auto const second =
+        *trace_context::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+    auto held = o.client.hold("k", {.ttl = 20s, .trace = first});
+    attempt next;
+    next.start(o.client.locks.make_lock("k", {.ttl = 20s, .trace = second}));
+    BOOST_REQUIRE(waits(o.client));
+    BOOST_TEST(o.client.releases(held));
+    auto given = wait_for_lease(o.client, next);
+    BOOST_TEST(o.client.locks.stats().handoffs == 1U);
+    servers[0].freeze();
+    BOOST_TEST(o.client.extend(given).code().failed());
+    BOOST_TEST((o.watch.trace == second));
+    o.watch.trace = {};
+    BOOST_TEST(!o.client.releases(given));
+    BOOST_TEST((o.watch.trace == second));
+    servers[0].thaw();
+}
+
 BOOST_AUTO_TEST_CASE(an_instance_that_changes_is_told) {
     fleet servers(3);
     observed o(servers, trusting(hasty()));

@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_SUITE(address_lists)
 BOOST_AUTO_TEST_CASE(blanks_lines_and_commas_separate) {
     std::string const three = "a:6379 b:6380 c:6379 ";
     for (auto const* const list :
-         {"a b:6380 c", "a,b:6380,c", " a\tb:6380\r\n\n c\n", "a,b:6380 c",
+         {"a b:6380 c", "a,b:6380,c", "a, b:6380,  c,", " a\tb:6380\r\n\n c\n", "a,b:6380 c",
           "redis://a,redis://b:6380,redis://c", "redis://a b:6380,redis://c"}) {
         BOOST_TEST(printed(list) == three, list);
     }
@@ -65,7 +65,9 @@ BOOST_AUTO_TEST_CASE(comments_are_left_out) {
 BOOST_AUTO_TEST_CASE(a_fault_is_told_with_the_number_of_the_address) {
     BOOST_TEST(complaint("a,b:0 c").starts_with("address 2 of the list: "), complaint("a,b:0 c"));
     BOOST_TEST(complaint("a,,c").starts_with("address 2 of the list: "), complaint("a,,c"));
-    BOOST_TEST(complaint("a,").starts_with("address 2 of the list: "), complaint("a,"));
+    BOOST_TEST(complaint(",a").starts_with("address 1 of the list: "), complaint(",a"));
+    auto const text = complaint("a b:0");
+    BOOST_TEST(text.find("invalid address") == text.rfind("invalid address"), text);
     BOOST_TEST(complaint("redis://:secret@a:x").find("secret") == std::string::npos);
     for (auto const* const none : {"", " \n\t", "# a"})
         BOOST_TEST(complaint(none).starts_with("the list has no address"), complaint(none));

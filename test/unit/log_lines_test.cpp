@@ -103,6 +103,14 @@ BOOST_AUTO_TEST_CASE(keys_are_escaped) {
                json.lines[0]);
 }
 
+// Some terminals take U+009B for the beginning of a command.
+BOOST_AUTO_TEST_CASE(control_characters_beyond_ascii_are_replaced) {
+    written w;
+    w.log.on_lost(about<lost_event>("a\xc2\x9b"
+                                    "31m"));
+    BOOST_TEST(w.lines.at(0).find("\xc2\x9b") == std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(an_empty_value_is_quoted) {
     written w;
     w.log.on_lost(about<lost_event>(""));

@@ -96,17 +96,16 @@ BOOST_AUTO_TEST_CASE(an_instance_shows_one_state_and_its_lacks) {
     note(s.round_trips, 3ms);
     auto const text = page_of({}, {s});
     BOOST_TEST(
-        contains(text, "\nholdfast_instance_state{instance=\"a:6379\",state=\"quarantined\"} 1\n"));
-    BOOST_TEST(contains(text, "\nholdfast_instance_state{instance=\"a:6379\",state=\"up\"} 0\n"));
-    BOOST_TEST(contains(
-        text, "\nholdfast_instance_degraded{instance=\"a:6379\",service=\"no push\"} 1\n"));
-    BOOST_TEST(contains(text, "\nholdfast_instance_connections_total{instance=\"a:6379\"} 4\n"));
+        contains(text, "\nholdfast_instance_state{address=\"a:6379\",state=\"quarantined\"} 1\n"));
+    BOOST_TEST(contains(text, "\nholdfast_instance_state{address=\"a:6379\",state=\"up\"} 0\n"));
+    BOOST_TEST(
+        contains(text, "\nholdfast_instance_degraded{address=\"a:6379\",service=\"no push\"} 1\n"));
+    BOOST_TEST(contains(text, "\nholdfast_instance_connections_total{address=\"a:6379\"} 4\n"));
     BOOST_TEST(contains(
         text,
-        "\nholdfast_instance_round_trip_seconds_bucket{instance=\"a:6379\",le=\"0.005\"} 1\n"));
-    BOOST_TEST(contains(text,
-                        "\nholdfast_instance_info{instance=\"a:6379\",server=\"valkey 9.1.2\","
-                        "primary=\"\",tls=\"\"} 1\n"));
+        "\nholdfast_instance_round_trip_seconds_bucket{address=\"a:6379\",le=\"0.005\"} 1\n"));
+    BOOST_TEST(contains(text, "\nholdfast_instance_info{address=\"a:6379\",server=\"valkey 9.1.2\","
+                              "primary=\"\",tls=\"\"} 1\n"));
 }
 
 BOOST_AUTO_TEST_CASE(nodes_of_a_cluster_are_told_apart) {
@@ -114,7 +113,7 @@ BOOST_AUTO_TEST_CASE(nodes_of_a_cluster_are_told_apart) {
     s.nodes = {instance("a:1"), instance("b:2")};
     auto const text = page_of({}, {s});
     BOOST_TEST(contains(text,
-                        "holdfast_instance_state{instance=\"redis+cluster://a:1\",node=\"b:2\","
+                        "holdfast_instance_state{address=\"redis+cluster://a:1\",node=\"b:2\","
                         "state=\"up\"} 1\n"));
 }
 
@@ -146,7 +145,7 @@ BOOST_AUTO_TEST_CASE(several_clients_share_each_head) {
     BOOST_TEST(contains(page.text(), "holdfast_leases_held{client=\"east\"} 0\n"
                                      "holdfast_leases_held{client=\"west\"} 0\n"));
     BOOST_TEST(contains(page.text(), "holdfast_instance_pending_releases{client=\"west\","
-                                     "instance=\"b:2\"} 0\n"));
+                                     "address=\"b:2\"} 0\n"));
 }
 
 //

@@ -440,4 +440,32 @@ BOOST_AUTO_TEST_CASE(a_limit_of_the_lease_holds_for_another_ttl_too) {
     BOOST_TEST((m.deadline() == at(20s)));
 }
 
+/// A tenure with this ttl, won at once.
+machine held_for(protocol::duration its_ttl) {
+    machine m(3, its_ttl, true);
+    m.acquire(at(0s), of("012"));
+    for (unsigned i = 0; i < 3; ++i) answer(m, command::acquire, i, yes, 0s);
+    return m;
+}
+
+// The margin of the longer ttl is longer than all of the shorter one.
+BOOST_AUTO_TEST_CASE(a_longer_ttl_does_not_end_a_lease_that_is_well) {
+    auto m = held_for(60ms);
+    BOOST_TEST(text(m.extend(at(30ms), of("012"), longer)) == "extend 012");
+    BOOST_TEST(answer(m, command::extend, 0, yes, 31ms) == "nothing");
+    BOOST_TEST(answer(m, command::extend, 1, yes, 31ms) == "extended");
+    BOOST_TEST((m.deadline() == at(30ms + longer_valid)));
+    BOOST_TEST((m.margin() == 50ms));
+}
+
+BOOST_AUTO_TEST_CASE(a_longer_ttl_that_was_not_confirmed_is_tried_again_in_time) {
+    auto m = held_for(600ms);
+    m.extend(at(200ms), of("012"), longer);
+    answer(m, command::extend, 0, unknown, 200ms);
+    BOOST_TEST(answer(m, command::extend, 1, unknown, 200ms) == "extension_failed");
+    BOOST_REQUIRE(m.wake().has_value());
+    BOOST_TEST((*m.wake() == at(260ms)));
+    BOOST_TEST(text(m.time(at(260ms))) == "renewal_due");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
