@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(messages_that_nobody_takes_delay_nothing) {
                             program("HOLDFAST_COMMAND") + " run k --ttl 2s --instances '" +
                             servers.url_list() +
                             "' -- sh -c 'echo $$; exec sleep 1000'; "
-                            "echo status $?; kill $reader $filler";
+                            "status=$?; kill $reader $filler 2>/dev/null; echo status $status";
         child c("HOLDFAST_SHELL", {"-c", script});
         auto const id = static_cast<pid_t>(std::stoi(c.line()));
         delete_everywhere(servers);
