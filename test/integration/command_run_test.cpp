@@ -212,8 +212,9 @@ BOOST_AUTO_TEST_CASE(a_signal_ends_the_wait_and_leaves_nothing) {
 BOOST_AUTO_TEST_CASE(a_lost_lock_ends_the_command_and_its_children) {
     fleet servers(3);
     // The shell's child has the output, and would go on after its shell.
-    child c("HOLDFAST_COMMAND", shell(servers, {"--ttl", "2s"},
-                                      "sh -c 'echo $$; trap \"\" HUP; sleep 1000' ; echo over"));
+    child c("HOLDFAST_COMMAND",
+            shell(servers, {"--ttl", "2s"},
+                  "sh -c 'echo $$; trap \"\" HUP; tail -f /dev/null' ; echo over"));
     auto const id = static_cast<pid_t>(std::stoi(c.line()));
     delete_everywhere(servers);
     BOOST_TEST(c.status() == 122);
@@ -223,7 +224,8 @@ BOOST_AUTO_TEST_CASE(a_lost_lock_ends_the_command_and_its_children) {
 BOOST_AUTO_TEST_CASE(a_command_that_ignores_the_loss_is_killed_by_the_deadline) {
     fleet servers(3);
     child c("HOLDFAST_COMMAND",
-            shell(servers, {"--ttl", "2s"}, "trap '' TERM; echo $$; while :; do sleep 1; done"));
+            shell(servers, {"--ttl", "2s"},
+                  "trap '' TERM; echo $$; while :; do tail -f /dev/null; done"));
     auto const id = static_cast<pid_t>(std::stoi(c.line()));
     delete_everywhere(servers);
     BOOST_TEST(c.status() == 122);
@@ -233,7 +235,7 @@ BOOST_AUTO_TEST_CASE(a_command_that_ignores_the_loss_is_killed_by_the_deadline) 
 BOOST_AUTO_TEST_CASE(servers_that_stop_answering_end_the_command_in_time) {
     fleet servers(3);
     child c("HOLDFAST_COMMAND",
-            shell(servers, {"--ttl", "2s", "--timeout", "200ms"}, "echo $$; sleep 1000"));
+            shell(servers, {"--ttl", "2s", "--timeout", "200ms"}, "echo $$; tail -f /dev/null"));
     auto const id = static_cast<pid_t>(std::stoi(c.line()));
     servers.freeze(2);
     BOOST_TEST(c.status() == 122);
@@ -243,7 +245,7 @@ BOOST_AUTO_TEST_CASE(servers_that_stop_answering_end_the_command_in_time) {
 
 BOOST_AUTO_TEST_CASE(the_command_does_not_outlive_a_killed_holdfast) {
     fleet servers(1);
-    child c("HOLDFAST_COMMAND", shell(servers, {}, "echo $$; exec sleep 1000"));
+    child c("HOLDFAST_COMMAND", shell(servers, {}, "echo $$; exec tail -f /dev/null"));
     auto const id = static_cast<pid_t>(std::stoi(c.line()));
     c.kill();
     BOOST_TEST(is_gone(id));
@@ -254,7 +256,7 @@ BOOST_AUTO_TEST_CASE(a_descendant_that_ignores_the_loss_is_killed_too) {
     fleet servers(3);
     child c("HOLDFAST_COMMAND",
             shell(servers, {"--ttl", "2s"},
-                  "(trap '' TERM; exec sleep 1000) & echo $!; trap 'exit 0' TERM; wait"));
+                  "(trap '' TERM; exec tail -f /dev/null) & echo $!; trap 'exit 0' TERM; wait"));
     auto const id = static_cast<pid_t>(std::stoi(c.line()));
     delete_everywhere(servers);
     BOOST_TEST(c.status() == 122);
@@ -265,14 +267,14 @@ BOOST_AUTO_TEST_CASE(a_descendant_that_ignores_the_loss_is_killed_too) {
 BOOST_AUTO_TEST_CASE(messages_that_nobody_takes_delay_nothing) {
     fleet servers(3);
     // Beyond the pipe's capacity, a write would wait for ever; after the end of `true`, it fails.
-    for (std::string const reader : {"sleep 1000", "true"}) {
+    for (std::string const reader : {"tail -f /dev/null", "true"}) {
         auto const fifo = "'" + servers[0].folder() + '/' + reader.substr(0, 4) + "'";
         auto const script = "mkfifo " + fifo + "; (exec 9<>" + fifo + "; exec " + reader +
                             ") & reader=$!; exec 2<>" + fifo +
                             "; dd if=/dev/zero bs=65536 count=1 >&2 2>/dev/null & filler=$!; " +
                             program("HOLDFAST_COMMAND") + " run k --ttl 2s --instances '" +
                             servers.url_list() +
-                            "' -- sh -c 'echo $$; exec sleep 1000'; "
+                            "' -- sh -c 'echo $$; exec tail -f /dev/null'; "
                             "status=$?; kill $reader $filler 2>/dev/null; echo status $status";
         child c("HOLDFAST_SHELL", {"-c", script});
         auto const id = static_cast<pid_t>(std::stoi(c.line()));
