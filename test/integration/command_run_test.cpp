@@ -62,6 +62,14 @@ bool is_gone(pid_t id) {
     return wait_until([&] { return ::kill(id, 0) != 0; }, 10s);
 }
 
+/// Of a process that is no child of this one: the state in proc(5).
+bool is_stopped(pid_t id) {
+    std::ifstream file("/proc/" + std::to_string(id) + "/stat");
+    std::string number, name, state;
+    file >> number >> name >> state;
+    return state == "T";
+}
+
 /// A program on a terminal of its own.
 class on_terminal {
 public:
@@ -296,6 +304,7 @@ BOOST_AUTO_TEST_CASE(a_command_that_is_stopped_elsewhere_keeps_its_lock) {
         BOOST_TEST(wait_until([&] { return probe.pttl("k") < 900ms; }));
         BOOST_TEST(wait_until([&] { return probe.pttl("k") > 900ms; }));
     }
+    BOOST_TEST(is_stopped(id)); // nobody else has woken it
     ::kill(id, SIGCONT);
     c.say("go");
     BOOST_TEST(c.line() == "still here");
