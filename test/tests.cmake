@@ -97,6 +97,7 @@ if(TARGET holdfast_command)
     set(command_tests integration/command_test.cpp integration/command_run_test.cpp)
 endif()
 holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
+    integration/adoptions_test.cpp
     integration/bad_input_test.cpp
     integration/cancellation_test.cpp
     integration/clock_jumps_test.cpp

@@ -9,6 +9,7 @@
 #include <holdfast/error.hpp>
 #include <holdfast/key_report.hpp>
 #include <holdfast/lease.hpp>
+#include <holdfast/lease_token.hpp>
 #include <holdfast/lock.hpp>
 #include <holdfast/options.hpp>
 
@@ -87,6 +88,48 @@ public:
     ///     errc::shut_down for a client that was moved from.
     lock make_lock(std::string_view key) const;
     lock make_lock(std::string_view key, lock_options const& options) const;
+
+    /// Takes over a lease that another client has acquired: proves to the instances that the key
+    /// has its token, and extends the key to a whole ttl from now. The new lease has the fence of
+    /// the old one. It is extended, handed on and released as any other.
+    ///
+    /// The first holder must have given the lease up with lease::detach(). Otherwise both processes
+    /// have the lock at one time, under one fence. The first holder's release takes the lock from
+    /// this process, which learns of that at its next extension. If both hand the lock on to
+    /// waiters of their own, two leases may have one fence.
+    ///
+    /// @param key  Without the client's prefix.
+    /// @param token  lease::token() of the lease. Of another library: the value of the key.
+    /// @param options  Of the new lease. lock_options::fencing is of no effect: `token` has the
+    ///     fence.
+    /// @par Handler signature  `void(error, lease)`; the lease is empty if there is an error.
+    /// @par Errors
+    ///   - errc::lease_lost: a majority of the instances does not have the key with this token.
+    ///   - errc::contended: this client itself has the lock.
+    ///   - errc::no_quorum, or the code that all missing instances share: too few instances
+    ///     answered. The lease may still last.
+    ///   - errc::granted_too_late: the servers take longer than the ttl.
+    ///   - errc::cancelled, errc::shut_down, errc::out_of_memory.
+    /// @par Cancellation  total, partial, terminal: completes with errc::cancelled, or with the
+    ///     lease if that was proved already; total waits for the outcome. The key may have been
+    ///     extended. An adoption that fails never deletes the key.
+    /// @throws system_error  From the call itself: errc::invalid_key, errc::invalid_options, also
+    ///     for a token that is empty or longer than max_token_size, or a fence that no lease has;
+    ///     errc::shut_down as make_lock(). what() names the value, but never the token.
+    template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto adopt(std::string_view key, lease_token const& token,
+                             lock_options const& options, Token&& handler = {}) const {
+        checked_executor();
+        return boost::asio::async_initiate<Token, void(error, lease)>(
+            detail::initiate_acquire{make_state(key, token, options)}, handler,
+            detail::wait_limit{detail::wait_limit::kind::none, {}});
+    }
+    /// As above, with a ttl and else the default options.
+    template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto adopt(std::string_view key, lease_token const& token,
+                             std::chrono::milliseconds ttl, Token&& handler = {}) const {
+        return adopt(key, token, lock_options{.ttl = ttl}, std::forward<Token>(handler));
+    }
 
     /// Asks all instances for a key: whether it is locked, by whom, and for how long. Takes no
     /// lock, and disturbs neither holders nor waiters. "Free" is never said because instances are
@@ -173,6 +216,9 @@ private:
     runtime::engine& checked() const;
     /// Checks the key.
     detail::lock_state_ptr make_state(std::string_view key, lock_options const&) const;
+    /// Checks everything.
+    detail::lock_state_ptr make_state(std::string_view key, lease_token const&,
+                                      lock_options const&) const;
     boost::asio::any_io_executor const& checked_executor() const;
 
     std::shared_ptr<runtime::engine> engine_;

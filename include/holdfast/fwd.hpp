@@ -31,6 +31,7 @@ struct key_answer;
 struct key_report;
 struct latency_histogram;
 struct lease_clock;
+struct lease_token;
 struct lock_event;
 struct lock_options;
 struct log_options;

@@ -14,6 +14,7 @@
 #include <holdfast/key_report.hpp>
 #include <holdfast/latency_histogram.hpp>
 #include <holdfast/lease.hpp>
+#include <holdfast/lease_token.hpp>
 #include <holdfast/lock.hpp>
 #include <holdfast/log_observer.hpp>
 #include <holdfast/metrics.hpp>

@@ -6,6 +6,7 @@
 #include <holdfast/detail/initiate.hpp>
 #include <holdfast/detail/lease_data.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/lease_token.hpp>
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
@@ -218,6 +219,15 @@ public:
     /// @throws system_error  errc::lease_released for an empty lease, errc::shut_down when the
     ///     context has been destroyed.
     void detach();
+
+    /// The token of the lease, for client::adopt() in another process. No I/O.
+    ///
+    /// To hand the lease over, call token() and then detach(), and send the token to the other
+    /// process. Without detach(), both have the lock: this process goes on to extend the key, and
+    /// its release, or the end of this object, takes the lock from the other process.
+    /// @throws system_error  errc::lease_released for an empty lease, or one that is over without
+    ///     detach(). errc::shut_down when the context has been destroyed. std::bad_alloc.
+    lease_token token() const;
 
     /// Waits for the lease to be lost. Completes no later than the deadline, by a timer that waits
     /// for no server. The client gives the key up at the deadline, so until then a try_acquire() in

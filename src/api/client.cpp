@@ -99,6 +99,16 @@ detail::lock_state_ptr client::make_state(std::string_view key, lock_options con
         detail::lock_state{engine_, engine.executor(), prefix + std::string(key), options});
 }
 
+detail::lock_state_ptr client::make_state(std::string_view key, lease_token const& token,
+                                          lock_options const& options) const {
+    auto const base = make_state(key, options);
+    detail::check(options, base->engine->max_ttl());
+    detail::check(token);
+    return std::make_shared<detail::lock_state const>(
+        detail::lock_state{base->engine, base->executor, base->key, options,
+                           std::make_unique<lease_token const>(token)});
+}
+
 std::vector<instance_status> client::instances() const {
     return checked().instances();
 }

@@ -3,6 +3,7 @@
 
 #include "api/option_checks.hpp"
 #include "runtime/engine.hpp"
+#include "runtime/lease_record.hpp"
 
 #include <chrono>
 #include <functional>
@@ -55,6 +56,13 @@ void lease::detach() {
         throw;
     }
     data->over.store(true);
+}
+
+lease_token lease::token() const {
+    auto const data = checked();
+    if (share_->released || (over() && !data->detached)) throw_error(errc::lease_released);
+    auto const& tenure = *static_cast<runtime::lease_record const&>(*data).tenure;
+    return {.value = std::string(tenure.token.text()), .fence = fence()};
 }
 
 std::chrono::nanoseconds lease::checked(std::chrono::milliseconds ttl) const {

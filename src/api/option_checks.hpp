@@ -3,6 +3,7 @@
 #define HOLDFAST_API_OPTION_CHECKS_HPP
 
 #include <holdfast/error.hpp>
+#include <holdfast/lease_token.hpp>
 #include <holdfast/options.hpp>
 
 #include <chrono>
@@ -20,6 +21,7 @@ std::string quoted(std::string_view key);
 /// @throws system_error  errc::invalid_options; what() names the option, its value and its range.
 void check(client_options const&);
 void check(lock_options const&, std::chrono::milliseconds max_ttl);
+void check(lease_token const&);
 void check_ttl(std::chrono::milliseconds ttl, std::chrono::milliseconds max_ttl);
 
 } // namespace holdfast::detail

@@ -1,6 +1,7 @@
 #include <holdfast/options.hpp>
 
 #include "api/option_checks.hpp"
+#include "protocol/fence.hpp"
 #include "redis/token.hpp"
 
 #include <algorithm>
@@ -71,6 +72,17 @@ void check(client_options const& o) {
 
 void check_ttl(std::chrono::milliseconds ttl, std::chrono::milliseconds max_ttl) {
     check_range("ttl", ttl, min_ttl, max_ttl);
+}
+
+void check(lease_token const& token) {
+    if (token.value.empty() || token.value.size() > max_token_size) {
+        reject(errc::invalid_options, "the token has " + std::to_string(token.value.size()) +
+                                          " bytes, outside 1 to " + std::to_string(max_token_size));
+    }
+    if (token.fence != 0 && !protocol::is_fence_count(protocol::number_of(token.fence))) {
+        reject(errc::invalid_options,
+               "no lease has the fence " + std::to_string(token.fence) + " of the token");
+    }
 }
 
 void check(lock_options const& options, std::chrono::milliseconds max_ttl) {

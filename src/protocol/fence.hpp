@@ -46,6 +46,14 @@ constexpr std::uint64_t fence_of(std::uint64_t number, unsigned handoffs) {
     return number * leases_per_number + handoffs;
 }
 
+// The parts of a fence, or zero for no fence.
+constexpr std::uint64_t number_of(std::uint64_t fence) {
+    return fence / leases_per_number;
+}
+constexpr unsigned handoffs_of(std::uint64_t fence) {
+    return static_cast<unsigned>(fence % leases_per_number);
+}
+
 } // namespace holdfast::protocol
 
 #endif

@@ -63,6 +63,8 @@ public:
     /// The tenure gets a number. Instances give at least `hint`, unless that is too far ahead of
     /// their clocks. To be called before the first round.
     void number_from(std::uint64_t hint) { number_.request(hint); }
+    /// The tenure was won elsewhere, with this number. To be called when it is held.
+    void adopt(std::uint64_t number) { number_.adopt(number); }
 
     /// `usual`: how long instances usually take to answer. Without heed() no answer is ever late.
     void heed(round_trips const& usual) { usual_ = &usual; }
@@ -193,8 +195,7 @@ public:
     bool inspected_all() const { return inspection_.complete(); }
     /// The votes of the round that was started last.
     tally const& votes() const { return round_.votes(); }
-    /// True if an instance had another client's key when it was asked, even if its vote was not
-    /// needed.
+    /// True if an instance had another client's key when asked, even if its vote was not needed.
     bool opposed() const { return opposed_; }
     /// The instances that may have our key: asked for it, and neither refused nor released.
     instance_set maybe_held() const { return presence_.possible(); }
@@ -314,8 +315,8 @@ private:
         }
     }
 
-    /// The effect if the round was not won by the deadline. If the arbiter was asked first, only
-    /// the arbiter may have been slow.
+    /// Not won by the deadline. If the arbiter was asked first, only the arbiter may have been
+    /// slow.
     tenure_effect too_slow() const {
         return round_.acquiring().had_arbiter() ? effect::arbiter_failed : effect::expired;
     }

@@ -24,6 +24,11 @@ public:
         hint_ = hint;
     }
     bool requested() const { return requested_; }
+    /// The number of a tenure that was won elsewhere.
+    void adopt(std::uint64_t number) {
+        requested_ = true;
+        number_ = number;
+    }
 
     /// An instance has granted, and its counter is `number`. True if the number of the tenure has
     /// grown, so that earlier holders of it hold less.

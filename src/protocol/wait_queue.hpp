@@ -2,7 +2,8 @@
 // first waiter. The other waiters cost only their place in the queue.
 //
 // The try that is under way belongs to the queue and not to the waiter for which it was made. If
-// that waiter leaves, the next waiter inherits the try.
+// that waiter leaves, the next waiter inherits the try. A waiter that adopts a tenure has a try of
+// its own.
 //
 // The driver tells the queue each event with its time, and then carries out the actions of next()
 // until one is empty. The queue does no I/O, reads no clock and allocates nothing.
@@ -54,11 +55,13 @@ public:
     // Waiters
     //
 
-    /// False if `w` does not wait (try_acquire), and this process has the key or wants it.
+    /// False if `w` does not wait (try_acquire), and this process has the key or wants it. A waiter
+    /// that adopts a tenure goes first: it proves that nobody else can have the key.
     [[nodiscard]] bool join(waiter& w) {
         auto const free = phase_ == phase::ready || phase_ == phase::standing_back;
-        if (!w.waits && (!free || !waiters_.empty())) return false;
-        waiters_.push_back(w);
+        if (w.adopts ? phase_ == phase::held : !w.waits && (!free || !waiters_.empty()))
+            return false;
+        waiters_.insert(w.adopts ? end_of_adopters(waiters_) : waiters_.end(), w);
         return true;
     }
     /// How long this process leaves a free key to clients that poll for it.
@@ -90,8 +93,8 @@ public:
             case phase::held:
                 return {};
             case phase::waiting:
-                if (!waiters_.empty() && !front().waits) return {.effect = effect::refuse};
-                if (now < wake_ && !waiters_.empty()) {
+                if (!waiters_.empty() && front().is_refused()) return {.effect = effect::refuse};
+                if (now < wake_ && !waiters_.empty() && !front().adopts) {
                     auto const watching =
                         awaits_ == awaits::push ? watch_.next(now, reachable) : watch_action::none;
                     if (watching == watch_action::ask) return {.watch = watch_.to_ask()};
@@ -141,7 +144,7 @@ public:
         phase_ = phase::held;
         ++tenures_;
         held_since_ = now;
-        leases_ = 1;
+        leases_ = 1 + front().handoffs;
         awaits_ = awaits::time;
         excused_ = false;
         rechecks_.stop();
@@ -399,7 +402,7 @@ private:
             !rivals_.contested() || !front().waits || recheck || outage ||
             candidates(reachable).empty() ||
             reachable.size() < redlock_rules::quorum(configured_, reachable.size());
-        try_ = {&front(), front().ttl, front().fenced, asks_all, now};
+        try_ = {&front(), front().ttl, front().fenced, front().adopts, asks_all, now};
         if (!asks_all) return {.effect = effect::try_arbiter};
         watch_.forget();
         choice_.reset();

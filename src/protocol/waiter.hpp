@@ -6,6 +6,8 @@
 
 #include <boost/intrusive/list.hpp>
 
+#include <algorithm>
+
 namespace holdfast::protocol {
 
 using waiter_hook = boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_wait_queue>>;
@@ -13,26 +15,39 @@ using waiter_hook = boost::intrusive::list_base_hook<boost::intrusive::tag<struc
 /// A waiter for a key. It is linked while it stands in the queue.
 struct waiter : waiter_hook {
     duration ttl{};
-    bool watched = true; ///< whether its lease will be extended
-    bool fenced = false; ///< whether its lease is to have a fence
-    bool waits = true;   ///< if not, the waiter is refused at once when the key is held
-    bool again = false;  ///< a waiter that does not wait has had its second try: see overslept()
+    bool watched = true;   ///< whether its lease will be extended
+    bool fenced = false;   ///< whether its lease is to have a fence
+    bool waits = true;     ///< if not, the waiter is refused at once when the key is held
+    bool again = false;    ///< a waiter that does not wait has had its second try: see overslept()
+    bool adopts = false;   ///< takes over a tenure that another client has won
+    unsigned handoffs = 0; ///< adopts: the leases of that tenure before this one
+    /// When somebody else has the key.
+    bool is_refused() const { return !waits && !adopts; }
 };
 
 /// A try of a wait queue, and then the tenure that it has won.
 struct attempt {
     /// Whether it gives `w` all that it asks for.
-    bool serves(waiter const& w) const { return w.ttl <= ttl && (fenced || !w.fenced); }
+    bool serves(waiter const& w) const {
+        if (adopts || w.adopts) return adopts && made_for == &w;
+        return w.ttl <= ttl && (fenced || !w.fenced);
+    }
 
     waiter const* made_for = nullptr; ///< compared only, never dereferenced
     duration ttl{};
     bool fenced = false;
+    bool adopts = false;   ///< asks for the key that has the waiter's token already
     bool asks_all = false; ///< at once, and not the arbiter first
     time_point begun{};
 };
 
 using waiter_list = boost::intrusive::list<waiter, boost::intrusive::base_hook<waiter_hook>,
                                            boost::intrusive::constant_time_size<false>>;
+
+/// Behind the waiters that adopt a tenure: those stand first.
+inline waiter_list::iterator end_of_adopters(waiter_list& all) {
+    return std::find_if(all.begin(), all.end(), [](waiter const& w) { return !w.adopts; });
+}
 
 } // namespace holdfast::protocol
 

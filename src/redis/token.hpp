@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_REDIS_TOKEN_HPP
 #define HOLDFAST_REDIS_TOKEN_HPP
 
+#include <holdfast/lease_token.hpp>
 #include <holdfast/options.hpp>
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace holdfast::redis {
 class token {
 public:
     static constexpr std::size_t digits = 32;
-    static constexpr std::size_t max_size = max_label_size + 1 + digits;
+    static constexpr std::size_t max_size = max_token_size;
 
     void set(std::string_view label, std::array<std::uint64_t, 2> random) {
         auto* out = text_.data();
@@ -29,6 +30,12 @@ public:
             for (int i = 0; i < 16; ++i, bits >>= 4) *out++ = hex[bits & 15];
         }
         size_ = static_cast<std::uint8_t>(out - text_.data());
+    }
+
+    /// Of another client. `text`: at most max_size bytes.
+    void set(std::string_view text) {
+        std::copy(text.begin(), text.end(), text_.begin());
+        size_ = static_cast<std::uint8_t>(text.size());
     }
 
     std::string_view text() const { return {text_.data(), size_}; }

@@ -1,6 +1,8 @@
 // Queues: acquires join them, wait, and leave.
 #include "runtime/acquirer.hpp"
 
+#include "protocol/fence.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -77,7 +79,10 @@ bool acquirer::admit(operation& op) {
     auto const& options = op.lock->options;
     op.ttl = options.ttl;
     op.watched = options.watchdog;
-    op.fenced = options.fencing;
+    auto const* const adopted = op.lock->adopted.get();
+    op.adopts = adopted != nullptr;
+    op.fenced = adopted != nullptr ? adopted->fence != 0 : options.fencing;
+    op.handoffs = adopted != nullptr ? protocol::handoffs_of(adopted->fence) : 0;
     op.waits = op.limit.mode != detail::wait_limit::kind::none;
     op.again = false;
     return true;

@@ -74,12 +74,7 @@ public:
     /// the lease, and settles the queue.
     [[nodiscard]] bool on_answer(active_tenure&, unsigned instance, protocol::command,
                                  std::uint32_t round, redis::answer const&);
-    operation& take_winner(active_tenure& t) {
-        auto& m = t.queue->machine;
-        auto& winner = static_cast<operation&>(m.won(turn_.time()));
-        instances_[m.arbiter()].push_missed(m.take_breach());
-        return winner;
-    }
+    operation& take_winner(active_tenure&);
     void on_time(active_tenure&, lease_clock::time_point now);
     /// Completes an acquire that stands in no queue with an error. Does not settle a queue.
     void fail(operation&, errc);
@@ -165,6 +160,7 @@ private:
                        redis::answer const&);
     void on_arbiter_refused(active_queue&, redis::answer const&);
     void on_try_failed(active_tenure&, protocol::tenure_effect);
+    void on_adoption_refused(active_tenure&);
     void fail_try(active_tenure&, errc);
 
     // Questions about the state of a key: acquirer_watch.cpp

@@ -42,6 +42,7 @@ bool acquirer::expects(active_tenure const& t, protocol::command c) {
     case command::raise:
         return t.queue != nullptr && t.queue->machine.trying();
     case command::extend:
+        return t.adopts;
     case command::release:
     case command::heal:
     case command::survey: // of the inspector
@@ -54,7 +55,9 @@ bool acquirer::on_answer(active_tenure& t, unsigned instance, protocol::command 
                          std::uint32_t round, redis::answer const& a) {
     if (c == protocol::command::inspect) return on_inspection(t, instance, a), false;
     if (c == protocol::command::watch) return on_watched(t, instance, round, a), false;
-    return on_try_answer(t, instance, c, round, a);
+    if (!t.adopts) return on_try_answer(t, instance, c, round, a);
+    if (t.queue == nullptr) return false;
+    return on_try_answer(t, instance, protocol::command::acquire, round, a);
 }
 
 void acquirer::on_time(active_tenure& t, lease_clock::time_point now) {
@@ -108,7 +111,7 @@ void acquirer::begin_try(active_queue& q, bool at_arbiter) {
     active_tenure* made = nullptr;
     auto const ready = turn_.attempt([&] {
         spread = random_.next_bits();
-        random_.renew(token);
+        op.adopts ? token.set(op.lock->adopted->value) : random_.renew(token);
         made = &tenures_.take();
     });
     if (!ready) {
@@ -119,7 +122,8 @@ void acquirer::begin_try(active_queue& q, bool at_arbiter) {
     t.machine = protocol::tenure(instances_.size(), options.ttl, options.watchdog,
                                  protocol::spread_renewal_period(options.ttl, spread));
     t.machine.heed(instances_.round_trips());
-    if (options.fencing) t.machine.number_from(fence_hint());
+    t.adopts = op.adopts;
+    if (options.fencing && !op.adopts) t.machine.number_from(fence_hint());
     t.counted = now;
     t.token = token;
     t.lock = op.lock;
@@ -132,12 +136,22 @@ void acquirer::begin_try(active_queue& q, bool at_arbiter) {
     if (!at_arbiter) {
         q.round.instances.clear();
         q.machine.try_begun(now);
-        apply(t, t.machine.acquire(now, instances_.voters()));
+        apply(t, t.machine.acquire(now, op.adopts ? instances_.reachable() : instances_.voters()));
         return;
     }
     auto const arbiter = arbiter_of(q);
     q.machine.try_begun(now, arbiter);
     apply(t, t.machine.contend(now, arbiter));
+}
+
+operation& acquirer::take_winner(active_tenure& t) {
+    auto& m = t.queue->machine;
+    auto& winner = static_cast<operation&>(m.won(turn_.time()));
+    instances_[m.arbiter()].push_missed(m.take_breach());
+    t.adopts = false;
+    if (winner.adopts && winner.fenced)
+        t.machine.adopt(protocol::number_of(winner.lock->adopted->fence));
+    return winner;
 }
 
 unsigned acquirer::arbiter_of(active_queue const& q) const {
@@ -203,6 +217,7 @@ void acquirer::on_try_failed(active_tenure& t, effect how) {
     auto const now = turn_.time();
     auto const before = q.machine.splits();
     if (q.asks_all) q.round.votes = t.machine.votes();
+    if (op.adopts && how == effect::contended) return on_adoption_refused(t);
     auto const by_time = how == effect::expired || how == effect::arbiter_failed;
     if (by_time && q.machine.overslept(now, t.machine.deadline())) {
         if (op.cancel_requested) leave(op, errc::cancelled);
@@ -240,6 +255,14 @@ void acquirer::on_try_failed(active_tenure& t, effect how) {
     }
 }
 
+/// Refused by some instances: the key is gone there, or somebody else has it.
+void acquirer::on_adoption_refused(active_tenure& t) {
+    auto const& votes = t.machine.votes();
+    auto const lost = votes.no().size() > instances_.size() - votes.quorum();
+    fail_try(t, lost ? errc::lease_lost : common_cause(t.queue->round, instances_.causes()));
+    t.queue->detach();
+}
+
 // The try counts for all acquires that started before it and need no more than it did. They fail
 // too, because another try would fail in the same way.
 void acquirer::fail_try(active_tenure& t, errc cause) {
@@ -247,6 +270,7 @@ void acquirer::fail_try(active_tenure& t, errc cause) {
     q.machine.failed();
     auto& op = q.front();
     leave(op, op.cancel_requested ? errc::cancelled : cause);
+    if (t.adopts) return;
     auto const ttl = t.machine.ttl();
     auto const fails_plain = !t.machine.fenced() || !refused_command(q.round);
     auto const same = [&](operation const& other) {

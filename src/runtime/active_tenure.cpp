@@ -20,6 +20,7 @@ bool active_tenure::still_wants(protocol::command c) const noexcept {
     case command::release:
         return true;
     case command::extend:
+        return machine.phase() == (adopts ? phase::acquiring : phase::held);
     case command::heal:
         return machine.phase() == phase::held;
     case command::raise: // sets no key

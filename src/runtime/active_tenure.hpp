@@ -38,6 +38,9 @@ public:
 
     // Ordered so that there is no padding: each lease has a tenure.
     bool gives_back = false; ///< released because the holder gave the lease up
+    /// During a try: the key has this token already, and extensions prove it. The key is another
+    /// client's until the try is won, and is not released.
+    bool adopts = false;
     redis::token token;
     protocol::tenure machine{1, {}, false};
     detail::lock_state_ptr lock;

@@ -363,8 +363,10 @@ void engine::on_won(active_tenure& t) {
         keeper_.grant(op, t, *l);
         return settle(&q);
     }
+    // An adopted key may still be of use to its first holder.
+    auto const adopted = op.adopts;
     acquirer_.fail(op, errc::out_of_memory);
-    settle(keeper_.give_back(t));
+    settle(adopted ? keeper_.leave_key(t) : keeper_.give_back(t));
 }
 
 std::unique_ptr<active_tenure> engine::make_tenure() {

@@ -257,9 +257,14 @@ active_queue* lease_keeper::detach(lease_record& l) {
     tell_waiters(l, errc::lease_released, errc::lease_released);
     events_.released(l, close(l, lease_record::end::released), false);
     counters::add(counters_.released);
-    t->machine.abandon();
-    tenures_.schedule(*t);
-    auto& q = *t->queue;
+    return leave_key(*t);
+}
+
+active_queue* lease_keeper::leave_key(active_tenure& t) {
+    active_tenure_ptr const alive(&t);
+    t.machine.abandon();
+    tenures_.schedule(t);
+    auto& q = *t.queue;
     q.detach();
     q.machine.lost();
     return &q;
@@ -313,7 +318,6 @@ lease_clock::duration lease_keeper::close(lease_record& l, lease_record::end as)
     l.ended = as;
     l.over.store(true, std::memory_order_release);
     l.tenure->lease = nullptr;
-    l.tenure.reset();
     retire(std::move(l.condition));
     held_.erase(held_.iterator_to(l));
     l.discount(counters_);

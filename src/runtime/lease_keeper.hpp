@@ -64,6 +64,9 @@ public:
         return release(t, nullptr, false, turn_.time());
     }
 
+    /// Ends a tenure that was won, and leaves its key to the ttl.
+    [[nodiscard]] active_queue* leave_key(active_tenure&);
+
     [[nodiscard]] active_queue* on_answer(active_tenure&, unsigned instance, protocol::command,
                                           std::uint32_t round, redis::answer const&);
     [[nodiscard]] active_queue* on_time(active_tenure&, lease_clock::time_point now);

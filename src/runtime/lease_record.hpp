@@ -69,6 +69,7 @@ public:
     /// inbox's mutex.
     void recycle() noexcept {
         dropped = false;
+        tenure.reset();
         lock.reset();
     }
     /// Called when the execution context is being destroyed. A lease that still has handles keeps
@@ -91,9 +92,10 @@ public:
         if (counted_.exchange(false)) counters::take(c.held);
     }
 
-    boost::intrusive_ptr<active_tenure> tenure; ///< until the lease ends
-    operation_list waiters;                     ///< waiting operations: extend and wait_lost
-    renewal_condition_ptr condition;            ///< asked before each renewal
+    /// Also after the end of the lease: holders read the token of the tenure on any thread.
+    boost::intrusive_ptr<active_tenure> tenure;
+    operation_list waiters;          ///< waiting operations: extend and wait_lost
+    renewal_condition_ptr condition; ///< asked before each renewal
     end ended = end::none;
     bool dropped = false; ///< under the inbox's mutex: the last handle is gone
 

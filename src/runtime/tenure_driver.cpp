@@ -17,7 +17,7 @@ void tenure_driver::recycle(active_tenure& t) noexcept {
 }
 
 void tenure_driver::send_all(active_tenure& t, protocol::tenure_action const& a) {
-    if (!a.acquire.empty()) send(t, command::acquire, a.acquire, 0);
+    if (!a.acquire.empty()) send(t, t.adopts ? command::extend : command::acquire, a.acquire, 0);
     if (!a.contend.empty()) send(t, command::contend, a.contend, 0);
     if (!a.raise.empty()) {
         counters::add(counters_.raises);
@@ -30,7 +30,7 @@ void tenure_driver::send_all(active_tenure& t, protocol::tenure_action const& a)
     }
     if (!a.extend.empty()) send(t, command::extend, a.extend, t.machine.round_number());
     if (!a.heal.empty()) send(t, command::heal, a.heal, 0);
-    if (!a.release.empty()) send(t, command::release, a.release, 0);
+    if (!a.release.empty() && !t.adopts) send(t, command::release, a.release, 0);
     if (!a.inspect.empty()) send(t, command::inspect, a.inspect, 0);
 }
 

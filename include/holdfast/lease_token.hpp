@@ -1,0 +1,25 @@
+#ifndef HOLDFAST_LEASE_TOKEN_HPP
+#define HOLDFAST_LEASE_TOKEN_HPP
+
+#include <holdfast/options.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace holdfast {
+
+/// Of the library's own tokens: a label, a colon, and 128 bits in hexadecimal.
+inline constexpr std::size_t max_token_size = max_label_size + 1 + 32;
+
+/// What another process needs to take a lease over: lease::token(), client::adopt().
+///
+/// It is a secret. A process that knows it can extend and release the lock.
+struct lease_token {
+    std::string value;       ///< the value of the key on the instances: 1 to max_token_size bytes
+    std::uint64_t fence = 0; ///< the lease's fencing token, or 0 for none
+};
+
+} // namespace holdfast
+
+#endif

@@ -1,0 +1,294 @@
+// Leases that a client takes over from another one: on servers.
+#include <holdfast/lease_token.hpp>
+
+#include "integration/attempt.hpp"
+#include "integration/nothing_left.hpp"
+#include "integration/test_client.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct adoption : attempt {
+    adoption(test_client& c, lease_token const& token, lock_options const& options = long_lived) {
+        c.locks.adopt("k", token, options,
+                      asio::bind_cancellation_slot(signal.slot(), [this](error e, lease l) {
+                          how = std::move(e);
+                          held = std::move(l);
+                          done = true;
+                      }));
+    }
+};
+
+std::pair<error, lease> adopt(test_client& c, lease_token const& token,
+                              lock_options const& options = long_lived) {
+    adoption a(c, token, options);
+    BOOST_REQUIRE(c.until([&] { return a.done; }));
+    return {std::move(a.how), std::move(a.held)};
+}
+
+lease adopted(test_client& c, lease_token const& token, lock_options const& options = long_lived) {
+    auto [e, l] = adopt(c, token, options);
+    BOOST_REQUIRE_MESSAGE(!e, e.what());
+    BOOST_TEST(l.held());
+    return std::move(l);
+}
+
+/// Gives a lease up, and leaves its key for another client.
+lease_token given_up(lease& l) {
+    auto token = l.token();
+    l.detach();
+    return token;
+}
+
+std::chrono::milliseconds least_left(fleet const& servers) {
+    auto least = std::chrono::milliseconds::max();
+    for (server& each : servers) least = std::min(least, redis_cli(each).pttl("k"));
+    return least;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(adoptions)
+
+BOOST_AUTO_TEST_CASE(another_client_goes_on_with_a_lease) {
+    fleet servers(3);
+    test_client a(servers);
+    test_client b(servers);
+    BOOST_REQUIRE(a.all_up());
+    BOOST_REQUIRE(b.all_up());
+    auto held = a.hold("k", {.ttl = 20s, .fencing = true});
+    BOOST_REQUIRE(a.sees(servers, "k", true));
+    auto const token = given_up(held);
+    BOOST_TEST(token.fence != 0U);
+    auto taken = adopted(b, token);
+    BOOST_TEST(taken.fence() == token.fence);
+    BOOST_TEST((taken.remaining() > 40s));
+    BOOST_REQUIRE(b.until([&] { return least_left(servers) > 40s; }));
+    BOOST_TEST(taken.token().value == token.value);
+    // It is a lease as any other.
+    BOOST_TEST(!b.extend(taken));
+    BOOST_TEST((a.try_acquire("k").first == errc::contended));
+    held = {}; // the first holder's object does nothing more
+    BOOST_REQUIRE(a.idle());
+    BOOST_TEST(copies(servers, "k") == 3U);
+    BOOST_TEST(b.releases(taken));
+    BOOST_TEST(b.sees(servers, "k", false));
+    auto next = a.hold("k", {.ttl = 20s, .fencing = true});
+    BOOST_TEST(next.fence() > token.fence);
+    BOOST_TEST(a.releases(next));
+}
+
+BOOST_AUTO_TEST_CASE(the_watchdog_goes_on) {
+    server s;
+    test_client a({s.address()});
+    test_client b({s.address()});
+    auto held = a.hold("k", {.ttl = renewed_ttl});
+    auto taken = adopted(b, given_up(held), {.ttl = renewed_ttl});
+    BOOST_TEST(b.renews(3));
+    BOOST_TEST(taken.held());
+    BOOST_TEST(b.releases(taken));
+    BOOST_TEST(!redis_cli(s).exists("k"));
+}
+
+// The leases of the first client count: their fences must not be given again.
+BOOST_AUTO_TEST_CASE(an_adopted_lease_is_handed_on_with_the_next_fence) {
+    server s;
+    test_client a({s.address()});
+    test_client b({s.address()});
+    lock_options const options{.ttl = 60s, .fencing = true, .handoff_limit = 100};
+    auto first = a.hold("k", options);
+    attempt second(a, "k", options);
+    BOOST_REQUIRE(a.until([&] { return a.locks.stats().waiters == 1; }));
+    auto const before = first.fence();
+    BOOST_TEST(a.releases(first));
+    auto held = wait_for_lease(a, second);
+    BOOST_REQUIRE(held.fence() == before + 1);
+    auto taken = adopted(b, given_up(held), options);
+    attempt next(b, "k", options);
+    BOOST_REQUIRE(b.until([&] { return b.locks.stats().waiters == 1; }));
+    BOOST_TEST(b.releases(taken));
+    auto const last = wait_for_lease(b, next);
+    BOOST_TEST(last.fence() == before + 2);
+    BOOST_TEST(b.locks.stats().handoffs == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_token_proves_nothing_without_its_key) {
+    fleet servers(3);
+    test_client a(servers);
+    test_client b(servers);
+    BOOST_REQUIRE(a.all_up());
+    BOOST_REQUIRE(b.all_up());
+    auto held = a.hold("k");
+    auto const token = held.token();
+    BOOST_TEST(a.releases(held));
+    BOOST_REQUIRE(a.sees(servers, "k", false));
+    auto const gone = adopt(b, token);
+    BOOST_TEST((gone.first == errc::lease_lost), gone.first.what());
+    BOOST_TEST(copies(servers, "k") == 0U);
+    // Somebody else has it.
+    auto other = a.hold("k");
+    BOOST_TEST((adopt(b, token).first == errc::lease_lost));
+    BOOST_TEST(other.held());
+    BOOST_TEST(a.releases(other));
+    BOOST_TEST(b.locks.stats().acquire_failed == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(an_adoption_that_fails_leaves_the_key) {
+    fleet servers(3);
+    test_client a(servers);
+    auto held = a.hold("k");
+    BOOST_REQUIRE(a.sees(servers, "k", true));
+    auto const token = given_up(held);
+    servers[1].kill();
+    servers[2].kill();
+    {
+        test_client b(servers, brisk());
+        BOOST_REQUIRE(b.becomes(0, instance_state::up));
+        auto const failed = adopt(b, token);
+        BOOST_TEST((failed.first == error_condition::unavailable), failed.first.what());
+        BOOST_REQUIRE(b.idle());
+    }
+    BOOST_TEST(redis_cli(servers[0]).exists("k"));
+}
+
+// One instance has lost the key, one is down. Nobody else can have the lock either.
+BOOST_AUTO_TEST_CASE(a_lease_is_not_lost_for_certain_while_an_instance_is_silent) {
+    fleet servers(3);
+    test_client a(servers);
+    auto held = a.hold("k");
+    BOOST_REQUIRE(a.sees(servers, "k", true));
+    auto const token = given_up(held);
+    redis_cli(servers[0]).del("k");
+    servers[1].kill();
+    test_client b(servers, brisk());
+    BOOST_REQUIRE(b.becomes(0, instance_state::up));
+    BOOST_REQUIRE(b.becomes(2, instance_state::up));
+    auto const failed = adopt(b, token);
+    BOOST_TEST((failed.first == error_condition::unavailable), failed.first.what());
+    BOOST_TEST(redis_cli(servers[2]).exists("k"));
+}
+
+BOOST_AUTO_TEST_CASE(a_minority_that_is_down_does_not_matter) {
+    fleet servers(3);
+    test_client a(servers);
+    auto held = a.hold("k");
+    BOOST_REQUIRE(a.sees(servers, "k", true));
+    auto const token = given_up(held);
+    servers[2].kill();
+    test_client b(servers, brisk());
+    BOOST_REQUIRE(b.becomes(0, instance_state::up));
+    BOOST_REQUIRE(b.becomes(1, instance_state::up));
+    auto taken = adopted(b, token);
+    BOOST_TEST(b.releases(taken));
+    BOOST_TEST(!redis_cli(servers[0]).exists("k"));
+}
+
+// Waiters of the client that adopts stand behind the new lease, and get it in their turn.
+BOOST_AUTO_TEST_CASE(an_adoption_goes_before_waiters) {
+    fleet servers(3);
+    test_client a(servers);
+    test_client b(servers);
+    BOOST_REQUIRE(a.all_up());
+    BOOST_REQUIRE(b.all_up());
+    auto held = a.hold("k");
+    attempt waiting(b, "k", long_lived);
+    BOOST_REQUIRE(b.until([&] { return b.locks.stats().waiters == 1; }));
+    auto taken = adopted(b, given_up(held));
+    BOOST_TEST(!waiting.done);
+    BOOST_TEST(b.releases(taken));
+    auto const last = wait_for_lease(b, waiting);
+    BOOST_TEST(b.locks.stats().handoffs == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_client_does_not_adopt_its_own_lease) {
+    server s;
+    test_client client({s.address()});
+    auto held = client.hold("k");
+    auto const failed = adopt(client, held.token());
+    BOOST_TEST((failed.first == errc::contended), failed.first.what());
+    BOOST_TEST(held.held());
+    auto taken = adopted(client, given_up(held));
+    BOOST_TEST(client.releases(taken));
+}
+
+BOOST_AUTO_TEST_CASE(an_adoption_can_be_cancelled_and_leaves_the_key) {
+    for (auto const type : every_type) {
+        fleet servers(1);
+        test_client a(servers);
+        auto held = a.hold("k");
+        auto const token = given_up(held);
+        test_client b(servers);
+        BOOST_REQUIRE(b.all_up());
+        servers[0].freeze();
+        adoption taking(b, token);
+        b.context.poll();
+        taking.signal.emit(type);
+        if (type == asio::cancellation_type::total) servers[0].thaw();
+        BOOST_REQUIRE(b.until([&] { return taking.done; }));
+        servers[0].thaw();
+        if (type == asio::cancellation_type::total) {
+            BOOST_TEST(!taking.how, taking.how.what()); // it had been proved
+        } else {
+            BOOST_TEST((taking.how == errc::cancelled), taking.how.what());
+        }
+        auto again = taking.held ? std::move(taking.held) : adopted(b, token);
+        BOOST_TEST(b.releases(again));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(values_are_checked) {
+    server s;
+    test_client client({s.address()});
+    auto const message = [&](lease_token const& token, lock_options const& options) {
+        try {
+            (void)client.locks.adopt("k", token, options);
+        } catch (system_error const& e) {
+            BOOST_TEST((e.code() == errc::invalid_options));
+            return std::string(e.what());
+        }
+        return std::string("no error");
+    };
+    BOOST_TEST(contains(message({}, {}), "the token has 0 bytes"));
+    auto const long_one = std::string(max_token_size + 1, 'x');
+    BOOST_TEST(contains(message({long_one, 0}, {}), "the token has 65 bytes"));
+    BOOST_TEST(contains(message({"t", 7}, {}), "no lease has the fence 7"));
+    BOOST_TEST(contains(message({"t", 0}, {.ttl = 1ms}), "ttl is 1 ms"));
+    BOOST_CHECK_THROW((void)client.locks.adopt("", lease_token{"t", 0}, 10s), system_error);
+    // Of another library.
+    redis_cli(s).command({"SET", "k", "somebody", "PX", "20000"});
+    auto taken = adopted(client, {"somebody", 0});
+    BOOST_TEST(taken.fence() == 0U);
+    BOOST_TEST(client.releases(taken));
+    BOOST_TEST(!redis_cli(s).exists("k"));
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_that_is_over_has_no_token) {
+    server s;
+    test_client client({s.address()});
+    BOOST_CHECK_THROW((void)lease().token(), system_error);
+    auto held = client.hold("k");
+    BOOST_TEST(client.releases(held));
+    BOOST_CHECK_THROW((void)held.token(), system_error);
+    // After a hand-over the key's token is another holder's.
+    auto first = client.hold("k");
+    attempt second(client, "k", long_lived);
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1; }));
+    BOOST_TEST(client.releases(first));
+    auto const held_next = wait_for_lease(client, second);
+    BOOST_CHECK_THROW((void)first.token(), system_error);
+    BOOST_TEST(!held_next.token().value.empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
