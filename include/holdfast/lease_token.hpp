@@ -12,7 +12,7 @@ namespace holdfast {
 /// Of the library's own tokens: a label, a colon, and 128 bits in hexadecimal.
 inline constexpr std::size_t max_token_size = max_label_size + 1 + 32;
 
-/// What another process needs to take a lease over: lease::token(), client::adopt().
+/// Proves the ownership of a lease: lease::token() gives it, client::adopt() takes it.
 ///
 /// It is a secret. A process that knows it can extend and release the lock.
 struct lease_token {

@@ -707,4 +707,55 @@ BOOST_AUTO_TEST_CASE(all_are_let_go_without_a_word) {
     BOOST_TEST(q.empty());
 }
 
+//
+// Adoption
+//
+
+BOOST_AUTO_TEST_CASE(a_waiter_that_adopts_goes_first) {
+    waiting();
+    b.waits = false;
+    b.adopts = true;
+    BOOST_REQUIRE(q.join(b));
+    BOOST_TEST((&q.front() == &b));
+    BOOST_TEST((next(3ms) == queue_effect::try_all)); // it waits for no push
+    q.try_begun(at(3ms));
+    c.waits = false;
+    c.adopts = true;
+    BOOST_REQUIRE(q.join(c)); // behind the one that came before
+    BOOST_TEST((next(3ms) == queue_effect::none));
+    BOOST_TEST((&q.won(at(4ms)) == &b));
+    BOOST_TEST((&q.front() == &c));
+}
+
+BOOST_AUTO_TEST_CASE(a_try_that_adopts_serves_no_other_waiter) {
+    trying();
+    b.waits = false;
+    b.adopts = true;
+    BOOST_REQUIRE(q.join(b));
+    BOOST_TEST((next() == queue_effect::cancel_try));
+    BOOST_TEST((next() == queue_effect::try_all));
+    q.try_begun(at(1ms));
+    q.leave(b);
+    BOOST_TEST((next() == queue_effect::cancel_try));
+    BOOST_TEST((next() == queue_effect::try_all)); // for the waiter behind
+}
+
+BOOST_AUTO_TEST_CASE(a_held_key_is_not_adopted) {
+    held();
+    b.adopts = true;
+    BOOST_TEST(!q.join(b));
+}
+
+BOOST_AUTO_TEST_CASE(an_adopted_tenure_counts_the_leases_before) {
+    a.adopts = true;
+    a.handoffs = 7;
+    held();
+    BOOST_TEST(q.handoffs() == 7U);
+    BOOST_REQUIRE(q.join(b));
+    BOOST_TEST(!q.hands_over(at(2ms), ttl, ttl, 8, 1h));
+    BOOST_TEST(q.hands_over(at(2ms), ttl, ttl, 9, 1h));
+    BOOST_TEST((&q.hand_over() == &b));
+    BOOST_TEST(q.handoffs() == 8U);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
