@@ -21,6 +21,7 @@
 //                                          all coroutines wait behind one holder
 //   fencing [--coroutines 100,1000] [--processes 4]
 //                                          with fences, against without
+//   observers [--coroutines 1,1000]        with observers, against none
 //   sentinel-failover [--count 100] [--ttl 10] [--rounds 3]
 //                                          the time without new locks, and the leases that go on
 //
@@ -40,6 +41,7 @@
 #include "idle_waiters.hpp"
 #include "json_value.hpp"
 #include "minority.hpp"
+#include "observers.hpp"
 #include "replicas.hpp"
 #include "sentinel_failover.hpp"
 #include "series.hpp"
@@ -474,10 +476,14 @@ json::object run(std::string const& scenario, settings const& s) {
     if (scenario == "hotkey") return hotkey(s);
     if (scenario == "idle-waiters") return idle_waiters(s);
     if (scenario == "fencing") return fencing(s);
+    if (scenario == "observers") {
+        auto const coroutines = std::vector<unsigned>{1, 1000};
+        return observers_scenario(turns(s, s.coroutines_given ? s.coroutines : coroutines));
+    }
     if (scenario == "sentinel-failover") return sentinel_failover(s);
     throw std::invalid_argument("unknown scenario \"" + scenario +
                                 "\": latency, throughput, cluster, leases, burst, minority, "
-                                "hotkey, idle-waiters, fencing or "
+                                "hotkey, idle-waiters, fencing, observers or "
                                 "sentinel-failover");
 }
 
@@ -489,7 +495,7 @@ int main(int argc, char** argv) {
             throw std::invalid_argument(
                 "usage: holdfast_bench "
                 "latency|throughput|cluster|leases|burst|minority|hotkey|idle-waiters|fencing|"
-                "sentinel-failover "
+                "observers|sentinel-failover "
                 "[--json FILE] "
                 "...");
         if (argv[1] == std::string("hotkey-worker")) return hotkey_worker(argc, argv);

@@ -60,7 +60,9 @@ struct HOLDFAST_API acquire_report {
     std::string key;
     reported_call call = reported_call::acquire;
     unsigned quorum = 0;
-    unsigned up = 0;                    ///< instances that were up and had a vote at the end
+    /// Instances that were up and had a vote at the end. A Cluster counts if the primary of the key
+    /// does.
+    unsigned up = 0;
     unsigned attempts = 0;              ///< acquire: tries of this client for the key meanwhile
     std::chrono::nanoseconds waited{0}; ///< from the call to its end
     /// The holder of the key: "this client", or the label of another client. Empty if there is

@@ -40,7 +40,8 @@ struct key_answer {
     std::string address; ///< as configured, without credentials
     kind found = kind::unknown;
     /// present: a digest of the token (the first 16 hexadecimal digits of its SHA-256). Equal
-    /// tokens have equal digests. Empty if the server refuses GETRANGE.
+    /// tokens have equal digests. Empty if the server refuses GETRANGE, or if the key holds an
+    /// empty string: a key that expires between two questions looks the same.
     std::string digest{};
     /// present: "this client", or the holder's client_options::owner_label. Empty if the holder has
     /// none.

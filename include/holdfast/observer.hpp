@@ -100,7 +100,8 @@ struct instance_event {
 /// @par Cost  Without an observer, a comparison for each event. With one, the library allocates
 ///     memory for the reports of failures, and for the status of an instance that changes; for the
 ///     other events it allocates none.
-/// @par Lifetimes  See client_options::observer.
+/// @par Lifetimes  See client_options::observer. A derived class has no
+///     `std::enable_shared_from_this` of its own: the client would not share the ownership then.
 class HOLDFAST_API observer : public std::enable_shared_from_this<observer> {
 public:
     virtual ~observer();

@@ -78,6 +78,10 @@ char const* to_string(degradation d) noexcept {
         return "no fencing: it refuses locks with fences";
     case degradation::clocks_apart:
         return "clocks apart: leases may end early";
+    case degradation::no_announcements:
+        return "no announcements: fail-overs are noticed a second later";
+    case degradation::spare_replicas:
+        return "spare replicas: a fail-over may promote one that lacks a lock";
     case degradation::old_credentials:
         return "old credentials: new ones were not to be had, or were refused";
     }

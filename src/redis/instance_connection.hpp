@@ -101,6 +101,9 @@ public:
     void show_primary(std::string);
     /// The status shows that answers do not count though the server is up; errc{}: they do.
     void show_doubt(errc, std::string_view message) noexcept;
+    /// The status shows a degradation for this reason; an empty one: it does not. A new connection
+    /// forgets it.
+    void show_lack(degradation, std::string_view reason) noexcept;
 
     /// Asks the server. The rules get the reply, with `round` as the number of the question. The
     /// connection must be up.

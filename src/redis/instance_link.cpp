@@ -58,4 +58,12 @@ void instance_connection::show_doubt(errc cause, std::string_view message) noexc
     state_.owner.on_change();
 }
 
+void instance_connection::show_lack(degradation d, std::string_view reason) noexcept {
+    if (reason.empty()) {
+        state_.services.remove(d);
+    } else {
+        state_.services.add(d, reason);
+    }
+}
+
 } // namespace holdfast::redis

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 
 namespace holdfast::redis {
 
@@ -17,6 +18,7 @@ void replica_watch::found(std::optional<protocol::replica_list> const& list) {
     auto const voted = votes();
     waits_.connected(list);
     on_change(voted);
+    warn_of_spare(list);
 }
 
 void replica_watch::listed(std::optional<protocol::replica_list> const& list) {
@@ -24,6 +26,21 @@ void replica_watch::listed(std::optional<protocol::replica_list> const& list) {
     auto const voted = votes();
     waits_.listed(list);
     on_change(voted);
+    warn_of_spare(list);
+}
+
+void replica_watch::warn_of_spare(std::optional<protocol::replica_list> const& list) noexcept try {
+    if (!list) return;
+    auto const wanted = state_.options.replicas;
+    auto const there = list->acknowledged.size();
+    if (wanted == all_replicas || there <= wanted) {
+        return state_.services.remove(degradation::spare_replicas);
+    }
+    state_.services.add(degradation::spare_replicas, std::to_string(there) +
+                                                         " replicas are attached, and grants wait "
+                                                         "for " +
+                                                         std::to_string(wanted));
+} catch (...) { // memory ran out: the next list warns
 }
 
 void replica_watch::on_reply(std::uint32_t asked) {

@@ -46,6 +46,7 @@ public:
 
 private:
     void on_change(bool voted);
+    void warn_of_spare(std::optional<protocol::replica_list> const&) noexcept;
 
     connection_state& state_;
     server_watch& server_;

@@ -167,6 +167,7 @@ void sentinel_instance::leave_primary(std::string_view reason) noexcept {
 void sentinel_instance::after_news() {
     watch_sentinels();
     judge_confirmation();
+    link_->show_lack(degradation::no_announcements, view_.refused_announcements());
     if (view_.searches_in_vain()) {
         auto text = view_.search_text();
         if (text != vain_search_) link_->leave(view_.search_failure(), text);

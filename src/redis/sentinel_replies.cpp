@@ -62,6 +62,7 @@ std::optional<server_address> parse_switch(std::string_view message, std::string
 template <class Append>
 void sentinel_replies::round(Append const& add) {
     report_ = {};
+    report_.announces = !subscription_refused_;
     add(step::id, "SENTINEL", "MYID");
     add(step::epoch, "SENTINEL", "MASTER", name_);
     add(step::address, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name_);
@@ -121,6 +122,7 @@ void sentinel_replies::take_part(pending_command& c, element const& e) {
         // The reply to SUBSCRIBE, which comes before the one to PING.
         if (e.depth == 0 && is_error(e.type) && !subscribed_) {
             if (!std::exchange(subscription_refused_, true)) ++c.replies;
+            report_.announces = false;
         }
         return;
     case step::id:

@@ -53,6 +53,7 @@ struct sentinel_report {
     /// the server says that it is no primary.
     std::optional<std::chrono::milliseconds> named_for;
     std::vector<sentinel_peer> peers;
+    bool announces = true; ///< false: the sentinel refuses to announce fail-overs
     /// Not errc{}: the sentinel refused a question that is needed. `message` has its words.
     errc refused{};
     std::string message;

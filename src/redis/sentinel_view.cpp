@@ -175,12 +175,21 @@ void sentinel_view::learn(unsigned member, sentinel_report const& r) {
 void sentinel_view::note(sentinel& s, sentinel_report const& r) const {
     s.pending = false;
     s.failure = errc{};
+    s.announces = r.announces;
     if (!r.primary) {
         s.news = "knows no primary of this name";
     } else {
         s.news = "names " + to_text(*r.primary);
         if (r.epoch) s.news += " (epoch " + std::to_string(*r.epoch) + ')';
     }
+}
+
+std::string sentinel_view::refused_announcements() const {
+    std::string text;
+    for (auto const& s : sentinels_) {
+        if (!s.announces) text += (text.empty() ? "" : ", ") + to_text(s.address);
+    }
+    return text.empty() ? text : "SUBSCRIBE is refused by " + text;
 }
 
 sentinel_view::action sentinel_view::announced(server_address const& server, time_point now) {

@@ -73,6 +73,7 @@ public:
         std::optional<std::uint64_t> told_id;
         bool pending = true;              ///< neither answer nor failure since it was asked
         errc failure = errc::unreachable; ///< errc{}: it has answered
+        bool announces = true;            ///< fail-overs, as far as is known
         std::string news;                 ///< its answer, or its failure, in words
     };
 
@@ -129,6 +130,8 @@ public:
     /// if none answers and all fail alike.
     errc search_failure() const;
     std::string search_text() const;
+    /// The sentinels that refuse to announce fail-overs, in words. Empty if none does.
+    std::string refused_announcements() const;
 
 private:
     using members = protocol::sentinel_members;

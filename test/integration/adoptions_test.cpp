@@ -195,6 +195,18 @@ BOOST_AUTO_TEST_CASE(a_minority_that_is_down_does_not_matter) {
     BOOST_TEST(!redis_cli(servers[0]).exists("k"));
 }
 
+BOOST_AUTO_TEST_CASE(a_server_that_forgot_its_scripts_is_asked_again) {
+    server s;
+    test_client a({s.address()});
+    test_client b({s.address()});
+    BOOST_REQUIRE(b.all_up());
+    auto held = a.hold("k");
+    auto const token = given_up(held);
+    redis_cli(s).command({"SCRIPT", "FLUSH", "SYNC"});
+    auto taken = adopted(b, token);
+    BOOST_TEST(b.releases(taken));
+}
+
 // Waiters of the client that adopts stand behind the new lease, and get it in their turn.
 BOOST_AUTO_TEST_CASE(an_adoption_goes_before_waiters) {
     fleet servers(3);
@@ -281,6 +293,9 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_over_has_no_token) {
     auto held = client.hold("k");
     BOOST_TEST(client.releases(held));
     BOOST_CHECK_THROW((void)held.token(), system_error);
+    auto brief = client.hold("brief", unwatched(500ms));
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().lost == 1; }));
+    BOOST_CHECK_THROW((void)brief.token(), system_error);
     // After a hand-over the key's token is another holder's.
     auto first = client.hold("k");
     attempt second(client, "k", long_lived);

@@ -241,6 +241,26 @@ BOOST_AUTO_TEST_CASE(a_link_that_is_cut_stops_grants_until_it_is_back) {
 }
 
 // The other one had it, and is not the one that is promoted.
+BOOST_AUTO_TEST_CASE(more_replicas_than_grants_wait_for_are_told) {
+    on_two_servers([](server_kind const& kind) {
+        replicated_server r(kind, 2);
+        test_client p({r.primary.url()}, with_replicas(1));
+        auto const told = [&] {
+            auto const all = p.status(0).degradations;
+            return all.size() == 1 && all[0].kind == degradation::spare_replicas &&
+                   contains(all[0].message, "2 replicas are attached, and grants wait for 1");
+        };
+        BOOST_TEST(p.until(told));
+        r.cut(0);
+        BOOST_TEST(p.until([&] { return p.status(0).degradations.empty(); }, 20s));
+        for (auto const wanted : {0U, 2U, all_replicas}) {
+            test_client q({r.primary.url()}, with_replicas(wanted));
+            BOOST_REQUIRE(q.until([&] { return q.status(0).connections == 1; }));
+            BOOST_TEST(q.status(0).degradations.empty());
+        }
+    });
+}
+
 BOOST_AUTO_TEST_CASE(a_lock_on_one_of_two_replicas_is_lost_with_the_primary) {
     on_two_servers([](server_kind const& kind) {
         replicated_server r(kind, 2);

@@ -7,6 +7,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -91,6 +92,30 @@ BOOST_AUTO_TEST_CASE(without_each_right_at_the_sentinels_the_refusal_is_told) {
             BOOST_TEST(contains(a.status(0).message, "NOPERM"), a.status(0).message);
         }
     }
+}
+
+BOOST_AUTO_TEST_CASE(sentinels_that_refuse_to_announce_are_told) {
+    auto rules = sentinel_rules;
+    std::erase(rules, "+subscribe");
+    auto options = small();
+    options.sentinels = 1;
+    options.quorum = 1;
+    options.sentinel_user = login{.user = "watch", .password = "w@tch", .rules = rules};
+    sentinel_group group(options);
+    test_client a({address(group.url())}, alert(60s));
+    auto const told = [&] {
+        auto const s = a.status(0);
+        auto const found = std::ranges::find(s.degradations, degradation::no_announcements,
+                                             &instance_degradation::kind);
+        return found != s.degradations.end() && contains(found->message, "SUBSCRIBE") &&
+               contains(found->message, group.sentinel(0).address());
+    };
+    BOOST_TEST(a.until(told));
+    auto held = a.hold("seat");
+    BOOST_TEST(a.releases(held));
+    group.sentinel_cli(0).command({"ACL", "SETUSER", "watch", "+subscribe"});
+    group.sentinel_cli(0).command({"CLIENT", "KILL", "USER", "watch"});
+    BOOST_TEST(a.until([&] { return a.status(0).degradations.empty(); }, 20s));
 }
 
 BOOST_AUTO_TEST_CASE(a_wrong_password_is_told_without_it) {
