@@ -99,6 +99,7 @@ endif()
 holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/adoptions_test.cpp
     integration/bad_input_test.cpp
+    integration/bursts_test.cpp
     integration/cancellation_test.cpp
     integration/clock_jumps_test.cpp
     integration/cluster_groups_test.cpp
