@@ -1,6 +1,8 @@
 // An exception hurts only one operation. Whichever allocation fails, the other operations succeed,
 // no handler is lost and no key is left. These tests have their own executable, as they replace
 // operator new.
+#include <holdfast/observer.hpp>
+
 #include "redis/vote_guard.hpp"
 
 #include "integration/proxy_group.hpp"
@@ -409,6 +411,18 @@ private:
     std::optional<client> locks_;
 };
 
+/// Reads all that it is given.
+class reader final : public observer {
+public:
+    void on_acquired(acquired_event const& e) override { read += e.key.size(); }
+    void on_failed(failed_event const& e) override {
+        if (e.report != nullptr) read += e.report->instances.size();
+    }
+    void on_instance(instance_event const& e) override { read += e.status.message.size() + 1; }
+
+    std::size_t read = 0;
+};
+
 /// The instances of a client, and the servers that have the keys.
 struct target {
     std::vector<address> instances;
@@ -423,6 +437,8 @@ void sweep(target on, bool thread_safe, may_fail when) {
     options.thread_safe = thread_safe;
     options.detect_clock_jumps = false;
     options.on_restart = restart_policy::off; // no questions in between
+    reader told;
+    options.observer = &told;
     std::uint64_t failed = 0, spared = 0, beyond = 0;
     std::map<std::string, std::size_t> problem_counts;
     // The number of allocations differs between lives. So the loop ends after five lives without a
@@ -462,6 +478,7 @@ void sweep(target on, bool thread_safe, may_fail when) {
     for (auto const& [problem, times] : problem_counts) BOOST_ERROR(times << " times: " << problem);
     BOOST_TEST_MESSAGE(failed << " failed, " << spared << " spared");
     BOOST_TEST(failed > 20U);
+    BOOST_TEST(told.read > 0U);
 }
 
 void sweep(std::size_t size, bool thread_safe, may_fail when) {
