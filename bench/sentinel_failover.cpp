@@ -27,6 +27,13 @@ using wall_clock = std::chrono::steady_clock;
 
 constexpr auto patience = 120s;
 
+/// The setting with which the figures of the documents were measured.
+test::sentinel_group_options quick_to_notice() {
+    test::sentinel_group_options o;
+    o.down_after = 1s;
+    return o;
+}
+
 struct seen {
     double named_ms = 0, used_ms = 0, lock_ms = 0;
     unsigned kept = 0;
@@ -108,7 +115,7 @@ private:
     }
 
     failover_settings const settings_;
-    test::sentinel_group group_;
+    test::sentinel_group group_{quick_to_notice()};
     asio::io_context context_{1};
     client client_;
     std::vector<lease> leases_;

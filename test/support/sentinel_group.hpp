@@ -18,7 +18,8 @@ struct sentinel_group_options {
     std::size_t replicas = 2;
     std::size_t sentinels = 3;
     std::size_t quorum = 2;
-    std::chrono::milliseconds down_after = std::chrono::seconds{1};
+    // Two questions of a sentinel: a busy machine that misses one causes no fail-over.
+    std::chrono::milliseconds down_after = std::chrono::seconds{2};
     // After a fail-over, the next begins only twice this time after it.
     std::chrono::milliseconds failover_timeout = std::chrono::seconds{6};
     std::string primary_name = "orders";
