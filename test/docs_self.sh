@@ -40,6 +40,22 @@ fresh
     exit 1
 }
 
+# Figures of a new file of data are on the page of the benchmarks.
+cat >"$copy/doc/data/planted.json" <<'JSON'
+{"runs": [{"coroutines": 7, "pairs_per_s": 876543.2, "floor_pairs_per_s": 987654.3}]}
+JSON
+cat >"$copy/doc/data/planted-too.json" <<'JSON'
+{"count": 4, "cpu_percent_of_core": 13.57, "part": {"took_ms": 24.68}}
+JSON
+"$copy/tools/docs" --no-browser "$root/site" >/dev/null
+for figure in 876,543 987,654 '7 coroutines' 13.6 24.7; do
+    grep -qF -- ">$figure<" "$root/site/doc/benchmarks.html" || {
+        echo "not drawn: $figure"
+        exit 1
+    }
+done
+rm "$copy"/doc/data/planted*
+
 # Doxygen finds these.
 after include/holdfast/lock.hpp '^    std::string const& key() const noexcept;' \
     '    int undocumented_member() const;'

@@ -110,7 +110,7 @@ def main(arguments):
     menu = add_guide(site)
     reference.pages()
     sources = add_sources(site)
-    site.write(menu[:2] + reference.menu()[:1] + menu[2:] + reference.menu()[1:])
+    site.write(menu + reference.menu())
     entries = site.write_search()
     for name in ("site.css", "site.js", "theme.js"):
         shutil.copy(HERE / name, output / name)

@@ -5,7 +5,7 @@ its name. Its form decides how it is drawn:
   "peers"              the library beside other libraries: see tools/hotkey-picture
   "runs", "database"   example/3_advanced/booking/load
   "runs"               a group of bars for each run; prefixes and objects in it are the ways compared
-  other                the figures by their units
+  other                the figures by their units, and lists in it as "runs"
 """
 import html
 import importlib.machinery
@@ -17,12 +17,13 @@ import re
 from site_frame import ROOT, drawn, slug
 
 DATA = ROOT / "doc" / "data"
-WIDTH, LABELS, BAR = 720, 230, 22
+WIDTH, ROW = 420, 38  # narrow enough for a phone
 # The end of a figure's name, and its unit. The first that fits counts.
 UNITS = (
     ("_us_per_pair", "us a pair"), ("_per_pair", "a pair"), ("_bytes_per_lease", "B a lease"),
     ("bytes_per_waiter", "B a waiter"), ("_per_acquisition", "an acquisition"), ("_per_s", "1/s"),
-    ("percent_of_core", "% of a core"), ("percent", "%"), ("_us", "us"), ("_ms", "ms"),
+    ("percent_of_core", "% of a core"), ("percent", "%"),
+    ("percent_uncontended", "%"), ("percent_contended", "%"), ("_us", "us"), ("_ms", "ms"),
     ("ratio", "ratio"), ("_s", "s"), ("bytes", "B"),
 )
 # Settings of a run, and not figures.
@@ -42,6 +43,7 @@ def module(path):
 
 
 HOTKEY = module("tools/hotkey-picture")
+EDGE = 14  # the x of zero
 COLOURS = {"ours": "#1f6feb", "other": "#8c959f"}
 
 
@@ -53,9 +55,14 @@ def words(name):
     """The name of a figure without its unit."""
     for end, _ in UNITS:
         if name.endswith(end) and len(name) > len(end):
-            name = name[:-len(end)] + ("_a_pair" if end.endswith("_per_pair") else "")
+            name = name[:-len(end)]
             break
-    return name.strip("_").replace("_", " ")
+    name = name.strip("_").replace("_", " ")
+    return re.sub(r"^(cpu|rss)\b", lambda found: found[0].upper(), name)
+
+
+def titled(text):
+    return text[:1].upper() + text[1:]
 
 
 def chart(name, title, unit, bars):
@@ -63,8 +70,8 @@ def chart(name, title, unit, bars):
     `bars`: label, value, "ours" or "other"; a label alone begins a group."""
     values = [bar[1] for bar in bars if len(bar) > 1]
     far = min(values) > 0 and max(values) / min(values) > 200
-    height = 62 + BAR * len(bars)
-    room = WIDTH - LABELS - 90
+    height = 62 + ROW * len(bars) + (16 if far else 0)
+    room = WIDTH - 76
     if far:
         low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     scale = ((lambda v: room * (math.log10(v) - low) / (high - low)) if far
@@ -72,33 +79,30 @@ def chart(name, title, unit, bars):
     out = [f"<svg xmlns='http://www.w3.org/2000/svg' width='{WIDTH}' height='{height}' "
            f"viewBox='0 0 {WIDTH} {height}' role='img'><title>{html.escape(title)}</title>",
            HOTKEY.text(0, 18, title, 15, weight="bold"),
-           HOTKEY.text(0, 37, unit + (", logarithmic scale" if far else ""), 12, HOTKEY.GREY)]
+           HOTKEY.text(0, 36, unit + (", logarithmic scale" if far else ""), 12, HOTKEY.GREY)]
     if far:
         for power in range(low, high + 1):
-            x = LABELS + scale(10.0 ** power)
-            out.append(f"<line x1='{x:.1f}' y1='44' x2='{x:.1f}' y2='{height - 14}' "
+            x = EDGE + scale(10.0 ** power)
+            out.append(f"<line x1='{x:.1f}' y1='46' x2='{x:.1f}' y2='{height - 18}' "
                        f"stroke='{HOTKEY.RULE}'/>")
-            out.append(HOTKEY.text(f"{x:.1f}", height - 2, f"{10.0 ** power:,g}", 11, HOTKEY.GREY,
-                                   "middle"))
-    else:
-        out.append(f"<line x1='{LABELS}' y1='44' x2='{LABELS}' y2='{height - 8}' "
-                   f"stroke='{HOTKEY.RULE}'/>")
+            tick = f"{10 ** power:,}" if power >= 0 else f"{10.0 ** power:g}"
+            out.append(HOTKEY.text(f"{x:.1f}", height - 4, tick, 10, HOTKEY.GREY, "middle"))
     for i, bar in enumerate(bars):
-        y = 60 + BAR * i
+        y = 62 + ROW * i
         if len(bar) == 1:
-            out.append(HOTKEY.text(0, y, bar[0], 12, weight="bold"))
+            out.append(HOTKEY.text(0, y + 12, bar[0], 12, weight="bold"))
             continue
         label, value, kind = bar
-        out.append(HOTKEY.text(LABELS - 10, y, label, 12, anchor="end"))
-        end = LABELS + scale(value)
+        out.append(HOTKEY.text(EDGE, y, label, 12, HOTKEY.GREY))
+        end = EDGE + scale(value)
         if far:
-            out.append(f"<circle cx='{end:.1f}' cy='{y - 4}' r='5' fill='{COLOURS[kind]}'/>")
+            out.append(f"<circle cx='{end:.1f}' cy='{y + 12}' r='5' fill='{COLOURS[kind]}'/>")
         else:
-            out.append(f"<rect x='{LABELS}' y='{y - 11}' width='{max(1.0, end - LABELS):.1f}' "
+            out.append(f"<rect x='{EDGE}' y='{y + 5}' width='{max(1.0, end - EDGE):.1f}' "
                        f"height='14' fill='{COLOURS[kind]}'/>")
-        out.append(HOTKEY.text(f"{end + 9:.1f}", y, HOTKEY.figure(value), 12,
+        out.append(HOTKEY.text(f"{end + 9:.1f}", y + 16, HOTKEY.figure(value), 12,
                                weight="bold" if kind == "ours" else "normal"))
-    return drawn("\n".join(out + ["</svg>"]), name)
+    return drawn("\n".join(out + ["</svg>"]), name, "plot")
 
 
 def numbers(of):
@@ -129,7 +133,7 @@ def setting_of(run):
                      if name in SETTINGS and isinstance(value, int)) or "run"
 
 
-def runs_charts(name, runs):
+def runs_charts(name, runs, before=""):
     figures = list(dict.fromkeys(figure for run in runs for way in ways_of(run).values()
                                  for figure in way))
     out = []
@@ -140,24 +144,34 @@ def runs_charts(name, runs):
             shown = [(way, ways[way][figure], "other" if i else "ours")
                      for i, way in enumerate(ways) if figure in ways[way]]
             bars += [(setting_of(run),)] + shown if shown else []
-        out.append(chart(f"{name}-{figure}", words(figure), unit_of(figure), bars))
+        out.append(chart(f"{name}-{figure}", titled(before + words(figure)), unit_of(figure), bars))
     return out
 
 
+def title_of(unit):
+    if not unit or unit == "ratio":
+        return "Ratios" if unit else "Counts"
+    return f"Figures for {unit}" if unit.startswith("a") else f"Figures in {unit}"
+
+
 def flat_charts(name, data):
-    units = {}
-    for way, figures in ways_of({k: v for k, v in data.items() if not isinstance(v, dict)}).items():
+    units, lists = {}, []
+
+    def add(part, figures):
         for figure, value in figures.items():
-            label = words(figure) if way == "holdfast" else f"{way}: {words(figure)}"
+            ours = not set(figure.split("_")) & set(PREFIXES)
+            label = words(figure) if not part else f"{part.replace('_', ' ')}: {words(figure)}"
             units.setdefault(unit_of(figure), []).append(
-                (label, value, "ours" if way == "holdfast" else "other"))
+                (label, value, "ours" if ours else "other"))
+
+    add("", numbers(data))
     for part, of in data.items():
         if isinstance(of, dict):
-            for figure, value in numbers(of).items():
-                units.setdefault(unit_of(figure), []).append(
-                    (f"{part.replace('_', ' ')}: {words(figure)}", value, "ours"))
-    return [chart(f"{name}-{unit}", f"Figures in {unit}" if unit else "Counts", unit or "number",
-                  bars) for unit, bars in units.items()]
+            add(part, numbers(of))
+        elif isinstance(of, list) and of and all(isinstance(run, dict) for run in of):
+            lists += runs_charts(f"{name}-{part}", of, f"{part.replace('_', ' ')}: ")
+    return [chart(f"{name}-{unit}", title_of(unit), unit or "number", bars)
+            for unit, bars in units.items()] + lists
 
 
 def peers_charts(name, data):
@@ -174,8 +188,8 @@ def heading(name, data):
     if "peers" not in data:
         return name.replace("-", " ")
     processes = "1 process" if data["processes"] == 1 else f"{data['processes']} processes"
-    return (f"One hot key: {processes} with {data['coroutines']:,} coroutines, held for "
-            f"{data['hold_ms']:g} ms")
+    held = f"held for {data['hold_ms']:g} ms" if data["hold_ms"] else "released at once"
+    return f"One hot key: {processes} with {data['coroutines']:,} coroutines, {held}"
 
 
 def plots(site, page):
@@ -204,7 +218,7 @@ def plots(site, page):
         anchor = f"plot-{slug(name)}"
         address = site.repository(page, f"doc/data/{file.name}")
         body.append(f'<h3 id="{anchor}">{html.escape(title)}<a class="anchor" href="#{anchor}" '
-                    f'aria-label="Link here">#</a></h3>{"".join(charts)}'
+                    f'aria-label="Link here">#</a></h3><div class="plots">{"".join(charts)}</div>'
                     f'<p>Data: <a href="{address}"><code>{file.name}</code></a></p>')
         contents.append((3, anchor, title))
     return "\n".join(body), contents

@@ -34,6 +34,10 @@ def tidy(code):
     return re.sub(r"  +", " ", code).strip()
 
 
+def width_of(code):
+    return len(html.unescape(re.sub(r"<[^>]*>", "", code)))
+
+
 class Entity:
     """A compound, or a member: a name, an address in the site, and its XML."""
 
@@ -304,12 +308,19 @@ class Reference:
         parameters = node.find("templateparamlist")
         if parameters is None:
             return ""
-        return f"template &lt;{', '.join(self.parameter(page, p) for p in parameters)}&gt;\n"
+        separator = " "
+        for separator in (" ", "\n          ", "\n              "):
+            each = (self.parameter(page, p, separator if len(separator) > 12 else " ")
+                    for p in parameters)
+            text = f"template &lt;{(',' + separator[:11]).join(each)}&gt;\n"
+            if all(width_of(line) <= 84 for line in text.split("\n")):
+                break
+        return text
 
-    def parameter(self, page, node):
+    def parameter(self, page, node, separator=" "):
         text = tidy(self.inline(page, node.find("type")))
         name = node.findtext("declname") or ""
-        text += f" {name}" if name else ""
+        text += f"{separator}{name}" if name else ""
         value = node.find("defval")
         if value is not None:
             text += f" = {tidy(self.inline(page, value))}"
@@ -319,7 +330,6 @@ class Reference:
         node = entity.node
         arguments = node.findtext("argsstring") or ""
         after = html.escape(arguments[arguments.rfind(")") + 1:].replace("=", " = ").strip())
-        before = "[[nodiscard]] " if node.get("nodiscard") == "yes" else ""
         words = [word for word, given in (
             ("friend", node.get("kind") == "friend"), ("static", node.get("static") == "yes"),
             ("explicit", node.get("explicit") == "yes"),
@@ -327,11 +337,11 @@ class Reference:
         words = [word for word in words if not re.match(rf"{word}\b", type_text)]
         if "override" in after and "virtual" in words:
             words.remove("virtual")
-        head = before + "".join(word + " " for word in words)
+        head = "".join(word + " " for word in words)
         head += f"{type_text} {name}(" if type_text else f"{name}("
         parameters = [self.parameter(page, p) for p in node.findall("param")]
         line = head + ", ".join(parameters) + ")"
-        if len(re.sub(r"<[^>]*>|&\w+;", "", line)) > 76 and len(parameters) > 1:
+        if width_of(line) > 80 and len(parameters) > 1:
             line = head + "\n    " + ",\n    ".join(parameters) + ")"
         return f"{line} {after};" if after else f"{line};"
 

@@ -11,6 +11,10 @@ menuButton.addEventListener('click', () => {
 const current = document.querySelector('#menu [aria-current]');
 if (current) current.closest('details').open = true;
 
+// Where the contents stand above the text, they are closed at first.
+const contents = document.querySelector('.contents');
+if (contents && matchMedia('(max-width: 76rem)').matches) contents.open = false;
+
 document.getElementById('theme-button').addEventListener('click', () => {
     const page = document.documentElement;
     const dark = page.dataset.theme

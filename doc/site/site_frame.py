@@ -31,7 +31,7 @@ def slug(text):
     return re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
 
 
-def drawn(svg, name):
+def drawn(svg, name, kind="picture"):
     """An SVG that is part of a page: its colours follow the page. Refuses unknown colours."""
     svg = re.sub(r"<\?xml.*?\?>", "", svg).strip()
     # The white ground is left out; other white is text on a coloured bar.
@@ -49,7 +49,7 @@ def drawn(svg, name):
     prefix = slug(pathlib.Path(name).stem)
     svg = re.sub(r"\bid='(\w+)'", rf"id='{prefix}-\1'", svg)
     svg = re.sub(r"url\(#(\w+)\)", rf"url(#{prefix}-\1)", svg)
-    return f'<span class="scroll picture" tabindex="0">{svg}</span>'
+    return f'<span class="scroll {kind}" tabindex="0">{svg}</span>'
 
 
 class Page:
@@ -106,13 +106,14 @@ class Site:
     def menu(self, page, groups):
         out = []
         for name, entries in groups:
+            open_at_first = not entries[0][0].startswith("reference/")
             inside = any(path == page.path for path, _ in entries)
             links = []
             for path, title in entries:
                 here = ' aria-current="page"' if path == page.path else ""
                 links.append(f'<li><a href="{self.between(page.path, path)}"{here}>'
                              f"{html.escape(title)}</a></li>")
-            state = " open" if inside or len(entries) < 30 else ""
+            state = " open" if inside or open_at_first else ""
             out.append(f"<details{state}><summary>{html.escape(name)}</summary>"
                        f"<ul>{''.join(links)}</ul></details>")
         return "\n".join(out)
@@ -125,8 +126,8 @@ class Site:
             text = template.substitute(
                 title=html.escape(page.title), root=self.between(page.path, ".") + "/",
                 menu=self.menu(page, groups), body=page.body, kind=page.kind,
-                contents=('<nav class="contents" aria-label="On this page"><h2>On this page</h2>'
-                          f"<ul>{''.join(contents)}</ul></nav>") if len(contents) > 1 else "")
+                contents=('<details class="contents" open><summary>On this page</summary>'
+                          f"<ul>{''.join(contents)}</ul></details>") if len(contents) > 1 else "")
             file = self.output / page.path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
@@ -147,6 +148,8 @@ class Site:
                     heading = element.text_content().removesuffix("#").strip()
                     if element.tag != "h1":
                         found.append([f"{page.path}#{element.get('id')}", page.title, heading, []])
+                elif element.get("class") == "header":
+                    continue
                 elif element.tag in ("p", "li", "td", "th", "pre", "dt", "dd"):
                     # The children that are blocks speak for themselves.
                     inner = [element.text or ""]
