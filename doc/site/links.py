@@ -1,5 +1,5 @@
-"""Checks the links of the built site: each leads to a file there, and to an anchor in it. Nothing is
-loaded from elsewhere.
+"""Checks the links of the built site: each leads to a file there, and to an anchor in it. Nothing
+is loaded from elsewhere.
 
 usage: python3 doc/site/links.py SITE
 """

@@ -4,7 +4,7 @@ A file there is what `tools/bench SCENARIO --json FILE` wrote, with the scenario
 its name. Its form decides how it is drawn:
   "peers"              the library beside other libraries: see tools/hotkey-picture
   "runs", "database"   example/3_advanced/booking/load
-  "runs"               a group of bars for each run; prefixes and objects in it are the ways compared
+  "runs"               a group of bars for each run; prefixes and objects are the ways compared
   other                the figures by their units, and lists in it as "runs"
 """
 import html
@@ -27,8 +27,8 @@ UNITS = (
     ("ratio", "ratio"), ("_s", "s"), ("bytes", "B"),
 )
 # Settings of a run, and not figures.
-SETTINGS = {"instances", "processes", "coroutines", "hold_ms", "seconds", "rounds", "count", "ttl_s",
-            "waiters", "connections", "faults", "primaries", "replicas", "clients"}
+SETTINGS = {"instances", "processes", "coroutines", "hold_ms", "seconds", "rounds", "count",
+            "ttl_s", "waiters", "connections", "faults", "primaries", "replicas", "clients"}
 # Ways that a scenario compares, as prefixes of its figures.
 PREFIXES = ("floor", "plain", "healthy")
 

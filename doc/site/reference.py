@@ -152,18 +152,23 @@ class Reference:
     # ------------------------------------------------------------------ descriptions
 
     def link(self, page, node):
-        text = self.inline(page, node)
+        text = html.escape("".join(node.itertext()), quote=False)
         entity = self.by_id.get(node.get("refid"))
         if entity is None:
             return text
         return f'<a href="{self.site.between(page, entity.address)}">{text}</a>'
 
     def text(self, page, text):
-        """Text, with links to pages of the guide that it names."""
+        """Text, with links to pages of the guide that it names, and to entities that Doxygen did
+        not find because they are of another class."""
         def linked(found):
-            address = self.site.repository(page, found[0])
-            return f'<a href="{address}">{found[0]}</a>' if address else found[0]
-        return re.sub(r"\bdoc/[\w/-]+(?:\.md\b)?", linked, html.escape(text or "", quote=False))
+            name = found[0]
+            address = (self.site.repository(page, name) if "/" in name
+                       else self.site.code(page, name))
+            return f'<a href="{address}">{name}</a>' if address else name
+        names = (r"\bdoc/[\w/-]+(?:\.md\b)?|(?<![\w.:>])\w+\(\)|"
+                 r"(?<![\w.:])[a-z]+(?:_[a-z]+)+\b")
+        return re.sub(names, linked, html.escape(text or "", quote=False))
 
     def inline(self, page, node):
         out = [self.text(page, node.text)]
@@ -212,9 +217,17 @@ class Reference:
     def code_line(self, page, line):
         out = []
         for part in line.findall("highlight"):
-            text = self.inline(page, part)
+            text = self.code(page, part)
             name = HIGHLIGHTS.get(part.get("class"))
             out.append(f'<span class="{name}">{text}</span>' if name else text)
+        return "".join(out)
+
+    def code(self, page, node):
+        """Code, with the links of Doxygen alone."""
+        out = [html.escape(node.text or "", quote=False)]
+        for child in node:
+            out.append(" " if child.tag == "sp" else self.link(page, child))
+            out.append(html.escape(child.tail or "", quote=False))
         return "".join(out)
 
     def parameters(self, page, node):
@@ -266,8 +279,14 @@ class Reference:
         return "".join(self.paragraph(page, p, bare and len(paragraphs) == 1) for p in paragraphs)
 
     def brief(self, page, entity):
-        return "".join(self.paragraph(page, p, True)
-                       for p in entity.node.find("briefdescription").findall("para"))
+        """The first sentence."""
+        for part in ("briefdescription", "detaileddescription"):
+            for paragraph in entity.node.find(part).findall("para"):
+                text = self.paragraph(page, paragraph, True)
+                text = re.split(r"<(?:p|ul|ol|div|pre)\b", text)[0].strip()
+                if text:
+                    return re.split(r"(?<=[.])\s+(?=[A-Z\"<])", text)[0]
+        return ""
 
     def description(self, page, entity):
         node = entity.node
@@ -283,7 +302,7 @@ class Reference:
 
     def declaration(self, page, entity, owner=""):
         node, kind = entity.node, entity.node.get("kind")
-        type_text = tidy(self.inline(page, node.find("type"))) if node.find("type") is not None \
+        type_text = tidy(self.code(page, node.find("type"))) if node.find("type") is not None \
             else ""
         name = f'<b>{html.escape(entity.name.removeprefix("~"))}</b>'
         if entity.name.startswith("~"):
@@ -299,7 +318,7 @@ class Reference:
             return f"enum class {name}" + (f" : {type_text}" if type_text else "") + ";"
         static = "static " if node.get("static") == "yes" and "static" not in type_text else ""
         initial = node.find("initializer")
-        value = tidy(self.inline(page, initial)) if initial is not None else ""
+        value = tidy(self.code(page, initial)) if initial is not None else ""
         value = "" if len(plain(initial) if value else "") > 60 else value
         value = (" " if value.startswith("=") else "") + value
         return f"{static}{type_text} {name}{value};"
@@ -318,12 +337,12 @@ class Reference:
         return text
 
     def parameter(self, page, node, separator=" "):
-        text = tidy(self.inline(page, node.find("type")))
+        text = tidy(self.code(page, node.find("type")))
         name = node.findtext("declname") or ""
         text += f"{separator}{name}" if name else ""
         value = node.find("defval")
         if value is not None:
-            text += f" = {tidy(self.inline(page, value))}"
+            text += f" = {tidy(self.code(page, value))}"
         return text + html.escape(node.findtext("array") or "")
 
     def function(self, page, entity, type_text, name):

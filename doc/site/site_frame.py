@@ -95,7 +95,8 @@ class Site:
     def code(self, page, text):
         """The address for a name in code: an entity, or a file of the repository. Else None."""
         name = re.sub(r"\(.*\)$", "()", text.removeprefix("holdfast::"))
-        target = self.names.get(name) or self.names.get(name.removesuffix("()"))
+        names = self.names
+        target = names.get(name) or names.get(name.removesuffix("()")) or names.get(f"{name}()")
         # A single plain word is as often something else: `lock` is a command, too.
         if target and re.search(r"::|_|\(\)$", text):
             return self.between(page, target)
