@@ -114,6 +114,7 @@ class Guide:
         body = re.sub(r'<h([2-6]) id="([^"]+)">(.*?)</h\1>',
                       r'<h\1 id="\2">\3<a class="anchor" href="#\2" aria-label="Link here">#</a>'
                       r"</h\1>", body)
+        body = self.with_terms(body, used)
         if more:
             added, entries = more(env["page"])
             body += added
@@ -122,6 +123,18 @@ class Guide:
         if len(contents) > 24:
             contents = [entry for entry in contents if entry[0] == 2]
         self.site.add(Page(env["page"], title, body, "guide", contents))
+
+    @staticmethod
+    def with_terms(body, used):
+        """An anchor for each paragraph and item that begins with a name in bold code, as those of
+        errors and options do: the search leads there."""
+        def anchored(found):
+            anchor = slug(found[3])
+            if anchor in used:
+                return found[0]
+            used[anchor] = 0
+            return f'<{found[1]} id="{anchor}">{found[2]}'
+        return re.sub(r"<(p|li)>(\s*<strong>(?:<a [^>]*>)?<code>([\w.:-]+)</code>)", anchored, body)
 
     def mark_links(self, tokens, env):
         """Code within a link is no link of its own."""

@@ -67,19 +67,20 @@ async function prepare() {
     });
 }
 
+// Entries with all words; if there is none, entries with any.
 function find(query) {
-    const words = wordsOf(query);
-    if (words.length === 0) return [];
-    return index.query((q) => {
-        for (const word of words) {
+    const all = wordsOf(query);
+    const telling = all.filter((word) => lunr.stopWordFilter(word));
+    const needed = telling.length ? telling : all;
+    const search = (presence) => index.query((q) => {
+        for (const word of needed) {
             const stem = word.length > 3 ? word.replace(/s$/, '') : word;
-            q.term(stem, {
-                wildcard: lunr.Query.wildcard.TRAILING,
-                presence: lunr.Query.presence.REQUIRED,
-            });
-            q.term(word, { boost: 10 });
+            q.term(stem, { wildcard: lunr.Query.wildcard.TRAILING, presence });
         }
+        for (const word of all) q.term(word, { boost: 10 });
     });
+    const found = search(lunr.Query.presence.REQUIRED);
+    return found.length ? found : search(lunr.Query.presence.OPTIONAL);
 }
 
 function excerpt(text, words) {

@@ -145,11 +145,16 @@ class Site:
             for element in lxml.html.fragment_fromstring(page.body, "div").iter():
                 if not isinstance(element.tag, str):
                     continue
-                if re.fullmatch("h[1-6]", element.tag) and element.get("id"):
-                    heading = element.text_content().removesuffix("#").strip()
+                # A value of an enumeration, and a paragraph that explains a name, count like a
+                # heading.
+                if re.fullmatch("h[1-6]|dt|p|li", element.tag) and element.get("id"):
+                    named = element.find(".//strong") if element.tag in ("p", "li") else element
+                    heading = named.text_content().removesuffix("#").strip()
                     if element.tag != "h1":
                         found.append([f"{page.path}#{element.get('id')}", page.title, heading, []])
-                elif element.get("class") == "header":
+                    if named is element:
+                        continue
+                if element.get("class") == "header":
                     continue
                 elif element.tag in ("p", "li", "td", "th", "pre", "dt", "dd"):
                     # The children that are blocks speak for themselves.
