@@ -6,6 +6,7 @@ usage: python3 doc/site/browser.py SITE PICTURES
 """
 import contextlib
 import pathlib
+import signal
 import sys
 
 from selenium import webdriver
@@ -176,6 +177,8 @@ def main(arguments):
         if not (site / path).is_file():
             sys.exit(f"there is no page {site / path}")
     pictures.mkdir(parents=True, exist_ok=True)
+    # So that the browser ends too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     with browser() as driver:
         found = list(checks(driver, site, pictures))
     if found:

@@ -11,6 +11,8 @@ from pygments.util import ClassNotFound
 
 from site_frame import Page, ROOT, drawn, page_of, slug
 
+GUARANTEES = "doc/guarantees.md"
+
 
 def coloured(code, language):
     """The inside of a <pre>: code with classes of pygments, or as it is."""
@@ -29,8 +31,10 @@ class Guide:
         self.markdown = MarkdownIt("commonmark", {"html": False}).enable(
             ["table", "strikethrough"])
         for name in ("fence", "code_block", "code_inline", "image", "link_open", "table_open",
-                     "table_close"):
+                     "table_close", "text"):
             self.markdown.add_render_rule(name, self.rule(getattr(self, name)))
+
+        self.promises = self.anchors_of_promises()
 
     @staticmethod
     def rule(method):
@@ -65,6 +69,39 @@ class Guide:
             tokens[index].attrs["href"] = (
                 self.site.repository(env["page"], path, anchor) or target)
         return renderer.renderToken(tokens, index, options, env)
+
+    def anchors_of_promises(self):
+        """G1, N1 and so on: the names of headings and items of the guarantees."""
+        found = {}
+        for token, following in self.pairs(self.parse(GUARANTEES)):
+            if following.type != "inline":
+                continue
+            text = self.text_of(following)
+            name = re.match(r"[GN]\d+\b", text)
+            if name and token.type == "heading_open":
+                found[name[0]] = slug(text)
+            elif name and any(child.type == "strong_open" for child in following.children[:2]):
+                found[name[0]] = slug(name[0])  # see with_terms()
+        return found
+
+    def text(self, _, tokens, index, options, env):
+        """Text, with links to the promises that it names."""
+        def linked(found):
+            anchor = self.promises.get(found[0])
+            if anchor is None:
+                return found[0]
+            address = self.site.between(env["page"], f"{page_of(GUARANTEES)}#{anchor}")
+            return f'<a href="{address}">{found[0]}</a>'
+        text = html.escape(tokens[index].content, quote=False)
+        if any(t.type == "link_open" for t in tokens[:index]) and not any(
+                t.type == "link_close" for t in tokens[:index]):
+            return text
+        # A heading or an item of the guarantees that begins with its own name is no link.
+        if env["path"] == GUARANTEES and (
+                index == 0 or (index == 2 and tokens[1].type == "strong_open")):
+            begin = re.match(r"[GN]\d+\b|", text)[0]
+            return begin + re.sub(r"\b[GN]\d+\b", linked, text[len(begin):])
+        return re.sub(r"\b[GN]\d+\b", linked, text)
 
     @staticmethod
     def table_open(*_):
@@ -126,15 +163,17 @@ class Guide:
 
     @staticmethod
     def with_terms(body, used):
-        """An anchor for each paragraph and item that begins with a name in bold code, as those of
-        errors and options do: the search leads there."""
+        """An anchor for each paragraph and item that begins with a name in bold, as those of errors
+        and options do: the search leads there."""
         def anchored(found):
             anchor = slug(found[3])
             if anchor in used:
                 return found[0]
             used[anchor] = 0
             return f'<{found[1]} id="{anchor}">{found[2]}'
-        return re.sub(r"<(p|li)>(\s*<strong>(?:<a [^>]*>)?<code>([\w.:-]+)</code>)", anchored, body)
+        body = re.sub(r"<(p|li)>(\s*<strong>([A-Z]\d+)</strong>)", anchored, body)
+        return re.sub(r"<(p|li)>(\s*<strong>(?:<a [^>]*>)?<code>([\w.:-]+)</code>)", anchored,
+                      body)
 
     def mark_links(self, tokens, env):
         """Code within a link is no link of its own."""
