@@ -9,7 +9,12 @@ menuButton.addEventListener('click', () => {
     menuButton.setAttribute('aria-expanded', String(open));
 });
 const current = document.querySelector('#menu [aria-current]');
-if (current) current.closest('details').open = true;
+if (current) {
+    current.closest('details').open = true;
+    // Its place in a long menu.
+    const below = current.getBoundingClientRect().bottom - innerHeight;
+    if (below > 0) document.getElementById('menu').scrollTop += below + innerHeight / 2;
+}
 
 // Where the contents stand above the text, they are closed at first.
 const contents = document.querySelector('.contents');
@@ -95,13 +100,13 @@ function show(found, words) {
         const [address, page, heading, text] = window.siteEntries[ref];
         const link = document.createElement('a');
         link.href = root + address;
-        const title = document.createElement('b');
-        title.textContent = heading || page;
-        link.append(title);
+        const name = document.createElement('b');
+        name.textContent = heading || page;
+        link.append(name);
         if (heading) {
-            const where = document.createElement('i');
-            where.textContent = page;
-            link.append(' ', where);
+            const title = document.createElement('i');
+            title.textContent = page;
+            link.append(' ', title);
         }
         const line = document.createElement('span');
         line.textContent = excerpt(text, words);
