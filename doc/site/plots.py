@@ -178,9 +178,11 @@ def peers_charts(name, data):
     out = []
     for figure, title in (("acquisitions_per_s", "Acquisitions per second: more is better"),
                           ("commands_per_acquisition", "Commands an acquisition: fewer is better")):
-        bars = [("holdfast", data[figure], "ours")]
-        bars += [(peer["name"], peer[figure], "other") for peer in data["peers"]]
-        out.append(chart(f"{name}-{figure}", title, unit_of(figure), bars))
+        bars = [("holdfast", data.get(figure), "ours")]
+        bars += [(peer["name"], peer.get(figure), "other") for peer in data["peers"]]
+        bars = [bar for bar in bars if bar[1] is not None]  # null: not measured
+        if bars:
+            out.append(chart(f"{name}-{figure}", title, unit_of(figure), bars))
     return out
 
 
