@@ -56,7 +56,11 @@ for figure in 876,543 987,654 '7 coroutines' 13.6 24.7; do
 done
 rm "$copy"/doc/data/planted*
 
-# Doxygen finds these.
+# Doxygen finds these, and the first one alone does.
+after include/holdfast/lock.hpp "^    .*The key on the servers, with the client's prefix" \
+    '    /// @param no_such_parameter  Of no use.'
+refused no_such_parameter
+fresh
 after include/holdfast/lock.hpp '^    std::string const& key() const noexcept;' \
     '    int undocumented_member() const;'
 after include/holdfast/lease.hpp '^namespace holdfast {' 'void undocumented_function();'

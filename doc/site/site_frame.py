@@ -80,7 +80,7 @@ class Site:
         """The address for a file or folder of the repository, as seen from a page of the site.
         None if there is no such file."""
         path = os.path.normpath(path)
-        if path.startswith("..") or not (ROOT / path).exists():
+        if path.startswith(("..", "/")) or not (ROOT / path).exists():
             return None
         if (ROOT / path / "README.md").is_file():
             path = os.path.join(path, "README.md")
