@@ -58,8 +58,8 @@ rm "$copy"/doc/data/planted*
 
 # Doxygen finds these, and the first one alone does.
 after include/holdfast/lock.hpp "^    .*The key on the servers, with the client's prefix" \
-    '    /// @param no_such_parameter  Of no use.'
-refused no_such_parameter
+    '    /// See @ref no_such_entity.'
+refused no_such_entity
 fresh
 after include/holdfast/lock.hpp '^    std::string const& key() const noexcept;' \
     '    int undocumented_member() const;'
