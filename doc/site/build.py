@@ -4,15 +4,16 @@ usage: python3 doc/site/build.py XML OUTPUT
   XML      the folder with the XML of Doxygen
   OUTPUT   the folder of the site; its content is replaced
 """
+import functools
 import html
 import pathlib
 import shutil
 import sys
 
-from pygments.lexers import get_lexer_for_filename
-from pygments.util import ClassNotFound
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_for_filename
+from pygments.util import ClassNotFound
 
 from guide import Guide
 from plots import plots
@@ -57,17 +58,24 @@ def add_guide(site):
     return menu
 
 
+@functools.lru_cache(maxsize=None)
+def lexer_for(name):
+    try:
+        return get_lexer_for_filename(name, stripnl=False)
+    except ClassNotFound:
+        return None
+
+
 def source_page(site, path):
     page = f"source/{path}.html"
     file = ROOT / path
     if file.stat().st_size > LARGEST_SOURCE:
         raise SystemExit(f"{path} is too large to be shown on a page, and a page links to it")
     text = file.read_text(encoding="utf-8", errors="replace")
-    try:
-        lexer = get_lexer_for_filename(file.name, stripnl=False)
-        code = highlight(text, lexer, HtmlFormatter(nowrap=True))
-    except ClassNotFound:
-        code = html.escape(text)
+    # The end of a name decides, or a whole name such as CMakeLists.txt.
+    known = file.suffix in (".cpp", ".hpp", ".sh", ".py")
+    lexer = lexer_for(f"x{file.suffix}" if known else file.name)
+    code = highlight(text, lexer, HtmlFormatter(nowrap=True)) if lexer else html.escape(text)
     lines = "".join(f'<span class="line" id="line-{number}">{line}\n</span>'
                     for number, line in enumerate(code.rstrip("\n").split("\n"), 1))
     site.add(Page(page, path, f"<h1>{html.escape(path)}</h1>"
