@@ -35,7 +35,7 @@ scripts() { # project
     local file start
     {
         find "$1" -maxdepth 1 -type f
-        files "$1" '*' .ci bench cmake example src test tools
+        files "$1" '*' .ci bench cmake doc example src test tools
     } | while read -r file; do
         case ${file##*/} in
             CMakeLists.txt | *.cmake | *.sh | *.py | *.mjs | *.pml) echo "$file" ;;

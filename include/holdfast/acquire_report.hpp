@@ -14,9 +14,9 @@ namespace holdfast {
 
 /// The call that a report is about.
 enum class reported_call : std::uint8_t {
-    acquire,
-    extend,
-    release,
+    acquire, ///< lock::acquire() and its variants, and with_lock()
+    extend,  ///< lease::extend(), and the watchdog
+    release, ///< lease::release(), and the destructor of a lease
 };
 
 /// The answer of one instance to a call.
@@ -34,16 +34,18 @@ enum class instance_outcome : std::uint8_t {
     missing,      ///< extend, release: does not have our key any more
 };
 
+/// The value in words, for example "granted".
 HOLDFAST_API char const* to_string(instance_outcome) noexcept;
 
+/// The answer of one instance, as reports have it.
 struct instance_report {
-    std::string address; ///< as configured, without credentials
-    instance_outcome outcome = instance_outcome::unanswered;
+    std::string address;                                     ///< as configured, without credentials
+    instance_outcome outcome = instance_outcome::unanswered; ///< of the last round
     /// From sending to the answer of an instance that did not grant; else zero.
     std::chrono::nanoseconds round_trip{0};
     /// held: the rest of the key's time to live, where known. Empty for a key that never expires.
     std::optional<std::chrono::milliseconds> ttl_left;
-    bool ttl_known = false;
+    bool ttl_known = false; ///< held: the instance told the time to live
     /// held: "this client", or the holder's client_options::owner_label. Empty if the holder has
     /// none.
     std::string holder{};
@@ -57,9 +59,9 @@ struct instance_report {
 ///
 /// @par Thread safety  Distinct objects: safe.
 struct HOLDFAST_API acquire_report {
-    std::string key;
-    reported_call call = reported_call::acquire;
-    unsigned quorum = 0;
+    std::string key;                             ///< with the client's prefix
+    reported_call call = reported_call::acquire; ///< the call that failed
+    unsigned quorum = 0;                         ///< instances that have to grant
     /// Instances that were up and had a vote at the end. A Cluster counts if the primary of the key
     /// does.
     unsigned up = 0;
@@ -69,12 +71,13 @@ struct HOLDFAST_API acquire_report {
     /// none, or if it is not known. The label is that of the first holder that a waiter met. After
     /// a long wait another client may hold the key.
     std::string holder{};
-    std::vector<instance_report> instances;
+    std::vector<instance_report> instances; ///< in the order of the client's constructor
 
     /// One line, as in what(): the number of instances that are up, and then each instance.
     std::string to_string() const;
 };
 
+/// As acquire_report::to_string().
 HOLDFAST_API std::ostream& operator<<(std::ostream&, acquire_report const&);
 
 } // namespace holdfast

@@ -22,12 +22,13 @@ enum class deployment : std::uint8_t {
 
 /// A TCP endpoint.
 struct host_port {
-    /// A name of letters, digits, `-`, `.` and `_`, or an address of IPv4 or IPv6. IPv6 has no
-    /// brackets here, and may have a zone: `fe80::1%eth0`.
+    /// A name of letters, digits, hyphens, dots and underscores, or an address of IPv4 or IPv6.
+    /// IPv6 has no brackets here, and may have a zone: `fe80::1%eth0`.
     std::string host{};
     /// 1 to 65535. 0: the default, which is 26379 for a sentinel and 6379 for any other server.
     std::uint16_t port = 0;
 
+    /// Compares the text of the hosts, and the ports.
     friend bool operator==(host_port const&, host_port const&) = default;
 };
 
@@ -36,6 +37,7 @@ struct host_port {
 ///
 /// @par g++ 12  Give it a name before a `co_await` expression uses it: doc/compilers.md.
 struct address_parts {
+    /// The kind of servers; it decides which of the other parts there may be.
     holdfast::deployment deployment = holdfast::deployment::server;
     /// A server: one. Sentinel: some of the sentinels. Cluster: some of the nodes. The client
     /// learns the others. Each once; empty with a socket_path.
@@ -80,8 +82,10 @@ public:
     /// @throws system_error  errc::invalid_address; what() has the position of the fault, from 1,
     ///     and the reason. It shows the text with user, password and options masked.
     address(std::string_view text);
+    /// Parses `text`, which is not null; throws as address(std::string_view).
     address(char const* text)
         : address(std::string_view(text)) {}
+    /// Parses `text`; throws as address(std::string_view).
     address(std::string const& text)
         : address(std::string_view(text)) {}
     /// Takes `parts`.
@@ -93,6 +97,7 @@ public:
     /// in their canonical form.
     address_parts const& parts() const noexcept { return parts_; }
 
+    /// The kind of servers behind the instance.
     holdfast::deployment deployment() const noexcept { return parts_.deployment; }
     /// Empty if the instance listens on a Unix domain socket.
     std::vector<host_port> const& hosts() const noexcept { return parts_.hosts; }
@@ -106,17 +111,23 @@ public:
     unsigned database() const noexcept { return parts_.database; }
     /// Empty unless the address is that of a sentinel.
     std::string const& primary_name() const noexcept { return parts_.primary_name; }
+    /// User and password of the servers. Empty where the address has none.
     holdfast::credentials const& credentials() const noexcept { return parts_.credentials; }
+    /// As credentials().user.
     std::string const& user() const noexcept { return parts_.credentials.user; }
+    /// As credentials().password.
     std::string const& password() const noexcept { return parts_.credentials.password; }
     /// Empty unless the program gave one.
     holdfast::credentials_source const& credentials_source() const noexcept {
         return parts_.credentials_source;
     }
+    /// User and password of the sentinels. Empty where the address has none.
     holdfast::credentials const& sentinel_credentials() const noexcept {
         return parts_.sentinel_credentials;
     }
+    /// Whether the connections use TLS.
     bool tls() const noexcept { return parts_.tls; }
+    /// The options of TLS; the defaults without TLS.
     holdfast::tls_options const& tls_options() const noexcept { return parts_.tls_options; }
 
     /// `host:port` or `unix:/path` for a server without TLS. Otherwise scheme, hosts, name of the

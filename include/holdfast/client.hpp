@@ -67,12 +67,14 @@ public:
     /// @throws system_error  errc::invalid_options, errc::invalid_address; what() names the value.
     client(boost::asio::any_io_executor executor, std::vector<address> const& instances)
         : client(std::move(executor), instances, client_options{}) {}
+    /// As above, with options.
     client(boost::asio::any_io_executor executor, std::vector<address> const& instances,
            client_options const& options)
         : client(detail::configuration(), std::move(executor), instances, options) {}
 
     /// A client that was moved from is like a closed one: its functions throw errc::shut_down.
     client(client&&) noexcept = default;
+    /// Closes this client, as close(), and takes the other's place.
     client& operator=(client&&) noexcept;
     /// As close().
     ~client();
@@ -87,6 +89,7 @@ public:
     /// @throws system_error  errc::invalid_key, errc::invalid_options; what() names the value.
     ///     errc::shut_down for a client that was moved from.
     lock make_lock(std::string_view key) const;
+    /// As above, with options of this lock. Without them the lock has the defaults of lock_options.
     lock make_lock(std::string_view key, lock_options const& options) const;
 
     /// Takes over a lease that another client has acquired: proves to the instances that the key
@@ -206,6 +209,7 @@ public:
     /// destroyed.
     /// @throws system_error  errc::shut_down for a client that was moved from.
     std::vector<instance_status> instances() const;
+    /// Counters since the client was made, and its present numbers.
     /// @throws system_error  As instances().
     client_stats stats() const;
 
@@ -236,8 +240,10 @@ private:
 /// @endcode
 class [[nodiscard]] close_at_exit {
 public:
+    /// Keeps a reference: the client has to outlive this object.
     explicit close_at_exit(client& c) noexcept
         : client_(c) {}
+    /// Calls client::close().
     ~close_at_exit() { client_.close(); }
     close_at_exit(close_at_exit const&) = delete;
     close_at_exit& operator=(close_at_exit const&) = delete;

@@ -28,7 +28,9 @@ enum class acquire_outcome : std::uint8_t {
     unavailable, ///< error_condition::unavailable, and errc::granted_too_late
     failed,      ///< any other error: the client was shut down, or memory ran out
 };
+/// The number of values of acquire_outcome.
 inline constexpr std::size_t acquire_outcomes = 7;
+/// The value in words, for example "contended".
 HOLDFAST_API char const* to_string(acquire_outcome) noexcept;
 
 /// Counters of a client since it was made, and its present gauges. For alerts see
@@ -76,6 +78,7 @@ struct client_stats {
     }
 };
 
+/// The state of an instance, as the client sees it.
 enum class instance_state : std::uint8_t {
     connecting, ///< the first connection is being made; commands wait up to instance_timeout
     up,         ///< connected, probed, answering
@@ -97,6 +100,7 @@ enum class instance_state : std::uint8_t {
     down,
 };
 
+/// The value in words, for example "quarantined".
 HOLDFAST_API char const* to_string(instance_state) noexcept;
 
 /// A service of an instance that the client does without: the ACL forbids a command, the server or
@@ -159,15 +163,15 @@ HOLDFAST_API char const* to_string(degradation) noexcept;
 
 /// A degradation of an instance, and its reason.
 struct instance_degradation {
-    degradation kind{};
+    degradation kind{}; ///< the service that is missing
     /// The command, and the words of the server. Holds no secret.
     std::string message;
 };
 
 /// An instance as the client sees it now.
 struct instance_status {
-    std::string address; ///< as configured, without credentials
-    instance_state state = instance_state::connecting;
+    std::string address;                               ///< as configured, without credentials
+    instance_state state = instance_state::connecting; ///< as of now
     /// Why it is not up; no error while it is up.
     boost::system::error_code reason;
     std::string message; ///< the reason in words: the server's own, if it gave one

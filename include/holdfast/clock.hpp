@@ -20,12 +20,18 @@ namespace holdfast {
 ///
 /// @par Thread safety  Safe.
 struct HOLDFAST_API lease_clock {
+    /// Time is counted in nanoseconds.
     using duration = std::chrono::nanoseconds;
+    /// The number of nanoseconds.
     using rep = duration::rep;
+    /// A nanosecond, as a ratio of a second.
     using period = duration::period;
+    /// A time on this clock, for lease::deadline() and events.
     using time_point = std::chrono::time_point<lease_clock, duration>;
+    /// The clock is never set back.
     static constexpr bool is_steady = true;
 
+    /// Reads the clock.
     static time_point now() noexcept;
 };
 

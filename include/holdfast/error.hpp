@@ -22,7 +22,9 @@
 
 namespace holdfast {
 
+/// The error code of Boost.System.
 using boost::system::error_code;
+/// The exception of Boost.System. The library throws it, and lock_error, which derives from it.
 using boost::system::system_error;
 
 /// Why a call failed. Each code has one cause: contended is never an outage, cancelled is never a
@@ -71,7 +73,9 @@ enum class error_condition {
     invalid_argument, ///< invalid_key, invalid_options, invalid_address
 };
 
+/// The category of errc, with the name "holdfast".
 HOLDFAST_API boost::system::error_category const& error_category() noexcept;
+/// The category of error_condition.
 HOLDFAST_API boost::system::error_category const& condition_category() noexcept;
 
 /// errc::cancelled becomes boost::asio::error::operation_aborted, as a cancellation has everywhere
@@ -81,6 +85,7 @@ inline error_code make_error_code(errc e) noexcept {
     if (e == errc::cancelled) return boost::asio::error::operation_aborted;
     return {static_cast<int>(e), error_category()};
 }
+/// The condition for a group of codes, in condition_category().
 inline boost::system::error_condition make_error_condition(error_condition c) noexcept {
     return {static_cast<int>(c), condition_category()};
 }
@@ -106,14 +111,19 @@ namespace holdfast {
 /// @par Thread safety  Distinct objects: safe. The report is immutable and shared.
 class HOLDFAST_API error {
 public:
+    /// Success.
     error() noexcept = default;
+    /// A failure with this code, or success for `errc{}`.
     error(errc code) noexcept
         : code_(code == errc{} ? error_code{} : make_error_code(code)) {}
+    /// A failure with this code and the answers of the instances; `report` may be null.
     error(errc code, std::shared_ptr<holdfast::acquire_report const> report) noexcept
         : code_(make_error_code(code))
         , report_(std::move(report)) {}
 
+    /// The code, without the report.
     error_code code() const noexcept { return code_; }
+    /// As code(): a handler may take an `error_code`.
     operator error_code() const noexcept { return code_; }
     /// True if the operation failed.
     explicit operator bool() const noexcept { return code_.failed(); }
@@ -125,13 +135,17 @@ public:
     /// One readable line: the report, if any, and the message of the code.
     std::string what() const;
 
+    /// Whether the code is `b`.
     friend bool operator==(error const& a, errc b) noexcept {
         return a.code_ == make_error_code(b);
     }
+    /// Whether the code belongs to the group `b`.
     friend bool operator==(error const& a, error_condition b) noexcept {
         return a.code_ == make_error_condition(b);
     }
+    /// Whether the code is `b`.
     friend bool operator==(error const& a, error_code const& b) noexcept { return a.code_ == b; }
+    /// Whether the code belongs to the group `b`.
     friend bool operator==(error const& a, boost::system::error_condition const& b) noexcept {
         return a.code_ == b;
     }
@@ -148,11 +162,14 @@ HOLDFAST_API std::ostream& operator<<(std::ostream&, error const& e);
 /// error::what().
 class HOLDFAST_API lock_error : public system_error {
 public:
+    /// Keeps a copy of the error, with its report.
     explicit lock_error(error const& e);
+    /// In the library, so the type has one identity in all of a program.
     ~lock_error() override;
 
     /// As error::report().
     holdfast::acquire_report const* report() const noexcept { return failure_.report(); }
+    /// The error that was thrown.
     holdfast::error const& failure() const noexcept { return failure_; }
 
 private:

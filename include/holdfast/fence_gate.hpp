@@ -72,7 +72,9 @@ public:
 
     /// A gate that was moved from can only be destroyed or assigned to.
     fence_gate(fence_gate&&) noexcept;
+    /// Forgets its own keys and takes over those of the other gate.
     fence_gate& operator=(fence_gate&&) noexcept;
+    /// A resource that outlives the gate stores greatest() before.
     ~fence_gate();
 
     /// Whether the holder of the lease on `key` with this fence may write. True for an equal or a

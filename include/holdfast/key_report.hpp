@@ -26,10 +26,12 @@ enum class key_state : std::uint8_t {
     /// The instances that answered do not tell: too many are missing, or may have forgotten keys.
     unknown,
 };
+/// The value in words, for example "held".
 HOLDFAST_API char const* to_string(key_state) noexcept;
 
 /// The answer of one instance to client::inspect().
 struct key_answer {
+    /// The state of the key on one instance.
     enum class kind : std::uint8_t {
         absent,     ///< there is no key
         present,    ///< the key has a token
@@ -37,8 +39,8 @@ struct key_answer {
         unknown,    ///< no answer, or an answer that does not count; `message` has the reason
     };
 
-    std::string address; ///< as configured, without credentials
-    kind found = kind::unknown;
+    std::string address;        ///< as configured, without credentials
+    kind found = kind::unknown; ///< the state of the key there
     /// present: a digest of the token (the first 16 hexadecimal digits of its SHA-256). Equal
     /// tokens have equal digests. Empty if the server refuses GETRANGE, or if the key holds an
     /// empty string: a key that expires between two questions looks the same.
@@ -48,22 +50,23 @@ struct key_answer {
     std::string holder{};
     /// present: the rest of the key's time to live. Empty for a key that never expires.
     std::optional<std::chrono::milliseconds> ttl_left{};
-    bool ttl_known = false;
+    bool ttl_known = false; ///< present: the instance told the time to live
     /// The least fence that the present or last tenure of the key may have given. 0: the instance
     /// keeps no counter for the key, or refuses GET.
     std::uint64_t fence = 0;
     std::chrono::nanoseconds round_trip{0}; ///< zero if the instance was not asked
     std::string message{};                  ///< the server's own, or the reason of `unknown`
 };
+/// The value in words, for example "present".
 HOLDFAST_API char const* to_string(key_answer::kind) noexcept;
 
 /// A key on all instances, at about one time. It shows no token.
 ///
 /// @par Thread safety  Distinct objects: safe.
 struct HOLDFAST_API key_report {
-    std::string key; ///< with the client's prefix
-    key_state state = key_state::unknown;
-    unsigned quorum = 0;
+    std::string key;                      ///< with the client's prefix
+    key_state state = key_state::unknown; ///< by the answers of all instances
+    unsigned quorum = 0;                  ///< instances that a holder needs
     // Of the lock that is held; else empty.
     std::string holder{}; ///< as key_answer::holder
     std::string digest{}; ///< as key_answer::digest
@@ -75,12 +78,13 @@ struct HOLDFAST_API key_report {
     /// With a fence: the time of the holder's clock at which it asked for the lock. Empty without a
     /// fence, and if the counter was ahead of the holder's clock.
     std::optional<std::chrono::system_clock::time_point> since{};
-    std::vector<key_answer> instances{};
+    std::vector<key_answer> instances{}; ///< in the order of the client's constructor
 
     /// One line: the state, the holder, and then each instance.
     std::string to_string() const;
 };
 
+/// As key_report::to_string().
 HOLDFAST_API std::ostream& operator<<(std::ostream&, key_report const&);
 
 } // namespace holdfast

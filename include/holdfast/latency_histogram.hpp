@@ -24,14 +24,17 @@ struct latency_histogram {
         std::chrono::milliseconds(2'500), std::chrono::seconds(5),
         std::chrono::seconds(10),         std::chrono::seconds(30),
         std::chrono::seconds(60)};
+    /// The number of buckets, with the last one.
     static constexpr std::size_t buckets = bounds.size() + 1;
 
-    std::array<std::uint64_t, buckets> counts{};
-    std::chrono::nanoseconds sum{0};
+    std::array<std::uint64_t, buckets> counts{}; ///< durations in each bucket
+    std::chrono::nanoseconds sum{0};             ///< of all durations
 
+    /// The number of all durations.
     std::uint64_t count() const noexcept {
         return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
     }
+    /// Whether all counts and the sums are equal.
     friend bool operator==(latency_histogram const&, latency_histogram const&) noexcept = default;
 };
 

@@ -26,7 +26,9 @@ namespace holdfast {
 /// release failed.
 class HOLDFAST_API release_result {
 public:
+    /// Success.
     release_result() noexcept = default;
+    /// A failure with this code and the answers of the instances; `report` may be null.
     explicit release_result(errc code,
                             std::shared_ptr<acquire_report const> report = nullptr) noexcept
         : code_(make_error_code(code))
@@ -43,6 +45,7 @@ public:
     ///   quorum. The client asks again, as after errc::no_quorum.
     /// - errc::lease_released: the lease had been released before.
     error_code code() const noexcept { return code_; }
+    /// True if there is no error: unlike holdfast::error, which is true if there is one.
     explicit operator bool() const noexcept { return !code_.failed(); }
 
     /// The answers that kept the release from a quorum, instance by instance. Null if there is no
@@ -51,6 +54,7 @@ public:
     /// One readable line: the report, if any, and the message of the code.
     std::string what() const;
 
+    /// Whether the code is `b`.
     friend bool operator==(release_result const& a, errc b) noexcept {
         return a.code_ == make_error_code(b);
     }
@@ -93,9 +97,13 @@ private:
 ///     thread, the rest from one coroutine at a time.
 class [[nodiscard]] HOLDFAST_API lease {
 public:
+    /// An empty lease.
     lease() noexcept = default;
+    /// The other lease is empty afterwards.
     lease(lease&&) noexcept = default;
+    /// Releases this lease as the destructor does, and takes over the other.
     lease& operator=(lease&&) noexcept = default;
+    /// Releases the lease in the background, if no other object shares it.
     ~lease() = default;
 
     /// Whether there is a lease at all, held or not.

@@ -55,6 +55,7 @@ class HOLDFAST_API lock {
 public:
     /// The key on the servers, with the client's prefix.
     std::string const& key() const noexcept;
+    /// The options that client::make_lock() was called with, else the defaults of lock_options.
     lock_options const& options() const noexcept;
     /// The client's executor. Empty when the context has been destroyed.
     boost::asio::any_io_executor get_executor() const noexcept {

@@ -12,11 +12,13 @@
 
 namespace holdfast {
 
+/// The form of a line.
 enum class log_format : std::uint8_t {
     logfmt, ///< `level=error event=lost key=order:17 held_s=3.21`
     json,   ///< one object: `{"level":"error","event":"lost","key":"order:17","held_s":3.21}`
 };
 
+/// The weight of a line.
 enum class log_level : std::uint8_t {
     /// Each acquire, wait, hand-over, extension and release, and each split vote.
     debug,
@@ -27,10 +29,12 @@ enum class log_level : std::uint8_t {
     /// Lost leases.
     error,
 };
+/// The value in words, for example "warning".
 HOLDFAST_API char const* to_string(log_level) noexcept;
 
+/// The options of a log_observer.
 struct log_options {
-    log_format format = log_format::logfmt;
+    log_format format = log_format::logfmt; ///< the form of each line
     /// The least level that is written.
     log_level level = log_level::info;
     /// How many lines of one kind are written in each `period`. The others are counted: the line

@@ -28,14 +28,17 @@ namespace holdfast {
 ///     client_options::thread_safe is on.
 class HOLDFAST_API metrics_page {
 public:
+    /// The content type of the page, for the header of the response.
     static constexpr std::string_view content_type = "text/plain; version=0.0.4; charset=utf-8";
 
     /// Adds a client. If a process has several, each needs a `name` of its own: it becomes the
     /// label `client`. Empty: no label. Bytes that are not UTF-8 are replaced.
     /// @throws system_error  As client::stats().
     void add(client const& c, std::string_view name = {}) { add(c.stats(), c.instances(), name); }
+    /// Adds a client by its statistics and instances, as read before.
     void add(client_stats const&, std::vector<instance_status> const&, std::string_view name = {});
 
+    /// The page, with all clients that were added.
     std::string text() const;
 
 private:

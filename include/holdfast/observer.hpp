@@ -35,7 +35,7 @@ struct acquired_event : lock_event {
 
 /// The servers have a later expiry for the lease.
 struct extended_event : lock_event {
-    std::uint64_t fence = 0;
+    std::uint64_t fence = 0;           ///< lease::fence(); 0 without fencing
     std::chrono::nanoseconds took{0};  ///< from sending to the answers of a quorum
     std::chrono::nanoseconds lasts{0}; ///< until the new deadline
 };
@@ -50,18 +50,19 @@ enum class loss : std::uint8_t {
     /// The client was shut down while the lease was held.
     shut_down,
 };
+/// The value in words, for example "expired".
 HOLDFAST_API char const* to_string(loss) noexcept;
 
 /// A lease ended without a release. See lease::held() for the time at which its holder is told.
 struct lost_event : lock_event {
-    std::uint64_t fence = 0;
+    std::uint64_t fence = 0;          ///< lease::fence(); 0 without fencing
     std::chrono::nanoseconds held{0}; ///< from the grant
-    loss cause{};
+    loss cause{};                     ///< how the lease was lost
 };
 
 /// A holder gave its lease back.
 struct released_event : lock_event {
-    std::uint64_t fence = 0;
+    std::uint64_t fence = 0;          ///< lease::fence(); 0 without fencing
     std::chrono::nanoseconds held{0}; ///< from the grant
     bool handed_over = false;         ///< a waiter of this client got the lock, without I/O
 };
@@ -69,7 +70,7 @@ struct released_event : lock_event {
 /// An acquire, an extension or a release failed, also one that the watchdog or the destructor of a
 /// lease began.
 struct failed_event : lock_event {
-    reported_call call{};
+    reported_call call{};             ///< the call that failed
     error_code code;                  ///< as the handler gets it
     std::chrono::nanoseconds took{0}; ///< acquire: from the call; else from sending
     /// The answers of the instances. Null if none had a part in the failure.
@@ -82,8 +83,8 @@ struct split_vote_event : lock_event {};
 /// An instance, or a node of a Cluster, has another state than before.
 struct instance_event {
     instance_status const& status; ///< valid during the call
-    instance_state before{};
-    lease_clock::time_point at;
+    instance_state before{};       ///< the state until now
+    lease_clock::time_point at;    ///< the beginning of the client's turn in which this happened
 };
 
 /// Is told what a client does: for logs (log_observer.hpp), tracing, or alarms of an own. For
@@ -104,25 +105,36 @@ struct instance_event {
 ///     `std::enable_shared_from_this` of its own: the client would not share the ownership then.
 class HOLDFAST_API observer : public std::enable_shared_from_this<observer> {
 public:
+    /// An observer may be destroyed through its base.
     virtual ~observer();
 
+    /// An acquire found the lock held, and waits.
     virtual void on_waiting(waiting_event const&) {}
+    /// An acquire got its lease from the instances.
     virtual void on_acquired(acquired_event const&) {}
     /// An acquire got its lease from a holder of the same client, without I/O. The release of that
     /// holder was told before. Calls on_acquired() unless a derived class has its own.
     virtual void on_handed_over(acquired_event const& e) { on_acquired(e); }
+    /// An extension succeeded, the watchdog's or one that the holder called for.
     virtual void on_extended(extended_event const&) {}
+    /// A lease ended without a release.
     virtual void on_lost(lost_event const&) {}
     /// The holder has released or destroyed its lease. The answers of the instances are still to
     /// come; if too few confirm, on_failed() follows.
     virtual void on_released(released_event const&) {}
+    /// An acquire, an extension or a release failed.
     virtual void on_failed(failed_event const&) {}
+    /// Contenders kept each other from a quorum, and try again.
     virtual void on_split_vote(split_vote_event const&) {}
+    /// An instance, or a node of a Cluster, has another state than before.
     virtual void on_instance(instance_event const&) {}
 
 protected:
+    /// For derived classes.
     observer() = default;
+    /// A derived class decides whether its objects can be copied.
     observer(observer const&) = default;
+    /// As the copy constructor.
     observer& operator=(observer const&) = default;
 };
 

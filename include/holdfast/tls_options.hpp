@@ -17,9 +17,10 @@ BOOST_ASIO_INLINE_NAMESPACE_END
 
 namespace holdfast {
 
+/// A version of TLS.
 enum class tls_version : std::uint8_t {
-    v1_2,
-    v1_3,
+    v1_2, ///< TLS 1.2
+    v1_3, ///< TLS 1.3
 };
 
 /// The TLS of the connections to an instance.
@@ -61,6 +62,7 @@ struct tls_options {
     /// client's executor, below OpenSSL, which is written in C: they must not throw.
     std::shared_ptr<boost::asio::ssl::context> context{};
 
+    /// Whether all members are equal.
     friend bool operator==(tls_options const&, tls_options const&) = default;
 };
 

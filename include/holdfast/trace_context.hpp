@@ -31,6 +31,7 @@ struct HOLDFAST_API trace_context {
     /// The header `traceparent`, of version 00.
     std::string to_string() const;
 
+    /// Whether all members are equal.
     friend bool operator==(trace_context const&, trace_context const&) noexcept = default;
 };
 
