@@ -30,6 +30,9 @@ using boost::system::system_error;
 /// Why a call failed. Each code has one cause: contended is never an outage, cancelled is never a
 /// time limit of this library, and lease_lost is never a release by the holder. doc/errors.md has
 /// the cause, the state of the key and the remedy of each code.
+///
+/// From unreachable to no_sentinel_majority they are errors of one instance. A call fails with one
+/// of these when all the instances that kept it from a quorum agree on it, else with no_quorum.
 enum class errc {
     contended = 1,    ///< the lock is held: a quorum voted, and too many votes were against
     no_quorum,        ///< too few instances answered; the report says which, and why
@@ -42,8 +45,7 @@ enum class errc {
     lease_released,   ///< the lease was released before
     shut_down,        ///< the client was shut down or destroyed
 
-    // Errors of one instance. A call fails with one of these when all the instances that kept it
-    // from a quorum agree on it, else with no_quorum.
+    // Errors of one instance.
     unreachable,        ///< no connection could be made, or the connection was closed
     instance_timeout,   ///< the instance is connected and does not answer within instance_timeout
     access_denied,      ///< wrong password, unknown user, or a command that the ACL forbids
