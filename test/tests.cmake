@@ -94,7 +94,11 @@ holdfast_test(simulation SECONDS 0 SOURCES
     simulation/wire_test.cpp)
 set(command_tests)
 if(TARGET holdfast_command)
-    set(command_tests integration/command_test.cpp integration/command_run_test.cpp)
+    set(command_tests
+        integration/command_test.cpp
+        integration/command_release_test.cpp
+        integration/command_run_test.cpp
+        integration/command_watch_test.cpp)
 endif()
 holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/bad_input_test.cpp

@@ -212,7 +212,21 @@ public:
     [[nodiscard]] auto force_release(std::string_view key, Token&& token = {}) const {
         checked_executor();
         return boost::asio::async_initiate<Token, void(error, key_report)>(
-            detail::initiate_force_release{{make_state(key, lock_options{})}}, token);
+            detail::initiate_force_release{{make_state(key, lock_options{})}, false}, token);
+    }
+
+    /// The same, but of a lock that the caller has seen: only the tokens that `seen` shows are
+    /// deleted. So time may pass between the inspection and the decision of a person. If other
+    /// tokens are there now, the call ends with errc::lease_lost.
+    ///
+    /// @param seen  Of inspect() or wait_change(), for the same key.
+    template <
+        boost::asio::completion_token_for<void(error, key_report)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto force_release(std::string_view key, key_report const& seen,
+                                     Token&& token = {}) const {
+        checked_executor();
+        return boost::asio::async_initiate<Token, void(error, key_report)>(
+            detail::initiate_force_release{{make_watch(key, seen)}, true}, token);
     }
 
     /// Ends the client. New and waiting acquires complete with errc::shut_down, leases are lost and

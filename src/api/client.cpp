@@ -140,9 +140,10 @@ void async_release_key(lock_state_ptr lock, error_handler handler, configuration
     engine.submit(operation_kind::release_key, std::move(lock), {}, {}, std::move(handler));
 }
 
-void async_force_release(lock_state_ptr lock, inspect_handler handler, configuration) {
+void async_force_release(lock_state_ptr lock, bool seen, inspect_handler handler, configuration) {
     auto& engine = *lock->engine;
-    engine.submit(operation_kind::force_release, std::move(lock), {}, {}, std::move(handler));
+    auto const kind = seen ? operation_kind::force_release_of_seen : operation_kind::force_release;
+    engine.submit(kind, std::move(lock), {}, {}, std::move(handler));
 }
 
 void async_shutdown(std::shared_ptr<runtime::engine> engine, error_handler handler, configuration) {

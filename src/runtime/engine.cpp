@@ -27,7 +27,8 @@ asio::any_io_executor strand_on(asio::any_io_executor const& executor) {
 /// A call on a key that is not its lock's.
 bool is_on_key(operation_kind k) {
     return k == operation_kind::inspect || k == operation_kind::wait_change ||
-           k == operation_kind::release_key || k == operation_kind::force_release;
+           k == operation_kind::release_key || k == operation_kind::force_release ||
+           k == operation_kind::force_release_of_seen;
 }
 
 /// An acquire sees for itself that it was cancelled. The others cannot be cancelled.
@@ -355,6 +356,7 @@ void engine::start_operation(operation& op) {
         remover_.start_release(op);
         break;
     case operation_kind::force_release:
+    case operation_kind::force_release_of_seen:
         remover_.start_force(op);
         break;
     }
@@ -381,6 +383,7 @@ void engine::cancel_operation(operation& op, asio::cancellation_type_t type) {
         watcher_.cancel(op);
         break;
     case operation_kind::force_release:
+    case operation_kind::force_release_of_seen:
         remover_.cancel(op);
         break;
     case operation_kind::release_key:

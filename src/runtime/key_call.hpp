@@ -10,6 +10,7 @@
 
 namespace holdfast::runtime {
 
+/// wait_change, and force_release of a lock that was seen.
 struct watch_call : detail::lock_state {
     key_report last;
 };

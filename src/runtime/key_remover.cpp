@@ -43,6 +43,7 @@ public:
     lease_clock::time_point const began;
     key_report report;               ///< forced: the key as it was
     std::vector<std::string> tokens; ///< forced: by instance; empty: none, or none to delete
+    instance_set others;             ///< forced: these have other tokens than the caller has seen
     instance_set surveyed;           ///< forced: asked, and not yet answered
     round_record round;
 
@@ -76,6 +77,17 @@ private:
     boost::intrusive_ptr<job> job_;
     key_remover& remover_;
 };
+
+namespace {
+
+bool may_delete(operation const& op, key_answer const& found) {
+    if (op.kind != operation_kind::force_release_of_seen) return true;
+    auto const& seen = static_cast<watch_call const&>(*op.lock).last.instances;
+    return std::ranges::any_of(
+        seen, [&](key_answer const& a) { return !a.digest.empty() && a.digest == found.digest; });
+}
+
+} // namespace
 
 //
 // With a token
@@ -142,6 +154,9 @@ void key_remover::on_survey(job& j, unsigned instance, redis::answer const& a) {
             // No more was read, so there is nothing to compare with.
             if (a.value.size() > redis::token::max_size) {
                 answer.message = "not deleted: the value is longer than a token";
+            } else if (!may_delete(*j.op, answer)) {
+                j.others.insert(instance);
+                answer.message = "not deleted: another lock than the one seen before";
             } else {
                 j.tokens[instance] = a.value;
             }
@@ -235,7 +250,7 @@ void key_remover::conclude_force(job& j, operation& op) {
     auto const count = [&](key_answer::kind k) {
         return static_cast<unsigned>(std::ranges::count(all, k, &key_answer::found));
     };
-    auto const without = votes.no().size() + count(key_answer::kind::absent);
+    auto const without = votes.no().size() + j.others.size() + count(key_answer::kind::absent);
     auto const found = protocol::judge_removal(votes.yes().size(), without, votes.quorum());
     errc cause{};
     if (found == removal::had_gone && j.report.state != key_state::free) cause = errc::lease_lost;

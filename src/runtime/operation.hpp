@@ -60,7 +60,8 @@ enum class operation_kind : std::uint8_t {
     inspect,
     wait_change,
     release_key,
-    force_release
+    force_release,
+    force_release_of_seen ///< only the tokens of a report
 };
 
 enum class operation_stage : std::uint8_t {
@@ -109,7 +110,7 @@ public:
     union {
         active_queue* queue = nullptr;
         lease_record* watched_lease;      ///< wait_lost
-        redis::reply_handler* inspection; ///< inspect, wait_change, release_key, force_release
+        redis::reply_handler* inspection; ///< of a call on a key
     };
 };
 

@@ -213,6 +213,40 @@ BOOST_AUTO_TEST_CASE(force_does_not_harm_a_lock_that_came_meanwhile) {
     for (server& s : servers) BOOST_TEST(value_at(s, "k") == "of-the-next");
 }
 
+// A person has seen the lock of one holder, and decides when another has it.
+BOOST_AUTO_TEST_CASE(force_of_a_lock_that_was_seen_deletes_no_other) {
+    fleet servers(3);
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
+    foreign_client(servers).hold_for_ever("k");
+    key_report seen;
+    client.locks.inspect("k", [&](error, key_report r) { seen = std::move(r); });
+    BOOST_REQUIRE(client.until([&] { return seen.state == key_state::held; }));
+    auto const try_it = [&] {
+        auto done = false;
+        forced result;
+        client.locks.force_release("k", seen, [&](error e, key_report r) {
+            result = {std::move(e), std::move(r)};
+            done = true;
+        });
+        BOOST_REQUIRE(client.until([&] { return done; }));
+        return result;
+    };
+    for (std::size_t i = 0; i < 2; ++i) redis_cli(servers[i]).set("k", "of-the-next");
+    auto const second = try_it(); // one instance still has the key of the first
+    BOOST_TEST(!second.how, second.how.what());
+    BOOST_TEST(value_at(servers[0], "k") == "of-the-next");
+    BOOST_TEST(value_at(servers[1], "k") == "of-the-next");
+    BOOST_TEST(!redis_cli(servers[2]).exists("k"));
+    auto const third = try_it();
+    BOOST_TEST((third.how == errc::lease_lost), third.how.what());
+    BOOST_TEST(contains(third.before.to_string(), "another lock than the one"), third.before);
+    BOOST_TEST(copies(servers, "k") == 2U);
+    seen = {};
+    BOOST_TEST((try_it().how == errc::lease_lost)); // nothing was seen, so nothing is deleted
+    BOOST_TEST(copies(servers, "k") == 2U);
+}
+
 BOOST_AUTO_TEST_CASE(force_never_deletes_what_is_no_lock) {
     fleet servers(3);
     test_client client(servers);

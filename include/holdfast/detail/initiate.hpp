@@ -56,7 +56,9 @@ HOLDFAST_API void async_drain(std::shared_ptr<runtime::engine>, std::chrono::nan
 HOLDFAST_API void async_inspect(lock_state_ptr, inspect_handler, configuration = {});
 HOLDFAST_API void async_wait_change(lock_state_ptr, inspect_handler, configuration = {});
 HOLDFAST_API void async_release_key(lock_state_ptr, error_handler, configuration = {});
-HOLDFAST_API void async_force_release(lock_state_ptr, inspect_handler, configuration = {});
+/// `seen`: the call came with a report.
+HOLDFAST_API void async_force_release(lock_state_ptr, bool seen, inspect_handler,
+                                      configuration = {});
 
 template <class... Args, class Handler>
 auto defer_to_own_executor(Handler&& handler, asio::any_io_executor const& fallback) {
@@ -114,11 +116,14 @@ struct initiate_release_key : initiate_on_key {
 };
 
 struct initiate_force_release : initiate_on_key {
+    bool seen;
+
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(lock->executor);
-        async_force_release(lock, defer_to_own_executor<error, key_report>(
-                                      std::forward<Handler>(handler), lock->executor));
+        async_force_release(lock, seen,
+                            defer_to_own_executor<error, key_report>(std::forward<Handler>(handler),
+                                                                     lock->executor));
     }
 };
 
