@@ -12,6 +12,7 @@ holdfast_test(unit SOURCES
     unit/arbiter_test.cpp
     unit/backoff_test.cpp
     unit/certificate_facts_test.cpp
+    unit/change_watch_test.cpp
     unit/clock_guard_test.cpp
     unit/clocks_test.cpp
     unit/cluster_guard_test.cpp
@@ -31,8 +32,10 @@ holdfast_test(unit SOURCES
     unit/inbox_test.cpp
     unit/instance_replicas_test.cpp
     unit/instance_set_test.cpp
+    unit/key_removal_test.cpp
     unit/key_survey_test.cpp
     unit/key_watch_test.cpp
+    unit/key_watcher_test.cpp
     unit/lanes_test.cpp
     unit/late_answers_test.cpp
     unit/lease_keeper_test.cpp
@@ -171,6 +174,7 @@ holdfast_test(cluster SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
 # Its own executable, as it replaces operator new; its functions' names are to be had at run time.
 holdfast_test(exceptions SOURCES
     integration/exceptions_test.cpp
+    integration/key_calls_test.cpp
     integration/acl_log.cpp
     support/failing_new.cpp)
 set_target_properties(exceptions PROPERTIES ENABLE_EXPORTS ON)

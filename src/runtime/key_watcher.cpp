@@ -35,6 +35,7 @@ public:
     operation_list calls; ///< operation::round: the first round that concerns the call
     key_report report;    ///< of the present round
     bool starved = false; ///< memory ran out for an answer of this round
+    bool again = false;   ///< memory ran out for this round, and not for the one before
     bool dropped = false;
     std::uint32_t round = 0;
     lease_clock::time_point began{}; ///< of the present round
@@ -144,7 +145,9 @@ void key_watcher::on_answer(watch& w, unsigned instance, command c, std::uint32_
 void key_watcher::conclude(watch& w) {
     watch_ptr const alive(&w);
     if (!w.starved) w.starved = !turn_.attempt([&] { judge(w.report); });
-    for (auto it = w.calls.begin(); it != w.calls.end();) {
+    // One lack of memory must not end all calls that share the round, so another round follows.
+    w.again = w.starved && !w.again;
+    for (auto it = w.calls.begin(); !w.again && it != w.calls.end();) {
         auto& op = *it++;
         if (is_later_than(op, w.round)) continue;
         if (w.starved) {
@@ -171,7 +174,7 @@ void key_watcher::on_time(watch& w) {
 void key_watcher::schedule(watch& w) {
     if (w.dropped || w.machine.in_round()) return;
     if (w.began == lease_clock::time_point()) return begin_round(w);
-    auto const soon = w.calls.empty() || is_later_than(w.calls.back(), w.round);
+    auto const soon = w.again || w.calls.empty() || is_later_than(w.calls.back(), w.round);
     timers_.schedule(w, w.machine.next(soon));
 }
 
