@@ -9,18 +9,26 @@
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
 
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancel_after.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -320,6 +328,33 @@ BOOST_AUTO_TEST_CASE(a_call_is_cancelled) {
         BOOST_REQUIRE(
             client.until([&] { return report_on(client, "k").state == key_state::free; }));
     }
+}
+
+asio::awaitable<void> use_tokens(client& locks) {
+    auto const seen = co_await locks.inspect("k");
+    auto const empty = key_report();
+    auto const now = co_await locks.wait_change("k", empty);
+    BOOST_TEST((now.state == seen.state));
+    auto const limited = asio::cancel_after(20ms, asio::as_tuple(asio::deferred));
+    auto const waited = co_await locks.wait_change("k", now, limited);
+    BOOST_TEST((std::get<0>(waited) == errc::cancelled));
+    auto const lost = co_await locks.release("k", "t", asio::as_tuple(asio::deferred));
+    BOOST_TEST((std::get<0>(lost) == errc::lease_lost));
+    auto const forced = co_await locks.force_release("k", asio::use_awaitable);
+    BOOST_TEST((forced.state == key_state::free));
+    auto const again = co_await locks.force_release("k", now);
+    BOOST_TEST((again.state == key_state::free));
+    // A lazy operation that is dropped does nothing.
+    [[maybe_unused]] auto const dropped = locks.force_release("k");
+}
+
+BOOST_AUTO_TEST_CASE(completion_tokens_work) {
+    fleet servers(1);
+    test_client client(servers);
+    run(client.context, [&] { return use_tokens(client.locks); });
+    auto future = client.locks.wait_change("k", {}, asio::use_future);
+    BOOST_REQUIRE(client.until([&] { return future.wait_for(0s) == std::future_status::ready; }));
+    BOOST_TEST((future.get().state == key_state::free));
 }
 
 BOOST_AUTO_TEST_CASE(a_shutdown_ends_the_calls) {
