@@ -3,6 +3,7 @@
 #include "protocol/change_watch.hpp"
 #include "runtime/key_call.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -183,6 +184,9 @@ void key_watcher::drop(watch& w) noexcept {
     timers_.cancel(w);
     w.dropped = true;
     watches_.erase(w.key);
+    // After a burst, the empty table gives back its memory.
+    constexpr std::size_t worth_it = 1024;
+    if (watches_.empty() && watches_.bucket_count() > worth_it) watches_ = {};
 }
 
 //
