@@ -166,6 +166,19 @@ BOOST_AUTO_TEST_CASE(force_releases_the_lock_of_any_holder) {
     });
 }
 
+// With NOLOOP the server does not push a deletion to the client that made it. With one instance, a
+// waiter would ask by itself only after 10 s.
+BOOST_AUTO_TEST_CASE(force_wakes_the_waiters_of_its_own_client) {
+    fleet servers(1);
+    test_client client(servers, without_questions());
+    BOOST_REQUIRE(client.all_up());
+    foreign_client(servers).hold_for_ever("k");
+    attempt waiter(client, "k", long_lived);
+    BOOST_REQUIRE(client.until([&] { return waits_for_a_push(servers); }));
+    BOOST_TEST(!force(client, "k").how);
+    BOOST_TEST(client.until([&] { return waiter.won(); }, 8s));
+}
+
 // The waiters of other processes are woken by the push.
 BOOST_AUTO_TEST_CASE(force_wakes_the_waiters_of_other_clients) {
     fleet servers(3);
@@ -176,7 +189,7 @@ BOOST_AUTO_TEST_CASE(force_wakes_the_waiters_of_other_clients) {
     BOOST_REQUIRE(rival.all_up());
     foreign_client(servers).hold_for_ever("k");
     attempt waiter(rival, "k", long_lived);
-    BOOST_REQUIRE(client.until([&] { return rival.locks.stats().waiters == 1; }));
+    BOOST_REQUIRE(client.until([&] { return waits_for_a_push(servers); }));
     BOOST_TEST(!force(client, "k").how);
     BOOST_TEST(client.until([&] { return waiter.won(); }));
     BOOST_TEST(rival.locks.stats().pushes > 0U);
