@@ -12,6 +12,7 @@ holdfast_test(unit SOURCES
     unit/arbiter_test.cpp
     unit/backoff_test.cpp
     unit/certificate_facts_test.cpp
+    unit/change_watch_test.cpp
     unit/clock_guard_test.cpp
     unit/clocks_test.cpp
     unit/cluster_guard_test.cpp
@@ -31,8 +32,10 @@ holdfast_test(unit SOURCES
     unit/inbox_test.cpp
     unit/instance_replicas_test.cpp
     unit/instance_set_test.cpp
+    unit/key_removal_test.cpp
     unit/key_survey_test.cpp
     unit/key_watch_test.cpp
+    unit/key_watcher_test.cpp
     unit/lanes_test.cpp
     unit/late_answers_test.cpp
     unit/lease_keeper_test.cpp
@@ -94,7 +97,11 @@ holdfast_test(simulation SECONDS 0 SOURCES
     simulation/wire_test.cpp)
 set(command_tests)
 if(TARGET holdfast_command)
-    set(command_tests integration/command_test.cpp integration/command_run_test.cpp)
+    set(command_tests
+        integration/command_test.cpp
+        integration/command_release_test.cpp
+        integration/command_run_test.cpp
+        integration/command_watch_test.cpp)
 endif()
 holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/adoptions_test.cpp
@@ -120,6 +127,8 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/holders_test.cpp
     integration/hostile_test.cpp
     integration/inspections_test.cpp
+    integration/key_changes_test.cpp
+    integration/key_releases_test.cpp
     integration/lease_ttl_test.cpp
     integration/leftovers_test.cpp
     integration/lifetimes_test.cpp
@@ -167,6 +176,7 @@ holdfast_test(cluster SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
 # Its own executable, as it replaces operator new; its functions' names are to be had at run time.
 holdfast_test(exceptions SOURCES
     integration/exceptions_test.cpp
+    integration/key_calls_test.cpp
     integration/acl_log.cpp
     support/failing_new.cpp)
 set_target_properties(exceptions PROPERTIES ENABLE_EXPORTS ON)

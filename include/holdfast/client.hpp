@@ -155,7 +155,124 @@ public:
     [[nodiscard]] auto inspect(std::string_view key, Token&& token = {}) const {
         checked_executor();
         return boost::asio::async_initiate<Token, void(error, key_report)>(
-            detail::initiate_inspect{make_state(key, lock_options{})}, token);
+            detail::initiate_inspect{{make_state(key, lock_options{})}}, token);
+    }
+
+    /// Waits until an inspection of the key shows something other than `last`: another state, or at
+    /// an instance another answer, token or fence. The rest of the ttl alone is no change. An
+    /// instance that goes down or comes back is a change.
+    ///
+    /// The call keeps nothing of an earlier call. It inspects the key first, and compares. So this
+    /// loop misses no change that lasts:
+    ///
+    /// @code
+    /// auto seen = co_await locks.inspect("seat:7");
+    /// for (;;) {
+    ///     std::cout << seen << '\n';
+    ///     seen = co_await locks.wait_change("seat:7", seen);
+    /// }
+    /// @endcode
+    ///
+    /// The servers push changes of the key (CLIENT TRACKING). The client inspects the key after a
+    /// push, and at most a hundred times a second, so of faster changes it tells the last. An
+    /// instance that does not push is asked every 250 ms. The client also inspects when a key
+    /// expires, when an instance goes or comes, and every 10 s. A change of the fence alone may be
+    /// told as late as that.
+    ///
+    /// Takes no lock, and takes no part in the queue of the key. Calls for one key share their
+    /// inspections.
+    ///
+    /// The instances need the rights that inspect() needs; for pushes, those of waiters.
+    ///
+    /// @param key  Without the client's prefix.
+    /// @param last  The report that the caller knows. An empty report differs from each inspection.
+    /// @par Handler signature  `void(error, key_report)`
+    /// @par Errors  errc::cancelled, errc::shut_down, errc::out_of_memory. An outage is no error:
+    ///     the report has each instance.
+    /// @par Cancellation  total, partial, terminal: completes with errc::cancelled. The key is as
+    ///     it was in any case.
+    /// @throws system_error  As inspect().
+    template <
+        boost::asio::completion_token_for<void(error, key_report)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto wait_change(std::string_view key, key_report const& last,
+                                   Token&& token = {}) const {
+        checked_executor();
+        return boost::asio::async_initiate<Token, void(error, key_report)>(
+            detail::initiate_wait_change{{make_watch(key, last)}}, token);
+    }
+
+    /// Ends the lock of a program that cannot do so itself, by its token. Each instance deletes the
+    /// key if the key has this token, as lease::release() does. So the lock of another holder is
+    /// safe. An instance that cannot be reached gets the release when it is back, if that is within
+    /// client_options::max_ttl and the client lives.
+    ///
+    /// A holder that lives is not asked. It learns of the release as force_release() says.
+    ///
+    /// @param key  Without the client's prefix.
+    /// @param holder_token  The value of the key: a secret. No message shows it.
+    /// @par Handler signature  `void(error)`; no error means that an instance deleted the key, and
+    ///     that a quorum does not have it with this token any more.
+    /// @par Errors
+    ///   - errc::lease_lost: a quorum does not have the key with this token. It expired, it was
+    ///     released, another client has the lock, or the token never was that of the key.
+    ///   - errc::no_quorum, or the cause that the instances share: too few instances confirmed it.
+    ///     The report has each instance.
+    ///   - errc::shut_down, errc::out_of_memory.
+    /// @par Cancellation  None. The call completes within client_options::instance_timeout.
+    /// @throws system_error  As inspect(); errc::invalid_options for an empty token.
+    template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto release(std::string_view key, std::string_view holder_token,
+                               Token&& token = {}) const {
+        checked_executor();
+        return boost::asio::async_initiate<Token, void(error)>(
+            detail::initiate_release_key{{make_release(key, holder_token)}}, token);
+    }
+
+    /// Ends the lock of any holder. Inspects the key, and then each instance deletes the key if it
+    /// still has the token that the inspection saw there. So the lock of a client that acquired it
+    /// meanwhile is safe.
+    ///
+    /// **This breaks mutual exclusion if the holder lives.** The holder is not asked. It learns of
+    /// the loss at its next extension, at most a third of its ttl later; without a watchdog, when
+    /// its lease ends. Until then two clients may believe that they hold the lock. Only a resource
+    /// that checks fences rejects the writes of the former holder.
+    ///
+    /// Waiters get the key as after a release. A key that is no lock, or whose value is longer than
+    /// a token, is never deleted.
+    ///
+    /// @param key  Without the client's prefix.
+    /// @par Handler signature  `void(error, key_report)`: the key as it was before. With
+    ///     key_state::free and no error, there was nothing to release.
+    /// @par Errors  All but the first three come with the report.
+    ///   - errc::cancelled, errc::shut_down, errc::out_of_memory.
+    ///   - errc::lease_lost: nothing was deleted, because each token that was seen had gone: the
+    ///     holder released, its key expired, or another client has the lock.
+    ///   - errc::wrong_type: the key is no lock at so many instances that no quorum is left.
+    ///   - errc::no_quorum: of too few instances it is known that they do not have the key with the
+    ///     token seen. The other instances deleted it.
+    /// @par Cancellation  total, partial, terminal: completes with errc::cancelled while the
+    ///     inspection is under way; then the key is as it was. Later cancellations have no effect.
+    /// @throws system_error  As inspect().
+    template <
+        boost::asio::completion_token_for<void(error, key_report)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto force_release(std::string_view key, Token&& token = {}) const {
+        checked_executor();
+        return boost::asio::async_initiate<Token, void(error, key_report)>(
+            detail::initiate_force_release{{make_state(key, lock_options{})}, false}, token);
+    }
+
+    /// The same, but of a lock that the caller has seen: only the tokens that `seen` shows are
+    /// deleted. So time may pass between the inspection and the decision of a person. If other
+    /// tokens are there now, the call ends with errc::lease_lost.
+    ///
+    /// @param seen  Of inspect() or wait_change(), for the same key.
+    template <
+        boost::asio::completion_token_for<void(error, key_report)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto force_release(std::string_view key, key_report const& seen,
+                                     Token&& token = {}) const {
+        checked_executor();
+        return boost::asio::async_initiate<Token, void(error, key_report)>(
+            detail::initiate_force_release{{make_watch(key, seen)}, true}, token);
     }
 
     /// Ends the client. New and waiting acquires complete with errc::shut_down, leases are lost and
@@ -223,6 +340,9 @@ private:
     /// Checks everything.
     detail::lock_state_ptr make_state(std::string_view key, lease_token const&,
                                       lock_options const&) const;
+    detail::lock_state_ptr make_watch(std::string_view key, key_report const& last) const;
+    /// Checks the token, too.
+    detail::lock_state_ptr make_release(std::string_view key, std::string_view holder_token) const;
     boost::asio::any_io_executor const& checked_executor() const;
 
     std::shared_ptr<runtime::engine> engine_;

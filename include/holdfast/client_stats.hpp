@@ -46,7 +46,7 @@ struct client_stats {
     std::uint64_t renewals_failed = 0; ///< extensions that failed
     std::uint64_t lost = 0;            ///< leases that ended without a release
     std::uint64_t handoffs = 0;        ///< leases handed on in this process without I/O
-    std::uint64_t pushes = 0;          ///< wake-ups of a waiting queue by an instance
+    std::uint64_t pushes = 0;          ///< wake-ups of a queue or wait_change() by an instance
     std::uint64_t wasted_wakeups = 0;  ///< tries after a push that found the key taken
     std::uint64_t split_votes = 0;     ///< rounds in which contenders kept each other from a quorum
     std::uint64_t raises = 0;          ///< fences raised where instances had counted differently

@@ -3,6 +3,7 @@
 
 #include "api/option_checks.hpp"
 #include "runtime/engine.hpp"
+#include "runtime/key_call.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -101,12 +102,25 @@ detail::lock_state_ptr client::make_state(std::string_view key, lock_options con
 
 detail::lock_state_ptr client::make_state(std::string_view key, lease_token const& token,
                                           lock_options const& options) const {
-    auto const base = make_state(key, options);
-    detail::check(options, base->engine->max_ttl());
+    auto const state = make_state(key, options);
+    detail::check(options, state->engine->max_ttl());
     detail::check(token);
-    return std::make_shared<detail::lock_state const>(
-        detail::lock_state{base->engine, base->executor, base->key, options,
-                           std::make_unique<lease_token const>(token)});
+    auto call = std::make_shared<runtime::adopt_call>(runtime::adopt_call{{*state}, token});
+    call->adopted = &call->token;
+    return call;
+}
+
+detail::lock_state_ptr client::make_watch(std::string_view key, key_report const& last) const {
+    auto const state = make_state(key, lock_options{});
+    return std::make_shared<runtime::watch_call const>(runtime::watch_call{{*state}, last});
+}
+
+detail::lock_state_ptr client::make_release(std::string_view key,
+                                            std::string_view holder_token) const {
+    auto const state = make_state(key, lock_options{});
+    if (holder_token.empty()) reject(errc::invalid_options, "the token is empty");
+    return std::make_shared<runtime::release_call const>(
+        runtime::release_call{{*state}, std::string(holder_token)});
 }
 
 std::vector<instance_status> client::instances() const {
@@ -124,6 +138,22 @@ using runtime::operation_kind;
 void async_inspect(lock_state_ptr lock, inspect_handler handler, configuration) {
     auto& engine = *lock->engine;
     engine.submit(operation_kind::inspect, std::move(lock), {}, {}, std::move(handler));
+}
+
+void async_wait_change(lock_state_ptr lock, inspect_handler handler, configuration) {
+    auto& engine = *lock->engine;
+    engine.submit(operation_kind::wait_change, std::move(lock), {}, {}, std::move(handler));
+}
+
+void async_release_key(lock_state_ptr lock, error_handler handler, configuration) {
+    auto& engine = *lock->engine;
+    engine.submit(operation_kind::release_key, std::move(lock), {}, {}, std::move(handler));
+}
+
+void async_force_release(lock_state_ptr lock, bool seen, inspect_handler handler, configuration) {
+    auto& engine = *lock->engine;
+    auto const kind = seen ? operation_kind::force_release_of_seen : operation_kind::force_release;
+    engine.submit(kind, std::move(lock), {}, {}, std::move(handler));
 }
 
 void async_shutdown(std::shared_ptr<runtime::engine> engine, error_handler handler, configuration) {

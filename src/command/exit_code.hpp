@@ -11,6 +11,14 @@ enum exit_code : int {
     key_held = 1,
     key_unusable = 2, ///< split, or not a lock
     key_unknown = 3,
+    // release, beside success
+    was_free = 1,
+    held_by_another = 2, ///< or no lock
+    cannot_tell = 3,
+    not_confirmed = 4, ///< by the user
+    // watch
+    cannot_write = 1,
+    out_of_time = 124, ///< as timeout(1)
     // doctor
     warnings = 1,
     faults = 2,

@@ -4,8 +4,10 @@
 #include "command/doctor.hpp"
 #include "command/exit_code.hpp"
 #include "command/inspect.hpp"
+#include "command/release.hpp"
 #include "command/run.hpp"
 #include "command/settings.hpp"
+#include "command/watch.hpp"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -25,6 +27,17 @@ ended it; 122 the lock was lost; 123 too few instances; 124 the lock is held by 
 125 wrong usage; 126 the command cannot be executed; 127 there is no such command.)";
 constexpr char const* inspect_help =
     "Exit codes of inspect: 0 free; 1 held; 2 split, or not a lock; 3 unknown; 125 wrong usage.";
+constexpr char const* watch_help =
+    R"(One line for each change: time, state, holder, digest of the token,
+fence, and how many instances answered. SIGINT and SIGTERM end it.
+
+Exit codes of watch: 0 ended, or --count reached; 1 the output cannot be written; 124 --for came
+before --count; 125 wrong usage.)";
+constexpr char const* release_help =
+    R"(A forced release may let two holders work at the same time: see the manual page.
+
+Exit codes of release: 0 released; 1 it was free; 2 it has another token, or is no lock; 3 too few
+instances tell; 4 not confirmed; 125 wrong usage.)";
 constexpr char const* doctor_help =
     "Exit codes of doctor: 0 nothing, or notes; 1 warnings; 2 faults; 125 wrong usage.";
 
@@ -57,6 +70,32 @@ int main(int argc, char** argv) {
     inspect_app.add_flag("--json", inspect_by.json, "Print JSON");
     inspect_by.add_to(inspect_app);
 
+    watch_settings watch_by;
+    auto& watch_app = *app.add_subcommand("watch", "Print a line for each change of a lock");
+    watch_app.footer(watch_help);
+    watch_app.add_option("key", watch_by.key, "The key of the lock")->required();
+    watch_app.add_flag("--json", watch_by.json, "Print an object of JSON in each line");
+    watch_app.add_option("--count", watch_by.count, "End after so many lines")
+        ->check(CLI::PositiveNumber);
+    add_time(watch_app, "--for", watch_by.limit_ms, "End after this time");
+    watch_by.add_to(watch_app);
+
+    release_settings release_by;
+    auto& release_app = *app.add_subcommand("release", "End a lock that its holder does not end");
+    release_app.footer(release_help);
+    release_app.add_option("key", release_by.key, "The key of the lock")->required();
+    auto* const token =
+        release_app.add_option("--token", release_by.token,
+                               "The holder's token; other users can see it in a command line");
+    auto* const token_file = release_app.add_option("--token-file", release_by.token_file,
+                                                    "File with the holder's token; - is the input");
+    auto* const force =
+        release_app.add_flag("--force", release_by.force, "Release the lock of any holder");
+    release_app.add_flag("--yes", release_by.confirmed, "With --force: do not ask")->needs(force);
+    token->excludes(token_file)->excludes(force);
+    token_file->excludes(force);
+    release_by.add_to(release_app);
+
     doctor_settings doctor_by;
     auto& doctor_app = *app.add_subcommand("doctor", "Tell what is wrong or risky");
     doctor_app.footer(doctor_help);
@@ -78,15 +117,20 @@ int main(int argc, char** argv) {
         app.parse(static_cast<int>(dashes - argv), argv);
         if (run_app.parsed() && run_by.command.empty())
             throw std::runtime_error("no command is given: holdfast run KEY -- COMMAND");
+        if (release_app.parsed() && !*token && !*token_file && !*force)
+            throw std::runtime_error("give one of --token, --token-file and --force");
         if (no_wait) run_by.wait_ms = 0;
         if (*wait) run_by.wait_ms = wait_ms;
         doctor_by.writes = !no_lock;
         for (settings* s : {static_cast<settings*>(&run_by), static_cast<settings*>(&inspect_by),
+                            static_cast<settings*>(&watch_by), static_cast<settings*>(&release_by),
                             static_cast<settings*>(&doctor_by)}) {
             if (s->label.empty()) s->label = default_label();
         }
         if (run_app.parsed()) return run(run_by);
         if (inspect_app.parsed()) return inspect(inspect_by);
+        if (watch_app.parsed()) return watch(watch_by);
+        if (release_app.parsed()) return release(release_by);
         if (doctor_app.parsed()) return doctor(doctor_by);
         std::cerr << app.help();
         return usage;

@@ -58,6 +58,16 @@ std::string time_text(std::chrono::system_clock::time_point t) {
     return text.data();
 }
 
+std::string precise_time_text(std::chrono::system_clock::time_point t) {
+    auto const ms = std::chrono::time_point_cast<std::chrono::milliseconds>(t);
+    std::array<char, 8> fraction{};
+    std::snprintf(fraction.data(), fraction.size(), ".%03uZ",
+                  static_cast<unsigned>(ms.time_since_epoch().count() % 1'000));
+    auto text = time_text(t);
+    text.pop_back();
+    return text + fraction.data();
+}
+
 std::string printable(std::string_view given) {
     using traits = boost::nowide::utf::utf_traits<char>;
     std::string text;

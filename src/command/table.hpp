@@ -28,6 +28,8 @@ private:
 std::string duration_text(std::chrono::nanoseconds);
 /// In UTC, as RFC 3339 has it.
 std::string time_text(std::chrono::system_clock::time_point);
+/// The same, with milliseconds.
+std::string precise_time_text(std::chrono::system_clock::time_point);
 /// One line of printable text, whatever bytes a key or a message has.
 std::string printable(std::string_view);
 

@@ -1,6 +1,8 @@
 // Queues: acquires join them, wait, and leave.
 #include "runtime/acquirer.hpp"
 
+#include <holdfast/lease_token.hpp>
+
 #include "protocol/fence.hpp"
 
 #include <algorithm>
@@ -79,7 +81,7 @@ bool acquirer::admit(operation& op) {
     auto const& options = op.lock->options;
     op.ttl = options.ttl;
     op.watched = options.watchdog;
-    auto const* const adopted = op.lock->adopted.get();
+    auto const* const adopted = op.lock->adopted;
     op.adopts = adopted != nullptr;
     op.fenced = adopted != nullptr ? adopted->fence != 0 : options.fencing;
     op.handoffs = adopted != nullptr ? protocol::handoffs_of(adopted->fence) : 0;

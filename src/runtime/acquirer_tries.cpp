@@ -1,4 +1,6 @@
 // Tries: rounds to all instances, or to the arbiter first.
+#include <holdfast/lease_token.hpp>
+
 #include "protocol/arbiter.hpp"
 #include "protocol/fence.hpp"
 #include "protocol/rules.hpp"

@@ -24,22 +24,16 @@ void completer::complete(operation& op, error e, detail::lease_ref lease) {
         } catch (...) {
             turn_.keep_exception();
         }
-    } else if (auto* const inspect = std::get_if<detail::inspect_handler>(&op.handler)) {
-        auto handler = std::move(*inspect);
-        finish(op);
-        try {
-            std::move(handler)(std::move(e), key_report());
-        } catch (...) {
-            turn_.keep_exception();
-        }
+    } else if (std::holds_alternative<detail::inspect_handler>(op.handler)) {
+        complete(op, std::move(e), key_report());
     }
 }
 
-void completer::complete(operation& op, key_report r) {
+void completer::complete(operation& op, error e, key_report r) {
     auto handler = std::move(std::get<detail::inspect_handler>(op.handler));
     finish(op);
     try {
-        std::move(handler)(error(), std::move(r));
+        std::move(handler)(std::move(e), std::move(r));
     } catch (...) {
         turn_.keep_exception();
     }

@@ -24,7 +24,8 @@ public:
 
     void complete(operation&, error, detail::lease_ref = {});
     void complete(operation&, release_result);
-    void complete(operation&, key_report);
+    void complete(operation& op, key_report r) { complete(op, error(), std::move(r)); }
+    void complete(operation&, error, key_report);
     /// Ends an operation without calling its handler.
     void finish(operation&) noexcept;
 

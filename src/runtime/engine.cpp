@@ -24,6 +24,22 @@ asio::any_io_executor strand_on(asio::any_io_executor const& executor) {
     return asio::make_strand(executor);
 }
 
+/// A call on a key that is not its lock's.
+bool is_on_key(operation_kind k) {
+    return k == operation_kind::inspect || k == operation_kind::wait_change ||
+           k == operation_kind::release_key || k == operation_kind::force_release ||
+           k == operation_kind::force_release_of_seen;
+}
+
+/// An acquire sees for itself that it was cancelled. The others cannot be cancelled.
+bool is_cancelled_early(operation const& op) {
+    auto const k = op.kind;
+    auto const waits = k == operation_kind::extend || k == operation_kind::wait_lost ||
+                       k == operation_kind::drain ||
+                       (is_on_key(k) && k != operation_kind::release_key);
+    return waits && op.cancel_requested;
+}
+
 } // namespace
 
 class engine::led_tenure final : public active_tenure {
@@ -37,7 +53,11 @@ public:
 
     void on_answer(unsigned instance, protocol::command c, std::uint32_t round,
                    redis::answer const& a) override {
+        using protocol::verdict;
         try {
+            auto const writes = !protocol::only_reads(c);
+            if (writes && (a.verdict == verdict::yes || a.verdict == verdict::unknown))
+                engine_.watcher_.on_own_write(instance, lock->key);
             lead(instance, c, round, a);
         } catch (...) {
             engine_.turn_.keep_exception();
@@ -92,7 +112,10 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
               options.fence_ttl)
     , acquirer_(turn_, instances_, tenures_, timers_, completer_, counters_, events_, random_,
                 options.instance_timeout)
-    , inspector_(turn_, instances_, completer_, acquirer_)
+    , surveyor_(turn_, instances_, acquirer_)
+    , inspector_(turn_, surveyor_, completer_)
+    , watcher_(turn_, instances_, surveyor_, timers_, completer_, counters_, random_)
+    , remover_(turn_, instances_, surveyor_, completer_, *this, options.max_ttl)
     , standstill_(static_cast<unsigned>(instances.size()), options.max_ttl) {
     redis::tls_context_sources tls;
     for (unsigned i = 0; i < instances.size(); ++i) {
@@ -128,6 +151,7 @@ engine::~engine() {
     tenures_.forget_owed();
     instances_.clear();
     timers_.clear();
+    watcher_.clear();
     acquirer_.clear();
     keeper_.clear();
 }
@@ -161,6 +185,7 @@ void engine::abandon() noexcept {
     timers_.abandon();
     inbox_.abandon();
     tenures_.abandon();
+    watcher_.clear();
     acquirer_.abandon();
     keeper_.abandon();
     executor_ = nullptr;
@@ -270,12 +295,19 @@ void engine::on_unavailable(unsigned instance) {
     states_changed_ = static_cast<bool>(events_);
     judge_clock();
     acquirer_.on_unavailable(instance);
+    watcher_.on_came_or_went(instance);
 }
 
-void engine::on_available(unsigned) {
+void engine::on_available(unsigned instance) {
     instances_.changed();
     states_changed_ = static_cast<bool>(events_);
     acquirer_.on_available();
+    watcher_.on_came_or_went(instance);
+}
+
+void engine::on_removed(unsigned instance, std::string_view key) {
+    watcher_.on_own_write(instance, key);
+    acquirer_.on_own_release(instance, key);
 }
 
 //
@@ -283,9 +315,8 @@ void engine::on_available(unsigned) {
 //
 
 void engine::start_operation(operation& op) {
-    auto const waits = op.kind == operation_kind::extend || op.kind == operation_kind::wait_lost ||
-                       op.kind == operation_kind::drain || op.kind == operation_kind::inspect;
-    if (waits && op.cancel_requested) return completer_.complete(op, errc::cancelled);
+    if (is_cancelled_early(op)) return completer_.complete(op, errc::cancelled);
+    if (is_on_key(op.kind) && stopping_) return completer_.complete(op, errc::shut_down);
     switch (op.kind) {
     case operation_kind::acquire:
         acquirer_.start(op, [this](lease_record& l) { return take_let_go(l); });
@@ -316,8 +347,17 @@ void engine::start_operation(operation& op) {
         start_drain(op);
         break;
     case operation_kind::inspect:
-        if (stopping_) return completer_.complete(op, errc::shut_down);
         inspector_.start(op);
+        break;
+    case operation_kind::wait_change:
+        watcher_.start(op);
+        break;
+    case operation_kind::release_key:
+        remover_.start_release(op);
+        break;
+    case operation_kind::force_release:
+    case operation_kind::force_release_of_seen:
+        remover_.start_force(op);
         break;
     }
 }
@@ -339,6 +379,14 @@ void engine::cancel_operation(operation& op, asio::cancellation_type_t type) {
     case operation_kind::inspect:
         inspector_.cancel(op);
         break;
+    case operation_kind::wait_change:
+        watcher_.cancel(op);
+        break;
+    case operation_kind::force_release:
+    case operation_kind::force_release_of_seen:
+        remover_.cancel(op);
+        break;
+    case operation_kind::release_key:
     case operation_kind::release:
     case operation_kind::renew:
     case operation_kind::detach:

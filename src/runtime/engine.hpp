@@ -1,8 +1,11 @@
-// Runs a client. The engine owns three parts, and passes each event to the part that handles it:
+// Runs a client. The engine owns these parts, and passes each event to the part that handles it:
 //
 //     inbox         calls from any thread
 //     acquirer      queues and tries
 //     lease_keeper  tenures that were won, and their leases
+//
+// Three more take the calls on a key that are not its lock's: the inspector, the key_watcher and
+// the key_remover.
 //
 // Everything but the inbox happens on one executor, in turns. The executor is a strand unless
 // client_options::thread_safe is off. A turn takes the calls that have come in, and lets the
@@ -35,9 +38,12 @@
 #include "runtime/inspector.hpp"
 #include "runtime/instance_group.hpp"
 #include "runtime/instance_states.hpp"
+#include "runtime/key_remover.hpp"
+#include "runtime/key_watcher.hpp"
 #include "runtime/lease_keeper.hpp"
 #include "runtime/lease_record.hpp"
 #include "runtime/operation.hpp"
+#include "runtime/surveyor.hpp"
 #include "runtime/tenure_driver.hpp"
 #include "runtime/timer_queue.hpp"
 #include "runtime/token_source.hpp"
@@ -62,7 +68,8 @@ namespace holdfast::runtime {
 
 class engine final : public std::enable_shared_from_this<engine>,
                      private redis::instance_owner,
-                     private tenure_factory {
+                     private tenure_factory,
+                     private removal_listener {
 public:
     engine(asio::any_io_executor executor, std::vector<address> const&, client_options const&);
     ~engine();
@@ -143,8 +150,12 @@ private:
     }
     void on_push(unsigned instance, std::string_view key) override {
         acquirer_.on_push(instance, key);
+        watcher_.on_push(instance, key);
     }
-    void on_push_for_all(unsigned instance) override { acquirer_.on_push_for_all(instance); }
+    void on_push_for_all(unsigned instance) override {
+        acquirer_.on_push_for_all(instance);
+        watcher_.on_push_for_all(instance);
+    }
     void on_unavailable(unsigned instance) override;
     void on_available(unsigned instance) override;
     void on_round_trip(unsigned instance, lease_clock::duration took) override {
@@ -157,6 +168,9 @@ private:
 
     // tenure_factory
     std::unique_ptr<active_tenure> make_tenure() override;
+
+    // removal_listener
+    void on_removed(unsigned instance, std::string_view key) override;
 
     template <class Work>
     void in_a_turn(Work&&);
@@ -199,7 +213,10 @@ private:
     completer completer_;
     lease_keeper keeper_;
     acquirer acquirer_;
+    surveyor surveyor_;
     inspector inspector_;
+    key_watcher watcher_;
+    key_remover remover_;
 
     // On the executor alone.
     instance_states states_;

@@ -10,6 +10,7 @@ namespace holdfast::runtime {
 void engine::begin_shutdown(errc left_over) {
     if (std::exchange(stopping_, true)) return;
     refuse_waiting();
+    watcher_.shut_down();
     timers_.cancel(drain_limit_);
     auto const lost = draining_ && counters::get(counters_.lost) != lost_before_drain_;
     drained_ = keeper_.holds() ? left_over : lost ? errc::lease_lost : errc{};

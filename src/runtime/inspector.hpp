@@ -2,16 +2,10 @@
 #ifndef HOLDFAST_RUNTIME_INSPECTOR_HPP
 #define HOLDFAST_RUNTIME_INSPECTOR_HPP
 
-#include <holdfast/clock.hpp>
-#include <holdfast/key_report.hpp>
-
-#include "protocol/messages.hpp"
-#include "redis/lock_command.hpp"
 #include "redis/reply_handler.hpp"
-#include "runtime/acquirer.hpp"
 #include "runtime/completer.hpp"
-#include "runtime/instance_group.hpp"
 #include "runtime/operation.hpp"
+#include "runtime/surveyor.hpp"
 #include "runtime/turn.hpp"
 
 namespace holdfast::runtime {
@@ -19,11 +13,10 @@ namespace holdfast::runtime {
 /// @par Thread safety  On the executor alone.
 class inspector {
 public:
-    inspector(turn& t, instance_group& instances, completer& c, acquirer const& a)
+    inspector(turn& t, surveyor& s, completer& c)
         : turn_(t)
-        , instances_(instances)
-        , completer_(c)
-        , acquirer_(a) {}
+        , surveyor_(s)
+        , completer_(c) {}
 
     void start(operation&);
     /// Completes the operation. The answers that are still to come are dropped.
@@ -32,16 +25,12 @@ public:
 private:
     class question;
 
-    void ask(question&, unsigned instance);
     void on_answer(question&, unsigned instance, redis::answer const&);
     void conclude(question&);
-    key_answer answer_of(unsigned instance, redis::answer const&, question const&) const;
 
     turn& turn_;
-    instance_group& instances_;
+    surveyor& surveyor_;
     completer& completer_;
-    acquirer const& acquirer_;
-    redis::encoder encoder_;
 };
 
 } // namespace holdfast::runtime

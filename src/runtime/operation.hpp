@@ -57,7 +57,11 @@ enum class operation_kind : std::uint8_t {
     detach, ///< has no handler
     shutdown,
     drain,
-    inspect
+    inspect,
+    wait_change,
+    release_key,
+    force_release,
+    force_release_of_seen ///< only the tokens of a report
 };
 
 enum class operation_stage : std::uint8_t {
@@ -102,10 +106,11 @@ public:
     detail::wait_limit limit;
     lease_clock::time_point started{};
     unsigned tenures_before = 0, tries_before = 0; ///< counts of the queue when it was joined
+    std::uint32_t round = 0; ///< wait_change: the first round of the watch that concerns it
     union {
         active_queue* queue = nullptr;
         lease_record* watched_lease;      ///< wait_lost
-        redis::reply_handler* inspection; ///< inspect
+        redis::reply_handler* inspection; ///< of a call on a key
     };
 };
 

@@ -54,6 +54,11 @@ HOLDFAST_API void async_drain(std::shared_ptr<runtime::engine>, std::chrono::nan
                               error_handler, configuration = {});
 
 HOLDFAST_API void async_inspect(lock_state_ptr, inspect_handler, configuration = {});
+HOLDFAST_API void async_wait_change(lock_state_ptr, inspect_handler, configuration = {});
+HOLDFAST_API void async_release_key(lock_state_ptr, error_handler, configuration = {});
+/// `seen`: the call came with a report.
+HOLDFAST_API void async_force_release(lock_state_ptr, bool seen, inspect_handler,
+                                      configuration = {});
 
 template <class... Args, class Handler>
 auto defer_to_own_executor(Handler&& handler, asio::any_io_executor const& fallback) {
@@ -76,16 +81,48 @@ struct initiate_acquire {
     }
 };
 
-struct initiate_inspect {
+struct initiate_on_key {
     lock_state_ptr lock;
 
     using executor_type = asio::any_io_executor;
     executor_type get_executor() const noexcept { return lock->executor; }
+};
 
+struct initiate_inspect : initiate_on_key {
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(lock->executor);
         async_inspect(lock, defer_to_own_executor<error, key_report>(std::forward<Handler>(handler),
+                                                                     lock->executor));
+    }
+};
+
+struct initiate_wait_change : initiate_on_key {
+    template <class Handler>
+    void operator()(Handler&& handler) const {
+        require_context(lock->executor);
+        async_wait_change(lock, defer_to_own_executor<error, key_report>(
+                                    std::forward<Handler>(handler), lock->executor));
+    }
+};
+
+struct initiate_release_key : initiate_on_key {
+    template <class Handler>
+    void operator()(Handler&& handler) const {
+        require_context(lock->executor);
+        async_release_key(
+            lock, defer_to_own_executor<error>(std::forward<Handler>(handler), lock->executor));
+    }
+};
+
+struct initiate_force_release : initiate_on_key {
+    bool seen;
+
+    template <class Handler>
+    void operator()(Handler&& handler) const {
+        require_context(lock->executor);
+        async_force_release(lock, seen,
+                            defer_to_own_executor<error, key_report>(std::forward<Handler>(handler),
                                                                      lock->executor));
     }
 };

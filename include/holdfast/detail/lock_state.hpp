@@ -2,7 +2,6 @@
 #define HOLDFAST_DETAIL_LOCK_STATE_HPP
 
 #include <holdfast/detail/api.hpp>
-#include <holdfast/lease_token.hpp>
 #include <holdfast/options.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
@@ -11,6 +10,8 @@
 #include <string>
 
 namespace holdfast {
+
+struct lease_token;
 
 namespace runtime {
 class engine;
@@ -27,7 +28,7 @@ struct lock_state {
         executor;    ///< the engine's; empty when its context has been destroyed
     std::string key; ///< with the client's prefix
     lock_options options;
-    std::unique_ptr<lease_token const> adopted{}; ///< of a lease that another client has acquired
+    lease_token const* adopted = nullptr; ///< of a lease that another client has acquired
 };
 
 using lock_state_ptr = std::shared_ptr<lock_state const>;

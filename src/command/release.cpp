@@ -1,0 +1,189 @@
+#include "command/release.hpp"
+
+#include <holdfast/client.hpp>
+
+#include "command/exit_code.hpp"
+#include "command/report_text.hpp"
+#include "command/table.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <chrono>
+#include <fstream>
+#include <iomanip>
+#include <iostream>
+#include <iterator>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <syslog.h>
+#include <unistd.h>
+#include <utility>
+
+namespace holdfast::command {
+
+namespace {
+
+struct result {
+    error how;
+    key_report report{};
+};
+
+/// Makes one call with a client of its own, and waits for the end of the client.
+template <class Call>
+result ask(settings const& s, Call call) {
+    boost::asio::io_context context(1);
+    client locks(context.get_executor(), s.addresses(), s.options());
+    result r;
+    call(locks, [&](error e, key_report report) {
+        r = {std::move(e), std::move(report)};
+        locks.close();
+    });
+    context.run();
+    return r;
+}
+
+key_report inspect_now(release_settings const& s) {
+    auto const r = ask(s, [&](client& c, auto handler) { c.inspect(s.key, std::move(handler)); });
+    if (r.how) throw lock_error(r.how);
+    return r.report;
+}
+
+std::string read_token(std::string const& path) {
+    constexpr std::size_t longest = 4'096;
+    std::ifstream file;
+    if (path != "-") file.open(path);
+    auto& from = path == "-" ? std::cin : static_cast<std::istream&>(file);
+    std::string text(std::istreambuf_iterator<char>(from), {});
+    while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
+    auto const name = path == "-" ? std::string("the input") : "the file \"" + path + '"';
+    if (text.empty()) throw std::runtime_error(name + " cannot be read, or has no token");
+    if (text.size() > longest || text.find('\n') != text.npos)
+        throw std::runtime_error(name + " has more than a token");
+    return text;
+}
+
+//
+// With a token
+//
+
+/// A quorum does not have the key with the token.
+int explain_loss(release_settings const& s) {
+    auto const now = inspect_now(s);
+    print(now, std::cout);
+    switch (now.state) {
+    case key_state::free:
+        std::cerr << "holdfast: the lock was free; nothing was released\n";
+        return was_free;
+    case key_state::unknown:
+        std::cerr << "holdfast: too few instances tell who has the lock\n";
+        return cannot_tell;
+    default:
+        std::cerr << "holdfast: the lock has another token; nothing was released\n";
+        return held_by_another;
+    }
+}
+
+int release_by_token(release_settings const& s) {
+    auto const token = s.token_file.empty() ? s.token : read_token(s.token_file);
+    auto const r = ask(s, [&](client& c, auto handler) {
+        c.release(s.key, token, [h = std::move(handler)](error e) mutable { h(std::move(e), {}); });
+    });
+    if (!r.how) {
+        std::cout << "released " << printable(s.key) << '\n';
+        return success;
+    }
+    if (r.how == errc::lease_lost) return explain_loss(s);
+    std::cerr << "holdfast: too few instances confirmed the release: " << r.how.what() << '\n';
+    return cannot_tell;
+}
+
+//
+// By force
+//
+
+constexpr std::string_view consequences = R"(
+A forced release does not ask the holder. A holder that lives works on until its next extension,
+at most a third of its ttl later, or without a watchdog until its lease ends. Until then the next
+holder may be at work, too. Only a resource that checks fences rejects the writes of the former.
+Make sure that the holder is dead, or cannot reach what the lock protects.
+
+)";
+
+/// True if the user types the key. Only a person can answer, so both ends must be a terminal.
+bool confirms(release_settings const& s) {
+    std::cerr << consequences << "Type the key to release it: " << std::flush;
+    std::string typed;
+    std::getline(std::cin, typed);
+    return !typed.empty() && (typed == s.key || typed == printable(s.key));
+}
+
+/// To standard error, and to the system's log if there is one.
+void log(key_report const& r, std::string_view outcome) {
+    std::ostringstream text;
+    text << "event=forced_release key=" << std::quoted(printable(r.key)) << " outcome=" << outcome
+         << " state=" << underscored(to_string(r.state))
+         << " holder=" << std::quoted(printable(r.holder)) << " token=" << std::quoted(r.digest)
+         << " fence=" << r.fence << " uid=" << ::getuid();
+    auto const line = text.str();
+    std::cerr << "time=" << precise_time_text(std::chrono::system_clock::now()) << ' ' << line
+              << '\n';
+    ::openlog("holdfast", LOG_PID, LOG_USER);
+    ::syslog(LOG_WARNING, "%s", line.c_str());
+    ::closelog();
+}
+
+int release_seen(release_settings const& s, key_report const& seen) {
+    auto const r =
+        ask(s, [&](client& c, auto handler) { c.force_release(s.key, seen, std::move(handler)); });
+    if (!r.how) {
+        auto const freed = r.report.state != key_state::free;
+        log(seen, freed ? "released" : "was_free");
+        std::cout << (freed ? "released " : "was free: ") << printable(s.key) << '\n';
+        return freed ? success : was_free;
+    }
+    if (r.how == errc::lease_lost) {
+        log(seen, "had_gone");
+        std::cerr << "holdfast: that lock had gone meanwhile; nothing was released\n";
+        return r.report.state == key_state::free ? was_free : held_by_another;
+    }
+    log(seen, "unconfirmed");
+    print(r.report, std::cout);
+    std::cerr << "holdfast: too few instances confirmed the release: " << r.how.what() << '\n';
+    return cannot_tell;
+}
+
+int release_by_force(release_settings const& s) {
+    auto const seen = inspect_now(s);
+    print(seen, std::cout);
+    std::cout << std::flush;
+    if (seen.state == key_state::free) {
+        std::cerr << "holdfast: the lock is free; there is nothing to release\n";
+        return was_free;
+    }
+    if (seen.state == key_state::not_a_lock) {
+        std::cerr << "holdfast: the key is no lock, and is not deleted\n";
+        return held_by_another;
+    }
+    if (!s.confirmed) {
+        if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDERR_FILENO) == 0) {
+            std::cerr << consequences
+                      << "holdfast: there is no terminal to confirm this on; --yes confirms it\n";
+            return not_confirmed;
+        }
+        if (!confirms(s)) {
+            std::cerr << "holdfast: not confirmed; nothing was released\n";
+            return not_confirmed;
+        }
+    }
+    return release_seen(s, seen);
+}
+
+} // namespace
+
+int release(release_settings const& s) {
+    return s.force ? release_by_force(s) : release_by_token(s);
+}
+
+} // namespace holdfast::command

@@ -1,0 +1,23 @@
+// holdfast release: ends a lock that its holder does not end.
+#ifndef HOLDFAST_COMMAND_RELEASE_HPP
+#define HOLDFAST_COMMAND_RELEASE_HPP
+
+#include "command/settings.hpp"
+
+#include <string>
+
+namespace holdfast::command {
+
+struct release_settings : settings {
+    std::string key;
+    std::string token, token_file; ///< at most one of them; neither with `force`
+    bool force = false;
+    bool confirmed = false; ///< asks nothing
+};
+
+/// Returns the exit code.
+int release(release_settings const&);
+
+} // namespace holdfast::command
+
+#endif

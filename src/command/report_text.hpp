@@ -1,0 +1,23 @@
+// The state of a key for people, and as JSON.
+#ifndef HOLDFAST_COMMAND_REPORT_TEXT_HPP
+#define HOLDFAST_COMMAND_REPORT_TEXT_HPP
+
+#include <holdfast/key_report.hpp>
+
+#include <boost/json/object.hpp>
+
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+namespace holdfast::command {
+
+/// `not_a_lock`
+std::string underscored(std::string_view words);
+boost::json::object to_json(key_report const&);
+/// Several lines, with a table of the instances.
+void print(key_report const&, std::ostream&);
+
+} // namespace holdfast::command
+
+#endif

@@ -1,0 +1,24 @@
+// holdfast watch: a line for each change of a key.
+#ifndef HOLDFAST_COMMAND_WATCH_HPP
+#define HOLDFAST_COMMAND_WATCH_HPP
+
+#include "command/settings.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace holdfast::command {
+
+struct watch_settings : settings {
+    std::string key;
+    bool json = false;
+    std::uint64_t count = 0;   ///< lines; 0: no limit
+    std::int64_t limit_ms = 0; ///< 0: no limit
+};
+
+/// Prints the state of the key, and then each change. Returns the exit code.
+int watch(watch_settings const&);
+
+} // namespace holdfast::command
+
+#endif
