@@ -63,8 +63,12 @@ public:
     /// The tenure gets a number. Instances give at least `hint`, unless that is too far ahead of
     /// their clocks. To be called before the first round.
     void number_from(std::uint64_t hint) { number_.request(hint); }
-    /// The tenure was won elsewhere, with this number. To be called when it is held.
-    void adopt(std::uint64_t number) { number_.adopt(number); }
+    /// The tenure was won elsewhere, with this number (0: none). To be called when it is held. Any
+    /// instance that has not denied the key may have it, also if it was not asked.
+    void adopt(std::uint64_t number) {
+        if (number != 0) number_.adopt(number);
+        presence_.ask(instance_set::first(configured_) - votes().no());
+    }
 
     /// `usual`: how long instances usually take to answer. Without heed() no answer is ever late.
     void heed(round_trips const& usual) { usual_ = &usual; }

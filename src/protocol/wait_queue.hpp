@@ -90,8 +90,11 @@ public:
                 if (phase_ == phase::inspecting) return {.effect = effect::inspect};
                 break;
             case phase::inspecting:
-            case phase::held:
                 return {};
+            case phase::held:
+                // An adoption may be won ahead of waiters that do not wait.
+                return {.effect =
+                            waiters_.empty() || front().waits ? effect::none : effect::refuse};
             case phase::waiting:
                 if (!waiters_.empty() && front().is_refused()) return {.effect = effect::refuse};
                 if (now < wake_ && !waiters_.empty() && !front().adopts) {

@@ -149,8 +149,7 @@ operation& acquirer::take_winner(active_tenure& t) {
     auto& winner = static_cast<operation&>(m.won(turn_.time()));
     instances_[m.arbiter()].push_missed(m.take_breach());
     t.adopts = false;
-    if (winner.adopts && winner.fenced)
-        t.machine.adopt(protocol::number_of(winner.lock->adopted->fence));
+    if (winner.adopts) t.machine.adopt(protocol::number_of(winner.lock->adopted->fence));
     return winner;
 }
 
