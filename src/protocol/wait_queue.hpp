@@ -91,10 +91,9 @@ public:
                 break;
             case phase::inspecting:
                 return {};
-            case phase::held:
-                // An adoption may be won ahead of waiters that do not wait.
-                return {.effect =
-                            waiters_.empty() || front().waits ? effect::none : effect::refuse};
+            case phase::held: // an adoption may have overtaken tries that do not wait
+                if (waiters_.empty() || front().waits) return {};
+                return {.effect = effect::refuse};
             case phase::waiting:
                 if (!waiters_.empty() && front().is_refused()) return {.effect = effect::refuse};
                 if (now < wake_ && !waiters_.empty() && !front().adopts) {

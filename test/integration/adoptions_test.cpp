@@ -406,4 +406,26 @@ BOOST_AUTO_TEST_CASE(a_frozen_instance_does_not_make_an_adoption_contended) {
     servers[1].thaw();
 }
 
+// No other client can need the votes, so there is no reason to give up before the instances do.
+BOOST_AUTO_TEST_CASE(an_adoption_waits_for_an_instance_that_is_late) {
+    fleet servers(3);
+    test_client a(servers);
+    test_client b(servers);
+    BOOST_REQUIRE(a.all_up());
+    BOOST_REQUIRE(b.all_up());
+    auto held = a.hold("k");
+    BOOST_REQUIRE(a.sees(servers, "k", true));
+    auto const token = given_up(held);
+    redis_cli(servers[0]).del("k");
+    servers[1].freeze();
+    adoption taking(b, token);
+    b.pass(lease_clock::now() + 1s);
+    BOOST_TEST(!taking.done, taking.how.what());
+    servers[1].thaw();
+    BOOST_REQUIRE(b.until([&] { return taking.done; }));
+    BOOST_REQUIRE(taking.won());
+    BOOST_TEST(b.releases(taking.held));
+    BOOST_TEST(b.sees(servers, "k", false));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
