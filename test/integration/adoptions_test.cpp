@@ -428,4 +428,20 @@ BOOST_AUTO_TEST_CASE(an_adoption_waits_for_an_instance_that_is_late) {
     BOOST_TEST(b.sees(servers, "k", false));
 }
 
+// It may have forgotten other locks, and not this one.
+BOOST_AUTO_TEST_CASE(an_instance_without_a_vote_proves_that_it_has_the_key) {
+    server s;
+    test_client a({s.address()});
+    auto held = a.hold("k");
+    auto const token = given_up(held);
+    redis_cli(s).config("maxmemory", "100mb");
+    redis_cli(s).config("maxmemory-policy", "allkeys-lru");
+    test_client b({s.address()});
+    BOOST_REQUIRE(b.becomes(0, instance_state::quarantined));
+    BOOST_TEST((b.try_acquire("other").first == errc::quarantined));
+    auto taken = adopted(b, token);
+    BOOST_TEST(b.releases(taken));
+    BOOST_TEST(!redis_cli(s).exists("k"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
