@@ -153,8 +153,8 @@ enum class degradation : std::uint8_t {
     /// Sentinel: a sentinel refuses SUBSCRIBE. The client asks the sentinels for fail-overs once a
     /// second, and is not told of them at once.
     no_announcements,
-    /// More replicas are attached than client_options::replicas asks for. A fail-over may promote
-    /// one that lacks a lock.
+    /// More replicas are attached than client_options::replicas asks for, which is not 0. A
+    /// fail-over may promote one that lacks a lock.
     spare_replicas,
 };
 

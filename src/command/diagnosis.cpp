@@ -18,7 +18,9 @@ using findings = std::vector<finding>;
 constexpr std::chrono::milliseconds usual_offset(100);
 
 void judge_state(findings& all, instance_status const& s) {
-    auto const reason = s.message.empty() ? s.reason.message() : s.message;
+    auto const reason = !s.message.empty() ? s.message
+                        : s.reason         ? s.reason.message()
+                                           : std::string("it has not answered yet");
     switch (s.state) {
     case instance_state::up:
         return;
@@ -48,11 +50,23 @@ bool stops_locks(degradation d) {
            d == degradation::no_release || d == degradation::no_fencing;
 }
 
+char const* advice_on(degradation d) {
+    switch (d) {
+    case degradation::clocks_apart:
+        return "Let all servers keep their clocks by NTP, without steps.";
+    case degradation::old_credentials:
+        return "Check the source of the credentials, and the user on the server.";
+    case degradation::spare_replicas:
+        return "Let client_options::replicas name every replica that may be promoted.";
+    default:
+        return "doc/production.md lists the rights for each service.";
+    }
+}
+
 void judge_services(findings& all, instance_status const& s) {
     for (auto const& d : s.degradations) {
         all.push_back({stops_locks(d.kind) ? severity::fault : severity::warning, s.address,
-                       std::string(to_string(d.kind)) + " (" + d.message + ')',
-                       "doc/production.md lists the rights for each service."});
+                       std::string(to_string(d.kind)) + " (" + d.message + ')', advice_on(d.kind)});
     }
     if (s.tls.find("not verified") != s.tls.npos) {
         all.push_back({severity::warning, s.address, "TLS without verification: " + s.tls,

@@ -10,6 +10,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -54,8 +55,25 @@ asio::awaitable<std::string> try_lock(client& locks, doctor_settings const& s) {
     }
 }
 
+bool connects(instance_status const& s) {
+    return s.state == instance_state::connecting || std::ranges::any_of(s.nodes, connects);
+}
+
+/// An inspection waits for the node of a Cluster that has the key, and for no other one.
+asio::awaitable<void> wait_for_nodes(client& locks, doctor_settings const& s) {
+    // One attempt: the DNS lookup, and the connection.
+    auto const end = std::chrono::steady_clock::now() + 2 * std::chrono::milliseconds(s.timeout_ms);
+    asio::steady_timer pause(locks.get_executor());
+    while (std::ranges::any_of(locks.instances(), connects) &&
+           std::chrono::steady_clock::now() < end) {
+        pause.expires_after(std::chrono::milliseconds(10));
+        co_await pause.async_wait(asio::deferred);
+    }
+}
+
 asio::awaitable<void> examine(client& locks, doctor_settings const& s, examination& found) {
     for (int i = 0; i < questions; ++i) co_await locks.inspect(s.key);
+    co_await wait_for_nodes(locks, s);
     if (s.writes) {
         auto failure = co_await try_lock(locks, s);
         if (!failure.empty()) found.failed.push_back({{}, std::move(failure)});

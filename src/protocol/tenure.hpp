@@ -63,8 +63,12 @@ public:
     /// The tenure gets a number. Instances give at least `hint`, unless that is too far ahead of
     /// their clocks. To be called before the first round.
     void number_from(std::uint64_t hint) { number_.request(hint); }
-    /// The tenure was won elsewhere, with this number. To be called when it is held.
-    void adopt(std::uint64_t number) { number_.adopt(number); }
+    /// The tenure was won elsewhere, with this number (0: none). To be called when it is held. Any
+    /// instance that has not denied the key may have it, also if it was not asked.
+    void adopt(std::uint64_t number) {
+        if (number != 0) number_.adopt(number);
+        presence_.ask(instance_set::first(configured_) - votes().no());
+    }
 
     /// `usual`: how long instances usually take to answer. Without heed() no answer is ever late.
     void heed(round_trips const& usual) { usual_ = &usual; }
@@ -225,8 +229,10 @@ private:
             return round == round_number_ ? extend_answer(instance, v, now) : tenure_action{};
         case command::release:
             return release_answer(instance, v);
-        case command::inspect:
-            return inspect_answer(instance, v);
+        case command::inspect: {
+            auto const last = inspection_.count(instance, v) && inspection_.pending().empty();
+            return {.effect = last ? effect::inspected : effect::none};
+        }
         default: // heal: see key_presence
             break;
         }
@@ -270,8 +276,7 @@ private:
 
     template <class Now>
     tenure_action acquire_answer(unsigned instance, verdict v, Now now, std::uint64_t number) {
-        // An unknown outcome counts as a possible grant: the instance may have the key until it
-        // confirms a release.
+        // An unknown outcome counts as a possible grant, until a release is confirmed.
         opposed_ = opposed_ || v == verdict::no;
         if (sets_no_key(v)) presence_.deny(instance);
         if (phase_ != tenure_phase::acquiring) return {};
@@ -315,15 +320,9 @@ private:
         }
     }
 
-    /// Not won by the deadline. If the arbiter was asked first, only the arbiter may have been
-    /// slow.
+    /// Not won by the deadline: if the arbiter was asked first, perhaps that alone was slow.
     tenure_effect too_slow() const {
         return round_.acquiring().had_arbiter() ? effect::arbiter_failed : effect::expired;
-    }
-
-    tenure_action inspect_answer(unsigned instance, verdict v) {
-        if (!inspection_.count(instance, v)) return {};
-        return {.effect = inspection_.pending().empty() ? effect::inspected : effect::none};
     }
 
     //

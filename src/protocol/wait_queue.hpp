@@ -90,8 +90,10 @@ public:
                 if (phase_ == phase::inspecting) return {.effect = effect::inspect};
                 break;
             case phase::inspecting:
-            case phase::held:
                 return {};
+            case phase::held: // an adoption may have overtaken tries that do not wait
+                if (waiters_.empty() || front().waits) return {};
+                return {.effect = effect::refuse};
             case phase::waiting:
                 if (!waiters_.empty() && front().is_refused()) return {.effect = effect::refuse};
                 if (now < wake_ && !waiters_.empty() && !front().adopts) {

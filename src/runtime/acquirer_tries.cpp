@@ -123,7 +123,8 @@ void acquirer::begin_try(active_queue& q, bool at_arbiter) {
     auto& t = *made;
     t.machine = protocol::tenure(instances_.size(), options.ttl, options.watchdog,
                                  protocol::spread_renewal_period(options.ttl, spread));
-    t.machine.heed(instances_.round_trips());
+    // No other client can need the votes that an adoption asks for, so it waits for late ones too.
+    if (!op.adopts) t.machine.heed(instances_.round_trips());
     t.adopts = op.adopts;
     if (options.fencing && !op.adopts) t.machine.number_from(fence_hint());
     t.counted = now;
@@ -151,8 +152,10 @@ operation& acquirer::take_winner(active_tenure& t) {
     auto& winner = static_cast<operation&>(m.won(turn_.time()));
     instances_[m.arbiter()].push_missed(m.take_breach());
     t.adopts = false;
-    if (winner.adopts && winner.fenced)
+    if (winner.adopts) {
         t.machine.adopt(protocol::number_of(winner.lock->adopted->fence));
+        t.machine.heed(instances_.round_trips());
+    }
     return winner;
 }
 

@@ -96,9 +96,11 @@ void lease_keeper::on_extended(active_tenure& t) {
 // Writes the counters of the fence again: a lease may last longer than the instances keep the
 // counter of an unused key.
 void lease_keeper::keep_counters(active_tenure& t) {
-    auto const now = turn_.time();
-    if (!t.machine.fenced() || now - t.counted < fence_ttl_ / 4) return;
-    t.counted = now;
+    if (t.machine.fenced() && turn_.time() - t.counted >= fence_ttl_ / 4) write_counters(t);
+}
+
+void lease_keeper::write_counters(active_tenure& t) {
+    t.counted = turn_.time();
     tenures_.send(t, command::raise, t.machine.maybe_held() & instances_.reachable(), 0);
 }
 
@@ -191,7 +193,9 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
     counters::add(counters_.acquired);
     l.count(counters_);
     tenures_.schedule(t);
-    auto const handed_over = t.queue->machine.handoffs() > 0;
+    // It is not known when the holder before has written them.
+    if (op.adopts && op.fenced) write_counters(t);
+    auto const handed_over = t.queue->machine.handoffs() > op.handoffs;
     auto const waited = turn_.time() - op.started;
     counters_.ended(handed_over ? acquire_outcome::handed_over : acquire_outcome::acquired, waited,
                     op.behind);

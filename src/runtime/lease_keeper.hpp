@@ -130,6 +130,7 @@ private:
     active_queue* on_deadline(active_tenure&);
     void on_extended(active_tenure&);
     void keep_counters(active_tenure&);
+    void write_counters(active_tenure&);
 
     active_queue* end_lease(lease_record&, operation*, lease_record::end);
     active_queue* detach(lease_record&);

@@ -306,4 +306,142 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_over_has_no_token) {
     BOOST_TEST(!held_next.token().value.empty());
 }
 
+// Neither of them may wait for the holder, nor be handed the lease.
+BOOST_AUTO_TEST_CASE(tries_beside_an_adoption_that_wins_find_the_lock_held) {
+    server s;
+    test_client a({s.address()});
+    test_client b({s.address()});
+    BOOST_REQUIRE(b.all_up());
+    auto held = a.hold("k", {.ttl = 60s, .fencing = true});
+    auto const token = given_up(held);
+    attempt trying;
+    trying.start_try(b.locks.make_lock("k", long_lived));
+    adoption first(b, token);
+    adoption second(b, token);
+    adoption forged(b, {"another token", 0});
+    BOOST_REQUIRE(b.until([&] { return first.done || second.done || forged.done; }));
+    BOOST_TEST(b.until([&] { return trying.done && second.done && forged.done; }));
+    BOOST_REQUIRE(first.won());
+    BOOST_TEST((trying.how == errc::contended), trying.how.what());
+    BOOST_TEST((second.how == errc::contended), second.how.what());
+    BOOST_TEST((forged.how == errc::contended), forged.how.what());
+    BOOST_TEST(b.releases(first.held));
+    BOOST_TEST(!redis_cli(s).exists("k"));
+}
+
+// An instance that could not be asked may have the key, and extends it later.
+BOOST_AUTO_TEST_CASE(a_release_reaches_an_instance_that_was_away_during_the_adoption) {
+    fleet servers(3);
+    test_client a(servers);
+    auto held = a.hold("k");
+    BOOST_REQUIRE(a.sees(servers, "k", true));
+    auto const token = given_up(held);
+    test_client b(servers, brisk());
+    BOOST_REQUIRE(b.all_up());
+    servers[2].freeze();
+    BOOST_REQUIRE(b.until([&] { return b.status(2).state != instance_state::up; }));
+    auto taken = adopted(b, token);
+    servers[2].thaw();
+    BOOST_REQUIRE(b.all_up());
+    BOOST_TEST(b.releases(taken));
+    BOOST_TEST(b.sees(servers, "k", false));
+}
+
+BOOST_AUTO_TEST_CASE(an_adopted_lease_counts_as_acquired_from_the_instances) {
+    server s;
+    test_client a({s.address()});
+    test_client b({s.address()});
+    lock_options const options{.ttl = 60s, .fencing = true};
+    auto first = a.hold("k", options);
+    attempt second(a, "k", options);
+    BOOST_REQUIRE(waits(a));
+    BOOST_TEST(a.releases(first));
+    auto held = wait_for_lease(a, second);
+    BOOST_REQUIRE(a.locks.stats().handoffs == 1U);
+    auto taken = adopted(b, given_up(held), options);
+    auto const stats = b.locks.stats();
+    auto const count = [&](acquire_outcome o) {
+        return stats.acquires[static_cast<std::size_t>(o)].count();
+    };
+    BOOST_TEST(stats.handoffs == 0U);
+    BOOST_TEST(count(acquire_outcome::handed_over) == 0U);
+    BOOST_TEST(count(acquire_outcome::acquired) == 1U);
+    BOOST_TEST(b.releases(taken));
+}
+
+// Each holder gives the lease up long before it would write the counters again.
+BOOST_AUTO_TEST_CASE(a_chain_of_adoptions_keeps_the_counters_of_the_fence) {
+    server s;
+    auto options = patient();
+    options.max_ttl = 3s;
+    options.fence_ttl = 3s;
+    test_client a({s.address()}, options);
+    test_client b({s.address()}, options);
+    auto held = a.hold("k", {.ttl = 3s, .fencing = true});
+    auto const end = lease_clock::now() + options.fence_ttl + 1s;
+    auto* next = &b;
+    while (lease_clock::now() < end) {
+        auto const token = given_up(held);
+        held = adopted(*next, token, {.ttl = 3s});
+        next = next == &a ? &b : &a;
+        BOOST_REQUIRE_MESSAGE(redis_cli(s).exists("{k}:fence"), "the counter is gone");
+    }
+}
+
+// A vote against, one for, and one that does not come: the lease may last.
+BOOST_AUTO_TEST_CASE(a_frozen_instance_does_not_make_an_adoption_contended) {
+    fleet servers(3);
+    test_client a(servers);
+    test_client b(servers, brisk());
+    BOOST_REQUIRE(a.all_up());
+    BOOST_REQUIRE(b.all_up());
+    auto held = a.hold("k");
+    BOOST_REQUIRE(a.sees(servers, "k", true));
+    auto const token = given_up(held);
+    redis_cli(servers[0]).del("k");
+    servers[1].freeze();
+    auto const failed = adopt(b, token);
+    BOOST_TEST((failed.first == error_condition::unavailable), failed.first.what());
+    BOOST_TEST(redis_cli(servers[2]).exists("k"));
+    servers[1].thaw();
+}
+
+// No other client can need the votes, so there is no reason to give up before the instances do.
+BOOST_AUTO_TEST_CASE(an_adoption_waits_for_an_instance_that_is_late) {
+    fleet servers(3);
+    test_client a(servers);
+    test_client b(servers);
+    BOOST_REQUIRE(a.all_up());
+    BOOST_REQUIRE(b.all_up());
+    auto held = a.hold("k");
+    BOOST_REQUIRE(a.sees(servers, "k", true));
+    auto const token = given_up(held);
+    redis_cli(servers[0]).del("k");
+    servers[1].freeze();
+    adoption taking(b, token);
+    b.pass(lease_clock::now() + 1s);
+    BOOST_TEST(!taking.done, taking.how.what());
+    servers[1].thaw();
+    BOOST_REQUIRE(b.until([&] { return taking.done; }));
+    BOOST_REQUIRE(taking.won());
+    BOOST_TEST(b.releases(taking.held));
+    BOOST_TEST(b.sees(servers, "k", false));
+}
+
+// It may have forgotten other locks, and not this one.
+BOOST_AUTO_TEST_CASE(an_instance_without_a_vote_proves_that_it_has_the_key) {
+    server s;
+    test_client a({s.address()});
+    auto held = a.hold("k");
+    auto const token = given_up(held);
+    redis_cli(s).config("maxmemory", "100mb");
+    redis_cli(s).config("maxmemory-policy", "allkeys-lru");
+    test_client b({s.address()});
+    BOOST_REQUIRE(b.becomes(0, instance_state::quarantined));
+    BOOST_TEST((b.try_acquire("other").first == errc::quarantined));
+    auto taken = adopted(b, token);
+    BOOST_TEST(b.releases(taken));
+    BOOST_TEST(!redis_cli(s).exists("k"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,7 @@
 #include "integration/program.hpp"
 #include "integration/restricted.hpp"
 #include "integration/test_client.hpp"
+#include "support/cluster_group.hpp"
 #include "support/fleet.hpp"
 #include "support/text.hpp"
 #include "support/variable.hpp"
@@ -205,6 +206,19 @@ BOOST_AUTO_TEST_CASE(doctor_finds_an_instance_that_refuses_to_write) {
     BOOST_TEST(has_finding(o, "fault", "a lock was tried there alone, and failed"), o.said);
     BOOST_TEST(has_finding(o, "fault", "NOREPLICAS"), o.said);
     BOOST_TEST(!has_finding(o, "fault", "a lock was tried, and failed"), o.said);
+}
+
+// The key's node has answered all questions meanwhile.
+BOOST_AUTO_TEST_CASE(doctor_waits_for_each_node_of_a_cluster) {
+    cluster_group cluster({.replicas = 0, .node_timeout = 60s});
+    auto const owner = cluster.owner_of("holdfast-doctor");
+    cluster.node((owner + 1) % 3).freeze();
+    auto const o =
+        holdfast_command("doctor --json --timeout 1s --instances '" + cluster.url() + '\'');
+    cluster.node((owner + 1) % 3).thaw();
+    BOOST_TEST(o.status == 2, o.said);
+    BOOST_TEST(has_finding(o, "fault", "is down"), o.said);
+    BOOST_TEST(!contains(o.said, "is connecting"), o.said);
 }
 
 BOOST_AUTO_TEST_CASE(doctor_without_a_lock_writes_nothing) {

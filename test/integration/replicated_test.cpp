@@ -240,7 +240,6 @@ BOOST_AUTO_TEST_CASE(a_link_that_is_cut_stops_grants_until_it_is_back) {
     });
 }
 
-// The other one had it, and is not the one that is promoted.
 BOOST_AUTO_TEST_CASE(more_replicas_than_grants_wait_for_are_told) {
     on_two_servers([](server_kind const& kind) {
         replicated_server r(kind, 2);
@@ -261,6 +260,7 @@ BOOST_AUTO_TEST_CASE(more_replicas_than_grants_wait_for_are_told) {
     });
 }
 
+// The other one had it, and is not the one that is promoted.
 BOOST_AUTO_TEST_CASE(a_lock_on_one_of_two_replicas_is_lost_with_the_primary) {
     on_two_servers([](server_kind const& kind) {
         replicated_server r(kind, 2);

@@ -61,6 +61,20 @@ BOOST_AUTO_TEST_CASE(three_good_servers_are_well) {
     BOOST_TEST(found(three()).empty());
 }
 
+BOOST_AUTO_TEST_CASE(an_instance_without_a_reason_is_not_said_to_have_succeeded) {
+    auto all = three();
+    all[1].state = instance_state::connecting;
+    check(only(all), severity::fault, "b:2", "is connecting: it has not answered yet");
+}
+
+BOOST_AUTO_TEST_CASE(advice_is_about_the_degradation) {
+    auto all = three();
+    all[1].degradations = {{degradation::clocks_apart, "b and c differ by 3 s"}};
+    BOOST_TEST(contains(only(all).advice, "NTP"));
+    all[1].degradations = {{degradation::no_clock_check, "TIME"}};
+    BOOST_TEST(contains(only(all).advice, "rights"));
+}
+
 BOOST_AUTO_TEST_CASE(an_instance_that_is_not_up_is_a_fault) {
     auto all = three();
     all[1].state = instance_state::down;
