@@ -101,6 +101,9 @@ public:
     /// this process, which learns of that at its next extension. If both hand the lock on to
     /// waiters of their own, two leases may have one fence.
     ///
+    /// A request of the first holder may still be under way to an instance that hangs. If it comes
+    /// after the release of the new lease, the key stays there until its ttl is over.
+    ///
     /// @param key  Without the client's prefix.
     /// @param token  lease::token() of the lease. Of another library: the value of the key.
     /// @param options  Of the new lease. lock_options::fencing is of no effect: `token` has the

@@ -150,8 +150,8 @@ enum class degradation : std::uint8_t {
     /// the other, leases may end early, or the new owner is in quarantine
     /// (client_options::detect_clock_jumps).
     clocks_apart,
-    /// Sentinel: a sentinel refuses SUBSCRIBE. The client asks the sentinels for fail-overs once a
-    /// second, and is not told of them at once.
+    /// Sentinel: one of the sentinels refuses SUBSCRIBE. The client asks the sentinels for
+    /// fail-overs once a second, and is not told of them at once.
     no_announcements,
     /// More replicas are attached than client_options::replicas asks for, which is not 0. A
     /// fail-over may promote one that lacks a lock.

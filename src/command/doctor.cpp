@@ -4,6 +4,7 @@
 
 #include "command/diagnosis.hpp"
 #include "command/exit_code.hpp"
+#include "command/output.hpp"
 #include "command/table.hpp"
 
 #include <boost/asio/awaitable.hpp>
@@ -16,6 +17,7 @@
 #include <boost/json/serialize.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <exception>
@@ -182,6 +184,8 @@ int doctor(doctor_settings const& s) {
     } else {
         print(found, all);
     }
+    auto const told = flush_output();
+    if (told != 0 && told != EPIPE) return faults;
     if (all.empty()) return success;
     auto const worst = worst_of(all);
     return worst == severity::fault ? faults : worst == severity::warning ? warnings : success;

@@ -3,11 +3,13 @@
 #include <holdfast/client.hpp>
 
 #include "command/exit_code.hpp"
+#include "command/output.hpp"
 #include "command/report_text.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/json/serialize.hpp>
 
+#include <cerrno>
 #include <iostream>
 #include <utility>
 
@@ -49,7 +51,8 @@ int inspect(inspect_settings const& s) {
     } else {
         print(report, std::cout);
     }
-    return code_of(report.state);
+    auto const told = flush_output();
+    return told == 0 || told == EPIPE ? code_of(report.state) : key_unknown;
 }
 
 } // namespace holdfast::command

@@ -3,6 +3,7 @@
 #include <holdfast/client.hpp>
 
 #include "command/exit_code.hpp"
+#include "command/output.hpp"
 #include "command/report_text.hpp"
 #include "command/signal_setup.hpp"
 #include "command/table.hpp"
@@ -17,7 +18,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <iostream>
 #include <string>
 #include <unistd.h>
@@ -103,11 +103,10 @@ private:
     bool print(key_report const& r) {
         auto const time = precise_time_text(std::chrono::system_clock::now());
         auto const line = settings_.json ? json_line(r, time) : text_line(r, time);
-        if (std::cout << line << std::endl) return true;
-        auto const cause = errno;
-        if (cause == EPIPE) return finish(success), false;
-        std::cerr << "holdfast: the output cannot be written: " << std::strerror(cause) << '\n';
-        return finish(cannot_write), false;
+        std::cout << line << '\n';
+        auto const told = flush_output();
+        if (told == 0) return true;
+        return finish(told == EPIPE ? success : cannot_write), false;
     }
 
     void finish(int code) {

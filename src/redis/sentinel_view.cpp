@@ -187,7 +187,8 @@ void sentinel_view::note(sentinel& s, sentinel_report const& r) const {
 std::string sentinel_view::refused_announcements() const {
     std::string text;
     for (auto const& s : sentinels_) {
-        if (!s.announces) text += (text.empty() ? "" : ", ") + to_text(s.address);
+        if (!s.announces && s.failure == errc{})
+            text += (text.empty() ? "" : ", ") + to_text(s.address);
     }
     return text.empty() ? text : "SUBSCRIBE is refused by " + text;
 }

@@ -137,6 +137,22 @@ BOOST_AUTO_TEST_CASE(inspect_tells_the_state_by_its_exit_code) {
 }
 
 // A key may hold any byte; the terminal and JSON get text.
+BOOST_AUTO_TEST_CASE(an_output_that_cannot_be_written_is_not_free_and_not_well) {
+    fleet servers(1);
+    for (auto const* const each : {"inspect k", "inspect k --json"}) {
+        auto const o = run_program("( " + program("HOLDFAST_COMMAND") + ' ' + each + on(servers) +
+                                   " >/dev/full )");
+        BOOST_TEST(o.status == 3, o.said);
+        BOOST_TEST(contains(o.said, "the output cannot be written: No space left"), o.said);
+    }
+    for (auto const* const each : {"doctor", "doctor --json"}) {
+        auto const o = run_program("( " + program("HOLDFAST_COMMAND") + ' ' + each + on(servers) +
+                                   " >/dev/full )");
+        BOOST_TEST(o.status == 2, o.said);
+        BOOST_TEST(contains(o.said, "the output cannot be written: No space left"), o.said);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_strange_key_is_printed_safely) {
     fleet servers(1);
     auto const o = holdfast_command("inspect \"$(printf 'a\\033[31m\\377')\" --json" + on(servers));
