@@ -31,7 +31,9 @@ void tell_behind_sentinel(journal& j, circumstances const&) {
     auto const before = group.majority().value();
     group.member(0).kill();
     j.note("the primary crashes");
-    group.wait_for_switch(before);
+    auto const now = group.wait_for_switch(before);
+    // A majority suffices for that, and B asks one of them.
+    wait_for("the sentinel of B knows it", [&] { return group.named_by(0) == now; });
     wait_for("the role of the promoted replica", [&] { return group.role(1) == "master"; });
     j.note("Sentinel has promoted the replica");
 

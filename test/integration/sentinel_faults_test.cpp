@@ -326,6 +326,8 @@ BOOST_AUTO_TEST_CASE(a_lone_sentinel_that_knows_more_ends_the_use_of_the_primary
     sentinels.name(servers[0], 1);
     test_client a({sentinels.address()}, alert(60s));
     BOOST_REQUIRE(a.all_up());
+    // Two sentinels are enough for that. The one that announces must know its subscriber.
+    BOOST_REQUIRE(a.until([&] { return sentinels.rounds(1) > 0; }));
     sentinels.announce(1, servers[1]);
     BOOST_REQUIRE(a.until([&] { return a.status(0).primary.empty(); }));
     sentinels.name(servers[1], 2);
