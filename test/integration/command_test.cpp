@@ -136,7 +136,6 @@ BOOST_AUTO_TEST_CASE(inspect_tells_the_state_by_its_exit_code) {
     BOOST_TEST(json_of(o).at("state").as_string() == "unknown");
 }
 
-// A key may hold any byte; the terminal and JSON get text.
 BOOST_AUTO_TEST_CASE(an_output_that_cannot_be_written_is_not_free_and_not_well) {
     fleet servers(1);
     for (auto const* const each : {"inspect k", "inspect k --json"}) {
@@ -153,6 +152,7 @@ BOOST_AUTO_TEST_CASE(an_output_that_cannot_be_written_is_not_free_and_not_well) 
     }
 }
 
+// A key may hold any byte; the terminal and JSON get text.
 BOOST_AUTO_TEST_CASE(a_strange_key_is_printed_safely) {
     fleet servers(1);
     auto const o = holdfast_command("inspect \"$(printf 'a\\033[31m\\377')\" --json" + on(servers));
