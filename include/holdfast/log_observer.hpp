@@ -22,7 +22,8 @@ enum class log_format : std::uint8_t {
 enum class log_level : std::uint8_t {
     /// Each acquire, wait, hand-over, extension and release, and each split vote.
     debug,
-    /// Acquires that failed because the lock was held, or were cancelled; instances that are up.
+    /// Acquires that failed because the lock was held, or were cancelled; instances that are up, or
+    /// that the client leaves at its end.
     info,
     /// Calls that failed for want of instances; instances that are not up.
     warning,

@@ -262,7 +262,9 @@ void log_observer::on_split_vote(split_vote_event const& e) {
 }
 
 void log_observer::on_instance(instance_event const& e) {
-    auto const level = e.status.state == instance_state::up ? log_level::info : log_level::warning;
+    // The end of the client is no fault of an instance.
+    auto const well = e.status.state == instance_state::up || e.status.reason == errc::shut_down;
+    auto const level = well ? log_level::info : log_level::warning;
     writer_->write(kind::instance, level, e.at, [&](log_line& line) {
         line.text("instance", e.status.address);
         line.text("state", to_string(e.status.state));

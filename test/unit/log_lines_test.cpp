@@ -161,6 +161,10 @@ BOOST_AUTO_TEST_CASE(an_instance_tells_its_state_and_the_reason) {
     s.state = instance_state::up;
     w.log.on_instance({.status = s, .before = instance_state::suspect, .at = start});
     BOOST_TEST(w.lines.at(1).starts_with("level=info event=instance "));
+    s.state = instance_state::down;
+    s.reason = make_error_code(errc::shut_down); // a graceful end alarms nobody
+    w.log.on_instance({.status = s, .before = instance_state::up, .at = start});
+    BOOST_TEST(w.lines.at(2).starts_with("level=info event=instance "));
 }
 
 BOOST_AUTO_TEST_CASE(an_outage_of_many_leases_writes_few_lines) {
