@@ -126,6 +126,7 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/handovers_test.cpp
     integration/holders_test.cpp
     integration/hostile_test.cpp
+    integration/in_place_test.cpp
     integration/inspections_test.cpp
     integration/key_changes_test.cpp
     integration/key_releases_test.cpp

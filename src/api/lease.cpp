@@ -84,16 +84,19 @@ using runtime::operation_kind;
 void async_release(lease_ref lease, share_ref share, release_handler handler, configuration) {
     auto const again = share->released.exchange(true);
     auto const shared = lease->shared.load();
-    if (shared && again) return std::move(handler)(release_result(errc::lease_released));
+    if (shared && again)
+        return std::move(handler)(delivery{}, release_result(errc::lease_released));
     auto const last = !shared || lease->shares.fetch_sub(1) == 1;
     auto const lock = lease->lock;
     try {
         if (last) {
             return lock->engine->submit(operation_kind::release, {}, {}, lease, std::move(handler));
         }
-        if (lease->detached) return std::move(handler)(release_result(errc::lease_released));
+        if (lease->detached)
+            return std::move(handler)(delivery{}, release_result(errc::lease_released));
         auto const lasted = !lease->over && lease_clock::now() < lease->deadline.load();
-        std::move(handler)(lasted ? release_result() : release_result(errc::lease_lost));
+        std::move(handler)(delivery{},
+                           lasted ? release_result() : release_result(errc::lease_lost));
     } catch (...) {
         // The release failed, so the share is not given up. If another share was given up as the
         // last one meanwhile, the lease ends anyway.

@@ -15,14 +15,14 @@
 //                  -> to inspect      contended() by all, and the reason is not known
 //   to inspect     -> inspecting      inspect
 //   inspecting     -> waiting         inspected()
-//   waiting        -> ready           wake()
 //   held           -> standing back   released(), while other processes may want the key
 //                  -> ready           lost(), or released() otherwise
-//   standing back  -> ready           wake()
+//   waiting, standing back -> ready   wake()
 #ifndef HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
 #define HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
 
 #include "protocol/arbiter_choice.hpp"
+#include "protocol/fence.hpp"
 #include "protocol/instance_set.hpp"
 #include "protocol/key_watch.hpp"
 #include "protocol/queue_action.hpp"
@@ -329,8 +329,9 @@ public:
     bool hands_over(time_point now, duration left, duration ttl, unsigned limit,
                     duration longest) const {
         return phase_ == phase::held && !waiters_.empty() && front().ttl <= ttl &&
-               (try_.fenced || !front().fenced) &&
-               Rules::may_hand_over(leases_, limit, now - held_since_, longest) &&
+               (try_.fenced ? leases_ < leases_per_number : !front().fenced) &&
+               Rules::may_hand_over(leases_, limit, held_since_ - try_.begun, now - held_since_,
+                                    longest) &&
                Rules::suffices(left, front().ttl, front().watched);
     }
     /// The waiter that gets the next lease.
@@ -433,8 +434,7 @@ private:
     attempt try_;
     time_point wake_{}, held_since_{};
     duration yields_{};
-    unsigned configured_;
-    unsigned arbiter_ = 0;
+    unsigned configured_, arbiter_ = 0;
     unsigned leases_ = 0; ///< of the tenure
     unsigned tries_ = 0, tenures_ = 0, wasted_ = 0, splits_ = 0;
     phase phase_ = phase::ready;

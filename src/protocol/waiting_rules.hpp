@@ -35,10 +35,15 @@ struct waiting_rules : watching_rules {
     static constexpr bool is_alone(unsigned silent, duration since) {
         return silent >= 16 && since < std::chrono::milliseconds(5);
     }
-    /// True if a tenure that has served so many leases for so long may serve another.
-    static constexpr bool may_hand_over(unsigned leases, unsigned limit, duration age,
-                                        duration longest) {
-        return leases < limit && age < longest;
+    /// True if a tenure may serve another lease. It was won within `won_in`, and has served
+    /// `leases` of `limit` within `age`; `longest` bounds its age. For another process to win the
+    /// key takes about as long again. So the limit, unless it is 1, does not end a tenure that is
+    /// younger than its own try took. Otherwise a key with short sections would be on its way most
+    /// of the time.
+    static constexpr bool may_hand_over(unsigned leases, unsigned limit, duration won_in,
+                                        duration age, duration longest) {
+        auto const young = limit > 1 && age < won_in;
+        return (leases < limit || young) && age < longest;
     }
     /// True if the rest of a tenure is long enough for the waiter's lease: half of the waiter's ttl
     /// if the watchdog will extend the lease, otherwise nine tenths of a new lease.

@@ -9,10 +9,11 @@ namespace holdfast::runtime {
 
 void completer::complete(operation& op, error e, detail::lease_ref lease) {
     if (auto* const acquire = std::get_if<detail::acquire_handler>(&op.handler)) {
+        if (!e && keep(op, lease)) return;
         auto handler = std::move(*acquire);
         finish(op);
         try {
-            std::move(handler)(std::move(e), detail::access::make_lease(lease));
+            std::move(handler)(detail::delivery{}, std::move(e), detail::access::make_lease(lease));
         } catch (...) {
             turn_.keep_exception();
         }
@@ -20,7 +21,7 @@ void completer::complete(operation& op, error e, detail::lease_ref lease) {
         auto handler = std::move(*other);
         finish(op);
         try {
-            std::move(handler)(std::move(e));
+            std::move(handler)(detail::delivery{}, std::move(e));
         } catch (...) {
             turn_.keep_exception();
         }
@@ -33,23 +34,54 @@ void completer::complete(operation& op, error e, key_report r) {
     auto handler = std::move(std::get<detail::inspect_handler>(op.handler));
     finish(op);
     try {
-        std::move(handler)(std::move(e), std::move(r));
+        std::move(handler)(detail::delivery{}, std::move(e), std::move(r));
     } catch (...) {
         turn_.keep_exception();
     }
 }
 
 void completer::complete(operation& op, release_result r) {
+    if (r && keep(op, {})) return;
     auto handler = std::move(std::get<detail::release_handler>(op.handler));
     finish(op);
     try {
-        std::move(handler)(std::move(r));
+        std::move(handler)(detail::delivery{}, std::move(r));
     } catch (...) {
         turn_.keep_exception();
     }
 }
 
+bool completer::keep(operation& op, detail::lease_ref lease) noexcept {
+    if (place_ == nullptr) return false;
+    retire(op);
+    op.lease = std::move(lease);
+    calls_.push_back(op);
+    return true;
+}
+
+void completer::make_calls(std::size_t most) {
+    for (; most > 0 && !calls_.empty(); --most) {
+        auto& op = calls_.front();
+        calls_.pop_front();
+        auto handler = std::exchange(op.handler, {});
+        auto const lease = std::move(op.lease);
+        finished_.push_back(op);
+        if (auto* const acquire = std::get_if<detail::acquire_handler>(&handler)) {
+            std::move (*acquire)(detail::delivery{place_}, error{},
+                                 detail::access::make_lease(lease));
+        } else if (auto* const release = std::get_if<detail::release_handler>(&handler)) {
+            std::move (*release)(detail::delivery{place_}, release_result());
+        }
+    }
+}
+
 void completer::finish(operation& op) noexcept {
+    retire(op);
+    op.handler = {};
+    finished_.push_back(op);
+}
+
+void completer::retire(operation& op) noexcept {
     timers_.cancel(op);
     static_cast<operation_hook&>(op).unlink();
     if (op.kind == operation_kind::acquire) {
@@ -57,10 +89,8 @@ void completer::finish(operation& op) noexcept {
         if (std::exchange(op.behind, false)) counters::take(counters_.waiters);
     }
     ++op.generation;
-    op.handler = {};
     op.lock.reset();
     op.lease = {};
-    finished_.push_back(op);
 }
 
 } // namespace holdfast::runtime

@@ -1,4 +1,8 @@
 // Completes operations: frees the object for its next use, and calls the handler.
+//
+// A handler is never called within the call that began its operation, nor in the middle of a turn.
+// Usually it is sent to its executor. On a context with one thread, the handlers of acquires and
+// releases that succeed are kept until the turn is over, and then called in place: make_calls().
 #ifndef HOLDFAST_RUNTIME_COMPLETER_HPP
 #define HOLDFAST_RUNTIME_COMPLETER_HPP
 
@@ -11,16 +15,22 @@
 #include "runtime/timer_queue.hpp"
 #include "runtime/turn.hpp"
 
+#include <boost/asio/io_context.hpp>
+
+#include <cstddef>
+
 namespace holdfast::runtime {
 
-/// If a handler throws, or memory runs out while the handler is sent to its executor, the exception
-/// leaves when the turn is over. Other operations are not affected.
+/// If memory runs out while a handler is sent to its executor, the exception leaves when the turn
+/// is over. Other operations are not affected.
 class completer {
 public:
-    completer(turn& t, timer_queue& timers, counters& c)
+    /// `place`: the context whose handlers may be called in place, or null.
+    completer(turn& t, timer_queue& timers, counters& c, asio::io_context const* place = nullptr)
         : turn_(t)
         , timers_(timers)
-        , counters_(c) {}
+        , counters_(c)
+        , place_(place) {}
 
     void complete(operation&, error, detail::lease_ref = {});
     void complete(operation&, release_result);
@@ -29,14 +39,27 @@ public:
     /// Ends an operation without calling its handler.
     void finish(operation&) noexcept;
 
+    bool owes_calls() const { return !calls_.empty(); }
+    /// Calls up to `most` of the handlers that were kept. To be called outside of turns. If a
+    /// handler throws, the exception leaves at once, and the others are kept.
+    void make_calls(std::size_t most);
+    /// From now on every handler is sent to its executor, also those that were kept.
+    void send_all() noexcept { place_ = nullptr; }
+
     /// The operations that have ended: the inbox takes them back in the next turn.
     operation_list& finished() { return finished_; }
 
 private:
+    void retire(operation&) noexcept;
+    /// True if the handler of the operation, which has succeeded, was kept.
+    bool keep(operation&, detail::lease_ref) noexcept;
+
     turn& turn_;
     timer_queue& timers_;
     counters& counters_;
+    asio::io_context const* place_;
     operation_list finished_;
+    operation_list calls_; ///< have ended; the lease of an acquire is in operation::lease
 };
 
 } // namespace holdfast::runtime

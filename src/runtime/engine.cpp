@@ -5,6 +5,7 @@
 #include "redis/sentinel_instance.hpp"
 #include "runtime/engine_service.hpp"
 
+#include <boost/asio/config.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -22,6 +23,18 @@ asio::any_io_executor strand_on(asio::any_io_executor const& executor) {
         return asio::make_strand(*known);
     }
     return asio::make_strand(executor);
+}
+
+/// The context of the executor, if one thread runs it: the client's strand may then run handlers
+/// of that context, as no other thread waits for the strand. Otherwise null.
+asio::io_context const* place_for_handlers(asio::any_io_executor const& executor,
+                                           bool thread_safe) {
+    auto const* const known = executor.target<asio::io_context::executor_type>();
+    if (known == nullptr) return nullptr;
+    auto& context = known->context();
+    auto const one_thread =
+        !thread_safe || asio::config(context).get("scheduler", "concurrency_hint", -1) == 1;
+    return one_thread ? &context : nullptr;
 }
 
 /// A call on a key that is not its lock's.
@@ -107,7 +120,7 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , timers_(executor_)
     , random_(options.owner_label)
     , tenures_(turn_, instances_, timers_, counters_, *this)
-    , completer_(turn_, timers_, counters_)
+    , completer_(turn_, timers_, counters_, place_for_handlers(executor, options.thread_safe))
     , keeper_(turn_, instances_, tenures_, timers_, completer_, counters_, events_,
               options.fence_ttl)
     , acquirer_(turn_, instances_, tenures_, timers_, completer_, counters_, events_, random_,
@@ -197,6 +210,7 @@ void engine::abandon() noexcept {
 void engine::end_in_child() {
     auto const alive = shared_from_this();
     events_.silence(); // nothing is lost: the leases are the parent's
+    completer_.send_all();
     redis::in_turn(static_cast<redis::instance_owner&>(*this), [this] {
         turn_.attempt([&] { begin_shutdown(); });
         for (auto const& i : instances_) turn_.attempt([&] { i->stop(); });
@@ -240,10 +254,12 @@ client_stats engine::statistics() const {
 //
 
 void engine::run_turn() {
+    in_a_turn([this] { take_calls(); });
+}
+
+void engine::take_calls() {
     auto const arrivals = inbox_.open(completer_.finished());
-    in_a_turn([&] {
-        if (inbox_.deliver(arrivals, receiver{*this})) turn_.ask_for_another();
-    });
+    if (inbox_.deliver(arrivals, receiver{*this})) turn_.ask_for_another();
 }
 
 void engine::in_turn(turn_work& work) {
@@ -253,6 +269,37 @@ void engine::in_turn(turn_work& work) {
 
 template <class Work>
 void engine::in_a_turn(Work&& work) {
+    try {
+        auto const last = in_one_turn(work);
+        call_handlers();
+    } catch (...) {
+        if (completer_.owes_calls()) inbox_.ask_for_turn();
+        throw;
+    }
+}
+
+// Calls the handlers that were kept for a call in place. The next turn follows at once with the
+// calls that they make, and so on: a coroutine that releases a lease and acquires the next costs no
+// way through the executor. After some turns the rest waits, so that other work gets its turn.
+void engine::call_handlers() {
+    for (unsigned turns = 0; turns < turns_in_a_row && completer_.owes_calls(); ++turns) {
+        auto const gathers = inbox_.gather();
+        try {
+            completer_.make_calls(inbox::calls_a_turn);
+        } catch (...) {
+            if (gathers) inbox_.ask_after_gathering();
+            throw;
+        }
+        if (!gathers) return;
+        if (inbox_.gathered()) in_one_turn([this] { take_calls(); });
+    }
+    if (completer_.owes_calls()) inbox_.ask_for_turn();
+}
+
+// Returns the engine's last reference to itself when it has shut down. The caller keeps it for as
+// long as it needs the engine.
+template <class Work>
+std::shared_ptr<engine> engine::in_one_turn(Work&& work) {
     turn_.begin();
     instances_.changed();
     keeper_.destroy_retired();
@@ -270,8 +317,9 @@ void engine::in_a_turn(Work&& work) {
     if (!instances_.flush()) turn_.ask_for_another();
     turn_.end();
     inbox_.mend();
-    auto const last = finish_shutdown_if_done();
+    auto last = finish_shutdown_if_done();
     turn_.throw_kept();
+    return last;
 }
 
 void engine::tell_states() noexcept {

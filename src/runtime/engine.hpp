@@ -114,6 +114,9 @@ public:
 private:
     using inbox = basic_inbox<engine>;
 
+    /// After an event, at most so many turns with calls of handlers follow at once.
+    static constexpr unsigned turns_in_a_row = 16;
+
     /// Passes the answers and timers of a tenure to the acquirer or the lease keeper.
     class led_tenure;
     /// Takes the calls that the inbox delivers. An exception in one call does not affect the
@@ -174,6 +177,10 @@ private:
 
     template <class Work>
     void in_a_turn(Work&&);
+    template <class Work>
+    std::shared_ptr<engine> in_one_turn(Work&&);
+    void call_handlers();
+    void take_calls();
     void start_operation(operation&);
     void cancel_operation(operation&, asio::cancellation_type_t);
     bool take_let_go(lease_record&);

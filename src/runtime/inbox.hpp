@@ -103,6 +103,21 @@ public:
     /// Takes a lease out of the inbox ahead of its turn. Returns whether the lease was dropped, or
     /// nothing if it is not in the inbox.
     std::optional<bool> take_drop(lease_record&);
+    /// Called between two turns. Until the call of gathered(), what comes in asks for no turn.
+    /// False if a turn was asked for already: that one takes it.
+    bool gather() noexcept {
+        auto const guard = lock();
+        return !std::exchange(turn_pending_, true);
+    }
+    /// Called after gather() has returned true. True if something has come in: the caller then
+    /// begins a turn with open(), or calls ask_after_gathering().
+    bool gathered() noexcept {
+        auto const guard = lock();
+        turn_pending_ = !starts_.empty() || !cancellations_.empty() || !drops_.empty();
+        return turn_pending_;
+    }
+    void ask_after_gathering() noexcept { post_turn(); }
+
     /// Called at the end of a turn. Asks again if the executor did not take an earlier turn.
     void mend() noexcept {
         if (turn_lost_.load(std::memory_order_relaxed) && turn_lost_.exchange(false)) {

@@ -62,7 +62,28 @@ struct for_one_waiter_only : protocol::waiting_rules {
 };
 
 struct no_end_of_handing_over : protocol::waiting_rules {
-    static constexpr bool may_hand_over(unsigned, unsigned, duration, duration) { return true; }
+    static constexpr bool may_hand_over(auto...) { return true; }
+};
+
+struct the_limit_is_void : protocol::waiting_rules {
+    static constexpr bool may_hand_over(unsigned, unsigned limit, duration, duration age,
+                                        duration longest) {
+        return limit > 1 && age < longest;
+    }
+};
+
+struct young_tenures_never_end : protocol::waiting_rules {
+    static constexpr bool may_hand_over(unsigned leases, unsigned limit, duration won_in,
+                                        duration age, duration longest) {
+        return (leases < limit && age < longest) || (limit > 1 && age < won_in);
+    }
+};
+
+struct one_is_no_limit : protocol::waiting_rules {
+    static constexpr bool may_hand_over(unsigned leases, unsigned limit, duration won_in,
+                                        duration age, duration longest) {
+        return (leases < limit || age < won_in) && age < longest;
+    }
 };
 
 struct anything_suffices : protocol::waiting_rules {
@@ -126,7 +147,8 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                   << ", measured " << seen.measured << ", outages " << seen.outages << ", stops "
                   << seen.stops << ", overslept " << seen.overslept << ", watches " << seen.watches
                   << ", listens " << seen.listens << ", stays " << seen.stays << ", remnants "
-                  << seen.remnants << ", rescued " << seen.rescued);
+                  << seen.remnants << ", rescued " << seen.rescued << ", beyond the limit "
+                  << seen.beyond_limit);
     BOOST_TEST_MESSAGE("longest wait " << seen.longest_wait << " of its bound, for a quorum "
                                        << seen.longest_quorum_wait << ", highest cost "
                                        << seen.highest_cost << " of what is allowed, most tries "
@@ -167,7 +189,8 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                   seen.listens,
                   seen.stays,
                   seen.remnants,
-                  seen.rescued});
+                  seen.rescued,
+                  seen.beyond_limit});
 }
 
 BOOST_AUTO_TEST_CASE(a_silent_minority_delays_nobody) {
@@ -210,6 +233,12 @@ BOOST_AUTO_TEST_CASE(tries_in_the_order_of_the_pushes_are_refuted) {
 
 BOOST_AUTO_TEST_CASE(handing_over_without_end_is_refuted) {
     refute<no_end_of_handing_over>("fairness");
+}
+
+BOOST_AUTO_TEST_CASE(handing_over_beyond_the_limits_is_refuted) {
+    refute<the_limit_is_void>("handoff");
+    refute<young_tenures_never_end>("handoff");
+    refute<one_is_no_limit>("handoff");
 }
 
 BOOST_AUTO_TEST_CASE(handing_over_what_is_left_is_refuted) {

@@ -38,7 +38,8 @@ public:
         c.op = &op;
         op.lock = make_lock(options);
         op.limit = {detail::wait_limit::kind::until, limit};
-        op.handler = detail::acquire_handler([&c](error e, lease) { c.result = std::move(e); });
+        op.handler = detail::acquire_handler(
+            [&c](detail::delivery, error e, lease) { c.result = std::move(e); });
         room.start(op, [](lease_record&) { return false; });
     }
     errc code(call const& c) const {

@@ -71,7 +71,7 @@ public:
 };
 
 detail::error_handler slotted(asio::cancellation_signal& signal) {
-    return asio::bind_cancellation_slot(signal.slot(), [](error) {});
+    return asio::bind_cancellation_slot(signal.slot(), [](detail::delivery, error) {});
 }
 
 } // namespace
@@ -98,6 +98,31 @@ BOOST_AUTO_TEST_CASE(what_comes_in_asks_for_one_turn) {
     u->call();
     BOOST_TEST(u->turn() == "s");
     BOOST_TEST(u->turns == 2U);
+}
+
+// Between two turns the owner calls handlers, and begins the next turn itself.
+BOOST_AUTO_TEST_CASE(calls_between_two_turns_ask_for_none) {
+    auto const u = std::make_shared<user>();
+    BOOST_REQUIRE(u->inbox.gather());
+    u->call();
+    BOOST_TEST(u->turn().empty());
+    BOOST_TEST(u->inbox.gathered());
+    u->run_turn();
+    BOOST_TEST(u->turn() == "s");
+    BOOST_TEST(u->turns == 1U);
+
+    BOOST_REQUIRE(u->inbox.gather());
+    BOOST_TEST(!u->inbox.gathered()); // no call has come
+    u->call();
+    BOOST_TEST(!u->inbox.gather()); // a turn was asked for already
+    BOOST_TEST(u->turn() == "s");
+
+    lease_record lease;
+    BOOST_REQUIRE(u->inbox.gather());
+    u->inbox.let_go(lease, false);
+    u->inbox.ask_after_gathering();
+    BOOST_TEST(u->turn() == "d");
+    BOOST_TEST(u->turns == 3U);
 }
 
 BOOST_AUTO_TEST_CASE(a_late_cancellation_finds_another_use_of_its_operation) {

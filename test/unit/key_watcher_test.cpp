@@ -42,7 +42,7 @@ public:
         auto& op = make_operation(operation_kind::wait_change);
         c = {.op = &op, .result = {}, .report = {}};
         op.lock = std::make_shared<watch_call const>(watch_call{{*make_lock()}, last});
-        op.handler = detail::inspect_handler([&c](error e, key_report r) {
+        op.handler = detail::inspect_handler([&c](detail::delivery, error e, key_report r) {
             c.result = std::move(e);
             c.report = std::move(r);
         });

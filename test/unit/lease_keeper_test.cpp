@@ -57,7 +57,7 @@ public:
         op.lock = queue.lock;
         op.ttl = options.ttl;
         op.watched = options.watchdog;
-        op.handler = detail::acquire_handler([&l](error, lease object) {
+        op.handler = detail::acquire_handler([&l](detail::delivery, error, lease object) {
             l.object = std::move(object);
             l.given = true;
         });
@@ -98,17 +98,20 @@ public:
     void wait_lost(std::optional<error>& result, std::chrono::nanoseconds ahead = {}) {
         auto& op = on_lease(operation_kind::wait_lost);
         op.limit = {detail::wait_limit::kind::until, ahead};
-        op.handler = detail::error_handler([&result](error e) { result = std::move(e); });
+        op.handler =
+            detail::error_handler([&result](detail::delivery, error e) { result = std::move(e); });
         keeper.start_wait_lost(op);
     }
     void extend(std::optional<error>& result) {
         auto& op = on_lease(operation_kind::extend);
-        op.handler = detail::error_handler([&result](error e) { result = std::move(e); });
+        op.handler =
+            detail::error_handler([&result](detail::delivery, error e) { result = std::move(e); });
         concerned = keeper.start_extend(op);
     }
     void release(std::optional<release_result>& result) {
         auto& op = on_lease(operation_kind::release);
-        op.handler = detail::release_handler([&result](release_result r) { result = r; });
+        op.handler =
+            detail::release_handler([&result](detail::delivery, release_result r) { result = r; });
         concerned = keeper.start_release(op);
     }
 

@@ -491,6 +491,33 @@ BOOST_AUTO_TEST_CASE(a_tenure_is_handed_on_within_its_limits_only) {
     }
 }
 
+// To pass the key to another process would take about as long as the try took, here 1 ms.
+BOOST_AUTO_TEST_CASE(a_tenure_serves_for_as_long_as_its_try_took) {
+    held();
+    for (auto served = 1U; served < 150; ++served) {
+        BOOST_REQUIRE(q.join(b));
+        BOOST_REQUIRE(q.hands_over(at(2ms - 1ns), ttl, ttl, 2, 50ms));
+        BOOST_TEST(q.hands_over(at(2ms), ttl, ttl, 2, 50ms) == (served < 2));
+        BOOST_TEST(!q.hands_over(at(2ms - 1ns), ttl, ttl, 1, 50ms)); // switched off
+        BOOST_TEST(!q.hands_over(at(2ms - 1ns), ttl, ttl, 2, 500us));
+        q.hand_over();
+    }
+}
+
+// A fence has room for a hundred leases of one tenure.
+BOOST_AUTO_TEST_CASE(a_tenure_with_fences_serves_a_hundred_leases_at_most) {
+    a.fenced = b.fenced = true;
+    held();
+    for (auto served = 1U; served < 100; ++served) {
+        BOOST_REQUIRE(q.join(b));
+        BOOST_REQUIRE(q.hands_over(at(2ms - 1ns), ttl, ttl, 2, 50ms));
+        q.hand_over();
+    }
+    BOOST_REQUIRE(q.join(b));
+    BOOST_TEST(!q.hands_over(at(2ms - 1ns), ttl, ttl, 2, 50ms));
+    BOOST_TEST(q.handoffs() == 99U);
+}
+
 BOOST_AUTO_TEST_CASE(nobody_stands_back_from_a_key_that_nobody_else_wants) {
     held();
     q.released(at(5ms));

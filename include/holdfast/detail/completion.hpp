@@ -23,6 +23,13 @@ namespace holdfast::detail {
 
 namespace asio = boost::asio;
 
+/// How the client calls a handler.
+struct delivery {
+    /// Not null: the call comes from the thread of this context, and from outside of any call of
+    /// the user. So a handler whose executor is this context's may run at once.
+    asio::io_context const* in_place = nullptr;
+};
+
 /// A handler with its arguments, on the handler's executor.
 template <class Handler, class... Args>
 struct bound_completion {
@@ -63,9 +70,10 @@ struct inline_completion {
 };
 
 /// Takes the place of a handler in the library. Called on the client's executor, it sends the
-/// handler to its own executor, and keeps that one's context at work until then. It is made before
-/// the handler is erased, because asking an erased handler for its executor allocates. `Args` are
-/// the arguments of the later call.
+/// handler to its own executor, or runs it in place where the delivery allows that. It keeps the
+/// context of the handler's executor at work until then. It is made before the handler is erased,
+/// because asking an erased handler for its executor allocates. `Args` are the arguments of the
+/// later call.
 template <class Handler, class... Args>
 class deferring_handler {
 public:
@@ -83,11 +91,13 @@ public:
                                  asio::execution::outstanding_work.tracked))
         , handler_(std::move(handler)) {}
 
-    void operator()(Args... args) {
+    void operator()(delivery how, Args... args) {
         auto const executor = std::move(executor_);
         if constexpr (can_defer<own_executor>) {
-            send(executor,
-                 bound_completion<Handler, Args...>{std::move(handler_), {std::move(args)...}});
+            bound_completion<Handler, Args...> bound{std::move(handler_), {std::move(args)...}};
+            auto const* const own = context_of(executor);
+            if (own != nullptr && own == how.in_place) return bound();
+            send(executor, std::move(bound));
         } else {
             using completion = bound_completion<Handler, Args...>;
             auto own = asio::get_associated_executor(handler_, asio::any_io_executor());
@@ -112,17 +122,34 @@ private:
         }
     }
 
+    /// The most usual executor, as executor_ has it.
+    using usual_executor =
+        std::decay_t<asio::prefer_result<asio::io_context::executor_type const&,
+                                         asio::execution::outstanding_work_t::tracked_t>::type>;
+
+    template <class Executor>
+    static usual_executor const* usual(Executor const& executor) {
+        if constexpr (std::is_same_v<Executor, asio::any_io_executor>) {
+            return executor.template target<usual_executor>();
+        } else if constexpr (std::is_same_v<Executor, usual_executor>) {
+            return &executor;
+        } else {
+            return nullptr;
+        }
+    }
+
+    template <class Executor>
+    static asio::io_context const* context_of(Executor const& executor) {
+        auto const* const known = usual(executor);
+        return known != nullptr ? &known->context() : nullptr;
+    }
+
     template <class Executor, class Bound>
     static void send(Executor const& executor, Bound&& bound) {
-        if constexpr (std::is_same_v<Executor, asio::any_io_executor>) {
-            // An erased executor erases the function too, at the price of an allocation. The most
-            // usual executor is worth a check.
-            using usual = std::decay_t<
-                asio::prefer_result<asio::io_context::executor_type const&,
-                                    asio::execution::outstanding_work_t::tracked_t>::type>;
-            if (auto const* const known = executor.template target<usual>()) {
-                return asio::defer(*known, std::forward<Bound>(bound));
-            }
+        // An erased executor erases the function too, at the price of an allocation. The most usual
+        // executor is worth a check.
+        if (auto const* const known = usual(executor)) {
+            return asio::defer(*known, std::forward<Bound>(bound));
         }
         asio::defer(executor, std::forward<Bound>(bound));
     }

@@ -27,10 +27,10 @@ class release_result;
 
 namespace detail {
 
-using acquire_handler = asio::any_completion_handler<void(error, lease)>;
-using release_handler = asio::any_completion_handler<void(release_result)>;
-using inspect_handler = asio::any_completion_handler<void(error, key_report)>;
-using error_handler = asio::any_completion_handler<void(error)>;
+using acquire_handler = asio::any_completion_handler<void(delivery, error, lease)>;
+using release_handler = asio::any_completion_handler<void(delivery, release_result)>;
+using inspect_handler = asio::any_completion_handler<void(delivery, error, key_report)>;
+using error_handler = asio::any_completion_handler<void(delivery, error)>;
 
 /// How long an acquire may wait for a holder.
 struct wait_limit {

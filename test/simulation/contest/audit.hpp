@@ -141,6 +141,15 @@ protected:
         }
     }
 
+    /// The limit does not end a tenure that is younger than its try took, unless it is 1.
+    void note_hand_over(tenure_state& t) {
+        auto const age = local() - t.won;
+        auto const young = handoff_limit_ > 1 && age < t.won - t.begun;
+        if (young) ++young_leases_;
+        if (t.served >= handoff_limit_) ++seen_.beyond_limit;
+        if (age >= handoff_time_ || (t.served >= handoff_limit_ && !young)) t.overdue = true;
+    }
+
     void holder_changed() {
         ++period_;
         period_since_ = now();

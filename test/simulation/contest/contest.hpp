@@ -16,6 +16,7 @@
 //   FIFO        waiters of a process get the key in their order
 //   cost        the commands of an acquire are bounded
 //   fairness    each process gets its share
+//   handoff     a tenure keeps to handoff_limit and handoff_time
 //   storm       few tries are made while the holder stays the same
 //   validity    a lease that is handed over is valid for long enough
 //   forget      an empty queue goes
@@ -237,7 +238,7 @@ private:
             {p, {size(), a.ttl, a.watched, protocol::spread_renewal_period(a.ttl, any())}});
         auto& h = tenures_.back();
         if (Driver::knows_who_is_late) h.machine.heed(me.usual);
-        h.asked = local();
+        h.asked = h.begun = local();
         me.tenure = static_cast<int>(t);
         if (!at_arbiter) {
             queues_[p]->try_begun(local());
@@ -588,6 +589,7 @@ private:
                 return rest(a);
             }
         }
+        if (tenures_[t].served++ == 0) tenures_[t].won = local();
         a.is = actor::state::has_lease;
         a.tenure = static_cast<int>(t);
         tenures_[t].lease = &a;
@@ -608,7 +610,9 @@ private:
     }
 
     bool wants_more() const {
-        return turns_ < turns_wanted_ && leases_ < 64 * turns_wanted_ && now() < stop_at_;
+        // A tenure that is not young serves 64 leases at most.
+        return turns_ < turns_wanted_ && leases_ - young_leases_ < 64 * turns_wanted_ &&
+               now() < stop_at_;
     }
 
     // The actor rests until it wants the key again.
@@ -703,6 +707,7 @@ private:
         if (q.hands_over(local(), h.machine.deadline() - local(), h.machine.ttl(), handoff_limit_,
                          handoff_time_)) {
             ++seen_.handoffs;
+            note_hand_over(h);
             auto& next = static_cast<actor&>(q.hand_over());
             h.machine.begin_lease(next.watched);
             auto const left = h.machine.deadline() - local();
@@ -714,6 +719,7 @@ private:
             rest(a);
             return apply(t, {});
         }
+        if (h.overdue) fail("handoff", "a tenure serves too many leases, or for too long");
         detach(p);
         h.asked = local();
         releasing_.insert(t);

@@ -15,7 +15,7 @@ struct contest_tally {
                   flushes = 0, resent = 0, kept = 0, late_ttls = 0, foreign = 0, forgotten = 0,
                   outages = 0, measured = 0, stops = 0, overslept = 0, silences = 0, late_tries = 0,
                   late_arbiters = 0, late_releases = 0, late_inspections = 0, moved = 0,
-                  watches = 0, listens = 0, stays = 0, remnants = 0, rescued = 0;
+                  watches = 0, listens = 0, stays = 0, remnants = 0, rescued = 0, beyond_limit = 0;
     double longest_try = 0; ///< of a try or release beside a silent minority, as part of its bound
     double most_tries =
         0; ///< of a process while the holder is the same, as a part of the number allowed

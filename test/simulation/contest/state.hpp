@@ -97,6 +97,10 @@ struct tenure_state {
     actor* releaser = nullptr; ///< waits for the end of the release
     std::uint64_t timer = 0;
     time_point armed{};
+    time_point begun{}; ///< the time at which the try began
+    time_point won{};
+    unsigned served = 0;  ///< leases
+    bool overdue = false; ///< it was handed over once more than it might be
 };
 
 } // namespace contesting
@@ -140,7 +144,7 @@ protected:
         if (shape && shape->handoff_limit > 0) handoff_limit_ = shape->handoff_limit;
         static constexpr std::array<std::int64_t, 3> handoffs_ms{0, 5, 50};
         handoff_time_ = std::chrono::milliseconds(handoffs_ms[below(handoffs_ms.size())]);
-        hold_ = one_in(2) ? duration(1us) : 4 * delay_;
+        hold_ = one_in(2) ? delay_ / 16 : 4 * delay_;
         auto const scripts = !one_in(4);
         for (auto& i : instances_) {
             i.ppm = between(-max_ppm, max_ppm);
@@ -213,6 +217,7 @@ protected:
     true_time horizon_ = 0, stop_at_ = 0;
     unsigned queued_ = 0, held_ = 0, turns_wanted_ = 0;
     std::uint64_t commands_ = 0, leases_ = 0, turns_ = 0;
+    std::uint64_t young_leases_ = 0; ///< of tenures younger than their tries took
 };
 
 } // namespace holdfast::test

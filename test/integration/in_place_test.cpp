@@ -1,0 +1,263 @@
+// Handlers that the client calls in place: after a turn, and without a way through their executor.
+// That happens on a context with one thread. A chain of calls then needs few steps of the context.
+#include "integration/test_client.hpp"
+#include "support/wait.hpp"
+
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// The contexts on which one thread may run handlers in place.
+enum class single {
+    by_hint,  ///< asio::io_context{1}
+    by_option ///< client_options::thread_safe = false
+};
+
+client_options options_of(single how) {
+    auto options = patient();
+    options.thread_safe = how != single::by_option;
+    return options;
+}
+
+/// A client on a context with this concurrency hint.
+struct hinted_client {
+    asio::io_context context;
+    client locks;
+
+    hinted_client(fleet const& servers, int hint, client_options const& options = patient())
+        : context(hint)
+        , locks(context.get_executor(), addresses_of(servers), options) {
+        BOOST_REQUIRE(until([&] { return is_up(locks); }));
+    }
+    hinted_client(fleet const& servers, single how)
+        : hinted_client(servers, how == single::by_hint ? 1 : 4, options_of(how)) {}
+
+    template <class Happened>
+    [[nodiscard]] bool until(Happened happened) {
+        return run_until(context, happened);
+    }
+};
+
+/// Acquires and releases a key again and again, by handlers.
+class chain {
+public:
+    chain(lock key, unsigned turns)
+        : key_(std::move(key))
+        , left_(turns) {}
+
+    void go() {
+        if (left_ == 0) return;
+        calling_ = true;
+        key_.acquire([this](error e, lease l) {
+            check(!e);
+            held_ = std::move(l);
+            calling_ = true;
+            held_.release([this](release_result r) {
+                check(static_cast<bool>(r));
+                --left_;
+                go();
+            });
+            calling_ = false;
+        });
+        calling_ = false;
+    }
+    bool over() const { return left_ == 0; }
+    void stop() { left_ = 1; }
+    bool well() const { return well_; }
+
+private:
+    void check(bool succeeded) { well_ = well_ && succeeded && !calling_; }
+
+    lock key_;
+    lease held_;
+    unsigned left_;
+    bool calling_ = false; ///< a call has not returned yet
+    bool well_ = true;
+};
+
+/// How many functions the context runs for two chains on one key, which take turns in memory.
+std::size_t steps(fleet const& servers, int hint, client_options const& options) {
+    hinted_client client(servers, hint, options);
+    auto const key = client.locks.make_lock("k", {.ttl = 60s, .handoff_limit = 64});
+    std::array both{chain(key, 200), chain(key, 200)};
+    for (auto& c : both) c.go();
+    std::size_t ran = 0;
+    auto const until = lease_clock::now() + 20s;
+    while (!(both[0].over() && both[1].over()) && lease_clock::now() < until)
+        ran += client.context.run_one_for(5ms);
+    for (auto const& c : both) {
+        BOOST_TEST(c.over());
+        BOOST_TEST(c.well());
+    }
+    return ran;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(in_place)
+
+BOOST_AUTO_TEST_CASE(a_chain_of_calls_needs_few_steps_where_one_thread_runs) {
+    fleet servers(1);
+    auto const sent = steps(servers, 4, patient());
+    auto const by_hint = steps(servers, 1, options_of(single::by_hint));
+    auto const by_option = steps(servers, 4, options_of(single::by_option));
+    BOOST_TEST_MESSAGE(sent << " steps, in place " << by_hint << " and " << by_option);
+    BOOST_TEST(sent > 800U); // two calls for each lease
+    BOOST_TEST(by_hint < sent / 4);
+    BOOST_TEST(by_option < sent / 4);
+}
+
+// A chain that never ends must not keep other work from the context.
+BOOST_AUTO_TEST_CASE(other_work_gets_its_turn) {
+    for (auto const how : {single::by_hint, single::by_option}) {
+        fleet servers(1);
+        hinted_client client(servers, how);
+        auto const key = client.locks.make_lock("k", {.ttl = 60s, .handoff_time = 60s});
+        std::array both{chain(key, 1'000'000'000), chain(key, 1'000'000'000)};
+        for (auto& c : both) c.go();
+        auto turns = 0;
+        std::function<void()> other = [&] {
+            if (++turns < 100) return asio::post(client.context, [&] { other(); });
+            for (auto& c : both) c.stop();
+        };
+        asio::post(client.context, [&] { other(); });
+        BOOST_TEST(client.until([&] { return both[0].over() && both[1].over(); }));
+        BOOST_TEST(turns == 100);
+    }
+}
+
+// The context may have several threads. A handler that blocks then leaves the client to the others.
+BOOST_AUTO_TEST_CASE(a_handler_that_blocks_does_not_block_the_client_of_other_threads) {
+    fleet servers(1);
+    asio::io_context context(2);
+    client locks(context.get_executor(), addresses_of(servers), patient());
+    auto const work = asio::make_work_guard(context);
+    std::vector<std::jthread> threads;
+    for (auto i = 0; i < 2; ++i) threads.emplace_back([&] { context.run(); });
+    std::promise<bool> other;
+    std::atomic<bool> in_time{false}, over{false};
+    locks.make_lock("a").acquire([&](error, lease) {
+        // Another thread makes this call succeed meanwhile.
+        locks.make_lock("b").acquire([&](error e, lease) { other.set_value(!e); });
+        auto result = other.get_future();
+        in_time = result.wait_for(20s) == std::future_status::ready && result.get();
+        over = true;
+    });
+    BOOST_TEST(wait_until([&] { return over.load(); }, 30s));
+    BOOST_TEST(in_time);
+    context.stop();
+}
+
+// The same where the client's context has one thread, and the handler another context.
+BOOST_AUTO_TEST_CASE(a_handler_of_another_context_runs_there) {
+    for (auto const how : {single::by_hint, single::by_option}) {
+        fleet servers(1);
+        hinted_client client(servers, how);
+        asio::io_context elsewhere;
+        auto const work = asio::make_work_guard(elsewhere);
+        std::jthread const thread([&] { elsewhere.run(); });
+        std::promise<std::thread::id> ran;
+        client.locks.make_lock("k").acquire(
+            asio::bind_executor(elsewhere.get_executor(),
+                                [&](error, lease) { ran.set_value(std::this_thread::get_id()); }));
+        auto ran_on = ran.get_future();
+        BOOST_REQUIRE(
+            client.until([&] { return ran_on.wait_for(0s) == std::future_status::ready; }));
+        BOOST_CHECK(ran_on.get() == thread.get_id());
+        elsewhere.stop();
+    }
+}
+
+BOOST_AUTO_TEST_CASE(each_exception_of_a_handler_leaves_and_the_others_are_called) {
+    for (auto const how : {single::by_hint, single::by_option}) {
+        fleet servers(1);
+        hinted_client client(servers, how);
+        auto good = 0;
+        std::vector<lease> held;
+        for (auto i = 0; i < 12; ++i) {
+            auto const key = client.locks.make_lock("key:" + std::to_string(i), long_lived);
+            key.acquire([&, i](error e, lease l) {
+                if (i % 3 == 0) throw std::runtime_error("mine");
+                if (!e) ++good;
+                held.push_back(std::move(l));
+            });
+        }
+        auto thrown = 0;
+        redis_cli cli(servers[0]);
+        auto const done = [&] { return good == 8 && thrown == 4 && cli.dbsize() == 8; };
+        for (auto over = false; !over;) {
+            try {
+                BOOST_REQUIRE(client.until(done));
+                over = true;
+            } catch (std::runtime_error const&) {
+                ++thrown;
+            }
+        }
+        BOOST_TEST(client.locks.stats().held == 8U); // a lease whose handler threw is released
+    }
+}
+
+// The context ends while calls are owed: the handlers are destroyed, and not called.
+BOOST_AUTO_TEST_CASE(handlers_that_were_not_called_go_with_their_context) {
+    for (auto const how : {single::by_hint, single::by_option}) {
+        fleet servers(1);
+        auto const alive = std::make_shared<int>();
+        std::optional<hinted_client> client(std::in_place, servers, how);
+        auto called = 0;
+        for (auto i = 0; i < 12; ++i) {
+            auto const key = client->locks.make_lock("key:" + std::to_string(i), long_lived);
+            key.acquire([&called, alive](error, lease) {
+                ++called;
+                throw std::runtime_error("mine");
+            });
+        }
+        BOOST_CHECK_THROW(BOOST_TEST(client->until([] { return false; })), std::runtime_error);
+        BOOST_TEST(called == 1);
+        client.reset();
+        BOOST_TEST(called == 1);
+        BOOST_TEST(alive.use_count() == 1);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_handler_may_end_its_client) {
+    for (auto const how : {single::by_hint, single::by_option}) {
+        fleet servers(1);
+        auto options = options_of(how);
+        asio::io_context context(how == single::by_hint ? 1 : 4);
+        std::optional<client> locks(std::in_place, context.get_executor(), addresses_of(servers),
+                                    options);
+        auto ended = 0;
+        for (auto const* const key : {"a", "b", "c"}) {
+            locks->make_lock(key, long_lived).acquire([&](error, lease) {
+                locks.reset();
+                ++ended;
+            });
+        }
+        BOOST_TEST(run_until(context, [&] { return ended == 3; }));
+        redis_cli cli(servers[0]);
+        BOOST_TEST(run_until(context, [&] { return cli.dbsize() == 0; }));
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
