@@ -147,7 +147,7 @@ protected:
         auto const young = handoff_limit_ > 1 && age < t.won - t.begun;
         if (young) ++young_leases_;
         if (t.served >= handoff_limit_) ++seen_.beyond_limit;
-        if (age >= handoff_time_ || (t.served >= handoff_limit_ && !young)) t.overdue = true;
+        if (age >= handoff_time_ || (t.served >= handoff_limit_ && !young)) overdue_ = true;
     }
 
     void holder_changed() {

@@ -73,6 +73,7 @@ public:
                 fail("forget", "an empty queue stays");
         }
         if (calm_) check_measurements();
+        if (overdue_) fail("handoff", "a tenure serves too many leases, or for too long");
         return violation();
     }
 
@@ -719,7 +720,6 @@ private:
             rest(a);
             return apply(t, {});
         }
-        if (h.overdue) fail("handoff", "a tenure serves too many leases, or for too long");
         detach(p);
         h.asked = local();
         releasing_.insert(t);

@@ -99,8 +99,7 @@ struct tenure_state {
     time_point armed{};
     time_point begun{}; ///< the time at which the try began
     time_point won{};
-    unsigned served = 0;  ///< leases
-    bool overdue = false; ///< it was handed over once more than it might be
+    unsigned served = 0; ///< leases
 };
 
 } // namespace contesting
@@ -144,7 +143,9 @@ protected:
         if (shape && shape->handoff_limit > 0) handoff_limit_ = shape->handoff_limit;
         static constexpr std::array<std::int64_t, 3> handoffs_ms{0, 5, 50};
         handoff_time_ = std::chrono::milliseconds(handoffs_ms[below(handoffs_ms.size())]);
-        hold_ = one_in(2) ? delay_ / 16 : 4 * delay_;
+        // Not too short, or a tenure that is as long as its try serves thousands of leases.
+        auto const shortest = calm_ ? delay_ / 16 : duration(1us);
+        hold_ = one_in(2) ? shortest : 4 * delay_;
         auto const scripts = !one_in(4);
         for (auto& i : instances_) {
             i.ppm = between(-max_ppm, max_ppm);
@@ -217,6 +218,7 @@ protected:
     true_time horizon_ = 0, stop_at_ = 0;
     unsigned queued_ = 0, held_ = 0, turns_wanted_ = 0;
     std::uint64_t commands_ = 0, leases_ = 0, turns_ = 0;
+    bool overdue_ = false;           ///< a tenure was handed over once more than it might be
     std::uint64_t young_leases_ = 0; ///< of tenures younger than their tries took
 };
 
