@@ -26,6 +26,7 @@ holdfast_test(unit SOURCES
     unit/fence_test.cpp
     unit/fence_gate_test.cpp
     unit/fence_names_test.cpp
+    unit/folded_queues_test.cpp
     unit/grant_routes_test.cpp
     unit/hash_slot_of_a_key_test.cpp
     unit/hello_choice_test.cpp
@@ -179,7 +180,8 @@ holdfast_test(exceptions SOURCES
     integration/exceptions_test.cpp
     integration/key_calls_test.cpp
     integration/acl_log.cpp
-    support/failing_new.cpp)
+    support/failing_new.cpp
+    unit/folded_queues_memory_test.cpp)
 set_target_properties(exceptions PROPERTIES ENABLE_EXPORTS ON)
 # Its own executable, as its servers need a few seconds to find each other.
 holdfast_test(failover SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES

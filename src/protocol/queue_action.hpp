@@ -16,6 +16,8 @@ enum class queue_effect : std::uint8_t {
     listen,      ///< ask the arbiter among candidates() for a push; then call listening()
     refuse,      ///< front() does not wait: tell it that the key is held, and call leave()
     cancel_try,  ///< cancel the tenure that was begun
+    fold,        ///< held, and no waiter is left: the driver may keep folded() alone, and destroy
+                 ///< the queue
     forget,      ///< no waiter is left: destroy the queue
 };
 

@@ -49,6 +49,7 @@ public:
     duration backoff(duration longest, std::uint64_t random) {
         return full_jitter(Rules::first_backoff, longest, std::min(failures_++, 16U), random);
     }
+    duration round_trip() const { return round_trip_; }
     duration stand_back() const { return Rules::stand_back(round_trip_); }
 
 private:

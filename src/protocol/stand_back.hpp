@@ -33,6 +33,8 @@ public:
     /// Another process has taken the key.
     void heard() { hears_ = false; }
 
+    /// True if no listening counts towards is_alone().
+    bool is_unused() const { return silent_ == 0; }
     bool is_alone(time_point now) const { return Rules::is_alone(silent_, now - ended_); }
 
 private:

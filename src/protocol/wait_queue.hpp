@@ -17,15 +17,20 @@
 //   inspecting     -> waiting         inspected()
 //   held           -> standing back   released(), while other processes may want the key
 //                  -> ready           lost(), or released() otherwise
+//                  -> (folded)        fold: no acquire waits, and there is nothing to remember
+//   (folded)       -> held            made again from folded(), before the next event
 //   waiting, standing back -> ready   wake()
 #ifndef HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
 #define HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
 
 #include "protocol/arbiter_choice.hpp"
 #include "protocol/fence.hpp"
+#include "protocol/folded_queue.hpp"
 #include "protocol/instance_set.hpp"
 #include "protocol/key_watch.hpp"
 #include "protocol/queue_action.hpp"
+#include "protocol/queue_counts.hpp"
+#include "protocol/queue_phase.hpp"
 #include "protocol/recheck_schedule.hpp"
 #include "protocol/retry_pace.hpp"
 #include "protocol/rivals.hpp"
@@ -45,11 +50,20 @@
 namespace holdfast::protocol {
 
 template <class Rules>
-class basic_wait_queue {
+class basic_wait_queue : public queue_counts {
 public:
     explicit basic_wait_queue(unsigned configured = 1)
         : watch_(configured)
         , configured_(configured) {}
+    /// Makes a folded queue again: its tenure is still held.
+    basic_wait_queue(unsigned configured, folded_queue const& f)
+        : basic_wait_queue(configured) {
+        phase_ = phase::held;
+        tries_ = tenures_ = leases_ = 1;
+        held_since_ = f.held_since;
+        try_ = {.fenced = f.fenced, .begun = f.held_since - f.round_trip};
+        pace_.answered_after(f.round_trip);
+    }
 
     //
     // Waiters
@@ -92,7 +106,8 @@ public:
             case phase::inspecting:
                 return {};
             case phase::held: // an adoption may have overtaken tries that do not wait
-                if (waiters_.empty() || front().waits) return {};
+                if (waiters_.empty()) return {.effect = is_plain() ? effect::fold : effect::none};
+                if (front().waits) return {};
                 return {.effect = effect::refuse};
             case phase::waiting:
                 if (!waiters_.empty() && front().is_refused()) return {.effect = effect::refuse};
@@ -334,6 +349,8 @@ public:
                                     longest) &&
                Rules::suffices(left, front().ttl, front().watched);
     }
+    /// After effect::fold: what the driver keeps until it makes the queue again.
+    folded_queue folded() const { return {held_since_, pace_.round_trip(), try_.fenced}; }
     /// The waiter that gets the next lease.
     waiter& hand_over() {
         ++leases_;
@@ -351,7 +368,6 @@ public:
         stand_back_.begin(!rivals_.contested()); // two processes can take turns and never meet
         wake_ = now + yields_ + pace_.stand_back();
     }
-    /// The tenure is lost.
     void lost() {
         phase_ = phase::ready;
         rivals_.contest();
@@ -366,32 +382,17 @@ public:
     bool trying() const { return phase_ == phase::trying; }
     /// True if the inspection still needs the tenure that was refused.
     bool inspects() const { return phase_ == phase::to_inspect || phase_ == phase::inspecting; }
-    unsigned tries() const { return tries_; }
-    /// How many tries were won.
-    unsigned tenures() const { return tenures_; }
-    /// How many tries were refused right after a push.
-    unsigned wasted() const { return wasted_; }
-    /// How many tries ended with votes for several contenders, and a quorum for none.
-    unsigned splits() const { return splits_; }
 
 private:
     using effect = queue_effect;
+    using phase = queue_phase;
+    using awaits = awaited_event;
 
-    enum class phase : std::uint8_t {
-        ready,         ///< for a try
-        trying,        ///< a try is under way
-        to_inspect,    ///< refused, and the reason is not known
-        inspecting,    ///< refused, and the instances were asked for the reason
-        waiting,       ///< until wake_, or for the event of awaits_
-        held,          ///< a lease of this process has the key
-        standing_back, ///< has just released the key: waits for wake_
-    };
-    /// The event that ends the wait before wake_. A try that follows an outage does not reset it.
-    enum class awaits : std::uint8_t {
-        time,      ///< nothing else
-        push,      ///< a push by the arbiter
-        instances, ///< enough instances for a quorum
-    };
+    /// True if folded() is all that the queue has to remember while its tenure is held.
+    bool is_plain() const {
+        return Rules::may_fold(leases_) && !rivals_.ever_seen() && stand_back_.is_unused() &&
+               yields_ == duration::zero();
+    }
 
     queue_action begin_try(time_point now, instance_set reachable) {
         if (waiters_.empty()) return {.effect = effect::forget};
@@ -436,7 +437,6 @@ private:
     duration yields_{};
     unsigned configured_, arbiter_ = 0;
     unsigned leases_ = 0; ///< of the tenure
-    unsigned tries_ = 0, tenures_ = 0, wasted_ = 0, splits_ = 0;
     phase phase_ = phase::ready;
     awaits awaits_ = awaits::time;
     bool obstacle_known_ = false;

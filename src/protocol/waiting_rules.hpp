@@ -45,6 +45,9 @@ struct waiting_rules : watching_rules {
         auto const young = limit > 1 && age < won_in;
         return (leases < limit || young) && age < longest;
     }
+    /// True if the queue of a tenure that has served so many leases may be folded. A folded queue
+    /// does not know that number, on which the fences and the end of hand-overs depend.
+    static constexpr bool may_fold(unsigned leases) { return leases == 1; }
     /// True if the rest of a tenure is long enough for the waiter's lease: half of the waiter's ttl
     /// if the watchdog will extend the lease, otherwise nine tenths of a new lease.
     static constexpr bool suffices(duration left, duration ttl, bool watched) {

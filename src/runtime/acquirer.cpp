@@ -115,9 +115,13 @@ void acquirer::join(operation& op, active_queue& q) {
     op.tenures_before = q.machine.tenures() - (q.machine.held() ? 1 : 0);
     op.stage = operation_stage::queued;
     auto const first = q.machine.empty() && !q.machine.held();
-    if (!q.machine.join(op)) return fail(op, errc::contended);
-    if (!first) count_as_waiting(op);
-    settle(q, op.started);
+    auto const now = op.started;
+    if (!q.machine.join(op)) {
+        fail(op, errc::contended);
+    } else if (!first) {
+        count_as_waiting(op);
+    }
+    settle(q, now);
 }
 
 void acquirer::cancel(operation& op, asio::cancellation_type_t type) {
@@ -223,6 +227,8 @@ void acquirer::settle(active_queue& q, lease_clock::time_point now) {
         case effect::cancel_try:
             cancel_try(q);
             break;
+        case effect::fold:
+            return q.round.empty() ? fold(q) : schedule(q);
         case effect::forget:
             return forget(q);
         case effect::none:
@@ -246,15 +252,50 @@ void acquirer::schedule(active_queue& q) {
     }
 }
 
-void acquirer::forget(active_queue& q) {
+void acquirer::forget(active_queue& q) noexcept {
+    q.detach();
+    keys_.erase(key_entry(q));
+    put_back(q);
+}
+
+void acquirer::put_back(active_queue& q) noexcept {
     timers_.cancel(q);
     q.waiting_hook::unlink();
-    q.detach();
     if (auto const w = std::exchange(q.watch, nullptr)) w->queue = nullptr;
-    keys_.erase(q);
     q.lock.reset();
     q.round = {};
     queues_.give_back(static_cast<queue&>(q));
+}
+
+// A queue whose round has answers for a report is not folded.
+void acquirer::fold(active_queue& q) noexcept {
+    using kept = decltype(active_tenure::round_trip);
+    auto& t = *q.tenure.detach(); // keys_ has this reference now
+    t.queue = nullptr;
+    t.round_trip = std::chrono::duration_cast<kept>(
+        std::min<protocol::duration>(q.machine.folded().round_trip, kept::max()));
+    keys_.replace(key_entry(q), key_entry(t));
+    put_back(q);
+}
+
+active_queue* acquirer::unfold(active_tenure& t) noexcept {
+    queue* q = nullptr;
+    if (!turn_.attempt([&] { q = &queues_.take(*this); })) return nullptr;
+    protocol::folded_queue const folded{.held_since = t.machine.lease_began(),
+                                        .round_trip = t.round_trip,
+                                        .fenced = t.machine.fenced()};
+    q->machine = protocol::wait_queue(instances_.size(), folded);
+    q->lock = t.lock;
+    q->hash = hash_of_key(q->key());
+    q->tenure = active_tenure_ptr(&t, false);
+    t.queue = q;
+    keys_.replace(key_entry(t), key_entry(*q));
+    return q;
+}
+
+void acquirer::forget(active_tenure& t) noexcept {
+    keys_.erase(key_entry(t));
+    active_tenure_ptr const last(&t, false);
 }
 
 void acquirer::abandon() noexcept {

@@ -18,6 +18,7 @@
 #include "runtime/counters.hpp"
 #include "runtime/event_sink.hpp"
 #include "runtime/instance_group.hpp"
+#include "runtime/key_table.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/pool.hpp"
 #include "runtime/report_builder.hpp"
@@ -42,7 +43,7 @@ namespace holdfast::runtime {
 /// settle() calls settles a queue.
 ///
 /// @par Thread safety  On the executor alone.
-class acquirer final : private operation_timer {
+class acquirer final : public folded_queues, private operation_timer {
 public:
     acquirer(turn&, instance_group&, tenure_driver&, timer_queue&, completer&, counters&,
              event_sink const&, token_source&, std::chrono::milliseconds instance_timeout);
@@ -103,6 +104,13 @@ public:
     void leave_late_instances();
 
     //
+    // Folded queues
+    //
+
+    active_queue* unfold(active_tenure&) noexcept override;
+    void forget(active_tenure&) noexcept override;
+
+    //
     // All queues
     //
 
@@ -113,15 +121,15 @@ public:
             if (q.lock) visit(static_cast<active_queue&>(q));
         });
     }
-    void forget(active_queue&);
+    void forget(active_queue&) noexcept;
     /// Called when the execution context is being destroyed. Drops the lock states.
     void abandon() noexcept;
     /// Called before the tenures are destroyed: forgets the references to them.
     void clear() noexcept;
     /// True if this client asks for the key, or holds it, with this token.
     bool has_token(std::string_view key, std::string_view text) const {
-        auto const* const q = keys_.find(key, active_queue_set::hash(key));
-        return q != nullptr && q->tenure && q->tenure->token.text() == text;
+        auto const* const t = keys_.find(key).tenure();
+        return t != nullptr && t->token.text() == text;
     }
     void period_ended() noexcept { queues_.period_ended(); }
     bool shrink(std::size_t most) noexcept {
@@ -144,6 +152,8 @@ private:
     // Queues: acquirer.cpp
     bool admit(operation&);
     active_queue* make_queue(detail::lock_state_ptr const&, std::size_t hash);
+    void fold(active_queue&) noexcept;
+    void put_back(active_queue&) noexcept;
     void join(operation&, active_queue&);
     void schedule(active_queue&);
     void count_as_waiting(operation&);
@@ -183,7 +193,7 @@ private:
     std::chrono::milliseconds const instance_timeout_;
 
     pool<queue> queues_;
-    active_queue_set keys_;
+    key_table keys_;
     waiting_list waiting_; ///< queues that react to pushes, and to instances that come or go
     operation_list acquiring_;
     bool refuses_ = false;
@@ -193,12 +203,13 @@ template <class LetGo>
 void acquirer::start(operation& op, LetGo&& let_go) {
     if (!admit(op)) return;
     auto const& key = op.lock->key;
-    auto const hash = active_queue_set::hash(key);
-    auto* q = keys_.find(key, hash);
-    if (q != nullptr && q->tenure && q->tenure->lease != nullptr && let_go(*q->tenure->lease)) {
-        q = keys_.find(key, hash);
-    }
-    if (q == nullptr) q = make_queue(op.lock, hash);
+    auto const hash = hash_of_key(key);
+    auto at = keys_.find(key, hash);
+    auto* const t = at.tenure();
+    if (t != nullptr && t->lease != nullptr && let_go(*t->lease)) at = keys_.find(key, hash);
+    auto* const q = at.is_folded()          ? unfold(*at.tenure())
+                    : at.queue() != nullptr ? at.queue()
+                                            : make_queue(op.lock, hash);
     if (q == nullptr) return fail(op, errc::out_of_memory);
     join(op, *q);
 }

@@ -17,7 +17,7 @@ using effect = protocol::tenure_effect;
 
 namespace {
 
-/// The same in every process, unlike active_queue_set::hash().
+/// The same in every process, unlike hash_of_key().
 std::uint64_t common_hash(std::string_view key) {
     boost::hash2::fnv1a_64 hash;
     hash.update(key.data(), key.size());

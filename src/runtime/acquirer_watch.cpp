@@ -103,7 +103,7 @@ void acquirer::on_push(unsigned instance, std::string_view key) {
 }
 
 bool acquirer::wake(unsigned instance, std::string_view key) {
-    auto* const q = keys_.find(key, active_queue_set::hash(key));
+    auto* const q = keys_.find(key).queue();
     auto const now = turn_.time();
     if (q == nullptr || !q->machine.push(now, instance, random_.pause_bits())) return false;
     settle(*q, now);

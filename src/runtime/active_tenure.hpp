@@ -42,9 +42,11 @@ public:
     /// client's until the try is won, and is not released.
     bool adopts = false;
     redis::token token;
+    /// Of the queue, while that is folded: a longer one counts as this.
+    std::chrono::duration<std::uint32_t, std::nano> round_trip{};
     protocol::tenure machine{1, {}, false};
     detail::lock_state_ptr lock;
-    active_queue* queue = nullptr;     ///< the queue of the try, tenure or watch
+    active_queue* queue = nullptr;     ///< of the try, tenure or watch; null if it is folded
     lease_record* lease = nullptr;     ///< the lease that is held
     operation* releaser = nullptr;     ///< completes when the key has been released
     lease_clock::time_point counted{}; ///< when the instances' counters were last written

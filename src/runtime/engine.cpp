@@ -121,10 +121,10 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , random_(options.owner_label)
     , tenures_(turn_, instances_, timers_, counters_, *this)
     , completer_(turn_, timers_, counters_, place_for_handlers(executor, options.thread_safe))
-    , keeper_(turn_, instances_, tenures_, timers_, completer_, counters_, events_,
-              options.fence_ttl)
     , acquirer_(turn_, instances_, tenures_, timers_, completer_, counters_, events_, random_,
                 options.instance_timeout)
+    , keeper_(turn_, instances_, tenures_, timers_, acquirer_, completer_, counters_, events_,
+              options.fence_ttl)
     , surveyor_(turn_, instances_, acquirer_)
     , inspector_(turn_, surveyor_, completer_)
     , watcher_(turn_, instances_, surveyor_, timers_, completer_, counters_, random_)

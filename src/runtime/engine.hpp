@@ -218,8 +218,8 @@ private:
     instance_group instances_{turn_};
     tenure_driver tenures_;
     completer completer_;
-    lease_keeper keeper_;
     acquirer acquirer_;
+    lease_keeper keeper_;
     surveyor surveyor_;
     inspector inspector_;
     key_watcher watcher_;

@@ -3,6 +3,20 @@
 
 namespace holdfast::runtime {
 
+namespace {
+
+bool is_won(active_tenure const& t) {
+    using phase = protocol::tenure_phase;
+    return t.machine.phase() == phase::held || t.machine.phase() == phase::ending;
+}
+
+/// Not the watch of a key, which is a tenure without a deadline.
+bool is_a_try(active_tenure const& t) {
+    return t.queue != nullptr && t.queue->tenure == &t;
+}
+
+} // namespace
+
 void engine::on_clock_reading(unsigned instance, protocol::clock_reading const& reading) {
     standstill_.observed(instance, reading);
     judge_clock();
@@ -17,8 +31,8 @@ void engine::judge_clock() {
         [&](unsigned i) { turn_.attempt([&] { instances_[i].ask_time_now(); }); });
     auto const found = standstill_.judge(there);
     if (found.is_new) {
-        acquirer_.for_each_queue([&](active_queue& q) {
-            if (q.tenure) keeper_.clock_stood_still(*q.tenure, found.to, found.by);
+        tenures_.for_each([&](active_tenure& t) {
+            if (is_won(t) || is_a_try(t)) keeper_.clock_stood_still(t, found.to, found.by);
         });
     }
     if (!found.is_ours) return;

@@ -15,9 +15,9 @@ void engine::begin_shutdown(errc left_over) {
     auto const lost = draining_ && counters::get(counters_.lost) != lost_before_drain_;
     drained_ = keeper_.holds() ? left_over : lost ? errc::lease_lost : errc{};
     while (keeper_.holds()) settle(keeper_.lose_a_lease());
-    acquirer_.for_each_queue([this](active_queue& q) {
+    tenures_.for_each([this](active_tenure& t) {
         // The holder was told of the loss, and the deadline has not come.
-        if (q.machine.held()) settle(keeper_.end_tenure(q));
+        if (t.machine.phase() == protocol::tenure_phase::ending) settle(keeper_.end_tenure(t));
     });
 }
 

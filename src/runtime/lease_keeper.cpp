@@ -128,30 +128,26 @@ active_queue* lease_keeper::on_lost(active_tenure& t) {
     auto const held = close(l, lease_record::end::lost);
     events_.lost(l, held, by_time ? loss::expired : loss::key_gone);
     tell_waiters(l, errc::lease_lost, errc{});
-    // The deadline that the holder knows has not come. Until then the queue has the key.
+    // The deadline that the holder knows has not come. Until then the tenure has the key.
     if (t.machine.phase() == phase::ending) {
         ++ending_;
         return nullptr;
     }
-    auto& q = *t.queue;
-    q.detach();
-    q.machine.lost();
-    return &q;
+    return lose(t);
 }
 
 // Called at the deadline of a lease, after its holder was told of the loss.
 active_queue* lease_keeper::on_deadline(active_tenure& t) {
     --ending_;
     if (hand_over(t, nullptr, nullptr, turn_.time())) return nullptr;
-    return end_tenure(*t.queue);
+    return end_tenure(t);
 }
 
-active_queue* lease_keeper::end_tenure(active_queue& q) {
-    auto const t = q.tenure;
-    q.detach();
-    if (t->machine.phase() == phase::ending) apply(*t, t->machine.abandon());
-    q.machine.lost();
-    return &q;
+active_queue* lease_keeper::end_tenure(active_tenure& t) {
+    active_tenure_ptr const alive(&t);
+    auto* const q = lose(t);
+    if (t.machine.phase() == phase::ending) apply(t, t.machine.abandon());
+    return q;
 }
 
 void lease_keeper::clock_stood_still(active_tenure& t, lease_clock::time_point until,
@@ -268,10 +264,20 @@ active_queue* lease_keeper::leave_key(active_tenure& t) {
     active_tenure_ptr const alive(&t);
     t.machine.abandon();
     tenures_.schedule(t);
-    auto& q = *t.queue;
-    q.detach();
-    q.machine.lost();
-    return &q;
+    return lose(t);
+}
+
+// Parts a tenure from its queue. Returns the queue, or null if it is folded.
+active_queue* lease_keeper::leave_queue(active_tenure& t) {
+    auto* const q = t.queue;
+    q != nullptr ? q->detach() : folded_.forget(t);
+    return q;
+}
+
+active_queue* lease_keeper::lose(active_tenure& t) {
+    auto* const q = leave_queue(t);
+    if (q != nullptr) q->machine.lost();
+    return q;
 }
 
 active_queue* lease_keeper::release(active_tenure& t, operation* op, bool gives_back,
@@ -282,13 +288,14 @@ active_queue* lease_keeper::release(active_tenure& t, operation* op, bool gives_
     t.gives_back = gives_back;
     t.asked = now;
     if (t.failures) t.failures->instances.clear();
-    auto& q = *t.queue;
+    // Without memory this process does not stand back.
+    if (t.queue == nullptr && t.machine.opposed()) folded_.unfold(t);
     active_tenure_ptr const alive(&t);
-    q.detach();
+    auto* const q = leave_queue(t);
     apply(t, t.machine.release(now, instances_.reachable()));
     // Only after apply() has submitted the release. So later commands reach the instances after it.
-    q.machine.released(now, t.machine.opposed());
-    return &q;
+    if (q != nullptr) q->machine.released(now, t.machine.opposed());
+    return q;
 }
 
 // Gives the next waiter of this process a lease of the same tenure, without a command to the
@@ -297,10 +304,11 @@ active_queue* lease_keeper::release(active_tenure& t, operation* op, bool gives_
 bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* op,
                              lease_clock::time_point now) {
     active_tenure_ptr const t(&tenure);
-    auto& q = *t->queue;
+    auto* const q = t->queue;
     auto const& options = t->lock->options;
-    if (!q.machine.hands_over(now, t->machine.valid_until() - now, t->machine.ttl(),
-                              options.handoff_limit, options.handoff_time)) {
+    if (q == nullptr) return false; // folded: no acquire waits
+    if (!q->machine.hands_over(now, t->machine.valid_until() - now, t->machine.ttl(),
+                               options.handoff_limit, options.handoff_time)) {
         return false;
     }
     auto* const next = new_lease();
@@ -311,7 +319,7 @@ bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* 
     }
     counters::add(counters_.handoffs);
     if (op != nullptr) completer_.complete(*op, release_result());
-    grant(static_cast<operation&>(q.machine.hand_over()), *t, *next);
+    grant(static_cast<operation&>(q->machine.hand_over()), *t, *next);
     return true;
 }
 

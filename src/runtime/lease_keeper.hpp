@@ -17,6 +17,7 @@
 #include "runtime/counters.hpp"
 #include "runtime/event_sink.hpp"
 #include "runtime/instance_group.hpp"
+#include "runtime/key_table.hpp"
 #include "runtime/lease_record.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/pool.hpp"
@@ -39,12 +40,13 @@ namespace holdfast::runtime {
 class lease_keeper final : private operation_timer {
 public:
     lease_keeper(turn& t, instance_group& instances, tenure_driver& tenures, timer_queue& timers,
-                 completer& c, counters& count, event_sink const& events,
+                 folded_queues& folded, completer& c, counters& count, event_sink const& events,
                  std::chrono::milliseconds fence_ttl)
         : turn_(t)
         , instances_(instances)
         , tenures_(tenures)
         , timers_(timers)
+        , folded_(folded)
         , completer_(c)
         , counters_(count)
         , events_(events)
@@ -99,9 +101,8 @@ public:
     [[nodiscard]] active_queue* lose_a_lease() {
         return end_lease(held_.front(), nullptr, lease_record::end::lost);
     }
-    /// Ends the tenure of a queue after the holder was told of the loss. The queue must have a
-    /// tenure.
-    [[nodiscard]] active_queue* end_tenure(active_queue&);
+    /// Ends a tenure after its holder was told of the loss.
+    [[nodiscard]] active_queue* end_tenure(active_tenure&);
 
     //
     // Memory
@@ -135,6 +136,8 @@ private:
     active_queue* end_lease(lease_record&, operation*, lease_record::end);
     active_queue* detach(lease_record&);
     active_queue* release(active_tenure&, operation*, bool gives_back, lease_clock::time_point now);
+    active_queue* leave_queue(active_tenure&);
+    active_queue* lose(active_tenure&);
     bool hand_over(active_tenure&, lease_record*, operation*, lease_clock::time_point now);
     lease_clock::duration close(lease_record&, lease_record::end);
 
@@ -156,6 +159,7 @@ private:
     instance_group& instances_;
     tenure_driver& tenures_;
     timer_queue& timers_;
+    folded_queues& folded_;
     completer& completer_;
     counters& counters_;
     event_sink const& events_;

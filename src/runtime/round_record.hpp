@@ -64,6 +64,7 @@ struct round_record {
             vote->message.clear();
         }
     }
+    bool empty() const { return votes.quorum() == 0 && instances.empty() && wrong_types == 0; }
     vote_record const& of(unsigned instance) const {
         static vote_record const nothing;
         return instance < instances.size() ? instances[instance] : nothing;

@@ -62,6 +62,13 @@ public:
     bool owes() const { return !owed_.empty(); }
     void forget_owed() noexcept;
 
+    /// Visits the tenures in use. `visit` may take no tenure.
+    template <class Visit>
+    void for_each(Visit visit) {
+        tenures_.for_each([&](active_tenure& t) {
+            if (t.lock) visit(t);
+        });
+    }
     /// Called when the execution context is being destroyed.
     void abandon() noexcept {
         tenures_.for_each([](active_tenure& t) { auto const lock = std::move(t.lock); });

@@ -104,6 +104,14 @@ struct at_one_too_few : protocol::waiting_rules {
     }
 };
 
+struct never_folds : protocol::waiting_rules {
+    static constexpr bool may_fold(unsigned) { return false; }
+};
+
+struct folds_and_forgets : protocol::waiting_rules {
+    static constexpr bool may_fold(unsigned) { return true; }
+};
+
 struct deaf_to_own_releases : faithful_driver {
     static constexpr bool hears_own_release = false;
 };
@@ -122,6 +130,18 @@ struct loses_the_turn : faithful_driver {
 
 struct waits_for_everybody : faithful_driver {
     static constexpr bool knows_who_is_late = false;
+};
+
+struct folds_waiters : faithful_driver {
+    static constexpr bool folds_only_idle = false;
+};
+
+struct unfolds_as_ready : faithful_driver {
+    static constexpr bool unfolds_as_held = false;
+};
+
+struct keeps_ended_tenures : faithful_driver {
+    static constexpr bool ends_folded = false;
 };
 
 } // namespace
@@ -147,8 +167,10 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                   << ", measured " << seen.measured << ", outages " << seen.outages << ", stops "
                   << seen.stops << ", overslept " << seen.overslept << ", watches " << seen.watches
                   << ", listens " << seen.listens << ", stays " << seen.stays << ", remnants "
-                  << seen.remnants << ", rescued " << seen.rescued << ", beyond the limit "
-                  << seen.beyond_limit);
+                  << seen.remnants << ", rescued " << seen.rescued << ", folded " << seen.folded
+                  << ", unfolded " << seen.unfolded << ", unfolded to stand back "
+                  << seen.unfolded_to_stand_back << ", lost folded " << seen.lost_folded
+                  << ", beyond the limit " << seen.beyond_limit);
     BOOST_TEST_MESSAGE("longest wait " << seen.longest_wait << " of its bound, for a quorum "
                                        << seen.longest_quorum_wait << ", highest cost "
                                        << seen.highest_cost << " of what is allowed, most tries "
@@ -190,6 +212,10 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                   seen.stays,
                   seen.remnants,
                   seen.rescued,
+                  seen.folded,
+                  seen.unfolded,
+                  seen.unfolded_to_stand_back,
+                  seen.lost_folded,
                   seen.beyond_limit});
 }
 
@@ -271,6 +297,39 @@ BOOST_AUTO_TEST_CASE(a_try_given_up_and_none_begun_is_refuted) {
 
 BOOST_AUTO_TEST_CASE(a_turn_lost_with_its_waiter_is_refuted) {
     refute<protocol::waiting_rules, loses_the_turn>("L");
+}
+
+// A schedule with folded queues is the same schedule.
+BOOST_AUTO_TEST_CASE(folding_changes_nothing_else) {
+    std::uint64_t folded = 0, unfolded = 0;
+    for (std::uint64_t seed = 1; seed <= 1'000; ++seed) {
+        contest_tally with, without;
+        BOOST_TEST((contest<protocol::waiting_rules>(seed, with).run() ==
+                    contest<never_folds>(seed, without).run()));
+        folded += with.folded;
+        unfolded += with.unfolded;
+        with.folded = with.unfolded = with.unfolded_to_stand_back = with.lost_folded = 0;
+        with.forgotten = without.forgotten; // a folded queue is not forgotten
+        BOOST_TEST_INFO("seed " << seed);
+        BOOST_TEST((with == without));
+    }
+    all_happened({folded, unfolded});
+}
+
+BOOST_AUTO_TEST_CASE(folding_a_queue_with_waiters_is_refuted) {
+    refute<protocol::waiting_rules, folds_waiters>("forget");
+}
+
+BOOST_AUTO_TEST_CASE(unfolding_a_queue_as_ready_is_refuted) {
+    refute<protocol::waiting_rules, unfolds_as_ready>("once");
+}
+
+BOOST_AUTO_TEST_CASE(a_folded_queue_that_outlives_its_tenure_is_refuted) {
+    refute<protocol::waiting_rules, keeps_ended_tenures>("L");
+}
+
+BOOST_AUTO_TEST_CASE(a_folded_queue_that_forgets_leases_is_refuted) {
+    refute<folds_and_forgets>("S2");
 }
 
 // A try that is given up and begun again costs time, but breaks no promise.

@@ -24,7 +24,7 @@ class idle_queue final : public active_queue {
     void on_time(lease_clock::time_point) override {}
 };
 
-class keeper_alone final : public test::rooms {
+class keeper_alone final : public test::rooms, private folded_queues {
 public:
     explicit keeper_alone(lock_options const& o = unwatched)
         : rooms(3)
@@ -39,8 +39,10 @@ public:
             given->object = {};
             given->handle.detach(); // otherwise the end of the handle would reach an engine
         }
+        for (auto& op : operations) op.lease.detach();
         queue.machine.abandon();
         queue.detach();
+        folded.reset();
         keeper.clear();
     }
 
@@ -87,6 +89,13 @@ public:
         });
         BOOST_REQUIRE(first.given);
     }
+    /// Nobody waits, so the queue goes.
+    void fold() {
+        BOOST_CHECK(queue.machine.next(start, instances.voters()).effect ==
+                    protocol::queue_effect::fold);
+        folded = queue.tenure;
+        queue.detach();
+    }
     lease_record& state() { return static_cast<lease_record&>(*first.handle); }
 
     operation& on_lease(operation_kind kind) {
@@ -117,11 +126,25 @@ public:
 
     lock_options options;
     idle_queue queue;
-    lease_keeper keeper{now_turn, instances, tenures, timers, completer, count, events, 1h};
+    lease_keeper keeper{now_turn, instances, tenures, timers, *this, completer, count, events, 1h};
     given_lease first, second;
     active_queue* concerned = nullptr; ///< the queue that the keeper handed back last
+    active_tenure_ptr folded;          ///< the tenure whose queue is folded
+    bool has_memory = true;
 
 private:
+    active_queue* unfold(active_tenure& t) noexcept override {
+        BOOST_TEST(&t == folded.get());
+        if (!has_memory) return nullptr;
+        queue.machine = protocol::wait_queue(3, queue.machine.folded());
+        queue.tenure = std::exchange(folded, nullptr);
+        t.queue = &queue;
+        return &queue;
+    }
+    void forget(active_tenure& t) noexcept override {
+        BOOST_TEST(&t == folded.get());
+        folded.reset();
+    }
     void lead_answer(active_tenure& t, unsigned instance, command c, std::uint32_t round,
                      redis::answer const& a) override {
         concerned = keeper.on_answer(t, instance, c, round, a);
@@ -263,6 +286,98 @@ BOOST_AUTO_TEST_CASE(the_watchdog_extends_while_the_lease_is_condition) {
     k.wait_until(700ms);
     BOOST_TEST(k.fakes[0]->questions.empty());
     k.at(701ms, [&] { k.keeper.destroy_retired(); });
+}
+
+BOOST_AUTO_TEST_CASE(a_release_of_a_folded_tenure_concerns_no_queue) {
+    keeper_alone k;
+    k.hold();
+    k.fold();
+    std::optional<release_result> result;
+    k.at(1ms, [&] { k.release(result); });
+    BOOST_TEST(k.concerned == nullptr);
+    BOOST_TEST(k.folded == nullptr);
+    BOOST_TEST(k.keeper.is_releasing());
+    k.at(2ms, [&] { k.answer_all(command::release, verdict::yes); });
+    BOOST_REQUIRE(result.has_value());
+    BOOST_TEST(static_cast<bool>(*result));
+}
+
+BOOST_AUTO_TEST_CASE(an_opposed_tenure_needs_its_queue_to_stand_back) {
+    for (auto const has_memory : {true, false}) {
+        keeper_alone k;
+        k.hold();
+        k.fold();
+        k.has_memory = has_memory;
+        k.state().tenure->machine.answer(command::acquire, 0, 2, verdict::no, keeper_alone::start);
+        std::optional<release_result> result;
+        k.at(1ms, [&] { k.release(result); });
+        BOOST_TEST(k.concerned == (has_memory ? &k.queue : nullptr));
+        BOOST_TEST(k.queue.machine.wake().has_value() == has_memory);
+        BOOST_TEST(k.queue.tenure == nullptr);
+        BOOST_TEST(k.folded == nullptr);
+        BOOST_REQUIRE(k.fakes[0]->questions.size() == 1U);
+        BOOST_CHECK(k.fakes[0]->questions.front().command == command::release);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_ends_a_folded_tenure) {
+    keeper_alone k;
+    k.hold();
+    k.fold();
+    std::optional<error> extended;
+    k.at(500ms, [&] { k.extend(extended); });
+    k.at(501ms, [&] {
+        k.fakes[0]->answer(command::extend, verdict::no);
+        k.fakes[1]->answer(command::extend, verdict::no);
+    });
+    BOOST_TEST(k.count.lost.load() == 1U);
+    BOOST_TEST(k.concerned == nullptr);
+    BOOST_TEST(k.folded == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(a_folded_tenure_lasts_until_the_deadline) {
+    keeper_alone k;
+    k.hold();
+    k.fold();
+    k.wait_until(988ms - 50ms);
+    BOOST_TEST(k.state().over.load());
+    BOOST_TEST(k.folded != nullptr);
+    k.wait_until(988ms);
+    BOOST_TEST(k.folded == nullptr);
+    BOOST_TEST(k.concerned == nullptr);
+    BOOST_TEST(!k.keeper.has_tenures());
+    for (auto const& f : k.fakes) {
+        BOOST_REQUIRE(f->questions.size() == 1U);
+        BOOST_CHECK(f->questions.front().command == command::release);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_detach_ends_a_folded_tenure_without_a_release) {
+    keeper_alone k;
+    k.hold();
+    k.fold();
+    k.at(1ms, [&] { k.concerned = k.keeper.start_detach(k.on_lease(operation_kind::detach)); });
+    BOOST_TEST(k.concerned == nullptr);
+    BOOST_TEST(k.folded == nullptr);
+    BOOST_TEST(k.fakes[0]->questions.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_shutdown_ends_folded_tenures) {
+    for (auto const told : {false, true}) {
+        keeper_alone k;
+        k.hold();
+        k.fold();
+        if (told) k.wait_until(988ms - 50ms);
+        auto& t = *k.state().tenure;
+        k.at(950ms, [&] {
+            BOOST_TEST(k.keeper.holds() == !told);
+            k.concerned = told ? k.keeper.end_tenure(t) : k.keeper.lose_a_lease();
+        });
+        BOOST_TEST(k.concerned == nullptr);
+        BOOST_TEST(k.folded == nullptr);
+        BOOST_TEST(!k.keeper.holds());
+        BOOST_TEST(k.fakes[0]->questions.size() == 1U);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_clock_that_stood_still_brings_the_loss_nearer) {

@@ -785,4 +785,97 @@ BOOST_AUTO_TEST_CASE(an_adopted_tenure_counts_the_leases_before) {
     BOOST_TEST(q.handoffs() == 8U);
 }
 
+//
+// Folding
+//
+
+BOOST_AUTO_TEST_CASE(a_holder_alone_needs_no_queue) {
+    held();
+    BOOST_TEST((next(1s) == queue_effect::fold));
+    auto const f = q.folded();
+    BOOST_TEST((f.held_since == at(round_trip)));
+    BOOST_TEST((f.round_trip == round_trip));
+    BOOST_TEST(!f.fenced);
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_with_a_waiter_is_not_folded) {
+    held();
+    BOOST_REQUIRE(q.join(b));
+    BOOST_TEST((next(2ms) == queue_effect::none));
+    q.leave(b);
+    BOOST_TEST((next(3ms) == queue_effect::fold));
+}
+
+// Fences and the limit of hand-overs depend on the number of leases.
+BOOST_AUTO_TEST_CASE(a_queue_that_has_handed_over_is_not_folded) {
+    held();
+    BOOST_REQUIRE(q.join(b));
+    (void)q.hand_over();
+    BOOST_TEST((next(2ms) == queue_effect::none));
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_of_a_tenure_that_was_handed_over_elsewhere_is_not_folded) {
+    a.adopts = true;
+    a.handoffs = 3;
+    held();
+    BOOST_TEST((next(2ms) == queue_effect::none));
+    BOOST_TEST(q.handoffs() == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_that_knows_of_others_is_not_folded) {
+    contending();
+    (void)q.won(at(2ms));
+    BOOST_TEST((next(2ms) == queue_effect::none));
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_that_yields_to_pollers_is_not_folded) {
+    q.yields(20ms);
+    held();
+    BOOST_TEST((next(2ms) == queue_effect::none));
+}
+
+// Whether the process counts as alone depends on how often it has listened.
+BOOST_AUTO_TEST_CASE(a_queue_that_has_listened_is_not_folded) {
+    held();
+    q.released(at(2ms), true);
+    BOOST_REQUIRE(next(2ms) == queue_effect::listen);
+    q.listening(1);
+    q.watched(at(3ms), 1, q.watch_round(), {.is = sighting::state::gone, .told = true}, 0);
+    BOOST_REQUIRE(q.join(b));
+    BOOST_REQUIRE(next(8ms) == queue_effect::try_all);
+    q.try_begun(at(8ms));
+    (void)q.won(at(9ms));
+    BOOST_TEST((next(9ms) == queue_effect::none));
+}
+
+BOOST_AUTO_TEST_CASE(an_unfolded_queue_is_held) {
+    q = basic_wait_queue<waiting_rules>(3, {at(5ms), round_trip, true});
+    BOOST_TEST(q.held());
+    BOOST_TEST(q.seen_held());
+    BOOST_TEST(q.handoffs() == 0U);
+    BOOST_TEST(q.tenures() == 1U);
+    BOOST_TEST(q.tries() == 1U);
+    BOOST_TEST((next(6ms) == queue_effect::fold));
+    a.waits = false;
+    BOOST_TEST(!q.join(a));
+    b.fenced = true;
+    BOOST_REQUIRE((q.join(b) && q.join(c)));
+    BOOST_TEST((next(6ms) == queue_effect::none));
+    BOOST_TEST(q.hands_over(at(24ms), ttl, ttl, 2, 20ms));
+    BOOST_TEST(!q.hands_over(at(25ms), ttl, ttl, 2, 20ms)); // since it was won
+    BOOST_TEST(&q.hand_over() == &b);
+    BOOST_TEST(q.handoffs() == 1U);
+    BOOST_TEST(!q.hands_over(at(24ms), ttl, ttl, 2, 20ms)); // the limit
+    q.released(at(30ms));
+    BOOST_REQUIRE(q.wake().has_value());
+    BOOST_TEST((*q.wake() == at(30ms) + waiting_rules::stand_back(round_trip)));
+}
+
+BOOST_AUTO_TEST_CASE(an_unfolded_queue_of_a_tenure_without_fences_gives_none) {
+    q = basic_wait_queue<waiting_rules>(3, {at(5ms), round_trip, false});
+    b.fenced = true;
+    BOOST_REQUIRE(q.join(b));
+    BOOST_TEST(!q.hands_over(at(6ms), ttl, ttl, 64, 1s));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,7 @@
 //
 // Properties:
 //   S1, S3, S4  as in doc/guarantees.md
+//   S2          the leases of a tenure have different fences
 //   L           no wake-up is lost: a free and wanted key is had within a bound
 //   L3          every call settles
 //   L5          a silent minority that is not suspected delays no try and no release
@@ -20,6 +21,7 @@
 //   storm       few tries are made while the holder stays the same
 //   validity    a lease that is handed over is valid for long enough
 //   forget      an empty queue goes
+//   once        a process does not try for a key that it holds
 #ifndef HOLDFAST_TEST_SIMULATION_CONTEST_CONTEST_HPP
 #define HOLDFAST_TEST_SIMULATION_CONTEST_CONTEST_HPP
 
@@ -69,7 +71,9 @@ public:
         if (violation().empty()) {
             check_end();
             if (std::any_of(queues_.begin(), queues_.end(),
-                            [](auto const& q) { return q.has_value(); }))
+                            [](auto const& q) { return q.has_value(); }) ||
+                std::any_of(clients_.begin(), clients_.end(),
+                            [](auto const& p) { return p.folded.has_value(); }))
                 fail("forget", "an empty queue stays");
         }
         if (calm_) check_measurements();
@@ -90,11 +94,14 @@ private:
 
     static constexpr std::uint64_t most_events = 50'000'000;
 
-    bool holds(unsigned p) const override { return queues_[p] && queues_[p]->held(); }
+    bool holds(unsigned p) const override {
+        return clients_[p].folded || (queues_[p] && queues_[p]->held());
+    }
     bool tries(unsigned p) const override { return queues_[p] && queues_[p]->trying(); }
     void drop_queue(unsigned p) override {
         if (queues_[p]) queues_[p]->abandon();
         queues_[p].reset();
+        clients_[p].folded.reset();
     }
 
     //
@@ -138,11 +145,14 @@ private:
             }
             if (!me.usual[i].late()) me.newly_late.erase(i);
         }
-        if (!queues_[p] || me.newly_late.empty() || (reachable(p) - late(p)).empty()) return;
+        auto const is_used = [&] { return queues_[p] || me.folded; };
+        if (!is_used() || me.newly_late.empty() || (reachable(p) - late(p)).empty()) return;
         std::exchange(me.newly_late, {}).for_each([&](unsigned i) {
-            if (!queues_[p]) return;
+            if (!is_used()) return;
+            auto const random = any();
+            if (me.folded) return;
             if (queues_[p]->waits_at(i)) ++seen_.moved;
-            queues_[p]->late(local(), i, any());
+            queues_[p]->late(local(), i, random);
             settle(p);
         });
     }
@@ -197,6 +207,9 @@ private:
                     return arm(p);
                 }
                 break;
+            case queue_effect::fold:
+                me.settling = false;
+                return fold(p);
             case queue_effect::forget:
                 ++seen_.forgotten;
                 me.settling = false;
@@ -207,9 +220,43 @@ private:
                 return arm(p);
             case queue_effect::none:
                 me.settling = false;
+                if (!Driver::folds_only_idle && queues_[p]->held()) return fold(p);
                 return arm(p);
             }
         }
+    }
+
+    void fold(unsigned p) {
+        ++seen_.folded;
+        auto& me = clients_[p];
+        if (!queues_[p]->empty()) fail("forget", "a queue is folded that is not empty");
+        me.folded = queues_[p]->folded();
+        me.watcher = nobody;
+        queues_[p]->abandon();
+        queues_[p].reset();
+        arm(p);
+    }
+
+    void unfold(unsigned p) {
+        ++seen_.unfolded;
+        auto const folded = *std::exchange(clients_[p].folded, std::nullopt);
+        if (Driver::unfolds_as_held) {
+            queues_[p].emplace(size(), folded);
+        } else {
+            queues_[p].emplace(size());
+        }
+    }
+
+    // Parts a queue, which may be folded, from its tenure.
+    void part(unsigned p) {
+        detach(p);
+        if (Driver::ends_folded) clients_[p].folded.reset();
+    }
+
+    void lose(unsigned p) {
+        if (clients_[p].folded) ++seen_.lost_folded;
+        part(p);
+        if (queues_[p]) queues_[p]->lost();
     }
 
     void arm(unsigned p) {
@@ -235,6 +282,9 @@ private:
         auto& me = clients_[p];
         auto const& a = front(p);
         auto const t = static_cast<unsigned>(tenures_.size());
+        if (me.tenure != nobody && is_held(tenures_[static_cast<std::size_t>(me.tenure)])) {
+            fail("once", "a process tries for a key that it holds");
+        }
         tenures_.push_back(
             {p, {size(), a.ttl, a.watched, protocol::spread_renewal_period(a.ttl, any())}});
         auto& h = tenures_.back();
@@ -291,14 +341,14 @@ private:
         });
     }
 
-    void on_watched(unsigned p, unsigned i, message const& m) {
+    void on_watched(unsigned p, unsigned i, message const& m, std::uint64_t random) {
         protocol::sighting seen;
         using state = protocol::sighting::state;
         if (m.said == verdict::yes) {
             seen = {.is = *m.pttl == -2 ? state::gone : state::held, .told = m.told};
             if (*m.pttl >= 0) seen.left = std::chrono::milliseconds(*m.pttl);
         }
-        queues_[p]->watched(local(), i, m.round, seen, any());
+        queues_[p]->watched(local(), i, m.round, seen, random);
         settle(p);
     }
 
@@ -318,11 +368,12 @@ private:
         auto& me = clients_[p];
         if (!me.alive) return;
         if (m.op == command::watch) {
-            if (me.watcher == static_cast<int>(t)) on_watched(p, i, m);
+            auto const random = any(); // the same if the queue is folded
+            if (me.watcher == static_cast<int>(t)) on_watched(p, i, m, random);
             return;
         }
         auto const asks = m.op == command::acquire || m.op == command::contend;
-        if (asks && is_queues(t) && queues_[p]->trying()) return on_try_answer(m, i);
+        if (asks && is_queues(t) && tries(p)) return on_try_answer(m, i);
         auto const action = h.machine.answer(m.op, m.round, i, m.said, local());
         if (Driver::hears_own_release && m.op == command::release && m.said == verdict::yes &&
             hear_push(p, i)) {
@@ -405,7 +456,8 @@ private:
     }
 
     bool hear_push(unsigned p, unsigned i) {
-        if (!queues_[p] || !queues_[p]->push(local(), i, any())) return false;
+        auto const random = holds(p) || queues_[p] ? any() : 0; // the same if the queue is folded
+        if (!queues_[p] || !queues_[p]->push(local(), i, random)) return false;
         settle(p);
         return true;
     }
@@ -457,8 +509,7 @@ private:
             on_try_failed(t, a.effect);
             break;
         case tenure_effect::ended:
-            detach(h.process);
-            queues_[h.process]->lost();
+            lose(h.process);
             over(t);
             settle(h.process);
             break;
@@ -559,8 +610,7 @@ private:
 
     void on_lost(unsigned t) {
         auto const p = tenures_[t].process;
-        detach(p);
-        queues_[p]->lost();
+        lose(p);
         tell_loss(t);
         settle(p);
     }
@@ -577,6 +627,9 @@ private:
         if (std::any_of(instances_.begin(), instances_.end(),
                         [](auto const& i) { return i.has.holder == stranger; })) {
             ++seen_.rescued;
+        }
+        if (queues_[a.process]->handoffs() != tenures_[t].leases++) {
+            fail("S2", "two leases of a tenure have the same fence");
         }
         ++clients_[a.process].leases;
         ++leases_;
@@ -655,14 +708,16 @@ private:
         a.total_cancel = one_in(4);
         a.cancel_requested = false;
         a.cancelled_when_granted = !eager_ && one_in(12);
-        if (!queue) {
+        if (clients_[a.process].folded) {
+            unfold(a.process);
+        } else if (!queue) {
             queue.emplace(size());
             clients_[a.process].armed.reset();
         }
         if (!queue->join(a)) {
             ++seen_.refused;
             wants_after(1 + some(50 * delay_), a);
-            return;
+            return settle(a.process);
         }
         if (queued_ == 0) progress();
         ++queued_;
@@ -703,13 +758,13 @@ private:
         auto const t = static_cast<unsigned>(a.tenure);
         auto& h = tenures_[t];
         auto const p = a.process;
-        auto& q = *queues_[p];
+        auto& q = queues_[p];
         h.lease = nullptr;
-        if (q.hands_over(local(), h.machine.deadline() - local(), h.machine.ttl(), handoff_limit_,
-                         handoff_time_)) {
+        if (q && q->hands_over(local(), h.machine.deadline() - local(), h.machine.ttl(),
+                               handoff_limit_, handoff_time_)) {
             ++seen_.handoffs;
             note_hand_over(h);
-            auto& next = static_cast<actor&>(q.hand_over());
+            auto& next = static_cast<actor&>(q->hand_over());
             h.machine.begin_lease(next.watched);
             auto const left = h.machine.deadline() - local();
             if (left < (next.watched ? next.ttl / 2 : next.ttl * 17 / 20)) {
@@ -720,7 +775,11 @@ private:
             rest(a);
             return apply(t, {});
         }
-        detach(p);
+        if (!q && h.machine.opposed()) {
+            ++seen_.unfolded_to_stand_back;
+            unfold(p);
+        }
+        part(p);
         h.asked = local();
         releasing_.insert(t);
         h.over = true;
@@ -732,10 +791,11 @@ private:
             rest(a);
         }
         apply(t, h.machine.release(local(), reachable(p)));
-        q.released(local(), h.machine.opposed());
-        if (q.wake()) {
+        if (!q) return;
+        q->released(local(), h.machine.opposed());
+        if (q->wake()) {
             ++seen_.stand_backs;
-        } else if (!q.empty()) {
+        } else if (!q->empty()) {
             ++seen_.stays;
         }
         settle(p);

@@ -15,7 +15,8 @@ struct contest_tally {
                   flushes = 0, resent = 0, kept = 0, late_ttls = 0, foreign = 0, forgotten = 0,
                   outages = 0, measured = 0, stops = 0, overslept = 0, silences = 0, late_tries = 0,
                   late_arbiters = 0, late_releases = 0, late_inspections = 0, moved = 0,
-                  watches = 0, listens = 0, stays = 0, remnants = 0, rescued = 0, beyond_limit = 0;
+                  watches = 0, listens = 0, stays = 0, remnants = 0, rescued = 0, folded = 0,
+                  unfolded = 0, unfolded_to_stand_back = 0, lost_folded = 0, beyond_limit = 0;
     double longest_try = 0; ///< of a try or release beside a silent minority, as part of its bound
     double most_tries =
         0; ///< of a process while the holder is the same, as a part of the number allowed
@@ -24,6 +25,8 @@ struct contest_tally {
     double highest_cost = 0;        ///< commands of an acquire, as a part of the number allowed
     double smallest_share = 1e9; ///< of the leases, as a part of the fair share; in long runs only
     double smallest_turns = 1e9; ///< the same for tenures
+
+    friend bool operator==(contest_tally const&, contest_tally const&) = default;
 };
 
 /// The duties of a driver towards the protocol's machines. A broken driver leaves one out.
@@ -35,6 +38,9 @@ struct faithful_driver {
     static constexpr bool keeps_the_turn =
         true; ///< releases the lease of a waiter that was cancelled when it was granted
     static constexpr bool knows_who_is_late = true;
+    static constexpr bool folds_only_idle = true; ///< a queue stays while an acquire waits
+    static constexpr bool unfolds_as_held = true;
+    static constexpr bool ends_folded = true; ///< a folded queue ends with its tenure
 };
 
 /// A schedule for measurements. It is calm, and every actor always wants the key.

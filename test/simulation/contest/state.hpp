@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_TEST_SIMULATION_CONTEST_STATE_HPP
 #define HOLDFAST_TEST_SIMULATION_CONTEST_STATE_HPP
 
+#include "protocol/folded_queue.hpp"
 #include "protocol/round_trips.hpp"
 #include "protocol/tenure.hpp"
 #include "protocol/waiter.hpp"
@@ -49,7 +50,8 @@ struct connection : test::connection<message> {
 /// A process. Its queue is in class contest, which knows the rules.
 struct client : test::client<connection> {
     bool alive = true;
-    int tenure = nobody; ///< the queue's try or held tenure
+    int tenure = nobody;                          ///< the queue's try or held tenure
+    std::optional<protocol::folded_queue> folded; ///< in place of the queue
     int watcher = nobody;
     bool settling = false;
     std::uint64_t timer = 0;
@@ -93,6 +95,7 @@ struct tenure_state {
     bool dead = false;    ///< the process was killed
     unsigned pending = 0; ///< commands that an instance may still carry out, and kept releases
     bool watches = false;
+    unsigned leases = 0; ///< that the tenure has served
     actor* lease = nullptr;
     actor* releaser = nullptr; ///< waits for the end of the release
     std::uint64_t timer = 0;

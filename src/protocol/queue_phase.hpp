@@ -1,0 +1,29 @@
+// The phases of a wait queue: see the diagram in wait_queue.hpp.
+#ifndef HOLDFAST_PROTOCOL_QUEUE_PHASE_HPP
+#define HOLDFAST_PROTOCOL_QUEUE_PHASE_HPP
+
+#include <cstdint>
+
+namespace holdfast::protocol {
+
+enum class queue_phase : std::uint8_t {
+    ready,         ///< for a try
+    trying,        ///< a try is under way
+    to_inspect,    ///< refused, and the reason is not known
+    inspecting,    ///< refused, and the instances were asked for the reason
+    waiting,       ///< until a time, or for an awaited_event
+    held,          ///< a lease of this process has the key
+    standing_back, ///< has just released the key: waits for a time
+};
+
+/// The event that ends the wait of a queue before its time. A try that follows an outage does not
+/// reset it.
+enum class awaited_event : std::uint8_t {
+    time,      ///< nothing else
+    push,      ///< a push by the arbiter
+    instances, ///< enough instances for a quorum
+};
+
+} // namespace holdfast::protocol
+
+#endif

@@ -1,0 +1,156 @@
+// An acquirer and a lease keeper as the engine joins them. The instances are fakes.
+#ifndef HOLDFAST_TEST_HELD_KEYS_HPP
+#define HOLDFAST_TEST_HELD_KEYS_HPP
+
+#include "runtime/acquirer.hpp"
+#include "runtime/lease_keeper.hpp"
+
+#include "unit/rooms.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace holdfast::test {
+
+class held_keys : public rooms {
+public:
+    held_keys()
+        : rooms(3) {}
+    ~held_keys() override {
+        for (auto const& f : fakes) f->questions.clear();
+        timers.clear();
+        for (auto& c : calls) {
+            c.object = {};
+            c.handle.detach(); // otherwise the end of the handle would reach an engine
+        }
+        for (auto& op : operations) op.lease.detach();
+        room.clear();
+        keeper.clear();
+    }
+
+    struct call {
+        runtime::operation* op = nullptr;
+        std::optional<error> result;
+        lease object;
+        detail::lease_ref handle;
+
+        bool granted() const { return result.has_value() && !*result; }
+        runtime::lease_record& state() const {
+            return static_cast<runtime::lease_record&>(*handle);
+        }
+        runtime::active_tenure& tenure() const { return *state().tenure; }
+    };
+
+    detail::lock_state_ptr lock_of(std::string const& key, lock_options const& options = {},
+                                   lease_token const* adopted = nullptr) const {
+        return std::make_shared<detail::lock_state const>(
+            detail::lock_state{nullptr, executor, key, options, adopted});
+    }
+    /// Begins an acquire that waits up to `limit`; with 0 it does not wait.
+    call& acquire(detail::lock_state_ptr lock, std::chrono::nanoseconds limit) {
+        auto& c = calls.emplace_back();
+        auto& op = make_operation(runtime::operation_kind::acquire);
+        c.op = &op;
+        op.lock = std::move(lock);
+        op.limit = {detail::wait_limit::kind::until, limit};
+        op.handler = detail::acquire_handler([this, &c](error e, lease object) {
+            c.result = std::move(e);
+            if (!*c.result) c.handle = newest_lease();
+            c.object = std::move(object);
+        });
+        room.start(op, [this](runtime::lease_record& l) {
+            if (&l != dropped) return false;
+            dropped = nullptr;
+            settle(keeper.let_go(l, false));
+            return true;
+        });
+        return c;
+    }
+    call& acquire(std::chrono::nanoseconds limit = std::chrono::minutes(1),
+                  lock_options const& options = {}) {
+        return acquire(lock_of("seat:7", options), limit);
+    }
+    /// Wins a tenure within a millisecond.
+    call& hold(lease_clock::duration when, lock_options const& options = {}) {
+        call* c = nullptr;
+        at(when, [&] { c = &acquire(std::chrono::minutes(1), options); });
+        at(when + std::chrono::milliseconds(1),
+           [&] { answer_all(protocol::command::acquire, protocol::verdict::yes); });
+        BOOST_REQUIRE(c->granted());
+        return *c;
+    }
+    void release(call& c) {
+        auto& op = make_operation(runtime::operation_kind::release);
+        op.lease = c.handle;
+        op.handler = detail::release_handler([](release_result const&) {});
+        settle(keeper.start_release(op));
+    }
+
+    std::size_t queues() {
+        std::size_t n = 0;
+        room.for_each_queue([&](runtime::active_queue&) { ++n; });
+        return n;
+    }
+    /// How many commands of this kind wait for an answer of each instance.
+    std::size_t asked(protocol::command c) const {
+        auto const of = [c](auto const& f) {
+            return static_cast<std::size_t>(
+                std::count_if(f->questions.begin(), f->questions.end(),
+                              [c](auto const& q) { return q.command == c; }));
+        };
+        auto const n = of(fakes[0]);
+        for (auto const& f : fakes) BOOST_TEST(of(f) == n);
+        return n;
+    }
+
+    runtime::acquirer room{now_turn, instances, tenures,
+                           timers,   completer, count,
+                           events,   random,    std::chrono::milliseconds(100)};
+    runtime::lease_keeper keeper{now_turn, instances, tenures,
+                                 timers,   room,      completer,
+                                 count,    events,    std::chrono::hours(1)};
+    std::list<call> calls;
+    runtime::lease_record* dropped = nullptr; ///< as the inbox would tell
+
+private:
+    void settle(runtime::active_queue* q) {
+        if (q != nullptr) room.settle(*q, now_turn.time());
+    }
+    runtime::lease_record* newest_lease() {
+        runtime::lease_record* found = nullptr;
+        tenures.for_each([&](runtime::active_tenure& t) {
+            auto const known = [&](call const& c) { return c.handle.get() == t.lease; };
+            if (t.lease != nullptr && std::none_of(calls.begin(), calls.end(), known))
+                found = t.lease;
+        });
+        return found;
+    }
+    void lead_answer(runtime::active_tenure& t, unsigned instance, protocol::command c,
+                     std::uint32_t round, redis::answer const& a) override {
+        if (!runtime::acquirer::expects(t, c))
+            return settle(keeper.on_answer(t, instance, c, round, a));
+        if (!room.on_answer(t, instance, c, round, a)) return;
+        auto& q = *t.queue;
+        auto* const l = keeper.new_lease();
+        keeper.grant(room.take_winner(t), t, *l);
+        settle(&q);
+    }
+    void lead_time(runtime::active_tenure& t, lease_clock::time_point now) override {
+        using phase = protocol::tenure_phase;
+        auto const p = t.machine.phase();
+        if (p == phase::acquiring || p == phase::over) return room.on_time(t, now);
+        settle(keeper.on_time(t, now));
+    }
+};
+
+} // namespace holdfast::test
+
+#endif
