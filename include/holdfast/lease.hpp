@@ -17,6 +17,7 @@
 #include <iosfwd>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace holdfast {
@@ -109,8 +110,9 @@ public:
     /// Whether there is a lease at all, held or not.
     explicit operator bool() const noexcept { return static_cast<bool>(share_); }
 
-    /// The key on the servers, with the client's prefix. Empty for an empty lease.
-    std::string const& key() const noexcept;
+    /// The key on the servers, with the client's prefix. Empty for an empty lease. Valid while
+    /// there is this lease, or a copy of its lock.
+    std::string_view key() const noexcept;
 
     /// Whether the lock is ours now: not released, not lost, and before the deadline. The holder
     /// hears of a loss up to min(ttl / 20, 50 ms) ahead of the deadline, and then this is false. No
@@ -274,7 +276,7 @@ private:
     std::chrono::nanoseconds checked(std::chrono::milliseconds ttl) const;
     detail::lease_ref checked() const {
         if (!share_) throw_error(errc::lease_released);
-        detail::require_context(share_->data->lock->executor);
+        detail::require_context(share_->data->lock->executor());
         return detail::lease_ref(share_->data);
     }
 

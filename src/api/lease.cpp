@@ -13,9 +13,8 @@
 
 namespace holdfast {
 
-std::string const& lease::key() const noexcept {
-    static std::string const none;
-    return share_ ? share_->data->lock->key : none;
+std::string_view lease::key() const noexcept {
+    return share_ ? share_->data->lock->key() : std::string_view();
 }
 
 std::string release_result::what() const {
@@ -50,7 +49,7 @@ void lease::detach() {
     // Before the call, so that no other thread releases the lease meanwhile.
     auto const was_detached = data->detached.exchange(true);
     try {
-        lock->engine->detach(data);
+        lock->engine().detach(data);
     } catch (...) {
         data->detached.store(was_detached);
         throw;
@@ -67,14 +66,14 @@ lease_token lease::token() const {
 
 std::chrono::nanoseconds lease::checked(std::chrono::milliseconds ttl) const {
     auto const data = checked();
-    detail::check_ttl(ttl, data->lock->engine->max_ttl());
+    detail::check_ttl(ttl, data->lock->engine().max_ttl());
     return ttl;
 }
 
 void lease::renew_while(std::function<bool()> condition) {
     auto data = checked();
     auto const lock = data->lock;
-    lock->engine->renew_while(std::move(data), std::move(condition));
+    lock->engine().renew_while(std::move(data), std::move(condition));
 }
 
 namespace detail {
@@ -89,7 +88,8 @@ void async_release(lease_ref lease, share_ref share, release_handler handler, co
     auto const lock = lease->lock;
     try {
         if (last) {
-            return lock->engine->submit(operation_kind::release, {}, {}, lease, std::move(handler));
+            return lock->engine().submit(operation_kind::release, {}, {}, lease,
+                                         std::move(handler));
         }
         if (lease->detached) return std::move(handler)(release_result(errc::lease_released));
         auto const lasted = !lease->over && lease_clock::now() < lease->deadline.load();
@@ -105,27 +105,27 @@ void async_release(lease_ref lease, share_ref share, release_handler handler, co
 
 void async_extend(lease_ref lease, wait_limit ttl, error_handler handler, configuration) {
     auto const lock = lease->lock;
-    lock->engine->submit(operation_kind::extend, {}, ttl, std::move(lease), std::move(handler));
+    lock->engine().submit(operation_kind::extend, {}, ttl, std::move(lease), std::move(handler));
 }
 
 void async_wait_lost(lease_ref lease, std::chrono::nanoseconds ahead, error_handler handler,
                      configuration) {
     auto const lock = lease->lock;
-    lock->engine->submit(operation_kind::wait_lost, {}, {wait_limit::kind::until, ahead},
-                         std::move(lease), std::move(handler));
+    lock->engine().submit(operation_kind::wait_lost, {}, {wait_limit::kind::until, ahead},
+                          std::move(lease), std::move(handler));
 }
 
 void end(lease_share& share) noexcept {
     auto& data = *share.data;
     if (data.shared && !share.released.exchange(true) && data.shares.fetch_sub(1) == 1) {
-        data.lock->engine->give_up(data);
+        data.lock->engine().give_up(data);
     }
     if (&share != &data.first) delete &share;
     intrusive_ptr_release(&data);
 }
 
 void drop(lease_data* data) noexcept {
-    data->lock->engine->drop(*data);
+    data->lock->engine().drop(*data);
 }
 
 } // namespace detail

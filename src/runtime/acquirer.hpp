@@ -192,7 +192,7 @@ private:
 template <class LetGo>
 void acquirer::start(operation& op, LetGo&& let_go) {
     if (!admit(op)) return;
-    auto const& key = op.lock->key;
+    auto const& key = op.lock->key();
     auto const hash = active_queue_set::hash(key);
     auto* q = keys_.find(key, hash);
     if (q != nullptr && q->tenure && q->tenure->lease != nullptr && let_go(*q->tenure->lease)) {

@@ -27,7 +27,7 @@ using waiting_hook =
 /// The derived class settles the queue when its timer runs.
 class active_queue : public waiting_hook, public timed {
 public:
-    std::string_view key() const { return lock->key; }
+    std::string_view key() const { return lock->key(); }
     operation& front() { return static_cast<operation&>(machine.front()); }
     /// Called when the try or tenure is over, or goes on without the queue.
     void detach() {

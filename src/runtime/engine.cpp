@@ -57,7 +57,7 @@ public:
         try {
             auto const writes = !protocol::only_reads(c);
             if (writes && (a.verdict == verdict::yes || a.verdict == verdict::unknown))
-                engine_.watcher_.on_own_write(instance, lock->key);
+                engine_.watcher_.on_own_write(instance, lock->key());
             lead(instance, c, round, a);
         } catch (...) {
             engine_.turn_.keep_exception();
@@ -82,7 +82,7 @@ private:
         }
         auto* const concerned = engine_.keeper_.on_answer(*this, instance, c, round, a);
         if (c == protocol::command::release && a.verdict == protocol::verdict::yes) {
-            engine_.acquirer_.on_own_release(instance, lock->key);
+            engine_.acquirer_.on_own_release(instance, lock->key());
         }
         engine_.settle(concerned);
     }

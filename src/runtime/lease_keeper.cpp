@@ -183,7 +183,7 @@ lease_record* lease_keeper::new_lease() noexcept {
 void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
     l.begin(op.lock);
     l.tenure = &t;
-    protocol::duration const longest = op.lock->options.max_hold;
+    protocol::duration const longest = op.lock->options().max_hold;
     t.machine.begin_lease(op.watched, turn_.time(),
                           longest.count() == 0 ? protocol::duration::max() : longest);
     l.deadline.store(t.machine.deadline(), std::memory_order_release);
@@ -298,7 +298,7 @@ bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* 
                              lease_clock::time_point now) {
     active_tenure_ptr const t(&tenure);
     auto& q = *t->queue;
-    auto const& options = t->lock->options;
+    auto const& options = t->lock->options();
     if (!q.machine.hands_over(now, t->machine.valid_until() - now, t->machine.ttl(),
                               options.handoff_limit, options.handoff_time)) {
         return false;

@@ -148,13 +148,13 @@ lease_keeper::failure_of(active_tenure& t, reported_call call) {
         auto& round = *t.failures;
         round.votes = t.machine.votes();
         cause = common_cause(round, instances_.causes());
-        report_input const input{.key = t.lock->key,
+        report_input const input{.key = t.lock->key(),
                                  .call = call,
                                  .attempts = 1,
                                  .waited = turn_.time() - t.asked,
                                  .asked = round.votes.pending(),
                                  .round = round,
-                                 .instances = instances_.snapshots(round, t.lock->key)};
+                                 .instances = instances_.snapshots(round, t.lock->key())};
         report = std::make_shared<acquire_report const>(build_report(input));
     });
     return {cause, std::move(report)};

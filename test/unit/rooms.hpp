@@ -10,6 +10,7 @@
 #include "runtime/counters.hpp"
 #include "runtime/event_sink.hpp"
 #include "runtime/instance_group.hpp"
+#include "runtime/key_call.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/tenure_driver.hpp"
 #include "runtime/timer_queue.hpp"
@@ -131,8 +132,14 @@ public:
         return op;
     }
     detail::lock_state_ptr make_lock(lock_options const& options = {}) const {
-        return std::make_shared<detail::lock_state const>(
-            detail::lock_state{nullptr, executor, "seat:7", options});
+        return make_state<detail::lock_state>(options);
+    }
+    template <class State, class... Arguments>
+    detail::lock_state_ptr make_state(lock_options const& options, Arguments&&... more) const {
+        detail::lock_settings_ptr const settings(
+            new detail::lock_settings{nullptr, executor, options});
+        return runtime::make_lock_state<State>({settings, {}, "seat:7"},
+                                               std::forward<Arguments>(more)...);
     }
 
     boost::asio::io_context context;

@@ -70,14 +70,14 @@ struct initiate_acquire {
     lock_state_ptr lock;
 
     using executor_type = asio::any_io_executor;
-    executor_type get_executor() const noexcept { return lock->executor; }
+    executor_type get_executor() const noexcept { return lock->executor(); }
 
     template <class Handler>
     void operator()(Handler&& handler, wait_limit limit) const {
-        require_context(lock->executor);
+        require_context(lock->executor());
         async_acquire(
             lock, limit,
-            defer_to_own_executor<error, lease>(std::forward<Handler>(handler), lock->executor));
+            defer_to_own_executor<error, lease>(std::forward<Handler>(handler), lock->executor()));
     }
 };
 
@@ -85,33 +85,33 @@ struct initiate_on_key {
     lock_state_ptr lock;
 
     using executor_type = asio::any_io_executor;
-    executor_type get_executor() const noexcept { return lock->executor; }
+    executor_type get_executor() const noexcept { return lock->executor(); }
 };
 
 struct initiate_inspect : initiate_on_key {
     template <class Handler>
     void operator()(Handler&& handler) const {
-        require_context(lock->executor);
+        require_context(lock->executor());
         async_inspect(lock, defer_to_own_executor<error, key_report>(std::forward<Handler>(handler),
-                                                                     lock->executor));
+                                                                     lock->executor()));
     }
 };
 
 struct initiate_wait_change : initiate_on_key {
     template <class Handler>
     void operator()(Handler&& handler) const {
-        require_context(lock->executor);
+        require_context(lock->executor());
         async_wait_change(lock, defer_to_own_executor<error, key_report>(
-                                    std::forward<Handler>(handler), lock->executor));
+                                    std::forward<Handler>(handler), lock->executor()));
     }
 };
 
 struct initiate_release_key : initiate_on_key {
     template <class Handler>
     void operator()(Handler&& handler) const {
-        require_context(lock->executor);
+        require_context(lock->executor());
         async_release_key(
-            lock, defer_to_own_executor<error>(std::forward<Handler>(handler), lock->executor));
+            lock, defer_to_own_executor<error>(std::forward<Handler>(handler), lock->executor()));
     }
 };
 
@@ -120,10 +120,10 @@ struct initiate_force_release : initiate_on_key {
 
     template <class Handler>
     void operator()(Handler&& handler) const {
-        require_context(lock->executor);
+        require_context(lock->executor());
         async_force_release(lock, seen,
                             defer_to_own_executor<error, key_report>(std::forward<Handler>(handler),
-                                                                     lock->executor));
+                                                                     lock->executor()));
     }
 };
 
@@ -131,7 +131,7 @@ struct initiate_on_lease {
     lease_ref lease;
 
     using executor_type = asio::any_io_executor;
-    executor_type get_executor() const noexcept { return lease->lock->executor; }
+    executor_type get_executor() const noexcept { return lease->lock->executor(); }
 };
 
 struct initiate_release : initiate_on_lease {
@@ -139,30 +139,30 @@ struct initiate_release : initiate_on_lease {
 
     template <class Handler>
     void operator()(Handler&& handler) const {
-        require_context(lease->lock->executor);
+        require_context(lease->lock->executor());
         async_release(lease, share,
                       defer_to_own_executor<release_result>(std::forward<Handler>(handler),
-                                                            lease->lock->executor));
+                                                            lease->lock->executor()));
     }
 };
 
 struct initiate_extend : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler, wait_limit ttl) const {
-        require_context(lease->lock->executor);
+        require_context(lease->lock->executor());
         async_extend(
             lease, ttl,
-            defer_to_own_executor<error>(std::forward<Handler>(handler), lease->lock->executor));
+            defer_to_own_executor<error>(std::forward<Handler>(handler), lease->lock->executor()));
     }
 };
 
 struct initiate_lost : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler, std::chrono::nanoseconds ahead) const {
-        require_context(lease->lock->executor);
+        require_context(lease->lock->executor());
         async_wait_lost(
             lease, ahead,
-            defer_to_own_executor<error>(std::forward<Handler>(handler), lease->lock->executor));
+            defer_to_own_executor<error>(std::forward<Handler>(handler), lease->lock->executor()));
     }
 };
 
