@@ -14,7 +14,7 @@
 namespace holdfast {
 
 std::string_view lease::key() const noexcept {
-    return share_ ? share_->data->lock->key() : std::string_view();
+    return share_ ? share_->data()->lock->key() : std::string_view();
 }
 
 std::string release_result::what() const {
@@ -36,8 +36,8 @@ std::ostream& operator<<(std::ostream& out, lease const& l) {
 
 lease lease::share() const {
     if (!share_ || share_->released) throw_error(errc::lease_released);
-    auto& data = *share_->data;
-    auto another = detail::access::make_lease(detail::share_ref(new detail::lease_share(&data)));
+    auto& data = *share_->data();
+    auto another = detail::access::make_lease(detail::share_ref(new detail::later_share(&data)));
     data.shares.fetch_add(1);
     data.shared = true;
     return another;
@@ -61,7 +61,8 @@ lease_token lease::token() const {
     auto const data = checked();
     if (share_->released || (over() && !data->detached)) throw_error(errc::lease_released);
     auto const& tenure = *static_cast<runtime::lease_record const&>(*data).tenure;
-    return {.value = std::string(tenure.token.text()), .fence = fence()};
+    auto const text = tenure.token_text(data->lock->engine().owner_label());
+    return {.value = std::string(text.view()), .fence = fence()};
 }
 
 std::chrono::nanoseconds lease::checked(std::chrono::milliseconds ttl) const {
@@ -116,11 +117,11 @@ void async_wait_lost(lease_ref lease, std::chrono::nanoseconds ahead, error_hand
 }
 
 void end(lease_share& share) noexcept {
-    auto& data = *share.data;
+    auto& data = *share.data();
     if (data.shared && !share.released.exchange(true) && data.shares.fetch_sub(1) == 1) {
         data.lock->engine().give_up(data);
     }
-    if (&share != &data.first) delete &share;
+    if (!share.first) delete static_cast<later_share*>(&share);
     intrusive_ptr_release(&data);
 }
 

@@ -121,7 +121,7 @@ public:
     /// True if this client asks for the key, or holds it, with this token.
     bool has_token(std::string_view key, std::string_view text) const {
         auto const* const q = keys_.find(key, active_queue_set::hash(key));
-        return q != nullptr && q->tenure && q->tenure->token.text() == text;
+        return q != nullptr && q->tenure && q->tenure->token_text(random_.label()).view() == text;
     }
     void period_ended() noexcept { queues_.period_ended(); }
     bool shrink(std::size_t most) noexcept {

@@ -108,13 +108,13 @@ void acquirer::begin_try(active_queue& q, bool at_arbiter) {
     auto const& options = op.lock->options();
     // Read before the hint is made. So if the tenure is won, its hint was made within its ttl.
     auto const now = turn_.time();
-    redis::token token;
     std::uint64_t spread = 0;
-    active_tenure* made = nullptr;
+    active_tenure_ptr made;
     auto const ready = turn_.attempt([&] {
         spread = random_.next_bits();
-        op.adopts ? token.set(op.lock->adopted()->value) : random_.renew(token);
         made = &tenures_.take();
+        op.adopts ? made->adopt_token(op.lock->adopted()->value)
+                  : made->set_token(random_.next_token());
     });
     if (!ready) {
         q.machine.failed();
@@ -128,7 +128,6 @@ void acquirer::begin_try(active_queue& q, bool at_arbiter) {
     t.adopts = op.adopts;
     if (options.fencing && !op.adopts) t.machine.number_from(fence_hint());
     t.counted = now;
-    t.token = token;
     t.lock = op.lock;
     q.detach();
     q.tenure = &t;

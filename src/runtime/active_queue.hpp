@@ -46,9 +46,9 @@ public:
     lease_clock::time_point asked{}; ///< start of the last round
     round_record round;
 
+    bool exact() const noexcept final { return true; }
+
 protected:
-    active_queue()
-        : timed(precision::exact) {}
     ~active_queue() = default;
 };
 

@@ -48,7 +48,7 @@ public:
         : engine_(e) {}
 
     redis::command_args arguments(protocol::command c) const noexcept override {
-        return describe(c, engine_.fence_ttl_);
+        return describe(c, engine_.fence_ttl_, engine_.owner_label());
     }
 
     void on_answer(unsigned instance, protocol::command c, std::uint32_t round,
@@ -417,8 +417,12 @@ void engine::on_won(active_tenure& t) {
     settle(adopted ? keeper_.leave_key(t) : keeper_.give_back(t));
 }
 
-std::unique_ptr<active_tenure> engine::make_tenure() {
-    return std::make_unique<led_tenure>(*this);
+active_tenure* engine::make_tenure(void* room) {
+    return ::new (room) led_tenure(*this);
+}
+
+std::size_t engine::tenure_size() const noexcept {
+    return sizeof(led_tenure);
 }
 
 } // namespace holdfast::runtime

@@ -104,6 +104,7 @@ public:
     std::vector<instance_status> instances() const;
     client_stats statistics() const;
     asio::any_io_executor const& executor() const { return user_executor_; }
+    std::string const& owner_label() const { return random_.label(); }
     std::string const& key_prefix() const { return key_prefix_; }
     std::chrono::milliseconds max_ttl() const { return max_ttl_; }
 
@@ -173,7 +174,8 @@ private:
     void on_idle() override;
 
     // tenure_factory
-    std::unique_ptr<active_tenure> make_tenure() override;
+    active_tenure* make_tenure(void* room) override;
+    std::size_t tenure_size() const noexcept override;
 
     // removal_listener
     void on_removed(unsigned instance, std::string_view key) override;

@@ -189,7 +189,7 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
     l.deadline.store(t.machine.deadline(), std::memory_order_release);
     l.fence = op.fenced ? protocol::fence_of(t.machine.number(), t.queue->machine.handoffs()) : 0;
     t.lease = &l;
-    held_.push_back(l);
+    ++held_;
     counters::add(counters_.acquired);
     l.count(counters_);
     tenures_.schedule(t);
@@ -281,7 +281,7 @@ active_queue* lease_keeper::release(active_tenure& t, operation* op, bool gives_
     if (op != nullptr) op->stage = operation_stage::attached;
     t.gives_back = gives_back;
     t.asked = now;
-    if (t.failures) t.failures->instances.clear();
+    t.clear_failures();
     auto& q = *t.queue;
     active_tenure_ptr const alive(&t);
     q.detach();
@@ -323,7 +323,7 @@ lease_clock::duration lease_keeper::close(lease_record& l, lease_record::end as)
     l.over.store(true, std::memory_order_release);
     l.tenure->lease = nullptr;
     retire(std::move(l.condition));
-    held_.erase(held_.iterator_to(l));
+    --held_;
     l.discount(counters_);
     if (as == lease_record::end::lost) counters::add(counters_.lost);
     return held;
@@ -339,7 +339,6 @@ void lease_keeper::abandon() noexcept {
 }
 
 void lease_keeper::clear() noexcept {
-    held_.clear();
     leases_.for_each([](lease_record& l) {
         l.waiters.clear();
         l.tenure.detach();

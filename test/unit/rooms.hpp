@@ -168,7 +168,7 @@ private:
         explicit tenure(rooms& r)
             : rooms_(r) {}
         redis::command_args arguments(protocol::command c) const noexcept override {
-            return describe(c, std::chrono::hours(1));
+            return describe(c, std::chrono::hours(1), {});
         }
         void on_answer(unsigned instance, protocol::command c, std::uint32_t round,
                        redis::answer const& a) override {
@@ -182,9 +182,8 @@ private:
     };
 
     void ask_for_turn() noexcept override { ++turns_asked; }
-    std::unique_ptr<runtime::active_tenure> make_tenure() override {
-        return std::make_unique<tenure>(*this);
-    }
+    runtime::active_tenure* make_tenure(void* room) override { return ::new (room) tenure(*this); }
+    std::size_t tenure_size() const noexcept override { return sizeof(tenure); }
 };
 
 } // namespace holdfast::test
