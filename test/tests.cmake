@@ -43,6 +43,7 @@ holdfast_test(unit SOURCES
     unit/liveness_test.cpp
     unit/lock_command_test.cpp
     unit/lock_kind_test.cpp
+    unit/lock_settings_test.cpp
     unit/log_lines_test.cpp
     unit/map_refresh_test.cpp
     unit/metrics_test.cpp

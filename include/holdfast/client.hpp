@@ -158,7 +158,7 @@ public:
     [[nodiscard]] auto inspect(std::string_view key, Token&& token = {}) const {
         checked_executor();
         return boost::asio::async_initiate<Token, void(error, key_report)>(
-            detail::initiate_inspect{{make_state(key, lock_options{})}}, token);
+            detail::initiate_inspect{{make_state(key)}}, token);
     }
 
     /// Waits until an inspection of the key shows something other than `last`: another state, or at
@@ -261,7 +261,7 @@ public:
     [[nodiscard]] auto force_release(std::string_view key, Token&& token = {}) const {
         checked_executor();
         return boost::asio::async_initiate<Token, void(error, key_report)>(
-            detail::initiate_force_release{{make_state(key, lock_options{})}, false}, token);
+            detail::initiate_force_release{{make_state(key)}, false}, token);
     }
 
     /// The same, but of a lock that the caller has seen: only the tokens that `seen` shows are
@@ -338,8 +338,11 @@ private:
            std::vector<address> const& instances, client_options const& options);
 
     runtime::engine& checked() const;
-    /// Checks the key.
-    detail::lock_state_ptr make_state(std::string_view key, lock_options const&) const;
+    /// Checks the key and the options.
+    detail::lock_parts parts_of(std::string_view key, lock_options const&) const;
+    /// Checks the key. Calls on a key need no options.
+    detail::lock_parts parts_of(std::string_view key) const;
+    detail::lock_state_ptr make_state(std::string_view key) const;
     /// Checks everything.
     detail::lock_state_ptr make_state(std::string_view key, lease_token const&,
                                       lock_options const&) const;

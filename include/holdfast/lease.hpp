@@ -17,6 +17,7 @@
 #include <iosfwd>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace holdfast {
@@ -109,8 +110,9 @@ public:
     /// Whether there is a lease at all, held or not.
     explicit operator bool() const noexcept { return static_cast<bool>(share_); }
 
-    /// The key on the servers, with the client's prefix. Empty for an empty lease.
-    std::string const& key() const noexcept;
+    /// The key on the servers, with the client's prefix. Empty for an empty lease. Valid while
+    /// there is this lease, or a copy of its lock.
+    std::string_view key() const noexcept;
 
     /// Whether the lock is ours now: not released, not lost, and before the deadline. The holder
     /// hears of a loss up to min(ttl / 20, 50 ms) ahead of the deadline, and then this is false. No
@@ -119,7 +121,7 @@ public:
 
     /// The time at which the lease ends unless it is extended.
     lease_clock::time_point deadline() const noexcept {
-        return share_ ? share_->data->deadline.load(std::memory_order_acquire)
+        return share_ ? share_->data()->deadline.load(std::memory_order_acquire)
                       : lease_clock::time_point{};
     }
 
@@ -140,7 +142,7 @@ public:
     /// networks do not matter, as long as the instances keep their counters. A lease that was
     /// handed on in this process has the next fence after its predecessor's. If its predecessor was
     /// a late holder already, the resource rejects both. doc/safety.md has the assumptions.
-    std::uint64_t fence() const noexcept { return share_ ? share_->data->fence : 0; }
+    std::uint64_t fence() const noexcept { return share_ ? share_->data()->fence : 0; }
 
     /// Another lease object on this same lease, for another coroutine that works under it. The
     /// lease lasts until the last object has been released or destroyed, and that ends an extend()
@@ -267,15 +269,15 @@ private:
         : share_(std::move(share)) {}
 
     bool over() const noexcept {
-        return share_->data->over.load(std::memory_order_acquire) || share_->released.load();
+        return share_->data()->over.load(std::memory_order_acquire) || share_->released.load();
     }
 
     /// Checks the ttl, too.
     std::chrono::nanoseconds checked(std::chrono::milliseconds ttl) const;
     detail::lease_ref checked() const {
         if (!share_) throw_error(errc::lease_released);
-        detail::require_context(share_->data->lock->executor);
-        return detail::lease_ref(share_->data);
+        detail::require_context(share_->data()->lock->executor());
+        return detail::lease_ref(share_->data());
     }
 
     detail::share_ref share_;

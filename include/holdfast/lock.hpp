@@ -11,7 +11,7 @@
 #include <boost/asio/deferred.hpp>
 
 #include <chrono>
-#include <string>
+#include <string_view>
 #include <utility>
 
 namespace holdfast {
@@ -54,13 +54,14 @@ namespace holdfast {
 /// its ttl.
 class HOLDFAST_API lock {
 public:
-    /// The key on the servers, with the client's prefix.
-    std::string const& key() const noexcept;
+    /// The key on the servers, with the client's prefix. Valid while there is a copy of this lock,
+    /// or a lease of it.
+    std::string_view key() const noexcept;
     /// The options that client::make_lock() was called with, else the defaults of lock_options.
     lock_options const& options() const noexcept;
     /// The client's executor. Empty when the context has been destroyed.
     boost::asio::any_io_executor get_executor() const noexcept {
-        return state_ ? state_->executor : boost::asio::any_io_executor();
+        return state_ ? state_->executor() : boost::asio::any_io_executor();
     }
 
     /// Acquires the lock, and waits for as long as another holder has it. Fails when too few
@@ -123,7 +124,7 @@ private:
 
     detail::lock_state_ptr const& checked() const {
         if (!state_) detail::refuse_use("the lock was moved from");
-        detail::require_context(state_->executor);
+        detail::require_context(state_->executor());
         return state_;
     }
 

@@ -224,6 +224,9 @@ struct lock_options {
     /// The trace of the caller. The events of this lock's acquires and leases carry it to
     /// client_options::observer.
     trace_context trace{};
+
+    /// Whether all members are equal.
+    friend bool operator==(lock_options const&, lock_options const&) noexcept = default;
 };
 
 } // namespace holdfast

@@ -35,6 +35,16 @@ void check(std::vector<address> const& instances) {
     }
 }
 
+void check_key(std::string_view prefix, std::string_view key) {
+    if (key.empty()) reject(errc::invalid_key, "the key is empty");
+    if (prefix.size() + key.size() > max_key_size) {
+        reject(errc::invalid_key, "the key " + detail::quoted(key) + " has, with its prefix, " +
+                                      std::to_string(prefix.size() + key.size()) +
+                                      " bytes; at most " + std::to_string(max_key_size) +
+                                      " are possible");
+    }
+}
+
 } // namespace
 
 client::client(detail::configuration, asio::any_io_executor executor,
@@ -81,46 +91,44 @@ lock client::make_lock(std::string_view key) const {
 }
 
 lock client::make_lock(std::string_view key, lock_options const& options) const {
-    auto state = make_state(key, options);
-    detail::check(options, state->engine->max_ttl());
-    return detail::access::make_lock(std::move(state));
+    return detail::access::make_lock(
+        runtime::make_lock_state<detail::lock_state>(parts_of(key, options)));
 }
 
-detail::lock_state_ptr client::make_state(std::string_view key, lock_options const& options) const {
-    auto const& engine = checked();
-    auto const& prefix = engine.key_prefix();
-    if (key.empty()) reject(errc::invalid_key, "the key is empty");
-    if (prefix.size() + key.size() > max_key_size) {
-        reject(errc::invalid_key, "the key " + detail::quoted(key) + " has, with its prefix, " +
-                                      std::to_string(prefix.size() + key.size()) +
-                                      " bytes; at most " + std::to_string(max_key_size) +
-                                      " are possible");
-    }
-    return std::make_shared<detail::lock_state const>(
-        detail::lock_state{engine_, engine.executor(), prefix + std::string(key), options});
+detail::lock_parts client::parts_of(std::string_view key, lock_options const& options) const {
+    auto& engine = checked();
+    check_key(engine.key_prefix(), key);
+    detail::check(options, engine.max_ttl());
+    return {engine.settings(options), engine.key_prefix(), key};
+}
+
+detail::lock_parts client::parts_of(std::string_view key) const {
+    auto& engine = checked();
+    check_key(engine.key_prefix(), key);
+    return {engine.settings({}), engine.key_prefix(), key};
+}
+
+detail::lock_state_ptr client::make_state(std::string_view key) const {
+    return runtime::make_lock_state<detail::lock_state>(parts_of(key));
 }
 
 detail::lock_state_ptr client::make_state(std::string_view key, lease_token const& token,
                                           lock_options const& options) const {
-    auto const state = make_state(key, options);
-    detail::check(options, state->engine->max_ttl());
+    auto parts = parts_of(key, options);
     detail::check(token);
-    auto call = std::make_shared<runtime::adopt_call>(runtime::adopt_call{{*state}, token});
-    call->adopted = &call->token;
-    return call;
+    return runtime::make_lock_state<runtime::adopt_call>(std::move(parts), lease_token(token));
 }
 
 detail::lock_state_ptr client::make_watch(std::string_view key, key_report const& last) const {
-    auto const state = make_state(key, lock_options{});
-    return std::make_shared<runtime::watch_call const>(runtime::watch_call{{*state}, last});
+    return runtime::make_lock_state<runtime::watch_call>(parts_of(key), key_report(last));
 }
 
 detail::lock_state_ptr client::make_release(std::string_view key,
                                             std::string_view holder_token) const {
-    auto const state = make_state(key, lock_options{});
+    auto parts = parts_of(key);
     if (holder_token.empty()) reject(errc::invalid_options, "the token is empty");
-    return std::make_shared<runtime::release_call const>(
-        runtime::release_call{{*state}, std::string(holder_token)});
+    return runtime::make_lock_state<runtime::release_call>(std::move(parts),
+                                                           std::string(holder_token));
 }
 
 std::vector<instance_status> client::instances() const {
@@ -136,22 +144,22 @@ namespace detail {
 using runtime::operation_kind;
 
 void async_inspect(lock_state_ptr lock, inspect_handler handler, configuration) {
-    auto& engine = *lock->engine;
+    auto& engine = lock->engine();
     engine.submit(operation_kind::inspect, std::move(lock), {}, {}, std::move(handler));
 }
 
 void async_wait_change(lock_state_ptr lock, inspect_handler handler, configuration) {
-    auto& engine = *lock->engine;
+    auto& engine = lock->engine();
     engine.submit(operation_kind::wait_change, std::move(lock), {}, {}, std::move(handler));
 }
 
 void async_release_key(lock_state_ptr lock, error_handler handler, configuration) {
-    auto& engine = *lock->engine;
+    auto& engine = lock->engine();
     engine.submit(operation_kind::release_key, std::move(lock), {}, {}, std::move(handler));
 }
 
 void async_force_release(lock_state_ptr lock, bool seen, inspect_handler handler, configuration) {
-    auto& engine = *lock->engine;
+    auto& engine = lock->engine();
     auto const kind = seen ? operation_kind::force_release_of_seen : operation_kind::force_release;
     engine.submit(kind, std::move(lock), {}, {}, std::move(handler));
 }

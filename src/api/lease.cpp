@@ -13,9 +13,8 @@
 
 namespace holdfast {
 
-std::string const& lease::key() const noexcept {
-    static std::string const none;
-    return share_ ? share_->data->lock->key : none;
+std::string_view lease::key() const noexcept {
+    return share_ ? share_->data()->lock->key() : std::string_view();
 }
 
 std::string release_result::what() const {
@@ -37,8 +36,8 @@ std::ostream& operator<<(std::ostream& out, lease const& l) {
 
 lease lease::share() const {
     if (!share_ || share_->released) throw_error(errc::lease_released);
-    auto& data = *share_->data;
-    auto another = detail::access::make_lease(detail::share_ref(new detail::lease_share(&data)));
+    auto& data = *share_->data();
+    auto another = detail::access::make_lease(detail::share_ref(new detail::later_share(&data)));
     data.shares.fetch_add(1);
     data.shared = true;
     return another;
@@ -50,7 +49,7 @@ void lease::detach() {
     // Before the call, so that no other thread releases the lease meanwhile.
     auto const was_detached = data->detached.exchange(true);
     try {
-        lock->engine->detach(data);
+        lock->engine().detach(data);
     } catch (...) {
         data->detached.store(was_detached);
         throw;
@@ -62,19 +61,20 @@ lease_token lease::token() const {
     auto const data = checked();
     if (share_->released || (over() && !data->detached)) throw_error(errc::lease_released);
     auto const& tenure = *static_cast<runtime::lease_record const&>(*data).tenure;
-    return {.value = std::string(tenure.token.text()), .fence = fence()};
+    auto const text = tenure.token_text(data->lock->engine().owner_label());
+    return {.value = std::string(text.view()), .fence = fence()};
 }
 
 std::chrono::nanoseconds lease::checked(std::chrono::milliseconds ttl) const {
     auto const data = checked();
-    detail::check_ttl(ttl, data->lock->engine->max_ttl());
+    detail::check_ttl(ttl, data->lock->engine().max_ttl());
     return ttl;
 }
 
 void lease::renew_while(std::function<bool()> condition) {
     auto data = checked();
     auto const lock = data->lock;
-    lock->engine->renew_while(std::move(data), std::move(condition));
+    lock->engine().renew_while(std::move(data), std::move(condition));
 }
 
 namespace detail {
@@ -84,18 +84,21 @@ using runtime::operation_kind;
 void async_release(lease_ref lease, share_ref share, release_handler handler, configuration) {
     auto const again = share->released.exchange(true);
     auto const shared = lease->shared.load();
-    if (shared && again)
-        return std::move(handler)(delivery{}, release_result(errc::lease_released));
-    auto const last = !shared || lease->shares.fetch_sub(1) == 1;
     auto const lock = lease->lock;
+    if (shared && again)
+        return std::move(handler)(delivery{&lock->executor()},
+                                  release_result(errc::lease_released));
+    auto const last = !shared || lease->shares.fetch_sub(1) == 1;
     try {
         if (last) {
-            return lock->engine->submit(operation_kind::release, {}, {}, lease, std::move(handler));
+            return lock->engine().submit(operation_kind::release, {}, {}, lease,
+                                         std::move(handler));
         }
         if (lease->detached)
-            return std::move(handler)(delivery{}, release_result(errc::lease_released));
+            return std::move(handler)(delivery{&lock->executor()},
+                                      release_result(errc::lease_released));
         auto const lasted = !lease->over && lease_clock::now() < lease->deadline.load();
-        std::move(handler)(delivery{},
+        std::move(handler)(delivery{&lock->executor()},
                            lasted ? release_result() : release_result(errc::lease_lost));
     } catch (...) {
         // The release failed, so the share is not given up. If another share was given up as the
@@ -108,27 +111,27 @@ void async_release(lease_ref lease, share_ref share, release_handler handler, co
 
 void async_extend(lease_ref lease, wait_limit ttl, error_handler handler, configuration) {
     auto const lock = lease->lock;
-    lock->engine->submit(operation_kind::extend, {}, ttl, std::move(lease), std::move(handler));
+    lock->engine().submit(operation_kind::extend, {}, ttl, std::move(lease), std::move(handler));
 }
 
 void async_wait_lost(lease_ref lease, std::chrono::nanoseconds ahead, error_handler handler,
                      configuration) {
     auto const lock = lease->lock;
-    lock->engine->submit(operation_kind::wait_lost, {}, {wait_limit::kind::until, ahead},
-                         std::move(lease), std::move(handler));
+    lock->engine().submit(operation_kind::wait_lost, {}, {wait_limit::kind::until, ahead},
+                          std::move(lease), std::move(handler));
 }
 
 void end(lease_share& share) noexcept {
-    auto& data = *share.data;
+    auto& data = *share.data();
     if (data.shared && !share.released.exchange(true) && data.shares.fetch_sub(1) == 1) {
-        data.lock->engine->give_up(data);
+        data.lock->engine().give_up(data);
     }
-    if (&share != &data.first) delete &share;
+    if (!share.first) delete static_cast<later_share*>(&share);
     intrusive_ptr_release(&data);
 }
 
 void drop(lease_data* data) noexcept {
-    data->lock->engine->drop(*data);
+    data->lock->engine().drop(*data);
 }
 
 } // namespace detail

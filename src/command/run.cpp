@@ -96,7 +96,7 @@ private:
 
     void start() {
         child_process::environment const changes{
-            {"HOLDFAST_KEY", lease_.key()},
+            {"HOLDFAST_KEY", std::string(lease_.key())},
             {"HOLDFAST_FENCE", settings_.fence ? std::to_string(lease_.fence()) : ""}};
         int error = 0;
         try {
@@ -125,7 +125,7 @@ private:
         kill_timer_.async_wait([this](boost::system::error_code ec) {
             if (!ec) child_.signal(SIGKILL);
         });
-        say("the lock is lost, the command has to end: " + lock_.key());
+        say("the lock is lost, the command has to end: " + std::string(lock_.key()));
     }
 
     void wait_for_signal() {

@@ -15,17 +15,18 @@
 #include "protocol/instance_set.hpp"
 
 #include <cassert>
+#include <cstdint>
 
 namespace holdfast::protocol {
 
 class key_presence {
 public:
     explicit key_presence(unsigned configured)
-        : all_(instance_set::first(configured)) {}
+        : configured_(static_cast<std::uint8_t>(configured)) {}
 
     /// A command that sets the key is sent to these instances.
     void ask(instance_set to) {
-        assert((to - all_).empty());
+        assert((to - all()).empty());
         possible_ = possible_ | to;
     }
     /// As ask(), for instances that lost the key of a held lease. Returns `to`.
@@ -42,10 +43,15 @@ public:
     void confirm_release(unsigned instance) { possible_.erase(instance); }
 
     instance_set possible() const { return possible_; }
-    instance_set absent() const { return all_ - possible_; }
+    instance_set absent() const { return all() - possible_; }
+
+    unsigned configured() const { return configured_; }
 
 private:
-    instance_set all_, possible_, healed_;
+    instance_set all() const { return instance_set::first(configured_); }
+
+    instance_set possible_, healed_;
+    std::uint8_t configured_;
 };
 
 } // namespace holdfast::protocol

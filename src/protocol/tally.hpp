@@ -5,7 +5,7 @@
 #include "protocol/instance_set.hpp"
 #include "protocol/messages.hpp"
 
-#include <cassert>
+#include <cstdint>
 
 namespace holdfast::protocol {
 
@@ -17,7 +17,6 @@ public:
     /// failed.
     tally(unsigned configured, unsigned quorum, instance_set asked)
         : pending_(asked)
-        , failed_(instance_set::first(configured) - asked)
         , configured_(static_cast<std::uint8_t>(configured))
         , quorum_(static_cast<std::uint8_t>(quorum)) {}
 
@@ -35,10 +34,8 @@ public:
         case verdict::unsent:
         case verdict::unknown:
         case verdict::refused:
-            failed_.insert(instance);
-            break;
+            break; // failed() has it
         }
-        assert(yes_.size() + no_.size() + failed_.size() + pending_.size() == configured_);
         return true;
     }
 
@@ -53,7 +50,7 @@ public:
     /// True if the missing answers can no longer make a quorum of yes.
     bool impossible() const { return yes_.size() + pending_.size() < quorum_; }
     /// True if so many instances failed that the others are no quorum.
-    bool too_few_answered() const { return failed_.size() + quorum_ > configured_; }
+    bool too_few_answered() const { return failed().size() + quorum_ > configured_; }
     /// True if the votes for and against are together a quorum.
     bool has_verdict() const { return yes_.size() + no_.size() >= quorum_; }
     /// True if so many instances said no that the others are no quorum.
@@ -61,12 +58,15 @@ public:
 
     instance_set yes() const { return yes_; }
     instance_set no() const { return no_; }
-    instance_set failed() const { return failed_; }
+    /// The instances that can no longer vote.
+    instance_set failed() const {
+        return instance_set::first(configured_) - (pending_ | yes_ | no_);
+    }
     instance_set pending() const { return pending_; }
     unsigned quorum() const { return quorum_; }
 
 private:
-    instance_set pending_, yes_, no_, failed_;
+    instance_set pending_, yes_, no_;
     std::uint8_t configured_ = 0;
     std::uint8_t quorum_ = 0;
 };

@@ -25,7 +25,6 @@
 #define HOLDFAST_PROTOCOL_TENURE_HPP
 
 #include "protocol/extension.hpp"
-#include "protocol/inspection.hpp"
 #include "protocol/instance_set.hpp"
 #include "protocol/key_presence.hpp"
 #include "protocol/messages.hpp"
@@ -55,7 +54,6 @@ public:
     basic_tenure(unsigned configured, duration ttl, bool watched, duration period)
         : validity_(ttl, watched, period)
         , presence_(configured)
-        , configured_(static_cast<std::uint8_t>(configured))
         , round_(configured) {}
     basic_tenure(unsigned configured, duration ttl, bool watched)
         : basic_tenure(configured, ttl, watched, renewal_period(ttl)) {}
@@ -67,7 +65,7 @@ public:
     /// instance that has not denied the key may have it, also if it was not asked.
     void adopt(std::uint64_t number) {
         if (number != 0) number_.adopt(number);
-        presence_.ask(instance_set::first(configured_) - votes().no());
+        presence_.ask(instance_set::first(presence_.configured()) - votes().no());
     }
 
     /// `usual`: how long instances usually take to answer. Without heed() no answer is ever late.
@@ -124,7 +122,7 @@ public:
 
     /// After `contended`: asks the instances that said no, and can be reached, for the reason.
     tenure_action inspect(time_point now, instance_set refusing) {
-        inspection_.begin(now, refusing);
+        round_.begin_inspection(now, refusing);
         return {.inspect = refusing, .effect = refusing.empty() ? effect::inspected : effect::none};
     }
 
@@ -196,7 +194,7 @@ public:
     duration ttl() const { return validity_.ttl(); }
     time_point lease_began() const { return validity_.lease_began(); }
     /// True if every instance that was asked for the reason has told it.
-    bool inspected_all() const { return inspection_.complete(); }
+    bool inspected_all() const { return round_.inspected_all(); }
     /// The votes of the round that was started last.
     tally const& votes() const { return round_.votes(); }
     /// True if an instance had another client's key when asked, even if its vote was not needed.
@@ -206,7 +204,8 @@ public:
 
 private:
     tally new_round(instance_set reachable, instance_set asked) const {
-        return tally(configured_, Rules::quorum(configured_, reachable.size()), asked);
+        auto const configured = presence_.configured();
+        return tally(configured, Rules::quorum(configured, reachable.size()), asked);
     }
 
     /// A tenure that is released, or over, never sets a key again.
@@ -229,10 +228,9 @@ private:
             return round == round_number_ ? extend_answer(instance, v, now) : tenure_action{};
         case command::release:
             return release_answer(instance, v);
-        case command::inspect: {
-            auto const last = inspection_.count(instance, v) && inspection_.pending().empty();
-            return {.effect = last ? effect::inspected : effect::none};
-        }
+        case command::inspect:
+            return {.effect =
+                        round_.inspected_last(instance, v) ? effect::inspected : effect::none};
         default: // heal: see key_presence
             break;
         }
@@ -264,7 +262,7 @@ private:
             break;
         case tenure_phase::over:
             if (now < patience_ends()) break;
-            inspection_.give_up();
+            round_.give_up_inspection();
             return {.effect = effect::inspected};
         }
         return {};
@@ -423,7 +421,7 @@ private:
         case tenure_phase::releasing:
             return round_.releasing().patience_ends(*usual_, presence_);
         case tenure_phase::over:
-            return inspection_.patience_ends(*usual_);
+            return round_.inspection_patience_ends(*usual_);
         case tenure_phase::held:
         case tenure_phase::ending:
             break;
@@ -431,15 +429,14 @@ private:
         return time_point::max();
     }
 
+    // Ordered so that there is no padding: each lease has a tenure.
     validity<Rules> validity_;
-    inspection inspection_;
     tenure_number<Rules> number_;
     round_trips const* usual_ = nullptr;
-    key_presence presence_;
-    std::uint32_t round_number_ = 0;
-    std::uint8_t configured_;
+    [[no_unique_address]] key_presence presence_;
     tenure_phase phase_ = tenure_phase::acquiring;
     bool opposed_ = false;
+    std::uint32_t round_number_ = 0;
     tenure_round<Rules> round_;
 };
 

@@ -5,7 +5,11 @@
 
 #include "protocol/acquisition.hpp"
 #include "protocol/extension.hpp"
+#include "protocol/inspection.hpp"
+#include "protocol/instance_set.hpp"
+#include "protocol/messages.hpp"
 #include "protocol/release_round.hpp"
+#include "protocol/round_trips.hpp"
 #include "protocol/tally.hpp"
 #include "protocol/time.hpp"
 
@@ -46,12 +50,42 @@ public:
     release_round& releasing() { return std::get<release_round>(round_); }
     release_round const& releasing() const { return std::get<release_round>(round_); }
 
+    /// The votes stay as they were.
+    void begin_inspection(time_point now, instance_set asked) {
+        auto const last = votes();
+        round_.template emplace<inspection_round>(inspection_round{{}, last})
+            .asking.begin(now, asked);
+    }
+    /// Counts an answer. True if it was the last that is awaited.
+    bool inspected_last(unsigned instance, verdict v) {
+        auto* const i = std::get_if<inspection_round>(&round_);
+        return i != nullptr && i->asking.count(instance, v) && i->asking.pending().empty();
+    }
+    /// False if an instance that was asked has not told.
+    bool inspected_all() const {
+        auto const* const i = std::get_if<inspection_round>(&round_);
+        return i == nullptr || i->asking.complete();
+    }
+    time_point inspection_patience_ends(round_trips const& usual) const {
+        auto const* const i = std::get_if<inspection_round>(&round_);
+        return i != nullptr ? i->asking.patience_ends(usual) : time_point::max();
+    }
+    void give_up_inspection() {
+        if (auto* const i = std::get_if<inspection_round>(&round_)) i->asking.give_up();
+    }
+
     tally const& votes() const {
         return std::visit([](auto const& r) -> tally const& { return r.votes(); }, round_);
     }
 
 private:
-    std::variant<acquisition<Rules>, extension<Rules>, release_round> round_;
+    struct inspection_round {
+        tally const& votes() const { return last; }
+        inspection asking;
+        tally last;
+    };
+
+    std::variant<acquisition<Rules>, extension<Rules>, release_round, inspection_round> round_;
 };
 
 } // namespace holdfast::protocol

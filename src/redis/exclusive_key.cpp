@@ -34,10 +34,10 @@ std::string_view fence_key(std::string_view key, wording w) {
 void encode_acquire(codec::request& request, wording w, command_args const& a) {
     static script const fenced_acquire(fenced_acquire_script);
     if (a.fenced()) {
-        fenced_acquire.encode(request, w, 2, a.key, fence_key(a.key, w), a.token, a.ttl.count(),
-                              a.number, a.fence_ttl.count());
+        fenced_acquire.encode(request, w, 2, a.key, fence_key(a.key, w), a.token.view(),
+                              a.ttl.count(), a.number, a.fence_ttl.count());
     } else {
-        request.push("SET", a.key, a.token, "NX", "PX", a.ttl.count());
+        request.push("SET", a.key, a.token.view(), "NX", "PX", a.ttl.count());
     }
 }
 
@@ -49,26 +49,27 @@ void encode_watch(codec::request& request, wording w, command_args const& a) {
 
 void encode_raise(codec::request& request, wording w, command_args const& a) {
     static script const raise(raise_script);
-    raise.encode(request, w, 2, a.key, fence_key(a.key, w), a.token, a.number, a.fence_ttl.count());
+    raise.encode(request, w, 2, a.key, fence_key(a.key, w), a.token.view(), a.number,
+                 a.fence_ttl.count());
 }
 
 void encode_extend(codec::request& request, wording w, command_args const& a) {
     static script const extend(extend_script);
     if (w.dialect == dialect::scripts) {
-        extend.encode(request, w, 1, a.key, a.token, a.ttl.count());
+        extend.encode(request, w, 1, a.key, a.token.view(), a.ttl.count());
     } else {
-        request.push("SET", a.key, a.token, "IFEQ", a.token, "PX", a.ttl.count());
+        request.push("SET", a.key, a.token.view(), "IFEQ", a.token.view(), "PX", a.ttl.count());
     }
 }
 
 void encode_release(codec::request& request, wording w, command_args const& a) {
     static script const release(release_script);
     if (w.dialect == dialect::delifeq) {
-        request.push("DELIFEQ", a.key, a.token);
+        request.push("DELIFEQ", a.key, a.token.view());
     } else if (w.dialect == dialect::delex) {
-        request.push("DELEX", a.key, "IFEQ", a.token);
+        request.push("DELEX", a.key, "IFEQ", a.token.view());
     } else {
-        release.encode(request, w, 1, a.key, a.token);
+        release.encode(request, w, 1, a.key, a.token.view());
     }
 }
 

@@ -7,6 +7,7 @@
 #include <holdfast/error.hpp>
 
 #include "protocol/messages.hpp"
+#include "redis/token.hpp"
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
@@ -21,7 +22,8 @@ struct lock_kind;
 extern lock_kind const exclusive_key;
 
 struct command_args {
-    std::string_view key, token;
+    std::string_view key;
+    token_text token;
     std::chrono::milliseconds ttl{0};
     /// The time for which an instance keeps the counter of the key's tenures. Zero for a key
     /// without fences.

@@ -7,42 +7,69 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 namespace holdfast::redis {
 
-/// 128 random bits in hexadecimal, after the label and a colon if there is a label. A client that
-/// could guess the bits could release another client's lock.
+/// The text of a token. Refers to a text that it is made of, and has its own copy of a text that
+/// it is made from random bits.
+class token_text {
+public:
+    constexpr token_text() = default;
+    template <std::convertible_to<std::string_view> Text>
+    constexpr token_text(Text const& other) // NOLINT: implicit, as that of a view
+        : other_(other) {}
+    /// 32 hexadecimal digits, after the label and a colon if there is a label.
+    token_text(std::string_view label, std::array<std::uint64_t, 2> const& random) {
+        auto* out = own_.data();
+        if (!label.empty()) {
+            out = std::copy(label.begin(), label.end(), out);
+            *out++ = ':';
+        }
+        for (auto bits : random) {
+            for (int i = 0; i < 8; ++i, bits >>= 8, out += 2)
+                std::copy_n(pairs.begin() + 2 * (bits & 255), 2, out);
+        }
+        size_ = static_cast<std::uint8_t>(out - own_.data());
+    }
+
+    constexpr std::string_view view() const {
+        return size_ != 0 ? std::string_view(own_.data(), size_) : other_;
+    }
+    constexpr operator std::string_view() const { return view(); }
+
+private:
+    static constexpr std::array<char, 512> pairs = [] {
+        constexpr std::string_view hex = "0123456789abcdef";
+        std::array<char, 512> all{};
+        for (std::size_t i = 0; i < 256; ++i) {
+            all[2 * i] = hex[i >> 4];
+            all[2 * i + 1] = hex[i & 15];
+        }
+        return all;
+    }();
+
+    std::string_view other_;
+    std::array<char, max_token_size> own_{};
+    std::uint8_t size_ = 0;
+};
+
+/// 128 random bits. A client that could guess them could release another client's lock.
 class token {
 public:
     static constexpr std::size_t digits = 32;
     static constexpr std::size_t max_size = max_token_size;
 
-    void set(std::string_view label, std::array<std::uint64_t, 2> random) {
-        auto* out = text_.data();
-        if (!label.empty()) {
-            out = std::copy(label.begin(), label.end(), out);
-            *out++ = ':';
-        }
-        static constexpr char hex[] = "0123456789abcdef";
-        for (auto bits : random) {
-            for (int i = 0; i < 16; ++i, bits >>= 4) *out++ = hex[bits & 15];
-        }
-        size_ = static_cast<std::uint8_t>(out - text_.data());
-    }
-
-    /// Of another client. `text`: at most max_size bytes.
-    void set(std::string_view text) {
-        std::copy(text.begin(), text.end(), text_.begin());
-        size_ = static_cast<std::uint8_t>(text.size());
-    }
-
-    std::string_view text() const { return {text_.data(), size_}; }
+    token() = default;
+    explicit token(std::array<std::uint64_t, 2> const& random)
+        : random_(random) {}
+    token_text text(std::string_view label) const { return {label, random_}; }
 
 private:
-    std::array<char, max_size> text_{};
-    std::uint8_t size_ = 0;
+    std::array<std::uint64_t, 2> random_{};
 };
 
 constexpr bool fits_label(char c) {

@@ -78,10 +78,10 @@ bool acquirer::admit(operation& op) {
             op.limit.mode = detail::wait_limit::kind::none;
         }
     }
-    auto const& options = op.lock->options;
+    auto const& options = op.lock->options();
     op.ttl = options.ttl;
     op.watched = options.watchdog;
-    auto const* const adopted = op.lock->adopted;
+    auto const* const adopted = op.lock->adopted();
     op.adopts = adopted != nullptr;
     op.fenced = adopted != nullptr ? adopted->fence != 0 : options.fencing;
     op.handoffs = adopted != nullptr ? protocol::handoffs_of(adopted->fence) : 0;
@@ -110,7 +110,7 @@ active_queue* acquirer::make_queue(detail::lock_state_ptr const& lock, std::size
 
 void acquirer::join(operation& op, active_queue& q) {
     op.queue = &q;
-    q.machine.yields(op.lock->options.yield_to_pollers);
+    q.machine.yields(op.lock->options().yield_to_pollers);
     op.tries_before = q.machine.tries();
     op.tenures_before = q.machine.tenures() - (q.machine.held() ? 1 : 0);
     op.stage = operation_stage::queued;
@@ -182,12 +182,12 @@ void acquirer::fail(operation& op, errc cause) {
 
 std::shared_ptr<acquire_report const> acquirer::make_report(operation const& op) {
     auto const& q = *op.queue;
-    report_input input{.key = op.lock->key,
+    report_input input{.key = op.lock->key(),
                        .attempts = q.machine.tries() - op.tries_before,
                        .waited = turn_.time() - op.started,
                        .asked = {},
                        .round = q.round,
-                       .instances = instances_.snapshots(q.round, op.lock->key)};
+                       .instances = instances_.snapshots(q.round, op.lock->key())};
     if (q.machine.trying()) input.asked = q.tenure->machine.maybe_held();
     if (q.machine.held()) {
         auto const left =

@@ -129,7 +129,7 @@ public:
     /// True if this client asks for the key, or holds it, with this token.
     bool has_token(std::string_view key, std::string_view text) const {
         auto const* const t = keys_.find(key).tenure();
-        return t != nullptr && t->token.text() == text;
+        return t != nullptr && t->token_text(random_.label()).view() == text;
     }
     void period_ended() noexcept { queues_.period_ended(); }
     bool shrink(std::size_t most) noexcept {
@@ -202,7 +202,7 @@ private:
 template <class LetGo>
 void acquirer::start(operation& op, LetGo&& let_go) {
     if (!admit(op)) return;
-    auto const& key = op.lock->key;
+    auto const key = op.lock->key();
     auto const hash = hash_of_key(key);
     auto at = keys_.find(key, hash);
     auto* const t = at.tenure();

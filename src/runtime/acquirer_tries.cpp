@@ -105,16 +105,16 @@ bool acquirer::apply(active_tenure& t, protocol::tenure_action const& a) {
 
 void acquirer::begin_try(active_queue& q, bool at_arbiter) {
     auto& op = q.front();
-    auto const& options = op.lock->options;
+    auto const& options = op.lock->options();
     // Read before the hint is made. So if the tenure is won, its hint was made within its ttl.
     auto const now = turn_.time();
-    redis::token token;
     std::uint64_t spread = 0;
-    active_tenure* made = nullptr;
+    active_tenure_ptr made;
     auto const ready = turn_.attempt([&] {
         spread = random_.next_bits();
-        op.adopts ? token.set(op.lock->adopted->value) : random_.renew(token);
         made = &tenures_.take();
+        op.adopts ? made->adopt_token(op.lock->adopted()->value)
+                  : made->set_token(random_.next_token());
     });
     if (!ready) {
         q.machine.failed();
@@ -128,7 +128,6 @@ void acquirer::begin_try(active_queue& q, bool at_arbiter) {
     t.adopts = op.adopts;
     if (options.fencing && !op.adopts) t.machine.number_from(fence_hint());
     t.counted = now;
-    t.token = token;
     t.lock = op.lock;
     q.detach();
     q.tenure = &t;
@@ -153,7 +152,7 @@ operation& acquirer::take_winner(active_tenure& t) {
     instances_[m.arbiter()].push_missed(m.take_breach());
     t.adopts = false;
     if (winner.adopts) {
-        t.machine.adopt(protocol::number_of(winner.lock->adopted->fence));
+        t.machine.adopt(protocol::number_of(winner.lock->adopted()->fence));
         t.machine.heed(instances_.round_trips());
     }
     return winner;
@@ -207,7 +206,7 @@ void acquirer::on_arbiter_refused(active_queue& q, redis::answer const& a) {
     if (!a.ttl_known) left = protocol::duration(-1);
     auto& op = q.front();
     count_as_waiting(op);
-    q.machine.refused(turn_.time(), left, a.push_follows, op.lock->options.max_retry_delay,
+    q.machine.refused(turn_.time(), left, a.push_follows, op.lock->options().max_retry_delay,
                       random_.pause_bits());
     counters::add(counters_.wasted_wakeups, q.machine.wasted() - before);
     instances_[q.machine.arbiter()].push_missed(q.machine.take_breach());
@@ -231,7 +230,7 @@ void acquirer::on_try_failed(active_tenure& t, effect how) {
     switch (how) {
     case effect::contended:
         count_as_waiting(op);
-        q.machine.contended(now, t.machine.votes(), op.lock->options.max_retry_delay,
+        q.machine.contended(now, t.machine.votes(), op.lock->options().max_retry_delay,
                             random_.pause_bits());
         if (q.machine.splits() != before) {
             counters::add(counters_.split_votes, q.machine.splits() - before);

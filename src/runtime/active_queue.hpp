@@ -24,7 +24,7 @@ using waiting_hook =
 /// The derived class settles the queue when its timer runs.
 class active_queue : public waiting_hook, public timed {
 public:
-    std::string_view key() const { return lock->key; }
+    std::string_view key() const { return lock->key(); }
     operation& front() { return static_cast<operation&>(machine.front()); }
     /// Called when the try or tenure is over, or goes on without the queue.
     void detach() {
@@ -43,9 +43,9 @@ public:
     lease_clock::time_point asked{}; ///< start of the last round
     round_record round;
 
+    bool exact() const noexcept final { return true; }
+
 protected:
-    active_queue()
-        : timed(precision::exact) {}
     ~active_queue() = default;
 };
 

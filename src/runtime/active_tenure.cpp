@@ -3,9 +3,10 @@
 namespace holdfast::runtime {
 
 redis::command_args active_tenure::describe(protocol::command c,
-                                            std::chrono::milliseconds fence_ttl) const noexcept {
+                                            std::chrono::milliseconds fence_ttl,
+                                            std::string_view label) const noexcept {
     auto const ttl = std::chrono::duration_cast<std::chrono::milliseconds>(machine.ttl());
-    redis::command_args s{.key = lock->key, .token = token.text(), .ttl = ttl};
+    redis::command_args s{.key = lock->key(), .token = token_text(label), .ttl = ttl};
     if (machine.fenced()) {
         s.fence_ttl = fence_ttl;
         s.number = machine.asks_for(c);

@@ -13,7 +13,7 @@ void completer::complete(operation& op, error e, detail::lease_ref lease) {
         auto handler = std::move(*acquire);
         finish(op);
         try {
-            std::move(handler)(detail::delivery{}, std::move(e), detail::access::make_lease(lease));
+            std::move(handler)(send(), std::move(e), detail::access::make_lease(lease));
         } catch (...) {
             turn_.keep_exception();
         }
@@ -21,7 +21,7 @@ void completer::complete(operation& op, error e, detail::lease_ref lease) {
         auto handler = std::move(*other);
         finish(op);
         try {
-            std::move(handler)(detail::delivery{}, std::move(e));
+            std::move(handler)(send(), std::move(e));
         } catch (...) {
             turn_.keep_exception();
         }
@@ -34,7 +34,7 @@ void completer::complete(operation& op, error e, key_report r) {
     auto handler = std::move(std::get<detail::inspect_handler>(op.handler));
     finish(op);
     try {
-        std::move(handler)(detail::delivery{}, std::move(e), std::move(r));
+        std::move(handler)(send(), std::move(e), std::move(r));
     } catch (...) {
         turn_.keep_exception();
     }
@@ -45,14 +45,14 @@ void completer::complete(operation& op, release_result r) {
     auto handler = std::move(std::get<detail::release_handler>(op.handler));
     finish(op);
     try {
-        std::move(handler)(detail::delivery{}, std::move(r));
+        std::move(handler)(send(), std::move(r));
     } catch (...) {
         turn_.keep_exception();
     }
 }
 
 bool completer::keep(operation& op, detail::lease_ref lease) noexcept {
-    if (place_ == nullptr) return false;
+    if (!calls_in_place()) return false;
     retire(op);
     op.lease = std::move(lease);
     calls_.push_back(op);
@@ -67,10 +67,9 @@ void completer::make_calls(std::size_t most) {
         auto const lease = std::move(op.lease);
         finished_.push_back(op);
         if (auto* const acquire = std::get_if<detail::acquire_handler>(&handler)) {
-            std::move (*acquire)(detail::delivery{place_}, error{},
-                                 detail::access::make_lease(lease));
+            std::move (*acquire)(how_, error{}, detail::access::make_lease(lease));
         } else if (auto* const release = std::get_if<detail::release_handler>(&handler)) {
-            std::move (*release)(detail::delivery{place_}, release_result());
+            std::move (*release)(how_, release_result());
         }
     }
 }

@@ -6,6 +6,7 @@
 #ifndef HOLDFAST_RUNTIME_COMPLETER_HPP
 #define HOLDFAST_RUNTIME_COMPLETER_HPP
 
+#include <holdfast/detail/completion.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/key_report.hpp>
 #include <holdfast/lease.hpp>
@@ -15,8 +16,6 @@
 #include "runtime/timer_queue.hpp"
 #include "runtime/turn.hpp"
 
-#include <boost/asio/io_context.hpp>
-
 #include <cstddef>
 
 namespace holdfast::runtime {
@@ -25,12 +24,12 @@ namespace holdfast::runtime {
 /// is over. Other operations are not affected.
 class completer {
 public:
-    /// `place`: the context whose handlers may be called in place, or null.
-    completer(turn& t, timer_queue& timers, counters& c, asio::io_context const* place = nullptr)
+    /// `how`: the client's executor, and its context if handlers may be called there in place.
+    completer(turn& t, timer_queue& timers, counters& c, detail::delivery how = {})
         : turn_(t)
         , timers_(timers)
         , counters_(c)
-        , place_(place) {}
+        , how_(how) {}
 
     void complete(operation&, error, detail::lease_ref = {});
     void complete(operation&, release_result);
@@ -44,12 +43,15 @@ public:
     /// handler throws, the exception leaves at once, and the others are kept.
     void make_calls(std::size_t most);
     /// From now on every handler is sent to its executor, also those that were kept.
-    void send_all() noexcept { place_ = nullptr; }
+    void send_all() noexcept { how_.in_place = nullptr; }
+    bool calls_in_place() const noexcept { return how_.in_place != nullptr; }
 
     /// The operations that have ended: the inbox takes them back in the next turn.
     operation_list& finished() { return finished_; }
 
 private:
+    /// To the handler's executor.
+    detail::delivery send() const noexcept { return {how_.executor, nullptr}; }
     void retire(operation&) noexcept;
     /// True if the handler of the operation, which has succeeded, was kept.
     bool keep(operation&, detail::lease_ref) noexcept;
@@ -57,7 +59,7 @@ private:
     turn& turn_;
     timer_queue& timers_;
     counters& counters_;
-    asio::io_context const* place_;
+    detail::delivery how_;
     operation_list finished_;
     operation_list calls_; ///< have ended; the lease of an acquire is in operation::lease
 };

@@ -61,7 +61,7 @@ public:
         : engine_(e) {}
 
     redis::command_args arguments(protocol::command c) const noexcept override {
-        return describe(c, engine_.fence_ttl_);
+        return describe(c, engine_.fence_ttl_, engine_.owner_label());
     }
 
     void on_answer(unsigned instance, protocol::command c, std::uint32_t round,
@@ -70,7 +70,7 @@ public:
         try {
             auto const writes = !protocol::only_reads(c);
             if (writes && (a.verdict == verdict::yes || a.verdict == verdict::unknown))
-                engine_.watcher_.on_own_write(instance, lock->key);
+                engine_.watcher_.on_own_write(instance, lock->key());
             lead(instance, c, round, a);
         } catch (...) {
             engine_.turn_.keep_exception();
@@ -95,7 +95,7 @@ private:
         }
         auto* const concerned = engine_.keeper_.on_answer(*this, instance, c, round, a);
         if (c == protocol::command::release && a.verdict == protocol::verdict::yes) {
-            engine_.acquirer_.on_own_release(instance, lock->key);
+            engine_.acquirer_.on_own_release(instance, lock->key());
         }
         engine_.settle(concerned);
     }
@@ -120,7 +120,8 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , timers_(executor_)
     , random_(options.owner_label)
     , tenures_(turn_, instances_, timers_, counters_, *this)
-    , completer_(turn_, timers_, counters_, place_for_handlers(executor, options.thread_safe))
+    , completer_(turn_, timers_, counters_,
+                 {&user_executor_, place_for_handlers(executor, options.thread_safe)})
     , acquirer_(turn_, instances_, tenures_, timers_, completer_, counters_, events_, random_,
                 options.instance_timeout)
     , keeper_(turn_, instances_, tenures_, timers_, acquirer_, completer_, counters_, events_,
@@ -465,8 +466,12 @@ void engine::on_won(active_tenure& t) {
     settle(adopted ? keeper_.leave_key(t) : keeper_.give_back(t));
 }
 
-std::unique_ptr<active_tenure> engine::make_tenure() {
-    return std::make_unique<led_tenure>(*this);
+active_tenure* engine::make_tenure(void* room) {
+    return ::new (room) led_tenure(*this);
+}
+
+std::size_t engine::tenure_size() const noexcept {
+    return sizeof(led_tenure);
 }
 
 } // namespace holdfast::runtime

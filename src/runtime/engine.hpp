@@ -42,6 +42,7 @@
 #include "runtime/key_watcher.hpp"
 #include "runtime/lease_keeper.hpp"
 #include "runtime/lease_record.hpp"
+#include "runtime/lock_settings_cache.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/surveyor.hpp"
 #include "runtime/tenure_driver.hpp"
@@ -95,9 +96,16 @@ public:
         inbox_.let_go(static_cast<lease_record&>(l), true);
     }
     void shut_down_in_background() noexcept { inbox_.shut_down_in_background(); }
+    /// Settings that share the ownership of this engine.
+    detail::lock_settings_ptr settings(lock_options const& o) {
+        return settings_.find_or_make(*this, o);
+    }
+    void forget(detail::lock_settings const& s) noexcept { settings_.forget(s); }
     std::vector<instance_status> instances() const;
     client_stats statistics() const;
     asio::any_io_executor const& executor() const { return user_executor_; }
+    bool calls_in_place() const { return completer_.calls_in_place(); }
+    std::string const& owner_label() const { return random_.label(); }
     std::string const& key_prefix() const { return key_prefix_; }
     std::chrono::milliseconds max_ttl() const { return max_ttl_; }
 
@@ -170,7 +178,8 @@ private:
     void on_idle() override;
 
     // tenure_factory
-    std::unique_ptr<active_tenure> make_tenure() override;
+    active_tenure* make_tenure(void* room) override;
+    std::size_t tenure_size() const noexcept override;
 
     // removal_listener
     void on_removed(unsigned instance, std::string_view key) override;
@@ -209,6 +218,7 @@ private:
     std::chrono::milliseconds const max_ttl_;
     std::chrono::milliseconds const fence_ttl_;
 
+    lock_settings_cache settings_;
     counters counters_;
     inbox inbox_;
     turn turn_{inbox_};

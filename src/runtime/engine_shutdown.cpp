@@ -14,7 +14,7 @@ void engine::begin_shutdown(errc left_over) {
     timers_.cancel(drain_limit_);
     auto const lost = draining_ && counters::get(counters_.lost) != lost_before_drain_;
     drained_ = keeper_.holds() ? left_over : lost ? errc::lease_lost : errc{};
-    while (keeper_.holds()) settle(keeper_.lose_a_lease());
+    keeper_.lose_all([this](active_queue* q) { settle(q); });
     tenures_.for_each([this](active_tenure& t) {
         // The holder was told of the loss, and the deadline has not come.
         if (t.machine.phase() == protocol::tenure_phase::ending) settle(keeper_.end_tenure(t));

@@ -56,9 +56,9 @@ private:
     template <class Event>
     Event about(detail::lock_state const& l) const noexcept {
         Event e;
-        e.key = l.key;
+        e.key = l.key();
         e.owner_label = owner_label_;
-        e.trace = l.options.trace;
+        e.trace = l.options().trace;
         e.at = turn_.time();
         return e;
     }

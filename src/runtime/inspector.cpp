@@ -11,7 +11,7 @@ public:
     question(inspector& i, operation& asked_by)
         : op(&asked_by)
         , began(i.turn_.time())
-        , report(i.surveyor_.begin(asked_by.lock->key))
+        , report(i.surveyor_.begin(asked_by.lock->key()))
         , inspector_(i) {}
 
     redis::command_args arguments(protocol::command) const noexcept override {

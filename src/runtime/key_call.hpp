@@ -1,5 +1,6 @@
-// The arguments of calls on a key that are more than the key. They travel in the place of the
-// lock's state, so that a call without them costs nothing more.
+// Makes the states of locks, and of calls on a key that have more arguments than the key. Such
+// arguments travel in the place of the lock's state, so that a call without them costs nothing
+// more.
 #ifndef HOLDFAST_RUNTIME_KEY_CALL_HPP
 #define HOLDFAST_RUNTIME_KEY_CALL_HPP
 
@@ -7,23 +8,47 @@
 #include <holdfast/key_report.hpp>
 #include <holdfast/lease_token.hpp>
 
+#include <new>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 namespace holdfast::runtime {
 
 /// wait_change, and force_release of a lock that was seen.
-struct watch_call : detail::lock_state {
-    key_report last;
+struct watch_call final : detail::lock_state {
+    watch_call(detail::lock_parts&& parts, key_report&& seen) noexcept
+        : lock_state(std::move(parts), sizeof(watch_call))
+        , last(std::move(seen)) {}
+
+    key_report const last;
 };
 
-struct release_call : detail::lock_state {
-    std::string token;
+struct release_call final : detail::lock_state {
+    release_call(detail::lock_parts&& parts, std::string&& of_holder) noexcept
+        : lock_state(std::move(parts), sizeof(release_call))
+        , token(std::move(of_holder)) {}
+
+    std::string const token;
 };
 
-/// `adopted` points to its token.
-struct adopt_call : detail::lock_state {
-    lease_token token;
+struct adopt_call final : detail::lock_state {
+    adopt_call(detail::lock_parts&& parts, lease_token&& of_holder) noexcept
+        : lock_state(std::move(parts), sizeof(adopt_call))
+        , token(std::move(of_holder)) {}
+    lease_token const* adopted() const noexcept override { return &token; }
+
+    lease_token const token;
 };
+
+/// Makes the object, with room for the key behind it. detail::destroy() destroys both.
+template <class State, class... Arguments>
+detail::lock_state_ptr make_lock_state(detail::lock_parts parts, Arguments&&... arguments) {
+    static_assert(std::is_nothrow_constructible_v<State, detail::lock_parts, Arguments...>);
+    auto const size = sizeof(State) + parts.prefix.size() + parts.key.size();
+    return ::new (::operator new(size))
+        State(std::move(parts), std::forward<Arguments>(arguments)...);
+}
 
 } // namespace holdfast::runtime
 

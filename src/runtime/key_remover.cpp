@@ -26,7 +26,7 @@ class key_remover::job final : public redis::reply_handler {
 public:
     job(key_remover& r, operation& asked_by)
         : op(&asked_by)
-        , key(asked_by.lock->key)
+        , key(asked_by.lock->key())
         , began(r.turn_.time())
         , remover_(r) {}
 

@@ -39,9 +39,7 @@ public:
         return at_ == 0 ? nullptr : queue()->tenure.get();
     }
     bool is_folded() const { return (at_ & folded) != 0; }
-    std::string_view key() const {
-        return is_folded() ? std::string_view(tenure()->lock->key) : queue()->key();
-    }
+    std::string_view key() const { return is_folded() ? tenure()->lock->key() : queue()->key(); }
     /// A tenure has no room for the hash of its key.
     std::size_t hash() const { return is_folded() ? hash_of_key(key()) : queue()->hash; }
 

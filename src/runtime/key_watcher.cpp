@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace holdfast::runtime {
@@ -18,7 +19,7 @@ using protocol::verdict;
 /// instances no more often than one call does.
 class key_watcher::watch final : public redis::reply_handler, public timed {
 public:
-    watch(key_watcher& w, std::string const& of)
+    watch(key_watcher& w, std::string_view of)
         : key(of)
         , watcher_(w) {}
 
@@ -84,11 +85,11 @@ void key_watcher::start(operation& op) {
 }
 
 key_watcher::watch* key_watcher::find_or_make(operation const& op) {
-    auto const found = watches_.find(op.lock->key);
+    auto const found = watches_.find(op.lock->key());
     if (found != watches_.end()) return found->second.get();
     watch_ptr made;
     auto const ready = turn_.attempt([&] {
-        made = new watch(*this, op.lock->key);
+        made = new watch(*this, op.lock->key());
         watches_.emplace(made->key, made);
     });
     return ready ? made.get() : nullptr;

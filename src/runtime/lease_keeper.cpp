@@ -179,13 +179,13 @@ lease_record* lease_keeper::new_lease() noexcept {
 void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
     l.begin(op.lock);
     l.tenure = &t;
-    protocol::duration const longest = op.lock->options.max_hold;
+    protocol::duration const longest = op.lock->options().max_hold;
     t.machine.begin_lease(op.watched, turn_.time(),
                           longest.count() == 0 ? protocol::duration::max() : longest);
     l.deadline.store(t.machine.deadline(), std::memory_order_release);
     l.fence = op.fenced ? protocol::fence_of(t.machine.number(), t.queue->machine.handoffs()) : 0;
     t.lease = &l;
-    held_.push_back(l);
+    ++held_;
     counters::add(counters_.acquired);
     l.count(counters_);
     tenures_.schedule(t);
@@ -287,7 +287,7 @@ active_queue* lease_keeper::release(active_tenure& t, operation* op, bool gives_
     if (op != nullptr) op->stage = operation_stage::attached;
     t.gives_back = gives_back;
     t.asked = now;
-    if (t.failures) t.failures->instances.clear();
+    t.clear_failures();
     // Without memory this process does not stand back.
     if (t.queue == nullptr && t.machine.opposed()) folded_.unfold(t);
     active_tenure_ptr const alive(&t);
@@ -305,7 +305,7 @@ bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* 
                              lease_clock::time_point now) {
     active_tenure_ptr const t(&tenure);
     auto* const q = t->queue;
-    auto const& options = t->lock->options;
+    auto const& options = t->lock->options();
     if (q == nullptr) return false; // folded: no acquire waits
     if (!q->machine.hands_over(now, t->machine.valid_until() - now, t->machine.ttl(),
                                options.handoff_limit, options.handoff_time)) {
@@ -331,7 +331,7 @@ lease_clock::duration lease_keeper::close(lease_record& l, lease_record::end as)
     l.over.store(true, std::memory_order_release);
     l.tenure->lease = nullptr;
     retire(std::move(l.condition));
-    held_.erase(held_.iterator_to(l));
+    --held_;
     l.discount(counters_);
     if (as == lease_record::end::lost) counters::add(counters_.lost);
     return held;
@@ -347,7 +347,6 @@ void lease_keeper::abandon() noexcept {
 }
 
 void lease_keeper::clear() noexcept {
-    held_.clear();
     leases_.for_each([](lease_record& l) {
         l.waiters.clear();
         l.tenure.detach();

@@ -92,14 +92,18 @@ public:
     // Shutdown
     //
 
-    bool holds() const { return !held_.empty(); }
+    bool holds() const { return held_ > 0; }
     /// Also true after the holder was told of a loss, until the deadline: the tenure keeps its key
     /// until then.
     bool has_tenures() const { return holds() || ending_ > 0; }
     bool is_releasing() const { return releasing_ > 0; }
-    /// Ends one of the held leases as lost. To be called only if holds().
-    [[nodiscard]] active_queue* lose_a_lease() {
-        return end_lease(held_.front(), nullptr, lease_record::end::lost);
+    /// Ends all held leases as lost. Calls `settle` with the queue of each. No acquire waits.
+    template <class Settle>
+    void lose_all(Settle settle) {
+        leases_.for_each([&](lease_record& l) {
+            if (l.ended != lease_record::end::none) return;
+            settle(end_lease(l, nullptr, lease_record::end::lost));
+        });
     }
     /// Ends a tenure after its holder was told of the loss.
     [[nodiscard]] active_queue* end_tenure(active_tenure&);
@@ -166,8 +170,8 @@ private:
     std::chrono::milliseconds const fence_ttl_;
 
     pool<lease_record> leases_;
-    lease_list held_;
     renewal_condition_ptr retired_; ///< to be destroyed in the next turn
+    std::size_t held_ = 0;          ///< leases that have not ended
     std::size_t releasing_ = 0;     ///< tenures with a release under way
     std::size_t ending_ = 0;        ///< tenures between the loss and the deadline
 };

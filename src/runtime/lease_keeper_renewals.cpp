@@ -14,7 +14,7 @@ namespace holdfast::runtime {
 
 protocol::tenure_action lease_keeper::begin_extension(active_tenure& t) {
     t.asked = turn_.time();
-    if (t.failures) t.failures->instances.clear();
+    t.clear_failures();
     return t.machine.extend(t.asked, instances_.reachable());
 }
 
@@ -35,7 +35,7 @@ active_queue* lease_keeper::start_extend(operation& op) {
 
 active_queue* lease_keeper::extend_for(active_tenure& t, lease_clock::duration ttl) {
     t.asked = turn_.time();
-    if (t.failures) t.failures->instances.clear();
+    t.clear_failures();
     auto const before = t.machine.deadline();
     auto const action = t.machine.extend(t.asked, instances_.reachable(), ttl);
     if (t.machine.deadline() < before) deadline_moved_back(t);
@@ -131,10 +131,8 @@ void lease_keeper::destroy_retired() noexcept {
 //
 
 void lease_keeper::note(active_tenure& t, unsigned instance, redis::answer const& a) {
-    turn_.attempt([&] {
-        if (!t.failures) t.failures = std::make_unique<round_record>();
-        t.failures->note(instance, instances_.size(), a, turn_.time() - t.asked);
-    });
+    turn_.attempt(
+        [&] { t.failures().note(instance, instances_.size(), a, turn_.time() - t.asked); });
 }
 
 // The cause that the instances share which kept the call from a quorum.
@@ -144,17 +142,16 @@ lease_keeper::failure_of(active_tenure& t, reported_call call) {
     std::shared_ptr<acquire_report const> report;
     // If memory runs out, the code is told without a report.
     turn_.attempt([&] {
-        if (!t.failures) t.failures = std::make_unique<round_record>();
-        auto& round = *t.failures;
+        auto& round = t.failures();
         round.votes = t.machine.votes();
         cause = common_cause(round, instances_.causes());
-        report_input const input{.key = t.lock->key,
+        report_input const input{.key = t.lock->key(),
                                  .call = call,
                                  .attempts = 1,
                                  .waited = turn_.time() - t.asked,
                                  .asked = round.votes.pending(),
                                  .round = round,
-                                 .instances = instances_.snapshots(round, t.lock->key)};
+                                 .instances = instances_.snapshots(round, t.lock->key())};
         report = std::make_shared<acquire_report const>(build_report(input));
     });
     return {cause, std::move(report)};

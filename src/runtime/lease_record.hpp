@@ -44,9 +44,7 @@ namespace holdfast::runtime {
 using drop_hook = boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_drops>>;
 
 /// The executor's part of a lease.
-class lease_record final : public detail::lease_data,
-                           public boost::intrusive::list_base_hook<>,
-                           public drop_hook {
+class lease_record final : public drop_hook, public detail::lease_data {
 public:
     enum class end : std::uint8_t {
         none,
@@ -63,7 +61,7 @@ public:
         detached.store(false, std::memory_order_relaxed);
         shares.store(1, std::memory_order_relaxed);
         shared.store(false, std::memory_order_relaxed);
-        first.released.store(false, std::memory_order_relaxed);
+        released.store(false, std::memory_order_relaxed);
     }
     /// Called before the record goes back to the pool. Drops the lock state here, and not under the
     /// inbox's mutex.
@@ -92,21 +90,22 @@ public:
         if (counted_.exchange(false)) counters::take(c.held);
     }
 
+    // Small members first: they fit behind those of the base class.
+    end ended = end::released; ///< so are all records in the pool
+    bool dropped = false;      ///< under the inbox's mutex: the last handle is gone
+
+private:
+    std::atomic<bool> counted_{false};
+
+public:
     /// Also after the end of the lease: holders read the token of the tenure on any thread.
     boost::intrusive_ptr<active_tenure> tenure;
     operation_list waiters;          ///< waiting operations: extend and wait_lost
     renewal_condition_ptr condition; ///< asked before each renewal
-    end ended = end::none;
-    bool dropped = false; ///< under the inbox's mutex: the last handle is gone
-
-private:
-    std::atomic<bool> counted_{false};
 };
 
 using drop_list = boost::intrusive::list<lease_record, boost::intrusive::base_hook<drop_hook>,
                                          boost::intrusive::constant_time_size<false>>;
-using lease_list =
-    boost::intrusive::list<lease_record, boost::intrusive::constant_time_size<false>>;
 
 } // namespace holdfast::runtime
 

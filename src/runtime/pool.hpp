@@ -2,11 +2,15 @@
 #ifndef HOLDFAST_RUNTIME_POOL_HPP
 #define HOLDFAST_RUNTIME_POOL_HPP
 
-#include <boost/unordered/unordered_flat_set.hpp>
+#include "runtime/memory_block.hpp"
+
+#include <boost/intrusive/set.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
-#include <memory>
+#include <cstdint>
+#include <functional>
 #include <new>
 #include <utility>
 #include <vector>
@@ -34,92 +38,176 @@ private:
     std::size_t least_ = 0; ///< the fewest free objects in this period
 };
 
-/// The address of an object is valid until shrink() destroys the object. owns() is true for the
-/// address of an object of this pool.
+/// The objects lie in blocks of 64 KiB. take() prefers the block with the lowest address, so that
+/// other blocks become free as a whole: only such blocks are given back. The address of an object
+/// is valid until shrink() destroys the object. owns() is true for the address of an object of this
+/// pool.
 template <class T>
 class pool {
 public:
-    pool() = default;
+    /// `object_size`: of the objects, if they are of a class derived from T.
+    explicit pool(std::size_t object_size = sizeof(T))
+        : object_size_(object_size)
+        , slots_((memory_block::size - sizeof(block) - alignof(std::max_align_t)) /
+                 (object_size + sizeof(slot))) {}
     pool(pool const&) = delete;
     pool& operator=(pool const&) = delete;
     ~pool() {
-        for (auto* const t : all_) delete t;
+        with_room_.clear();
+        for (auto* const b : blocks_) destroy(*b);
     }
 
-    /// If this throws, the pool is unchanged.
+    /// If this throws, no object was made.
     template <class... Args>
     T& take(Args&&... args) {
-        return take_or_make([&] { return std::make_unique<T>(std::forward<Args>(args)...); });
+        return take_or_make(
+            [&](void* room) { return ::new (room) T(std::forward<Args>(args)...); });
     }
-    /// The same, but `make` makes a new object. It returns a std::unique_ptr to T, or to a class
-    /// derived from T.
+    /// The same, but `make` makes a new object in the room that it gets, and returns a pointer to
+    /// it. The T of the object must be at its beginning.
     template <class Make>
     T& take_or_make(Make&& make) {
-        if (free_.empty()) {
-            // Reserves the room for give_back() now, because give_back() must not fail.
-            if (free_.capacity() <= all_.size()) free_.reserve(std::max(all_.size() * 2, smallest));
-            auto made = make();
-            all_.insert(made.get());
-            spare_.taken(0);
-            return *made.release();
+        if (with_room_.empty()) add_block();
+        auto& b = *with_room_.begin();
+        T* t = nullptr;
+        if (b.first_free != none) {
+            t = at(b, b.first_free);
+            b.first_free = links(b)[b.first_free];
+            --b.free;
+            --free_;
+        } else {
+            t = make(room(b, b.made));
+            assert(static_cast<void*>(t) == room(b, b.made));
+            ++b.made;
+            ++size_;
         }
-        auto& t = *free_.back();
-        free_.pop_back();
-        spare_.taken(free_.size());
-        return t;
+        if (!has_room(b)) with_room_.erase(with_room_.iterator_to(b));
+        spare_.taken(free_);
+        return *t;
     }
-    void give_back(T& t) noexcept { free_.push_back(&t); }
+    void give_back(T& t) noexcept {
+        auto& b = *static_cast<block*>(memory_block::start_of(&t));
+        auto const number = number_of(b, &t);
+        links(b)[number] = b.first_free;
+        b.first_free = static_cast<slot>(number);
+        ++b.free;
+        ++free_;
+        if (!b.is_linked()) with_room_.insert(b);
+    }
 
-    bool owns(T* t) const noexcept { return all_.contains(t); }
-    std::size_t size() const noexcept { return all_.size(); }
+    bool owns(T const* t) const noexcept {
+        auto* const b = static_cast<block*>(memory_block::start_of(t));
+        if (!std::binary_search(blocks_.begin(), blocks_.end(), b, std::less<>())) return false;
+        auto const number = number_of(*b, t);
+        return number < b->made && static_cast<void const*>(t) == room(*b, number);
+    }
+    std::size_t size() const noexcept { return size_; }
+    /// The number of objects in a block.
+    std::size_t block_objects() const noexcept { return slots_; }
 
+    /// `visit` must take no object.
     template <class Visit>
     void for_each(Visit&& visit) {
-        for (auto* const t : all_) visit(*t);
+        for (auto* const b : blocks_) {
+            for (std::size_t i = 0; i < b->made; ++i) visit(*at(*b, i));
+        }
     }
 
     /// To be called once a period. shrink() then destroys objects that were not needed in that
     /// period.
-    void period_ended() noexcept { to_go_ = spare_.period_ended(free_.size()); }
-    /// Destroys up to `most` of those objects. Calls `on_end` before it destroys an object; if
-    /// `on_end` returns false, it destroys no more objects in this period. Returns true if there
-    /// are more to destroy.
+    void period_ended() noexcept { to_go_ = spare_.period_ended(free_); }
+    /// Destroys blocks without an object in use, until `most` or more objects are destroyed. Calls
+    /// `on_end` for each object of a block before that. If `on_end` returns false, no more objects
+    /// are destroyed in this period. Returns true if there are more to destroy.
     template <class OnEnd>
     bool shrink(std::size_t most, OnEnd&& on_end) noexcept {
-        for (; to_go_ > 0 && most > 0 && !free_.empty(); --to_go_, --most) {
-            auto* const t = free_.back();
-            if (!on_end(*t)) {
+        auto next = with_room_.end();
+        for (std::size_t done = 0; to_go_ > 0 && done < most;) {
+            auto* const b = last_unused(next);
+            if (b == nullptr || !may_end(*b, on_end)) {
                 to_go_ = 0;
                 break;
             }
-            free_.pop_back();
-            all_.erase(t);
-            delete t;
+            next = with_room_.erase(with_room_.iterator_to(*b));
+            done += b->made;
+            to_go_ -= b->made;
+            size_ -= b->made;
+            free_ -= b->made;
+            blocks_.erase(std::lower_bound(blocks_.begin(), blocks_.end(), b, std::less<>()));
+            destroy(*b);
         }
-        if (to_go_ > 0 && !free_.empty()) return true;
-        to_go_ = 0;
-        shrink_tables();
-        return false;
+        return to_go_ > 0;
     }
 
 private:
-    static constexpr std::size_t smallest = 8;
+    using slot = std::uint16_t;
+    static constexpr slot none = 0xffff;
 
-    void shrink_tables() noexcept {
-        if (free_.capacity() <= 4 * all_.size() + spare_policy::kept) return;
+    /// The beginning of a block. Behind it are the links of the free objects, and the objects.
+    struct block : boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
+        slot made = 0; ///< objects, free or in use; there may be room for more
+        slot free = 0;
+        slot first_free = none;
+
+        friend bool operator<(block const& a, block const& b) { return &a < &b; }
+    };
+    using block_set = boost::intrusive::set<block, boost::intrusive::constant_time_size<false>>;
+
+    static_assert(alignof(T) <= alignof(std::max_align_t));
+    static_assert(memory_block::size / sizeof(slot) < none);
+
+    static slot* links(block& b) noexcept { return reinterpret_cast<slot*>(&b + 1); }
+    void* room(block const& b, std::size_t number) const noexcept {
+        auto const first = memory_block::size - slots_ * object_size_;
+        auto const aligned = first / alignof(std::max_align_t) * alignof(std::max_align_t);
+        return const_cast<char*>(reinterpret_cast<char const*>(&b)) + aligned +
+               number * object_size_;
+    }
+    T* at(block const& b, std::size_t number) const noexcept {
+        return std::launder(static_cast<T*>(room(b, number)));
+    }
+    /// Too great a number for an address before the first object.
+    std::size_t number_of(block const& b, T const* t) const noexcept {
+        auto const from = reinterpret_cast<std::uintptr_t>(room(b, 0));
+        return (reinterpret_cast<std::uintptr_t>(t) - from) / object_size_;
+    }
+    bool has_room(block const& b) const noexcept { return b.free > 0 || b.made < slots_; }
+
+    void add_block() {
+        auto* const b = ::new (memory_block::allocate()) block;
         try {
-            std::vector<T*> smaller;
-            smaller.reserve(std::max(all_.size() * 2, smallest));
-            smaller.assign(free_.begin(), free_.end());
-            free_.swap(smaller);
-            all_.rehash(0);
-        } catch (std::bad_alloc const&) {
-            // A later call tries again.
+            blocks_.insert(std::upper_bound(blocks_.begin(), blocks_.end(), b, std::less<>()), b);
+        } catch (...) {
+            destroy(*b);
+            throw;
         }
+        with_room_.insert(*b);
+    }
+    void destroy(block& b) noexcept {
+        for (std::size_t i = 0; i < b.made; ++i) at(b, i)->~T();
+        b.~block();
+        memory_block::release(&b);
+    }
+    /// Of the blocks before `end`, the last without an object in use, if its objects may all go.
+    block* last_unused(typename block_set::iterator end) noexcept {
+        while (end != with_room_.begin()) {
+            auto& b = *--end;
+            if (b.free == b.made) return b.made <= to_go_ ? &b : nullptr;
+        }
+        return nullptr;
+    }
+    template <class OnEnd>
+    bool may_end(block& b, OnEnd&& on_end) noexcept {
+        for (std::size_t i = 0; i < b.made; ++i) {
+            if (!on_end(*at(b, i))) return false;
+        }
+        return true;
     }
 
-    boost::unordered_flat_set<T*> all_;
-    std::vector<T*> free_;
+    std::size_t const object_size_, slots_;
+    std::vector<block*> blocks_; ///< by address
+    block_set with_room_;
+    std::size_t size_ = 0, free_ = 0;
     std::size_t to_go_ = 0;
     spare_policy spare_;
 };

@@ -116,7 +116,7 @@ bool shows_change(key_report const& last, key_report const& now) {
            !std::ranges::equal(last.instances, now.instances, same);
 }
 
-key_report surveyor::begin(std::string const& key) {
+key_report surveyor::begin(std::string_view key) {
     key_report r;
     r.key = key;
     r.quorum = protocol::redlock_rules::quorum(size(), 0);

@@ -13,6 +13,7 @@
 #include "runtime/turn.hpp"
 
 #include <string>
+#include <string_view>
 
 namespace holdfast::runtime {
 
@@ -33,7 +34,7 @@ public:
 
     unsigned size() const { return instances_.size(); }
     /// A report without answers.
-    key_report begin(std::string const& key);
+    key_report begin(std::string_view key);
     /// The instances that can be asked.
     protocol::instance_set reachable() const { return instances_.reachable(); }
     /// Sends a command about the key. Returns the instances for which memory ran out: they do not

@@ -11,8 +11,8 @@ using protocol::command;
 void tenure_driver::recycle(active_tenure& t) noexcept {
     timers_.cancel(t);
     t.lock.reset();
-    t.failures.reset();
-    t.owed.releases = 0;
+    t.drop_extras();
+    t.owed.release_retries = 0;
     tenures_.give_back(t);
 }
 
@@ -40,10 +40,20 @@ void tenure_driver::send(active_tenure& t, command c, protocol::instance_set to,
     redis::reply_handler_ptr const asking(&t);
     to.for_each([&](unsigned i) {
         if (turn_.attempt([&] { instances_[i].submit(encoder_, asking, round); })) return;
-        t.owed.out_of_memory[static_cast<std::size_t>(c)].insert(i);
-        if (c == command::extend || c == command::watch) t.owed.round = round;
-        owe(t);
+        note_unsent(t, c, i, round);
     });
+}
+
+void tenure_driver::note_unsent(active_tenure& t, command c, unsigned instance,
+                                std::uint32_t round) noexcept {
+    if (c == command::heal) return;
+    owe(t);
+    auto& owed = t.owed;
+    if (c == command::release) return owed.releases.insert(instance);
+    if (owed.command != c || owed.round != round) owed.unsent = {};
+    owed.command = c;
+    owed.round = round;
+    owed.unsent.insert(instance);
 }
 
 void tenure_driver::schedule(active_tenure& t) {
@@ -55,27 +65,26 @@ void tenure_driver::schedule(active_tenure& t) {
 }
 
 void tenure_driver::owe(active_tenure& t) noexcept {
-    if (!t.owed_hook::is_linked()) {
-        t.owed.self = &t;
-        owed_.push_back(t);
+    if (!std::exchange(t.owed.listed, true)) {
+        t.next_owed = std::move(owed_);
+        owed_ = &t;
     }
     turn_.ask_for_another();
 }
 
 void tenure_driver::answer_owed() {
-    owed_list all;
-    all.swap(owed_);
-    while (!all.empty()) {
-        auto& t = all.front();
-        all.pop_front();
+    auto rest = std::move(owed_);
+    while (rest) {
+        auto const now = std::move(rest);
+        auto& t = *now;
+        rest = std::move(t.next_owed);
         auto owed = std::exchange(t.owed, {});
         auto const answer = [&](unsigned i, command c, std::uint32_t round, errc cause) {
             t.on_answer(i, c, round, {.verdict = protocol::verdict::unsent, .cause = cause});
         };
-        auto& unsent = owed.out_of_memory[static_cast<std::size_t>(command::release)];
-        if (!unsent.empty() && owed.releases < release_retries) {
-            t.owed.releases = static_cast<std::uint8_t>(owed.releases + 1);
-            auto const again = std::exchange(unsent, {});
+        if (!owed.releases.empty() && owed.release_retries < release_retries) {
+            t.owed.release_retries = static_cast<std::uint8_t>(owed.release_retries + 1);
+            auto const again = std::exchange(owed.releases, {});
             send(t, command::release, again, 0);
             // An instance that is unreachable now keeps the release as pending, and does not
             // answer.
@@ -85,19 +94,17 @@ void tenure_driver::answer_owed() {
         }
         owed.gone.for_each(
             [&](unsigned i) { answer(i, command::raise, 0, instances_.cause_of(i)); });
-        for (std::size_t c = 0; c < owed.out_of_memory.size(); ++c) {
-            owed.out_of_memory[c].for_each([&](unsigned i) {
-                answer(i, static_cast<command>(c), owed.round, errc::out_of_memory);
-            });
-        }
+        owed.unsent.for_each(
+            [&](unsigned i) { answer(i, owed.command, owed.round, errc::out_of_memory); });
+        owed.releases.for_each(
+            [&](unsigned i) { answer(i, command::release, 0, errc::out_of_memory); });
     }
 }
 
 void tenure_driver::forget_owed() noexcept {
-    while (!owed_.empty()) {
-        auto& t = owed_.front();
-        owed_.pop_front();
-        t.owed.self.reset();
+    while (owed_) {
+        auto const first = std::move(owed_);
+        owed_ = std::move(first->next_owed);
     }
 }
 

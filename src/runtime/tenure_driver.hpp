@@ -15,14 +15,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 namespace holdfast::runtime {
 
 class tenure_factory {
 public:
-    /// Called when the pool has no free tenure.
-    virtual std::unique_ptr<active_tenure> make_tenure() = 0;
+    /// Called when the pool has no free tenure. Makes a tenure of tenure_size() bytes there.
+    virtual active_tenure* make_tenure(void* room) = 0;
+    virtual std::size_t tenure_size() const noexcept = 0;
 
 protected:
     ~tenure_factory() = default;
@@ -37,10 +37,11 @@ public:
         , instances_(instances)
         , timers_(timers)
         , counters_(c)
-        , factory_(factory) {}
+        , factory_(factory)
+        , tenures_(factory.tenure_size()) {}
 
     active_tenure& take() {
-        return tenures_.take_or_make([this] { return factory_.make_tenure(); });
+        return tenures_.take_or_make([this](void* room) { return factory_.make_tenure(room); });
     }
     /// Called when the last reference to the tenure is gone.
     void recycle(active_tenure&) noexcept;
@@ -59,7 +60,7 @@ public:
 
     /// Gives the answers to commands of the last turn that were not sent.
     void answer_owed();
-    bool owes() const { return !owed_.empty(); }
+    bool owes() const { return owed_ != nullptr; }
     void forget_owed() noexcept;
 
     /// Visits the tenures in use. `visit` may take no tenure.
@@ -83,6 +84,8 @@ private:
     /// ttl ends.
     static constexpr std::uint8_t release_retries = 3;
 
+    void note_unsent(active_tenure&, protocol::command, unsigned instance,
+                     std::uint32_t round) noexcept;
     void owe(active_tenure&) noexcept;
 
     turn& turn_;
@@ -91,7 +94,7 @@ private:
     counters& counters_;
     tenure_factory& factory_;
     pool<active_tenure> tenures_;
-    owed_list owed_;
+    active_tenure_ptr owed_; ///< the first that has owed answers
     redis::encoder encoder_;
 };
 

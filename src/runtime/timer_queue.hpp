@@ -30,19 +30,16 @@ public:
     virtual void on_time(lease_clock::time_point now) = 0;
     lease_clock::time_point when() const { return when_; }
 
+    /// A timer that is not exact may be called up to 1 ms early, together with others.
+    virtual bool exact() const noexcept { return false; }
+
 protected:
-    enum class precision : bool {
-        coarse, ///< may be called up to 1 ms early, together with others
-        exact
-    };
-    explicit timed(precision p = precision::coarse)
-        : exact_(p == precision::exact) {}
+    timed() = default;
     ~timed() = default;
 
 private:
     friend class timer_queue;
     lease_clock::time_point when_{};
-    bool exact_;
 };
 
 /// Ordered by time. Not thread-safe. The Asio timer is set again only for an entry that is due
@@ -70,7 +67,7 @@ public:
         }
         // A run of run_due() calls each timer at most once: a timer that is set again to a time
         // within the run waits for the next run.
-        t.when_ = std::max(when, (t.exact_ ? run_now_ : run_horizon_) + lease_clock::duration(1));
+        t.when_ = std::max(when, (t.exact() ? run_now_ : run_horizon_) + lease_clock::duration(1));
         // cend() is a hint: most deadlines are later than those that already wait.
         queue_.insert(queue_.cend(), t);
         arm();
@@ -90,7 +87,7 @@ public:
         std::exception_ptr thrown;
         while (!queue_.empty()) {
             auto& t = *queue_.begin();
-            if (t.when_ > (t.exact_ ? run_now_ : run_horizon_)) break;
+            if (t.when_ > (t.exact() ? run_now_ : run_horizon_)) break;
             queue_.erase(queue_.begin());
             try {
                 t.on_time(std::max(now, t.when_));

@@ -46,9 +46,9 @@ std::uint64_t token_source::pause_bits() noexcept {
     }
 }
 
-void token_source::renew(redis::token& t) {
+redis::token token_source::next_token() {
     auto const first = next_bits();
-    t.set(label_, {first, next_bits()});
+    return redis::token({first, next_bits()});
 }
 
 } // namespace holdfast::runtime

@@ -19,7 +19,9 @@ public:
     explicit token_source(std::string_view label)
         : label_(label) {}
 
-    void renew(redis::token&);
+    redis::token next_token();
+    /// Precedes the random bits in the text of a token.
+    std::string const& label() const { return label_; }
     std::uint64_t next_bits();
     /// For pauses, which need no secret. If the generator fails, the bits come from the time.
     std::uint64_t pause_bits() noexcept;

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -129,6 +130,27 @@ BOOST_AUTO_TEST_CASE(an_adopted_lease_is_handed_on_with_the_next_fence) {
     auto const last = wait_for_lease(b, next);
     BOOST_TEST(last.fence() == before + 2);
     BOOST_TEST(b.locks.stats().handoffs == 1U);
+}
+
+// The value of the key is no token of this library. It goes on being used when the lease that
+// adopted it, and its lock, are gone.
+BOOST_AUTO_TEST_CASE(an_adopted_token_lasts_as_long_as_its_tenure) {
+    server s;
+    test_client b({s.address()});
+    std::string const value(max_token_size, '\xee');
+    redis_cli(s).set("k", value, 60s);
+    std::optional<lease> first = adopted(b, {.value = value}, {.ttl = 60s, .handoff_time = 60s});
+    BOOST_TEST(first->token().value == value);
+    attempt next(b, "k", {.ttl = 50s});
+    BOOST_REQUIRE(b.until([&] { return b.locks.stats().waiters == 1; }));
+    first.reset();
+    auto second = wait_for_lease(b, next);
+    BOOST_TEST(b.locks.stats().handoffs == 1U);
+    BOOST_TEST(second.token().value == value);
+    BOOST_TEST(!b.extend(second));
+    BOOST_TEST(redis_cli(s).get("k") == value);
+    BOOST_TEST(b.releases(second));
+    BOOST_TEST(!redis_cli(s).exists("k"));
 }
 
 BOOST_AUTO_TEST_CASE(a_token_proves_nothing_without_its_key) {

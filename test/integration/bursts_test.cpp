@@ -1,6 +1,7 @@
 // Many calls and drops at one moment. They hold up no other work.
 #include "integration/nothing_left.hpp"
 #include "integration/test_client.hpp"
+#include "support/heap.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -139,5 +140,24 @@ BOOST_AUTO_TEST_CASE(leases_dropped_before_a_shutdown_are_released_and_not_lost)
     BOOST_TEST(client.locks.stats().lost == 0U);
     check_nothing_left(servers);
 }
+
+#ifndef HOLDFAST_TEST_SANITIZED
+// A sanitizer keeps memory for itself. The client gives back half of it after some periods of 10 s.
+BOOST_AUTO_TEST_CASE(the_memory_of_a_burst_goes_back_to_the_system) {
+    fleet servers(1);
+    test_client client(servers, without_questions());
+    hold_many(client, 2'000).clear();
+    BOOST_REQUIRE(client.idle());
+    auto const before = resident_bytes();
+    auto leases = hold_many(client, many);
+    auto const peak = resident_bytes();
+    std::vector<lease>().swap(leases);
+    BOOST_REQUIRE(client.idle());
+    BOOST_TEST(client.until([&] { return resident_bytes() < before + (peak - before) / 2; }, 120s));
+    BOOST_TEST_MESSAGE("resident: " << before << ", at the peak " << peak << ", then "
+                                    << resident_bytes());
+    check_nothing_left(client, servers);
+}
+#endif
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,14 +1,18 @@
 // The pool reuses objects, and frees those that were not needed for a while.
 #include "runtime/pool.hpp"
 
+#include "support/heap.hpp"
+
 #include <boost/test/unit_test.hpp>
 
+#include <array>
 #include <cstddef>
 #include <set>
 #include <stdexcept>
 #include <vector>
 
 using holdfast::runtime::spare_policy;
+using holdfast::test::resident_bytes;
 
 namespace {
 
@@ -24,6 +28,7 @@ struct counted {
     counted& operator=(counted const&) = delete;
 
     static inline std::size_t alive = 0;
+    std::array<char, 200> more{};
 };
 
 using counted_pool = holdfast::runtime::pool<counted>;
@@ -109,53 +114,122 @@ BOOST_AUTO_TEST_CASE(a_burst_is_given_back_and_a_few_are_kept) {
         shrink_all(p);
         BOOST_TEST(counted::alive == p.size());
     }
-    BOOST_TEST(p.size() <= kept + 10);
+    BOOST_TEST(p.size() < kept + 10 + 2 * p.block_objects());
     BOOST_TEST(p.size() >= kept);
     use(p, 2'000);
     BOOST_TEST(p.size() == 2'000U);
 }
 
+#ifndef HOLDFAST_TEST_SANITIZED
+// Other memory of the process lies between the blocks, so free() gives nothing back.
+BOOST_AUTO_TEST_CASE(the_memory_of_a_burst_goes_back_to_the_system) {
+    counted_pool p, others;
+    use(p, kept);
+    auto const before = resident_bytes();
+    std::vector<counted*> taken;
+    for (auto i = 0; i < 200'000; ++i) {
+        taken.push_back(&p.take());
+        taken.back()->more.fill('x');
+        if (i % 50'000 == 49'999) use(others, others.size() + 1'000);
+    }
+    for (auto* const t : taken) p.give_back(*t);
+    auto const peak = resident_bytes();
+    for (auto i = 0; i < 30; ++i) {
+        p.period_ended();
+        shrink_all(p);
+    }
+    auto const after = resident_bytes();
+    BOOST_TEST_MESSAGE("resident: " << before << ", at the peak " << peak << ", then " << after);
+    BOOST_TEST(peak - before > 200'000 * sizeof(counted));
+    BOOST_TEST(after < before + (peak - before) / 5);
+}
+#endif
+
 BOOST_AUTO_TEST_CASE(what_is_in_use_stays) {
     counted_pool p;
     std::vector<counted*> taken;
     for (std::size_t i = 0; i < 10'000; ++i) taken.push_back(&p.take());
+    std::vector<counted*> const in_use(taken.begin(), taken.begin() + 1'000);
+    for (auto i = in_use.size(); i < taken.size(); ++i) p.give_back(*taken[i]);
+    for (auto i = 0; i < 30; ++i) {
+        p.period_ended();
+        shrink_all(p);
+    }
+    BOOST_TEST(p.size() >= in_use.size() + kept);
+    BOOST_TEST(p.size() <= in_use.size() + kept + 2 * p.block_objects());
+    for (auto* const t : in_use) BOOST_TEST(p.owns(t));
+    BOOST_TEST(!p.owns(taken.back()));
+    for (auto* const t : in_use) p.give_back(*t);
+    use(p, p.size());
+}
+
+// New objects fill the gaps, so a block without an object in use can follow.
+BOOST_AUTO_TEST_CASE(one_object_in_use_keeps_its_block) {
+    counted_pool p;
+    std::vector<counted*> taken;
+    for (std::size_t i = 0; i < 20 * p.block_objects(); ++i) taken.push_back(&p.take());
     std::vector<counted*> in_use;
     for (std::size_t i = 0; i < taken.size(); ++i) {
-        if (i % 10 == 0) {
+        if (i % p.block_objects() == 0) {
             in_use.push_back(taken[i]);
         } else {
             p.give_back(*taken[i]);
         }
     }
-    for (auto i = 0; i < 30; ++i) {
-        p.period_ended();
-        shrink_all(p);
+    auto const shrinks = [&p] {
+        for (auto i = 0; i < 30; ++i) {
+            p.period_ended();
+            shrink_all(p);
+        }
+    };
+    shrinks();
+    BOOST_TEST(p.size() == taken.size());
+    for (auto*& t : in_use) {
+        auto& other = p.take();
+        p.give_back(*t);
+        t = &other;
     }
-    BOOST_TEST(p.size() == in_use.size() + kept);
-    for (auto* const t : in_use) BOOST_TEST(p.owns(t));
-    for (auto* const t : in_use) p.give_back(*t);
-    use(p, p.size());
+    shrinks();
+    BOOST_TEST(p.size() <= kept + 2 * p.block_objects());
+}
+
+BOOST_AUTO_TEST_CASE(only_its_own_objects_are_owned) {
+    counted_pool p, other;
+    auto& mine = p.take();
+    auto& second = p.take();
+    auto& theirs = other.take();
+    BOOST_TEST(p.owns(&mine));
+    BOOST_TEST(p.owns(&second));
+    BOOST_TEST(!p.owns(&theirs));
+    BOOST_TEST(!p.owns(&second + 1)); // not made yet
+    BOOST_TEST(!p.owns(reinterpret_cast<counted*>(reinterpret_cast<char*>(&mine) + 8)));
+    BOOST_TEST(!p.owns(&mine - 1));
+    p.give_back(mine);
+    BOOST_TEST(p.owns(&mine));
 }
 
 BOOST_AUTO_TEST_CASE(it_shrinks_in_steps_and_stops_where_it_is_told_to) {
     counted_pool p;
-    use(p, kept + 1'000);
+    auto const block = p.block_objects();
+    auto const all = 10 * block;
+    BOOST_REQUIRE(all > kept + 4 * block);
+    use(p, all);
     p.period_ended();
-    BOOST_TEST(!p.shrink(100, always));
+    BOOST_TEST(!p.shrink(1, always));
     p.period_ended();
-    BOOST_TEST(p.shrink(100, always));
-    BOOST_TEST(p.size() == kept + 900);
-    BOOST_TEST(!p.shrink(1'000, [](counted&) { return false; }));
-    BOOST_TEST(p.size() == kept + 900);
-    BOOST_TEST(!p.shrink(1'000, always)); // not before the next period
-    BOOST_TEST(p.size() == kept + 900);
+    BOOST_TEST(p.shrink(1, always));
+    BOOST_TEST(p.size() == all - block);
+    BOOST_TEST(!p.shrink(all, [](counted&) { return false; }));
+    BOOST_TEST(p.size() == all - block);
+    BOOST_TEST(!p.shrink(all, always)); // not before the next period
+    BOOST_TEST(p.size() == all - block);
     // Objects that are in use are not destroyed.
     p.period_ended();
     p.period_ended();
     std::vector<counted*> taken;
-    for (std::size_t i = 0; i < kept + 900; ++i) taken.push_back(&p.take());
-    BOOST_TEST(!p.shrink(1'000, always));
-    BOOST_TEST(p.size() == kept + 900);
+    for (std::size_t i = 0; i < all - block; ++i) taken.push_back(&p.take());
+    BOOST_TEST(!p.shrink(all, always));
+    BOOST_TEST(p.size() == all - block);
     for (auto* const t : taken) p.give_back(*t);
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/counters.hpp"
 #include "runtime/event_sink.hpp"
 #include "runtime/instance_group.hpp"
+#include "runtime/key_call.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/tenure_driver.hpp"
 #include "runtime/timer_queue.hpp"
@@ -131,8 +132,14 @@ public:
         return op;
     }
     detail::lock_state_ptr make_lock(lock_options const& options = {}) const {
-        return std::make_shared<detail::lock_state const>(
-            detail::lock_state{nullptr, executor, "seat:7", options});
+        return make_state<detail::lock_state>(options);
+    }
+    template <class State, class... Arguments>
+    detail::lock_state_ptr make_state(lock_options const& options, Arguments&&... more) const {
+        detail::lock_settings_ptr const settings(
+            new detail::lock_settings{nullptr, executor, options});
+        return runtime::make_lock_state<State>({settings, {}, "seat:7"},
+                                               std::forward<Arguments>(more)...);
     }
 
     boost::asio::io_context context;
@@ -161,7 +168,7 @@ private:
         explicit tenure(rooms& r)
             : rooms_(r) {}
         redis::command_args arguments(protocol::command c) const noexcept override {
-            return describe(c, std::chrono::hours(1));
+            return describe(c, std::chrono::hours(1), {});
         }
         void on_answer(unsigned instance, protocol::command c, std::uint32_t round,
                        redis::answer const& a) override {
@@ -175,9 +182,8 @@ private:
     };
 
     void ask_for_turn() noexcept override { ++turns_asked; }
-    std::unique_ptr<runtime::active_tenure> make_tenure() override {
-        return std::make_unique<tenure>(*this);
-    }
+    runtime::active_tenure* make_tenure(void* room) override { return ::new (room) tenure(*this); }
+    std::size_t tenure_size() const noexcept override { return sizeof(tenure); }
 };
 
 } // namespace holdfast::test

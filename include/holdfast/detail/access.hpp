@@ -13,7 +13,7 @@ struct access {
     static lock make_lock(lock_state_ptr state) { return lock(std::move(state)); }
     static lease make_lease(share_ref share) noexcept { return lease(std::move(share)); }
     static lease make_lease(lease_ref const& data) noexcept {
-        return lease(data ? share_ref(&data->first) : share_ref());
+        return lease(data ? share_ref(data.get()) : share_ref());
     }
 };
 

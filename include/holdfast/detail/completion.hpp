@@ -1,6 +1,7 @@
 #ifndef HOLDFAST_DETAIL_COMPLETION_HPP
 #define HOLDFAST_DETAIL_COMPLETION_HPP
 
+#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/associated_allocator.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
@@ -25,6 +26,8 @@ namespace asio = boost::asio;
 
 /// How the client calls a handler.
 struct delivery {
+    /// The client's, for handlers that have no other.
+    asio::any_io_executor const* executor = nullptr;
     /// Not null: the call comes from the thread of this context, and from outside of any call of
     /// the user. So a handler whose executor is this context's may run at once.
     asio::io_context const* in_place = nullptr;
@@ -69,6 +72,57 @@ struct inline_completion {
     Bound bound;
 };
 
+/// The most usual executor.
+using plain_executor = asio::io_context::executor_type;
+using tracked_plain_executor =
+    std::decay_t<asio::prefer_result<plain_executor const&,
+                                     asio::execution::outstanding_work_t::tracked_t>::type>;
+
+/// Sends a function to an executor. An erased executor erases the function too, at the price of an
+/// allocation. So it is worth a check whether the executor is the most usual one.
+template <class Known, class Executor, class Function>
+void send_to(Executor const& executor, Function&& function) {
+    if constexpr (std::is_same_v<Executor, asio::any_io_executor>) {
+        if (auto const* const known = executor.template target<Known>())
+            return asio::defer(*known, std::forward<Function>(function));
+    }
+    asio::defer(executor, std::forward<Function>(function));
+}
+
+/// Makes the memory of a handler large enough for the completion that follows it. The allocator
+/// hands the memory on, so an operation allocates once.
+template <class... Args>
+using completion_room = std::array<std::byte, sizeof(std::tuple<Args...>)>;
+struct no_room {};
+
+/// Takes the place of a handler whose executor is the client's. It knows neither that nor whether
+/// the context is at work: the client keeps its context at work until all its handlers were called.
+template <class Room, class Handler, class... Args>
+class local_handler {
+public:
+    using cancellation_slot_type = asio::associated_cancellation_slot_t<Handler>;
+    using allocator_type = asio::associated_allocator_t<Handler, asio::recycling_allocator<void>>;
+    cancellation_slot_type get_cancellation_slot() const noexcept {
+        return asio::get_associated_cancellation_slot(handler_);
+    }
+    allocator_type get_allocator() const noexcept {
+        return asio::get_associated_allocator(handler_, asio::recycling_allocator<void>());
+    }
+
+    explicit local_handler(Handler handler)
+        : handler_(std::move(handler)) {}
+
+    void operator()(delivery how, Args... args) {
+        bound_completion<Handler, Args...> bound{std::move(handler_), {std::move(args)...}};
+        if (how.in_place != nullptr) return bound();
+        send_to<plain_executor>(*how.executor, std::move(bound));
+    }
+
+private:
+    Handler handler_;
+    [[no_unique_address]] Room room_;
+};
+
 /// Takes the place of a handler in the library. Called on the client's executor, it sends the
 /// handler to its own executor, or runs it in place where the delivery allows that. It keeps the
 /// context of the handler's executor at work until then. It is made before the handler is erased,
@@ -97,12 +151,13 @@ public:
             bound_completion<Handler, Args...> bound{std::move(handler_), {std::move(args)...}};
             auto const* const own = context_of(executor);
             if (own != nullptr && own == how.in_place) return bound();
-            send(executor, std::move(bound));
+            send_to<tracked_plain_executor>(executor, std::move(bound));
         } else {
             using completion = bound_completion<Handler, Args...>;
             auto own = asio::get_associated_executor(handler_, asio::any_io_executor());
-            send(executor, inline_completion<own_executor, completion>{
-                               std::move(own), {std::move(handler_), {std::move(args)...}}});
+            send_to<tracked_plain_executor>(
+                executor, inline_completion<own_executor, completion>{
+                              std::move(own), {std::move(handler_), {std::move(args)...}}});
         }
     }
 
@@ -122,44 +177,47 @@ private:
         }
     }
 
-    /// The most usual executor, as executor_ has it.
-    using usual_executor =
-        std::decay_t<asio::prefer_result<asio::io_context::executor_type const&,
-                                         asio::execution::outstanding_work_t::tracked_t>::type>;
-
-    template <class Executor>
-    static usual_executor const* usual(Executor const& executor) {
-        if constexpr (std::is_same_v<Executor, asio::any_io_executor>) {
-            return executor.template target<usual_executor>();
-        } else if constexpr (std::is_same_v<Executor, usual_executor>) {
-            return &executor;
+    static asio::io_context const* context_of(tracked_executor const& executor) {
+        if constexpr (std::is_same_v<tracked_executor, asio::any_io_executor>) {
+            auto const* const known = executor.template target<tracked_plain_executor>();
+            return known != nullptr ? &known->context() : nullptr;
+        } else if constexpr (std::is_same_v<tracked_executor, tracked_plain_executor>) {
+            return &executor.context();
         } else {
             return nullptr;
         }
     }
 
-    template <class Executor>
-    static asio::io_context const* context_of(Executor const& executor) {
-        auto const* const known = usual(executor);
-        return known != nullptr ? &known->context() : nullptr;
-    }
-
-    template <class Executor, class Bound>
-    static void send(Executor const& executor, Bound&& bound) {
-        // An erased executor erases the function too, at the price of an allocation. The most usual
-        // executor is worth a check.
-        if (auto const* const known = usual(executor)) {
-            return asio::defer(*known, std::forward<Bound>(bound));
-        }
-        asio::defer(executor, std::forward<Bound>(bound));
-    }
-
     tracked_executor executor_;
     Handler handler_;
-    /// Makes the memory of this object large enough for the completion that follows it. The
-    /// allocator hands the memory on, so an operation allocates once.
-    std::array<std::byte, sizeof(std::tuple<Args...>)> room_;
+    completion_room<Args...> room_;
 };
+
+/// True if the handler's executor is the client's.
+template <class Handler>
+bool is_local(Handler const& handler, asio::any_io_executor const& client) {
+    auto const own = asio::get_associated_executor(handler, client);
+    using own_executor = std::decay_t<decltype(own)>;
+    if constexpr (std::is_same_v<own_executor, asio::any_io_executor>) {
+        return own == client;
+    } else if constexpr (std::is_same_v<own_executor, plain_executor>) {
+        auto const* const known = client.target<plain_executor>();
+        return known != nullptr && *known == own;
+    } else {
+        return false;
+    }
+}
+
+/// Erases a handler. `in_place`: the client calls handlers of its context in place.
+template <class... Args, class Given>
+asio::any_completion_handler<void(delivery, Args...)>
+erase(Given&& handler, asio::any_io_executor const& client, bool in_place) {
+    using own = std::decay_t<Given>;
+    if (!is_local<own>(handler, client))
+        return deferring_handler<own, Args...>(std::forward<Given>(handler), client);
+    if (in_place) return local_handler<no_room, own, Args...>(std::forward<Given>(handler));
+    return local_handler<completion_room<Args...>, own, Args...>(std::forward<Given>(handler));
+}
 
 } // namespace holdfast::detail
 

@@ -10,7 +10,6 @@
 #include <holdfast/detail/lease_data.hpp>
 #include <holdfast/detail/lock_state.hpp>
 
-#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 
 #include <chrono>
@@ -61,23 +60,20 @@ HOLDFAST_API void async_force_release(lock_state_ptr, bool seen, inspect_handler
                                       configuration = {});
 
 template <class... Args, class Handler>
-auto defer_to_own_executor(Handler&& handler, asio::any_io_executor const& fallback) {
-    return deferring_handler<std::decay_t<Handler>, Args...>(std::forward<Handler>(handler),
-                                                             fallback);
+auto erase(Handler&& handler, lock_state const& on) {
+    return erase<Args...>(std::forward<Handler>(handler), on.executor(), on.calls_in_place());
 }
 
 struct initiate_acquire {
     lock_state_ptr lock;
 
     using executor_type = asio::any_io_executor;
-    executor_type get_executor() const noexcept { return lock->executor; }
+    executor_type get_executor() const noexcept { return lock->executor(); }
 
     template <class Handler>
     void operator()(Handler&& handler, wait_limit limit) const {
-        require_context(lock->executor);
-        async_acquire(
-            lock, limit,
-            defer_to_own_executor<error, lease>(std::forward<Handler>(handler), lock->executor));
+        require_context(lock->executor());
+        async_acquire(lock, limit, erase<error, lease>(std::forward<Handler>(handler), *lock));
     }
 };
 
@@ -85,33 +81,30 @@ struct initiate_on_key {
     lock_state_ptr lock;
 
     using executor_type = asio::any_io_executor;
-    executor_type get_executor() const noexcept { return lock->executor; }
+    executor_type get_executor() const noexcept { return lock->executor(); }
 };
 
 struct initiate_inspect : initiate_on_key {
     template <class Handler>
     void operator()(Handler&& handler) const {
-        require_context(lock->executor);
-        async_inspect(lock, defer_to_own_executor<error, key_report>(std::forward<Handler>(handler),
-                                                                     lock->executor));
+        require_context(lock->executor());
+        async_inspect(lock, erase<error, key_report>(std::forward<Handler>(handler), *lock));
     }
 };
 
 struct initiate_wait_change : initiate_on_key {
     template <class Handler>
     void operator()(Handler&& handler) const {
-        require_context(lock->executor);
-        async_wait_change(lock, defer_to_own_executor<error, key_report>(
-                                    std::forward<Handler>(handler), lock->executor));
+        require_context(lock->executor());
+        async_wait_change(lock, erase<error, key_report>(std::forward<Handler>(handler), *lock));
     }
 };
 
 struct initiate_release_key : initiate_on_key {
     template <class Handler>
     void operator()(Handler&& handler) const {
-        require_context(lock->executor);
-        async_release_key(
-            lock, defer_to_own_executor<error>(std::forward<Handler>(handler), lock->executor));
+        require_context(lock->executor());
+        async_release_key(lock, erase<error>(std::forward<Handler>(handler), *lock));
     }
 };
 
@@ -120,10 +113,9 @@ struct initiate_force_release : initiate_on_key {
 
     template <class Handler>
     void operator()(Handler&& handler) const {
-        require_context(lock->executor);
+        require_context(lock->executor());
         async_force_release(lock, seen,
-                            defer_to_own_executor<error, key_report>(std::forward<Handler>(handler),
-                                                                     lock->executor));
+                            erase<error, key_report>(std::forward<Handler>(handler), *lock));
     }
 };
 
@@ -131,7 +123,7 @@ struct initiate_on_lease {
     lease_ref lease;
 
     using executor_type = asio::any_io_executor;
-    executor_type get_executor() const noexcept { return lease->lock->executor; }
+    executor_type get_executor() const noexcept { return lease->lock->executor(); }
 };
 
 struct initiate_release : initiate_on_lease {
@@ -139,30 +131,25 @@ struct initiate_release : initiate_on_lease {
 
     template <class Handler>
     void operator()(Handler&& handler) const {
-        require_context(lease->lock->executor);
+        require_context(lease->lock->executor());
         async_release(lease, share,
-                      defer_to_own_executor<release_result>(std::forward<Handler>(handler),
-                                                            lease->lock->executor));
+                      erase<release_result>(std::forward<Handler>(handler), *lease->lock));
     }
 };
 
 struct initiate_extend : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler, wait_limit ttl) const {
-        require_context(lease->lock->executor);
-        async_extend(
-            lease, ttl,
-            defer_to_own_executor<error>(std::forward<Handler>(handler), lease->lock->executor));
+        require_context(lease->lock->executor());
+        async_extend(lease, ttl, erase<error>(std::forward<Handler>(handler), *lease->lock));
     }
 };
 
 struct initiate_lost : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler, std::chrono::nanoseconds ahead) const {
-        require_context(lease->lock->executor);
-        async_wait_lost(
-            lease, ahead,
-            defer_to_own_executor<error>(std::forward<Handler>(handler), lease->lock->executor));
+        require_context(lease->lock->executor());
+        async_wait_lost(lease, ahead, erase<error>(std::forward<Handler>(handler), *lease->lock));
     }
 };
 
@@ -178,8 +165,7 @@ struct initiate_shutdown : initiate_on_client {
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(executor);
-        async_shutdown(engine,
-                       defer_to_own_executor<error>(std::forward<Handler>(handler), executor));
+        async_shutdown(engine, erase<error>(std::forward<Handler>(handler), executor, false));
     }
 };
 
@@ -187,8 +173,7 @@ struct initiate_drain : initiate_on_client {
     template <class Handler>
     void operator()(Handler&& handler, std::chrono::nanoseconds limit) const {
         require_context(executor);
-        async_drain(engine, limit,
-                    defer_to_own_executor<error>(std::forward<Handler>(handler), executor));
+        async_drain(engine, limit, erase<error>(std::forward<Handler>(handler), executor, false));
     }
 };
 

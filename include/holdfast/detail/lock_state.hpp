@@ -5,9 +5,13 @@
 #include <holdfast/options.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/smart_ptr/intrusive_ptr.hpp>
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <string>
+#include <string_view>
 
 namespace holdfast {
 
@@ -21,17 +25,65 @@ namespace detail {
 
 namespace asio = boost::asio;
 
-/// Shared by the copies of a lock, its waiters and its leases.
-struct lock_state {
+/// Shared by locks of one client that have equal options. Keeps the engine alive.
+struct lock_settings {
     std::shared_ptr<runtime::engine> engine;
     asio::any_io_executor const&
-        executor;    ///< the engine's; empty when its context has been destroyed
-    std::string key; ///< with the client's prefix
+        executor; ///< the engine's; empty when its context has been destroyed
     lock_options options;
-    lease_token const* adopted = nullptr; ///< of a lease that another client has acquired
+    bool calls_in_place = false; ///< see runtime::completer
+    mutable std::atomic<std::uint32_t> references{0};
 };
 
-using lock_state_ptr = std::shared_ptr<lock_state const>;
+void intrusive_ptr_add_ref(lock_settings const*) noexcept;
+void intrusive_ptr_release(lock_settings const*) noexcept;
+using lock_settings_ptr = boost::intrusive_ptr<lock_settings const>;
+
+struct lock_parts {
+    lock_settings_ptr settings;
+    std::string_view prefix, key;
+};
+
+class lock_state;
+
+/// Called without any reference left.
+HOLDFAST_API void destroy(lock_state const*) noexcept;
+
+/// Shared by the copies of a lock, its waiters and its leases. The characters of the key lie behind
+/// the object, in the same block of memory: runtime::make_lock_state() makes both.
+class lock_state {
+public:
+    /// `size`: of the whole object.
+    explicit lock_state(lock_parts&&, std::size_t size = sizeof(lock_state)) noexcept;
+    lock_state(lock_state const&) = delete;
+    lock_state& operator=(lock_state const&) = delete;
+    virtual ~lock_state();
+
+    runtime::engine& engine() const noexcept { return *settings_->engine; }
+    asio::any_io_executor const& executor() const noexcept { return settings_->executor; }
+    lock_options const& options() const noexcept { return settings_->options; }
+    bool calls_in_place() const noexcept { return settings_->calls_in_place; }
+    /// With the client's prefix.
+    std::string_view key() const noexcept {
+        return {reinterpret_cast<char const*>(this) + size_, key_size_};
+    }
+    /// The token of a lease that another client has acquired. Null for all other locks.
+    virtual lease_token const* adopted() const noexcept { return nullptr; }
+
+private:
+    friend void intrusive_ptr_add_ref(lock_state const* s) noexcept {
+        s->references_.fetch_add(1, std::memory_order_relaxed);
+    }
+    friend void intrusive_ptr_release(lock_state const* s) noexcept {
+        if (s->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(s);
+    }
+
+    lock_settings_ptr const settings_;
+    mutable std::atomic<std::uint32_t> references_{0};
+    std::uint16_t const size_, key_size_;
+};
+
+using lock_state_ptr = boost::intrusive_ptr<lock_state const>;
 
 struct access; // makes locks and leases
 

@@ -1,0 +1,64 @@
+#include "runtime/lock_settings_cache.hpp"
+
+#include "runtime/engine.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+namespace holdfast {
+namespace runtime {
+
+detail::lock_settings_ptr lock_settings_cache::find_or_make(engine& e, lock_options const& o) {
+    auto const make = [&] {
+        return detail::lock_settings_ptr(
+            new detail::lock_settings{e.shared_from_this(), e.executor(), o, e.calls_in_place()});
+    };
+    // Each caller has a trace of its own. Such options would push out those that come again.
+    if (o.trace) return make();
+    std::lock_guard const guard(mutex_);
+    if (auto found = find(o)) return found;
+    auto made = make();
+    recent_[std::exchange(oldest_, (oldest_ + 1) % most)] = made.get();
+    return made;
+}
+
+detail::lock_settings_ptr lock_settings_cache::find(lock_options const& o) const noexcept {
+    for (auto const* const s : recent_) {
+        if (s == nullptr || s->options != o) continue;
+        // Settings without a reference wait for the mutex, to be forgotten.
+        auto references = s->references.load(std::memory_order_relaxed);
+        while (references != 0) {
+            if (s->references.compare_exchange_weak(references, references + 1,
+                                                    std::memory_order_relaxed))
+                return {s, false};
+        }
+    }
+    return nullptr;
+}
+
+void lock_settings_cache::forget(detail::lock_settings const& s) noexcept {
+    std::lock_guard const guard(mutex_);
+    std::replace(recent_.begin(), recent_.end(), &s,
+                 static_cast<detail::lock_settings const*>(nullptr));
+}
+
+} // namespace runtime
+
+namespace detail {
+
+void intrusive_ptr_add_ref(lock_settings const* s) noexcept {
+    s->references.fetch_add(1, std::memory_order_relaxed);
+}
+
+void intrusive_ptr_release(lock_settings const* s) noexcept {
+    if (s->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    // This may be the last reference to the engine, which has the mutex of the cache.
+    auto const engine = s->engine;
+    if (engine) engine->forget(*s);
+    delete s;
+}
+
+} // namespace detail
+} // namespace holdfast
