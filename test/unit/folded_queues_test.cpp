@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(an_adoption_is_refused) {
     at(2ms, [&] { adopts = &acquire(lock_of("seat:7", {}, &token), 1min); });
     BOOST_CHECK(code(*adopts) == errc::contended);
     BOOST_TEST(queues() == 0U);
-    BOOST_TEST(c.object.held());
+    BOOST_TEST(c.held());
 }
 
 BOOST_AUTO_TEST_CASE(an_adopted_key_has_no_queue) {
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_leaves_takes_the_queue_with_it) {
     BOOST_CHECK(code(*impatient) == errc::wait_timeout);
     BOOST_TEST(queues() == 0U);
     BOOST_TEST(count.waiters.load() == 0U);
-    BOOST_TEST(c.object.held());
+    BOOST_TEST(c.held());
 }
 
 BOOST_AUTO_TEST_CASE(a_queue_that_has_more_to_remember_stays) {
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(a_loss_frees_the_key) {
         fakes[0]->answer(command::extend, verdict::no);
         fakes[1]->answer(command::extend, verdict::no);
     });
-    BOOST_TEST(!c.object.held());
+    BOOST_TEST(!c.held());
     BOOST_TEST(queues() == 0U);
     for (auto const& f : fakes) f->questions.clear();
     at(402ms, [&] { acquire(1min, watched); });
@@ -280,7 +280,7 @@ BOOST_AUTO_TEST_CASE(a_loss_frees_the_key) {
 BOOST_AUTO_TEST_CASE(an_acquire_waits_for_the_deadline_of_a_lost_lease) {
     auto& c = hold(0ms, unwatched);
     wait_until(988ms - 50ms);
-    BOOST_TEST(!c.object.held());
+    BOOST_TEST(!c.held());
     BOOST_TEST(keeper.has_tenures());
     BOOST_TEST(queues() == 0U);
     call *refused = nullptr, *next = nullptr;
@@ -316,7 +316,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_came_after_the_loss_gets_the_rest_of_the_tenu
     lock_options const limited{.ttl = 1s, .max_hold = 300ms, .handoff_time = 1s};
     auto& c = hold(0ms, limited);
     wait_until(286ms);
-    BOOST_TEST(!c.object.held());
+    BOOST_TEST(!c.held());
     call* next = nullptr;
     at(290ms, [&] { next = &acquire(1min, limited); });
     wait_until(301ms);
@@ -364,7 +364,7 @@ BOOST_AUTO_TEST_CASE(pushes_and_releases_of_a_folded_key_are_ignored) {
         room.on_available();
     });
     BOOST_TEST(count.pushes.load() == 0U);
-    BOOST_TEST(c.object.held());
+    BOOST_TEST(c.held());
     BOOST_TEST(queues() == 0U);
 }
 
@@ -374,6 +374,33 @@ BOOST_AUTO_TEST_CASE(a_detached_lease_leaves_no_queue) {
     at(2ms, [&] { BOOST_TEST(keeper.leave_key(c.tenure()) == nullptr); });
     BOOST_TEST(!room.has_token("seat:7", token));
     BOOST_TEST(asked(command::release) == 0U);
+}
+
+// A tenure in use refers to the lock state, and so keeps the engine.
+BOOST_AUTO_TEST_CASE(an_ended_tenure_is_used_again) {
+    auto const in_use = [&] {
+        std::size_t n = 0;
+        tenures.for_each([&](active_tenure&) { ++n; });
+        return n;
+    };
+    auto const drop = [&](call& c) {
+        auto& l = c.state();
+        c.object = {};
+        c.handle.detach();
+        BOOST_TEST(keeper.let_go(l, true) == nullptr);
+    };
+    auto& released = hold(0ms);
+    BOOST_TEST(in_use() == 1U);
+    at(2ms, [&] { release(released); });
+    at(3ms, [&] { answer_all(command::release, verdict::yes); });
+    at(3ms, [&] { drop(released); });
+    BOOST_TEST(in_use() == 0U);
+
+    auto& dropped_lease = hold(4ms);
+    at(5ms, [&] { drop(dropped_lease); });
+    BOOST_TEST(in_use() == 1U); // until the release is answered
+    at(6ms, [&] { answer_all(command::release, verdict::yes); });
+    BOOST_TEST(in_use() == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(many_keys_are_found_and_forgotten) {

@@ -42,6 +42,8 @@ public:
         lease object;
         detail::lease_ref handle;
 
+        /// By the clock of the test, unlike lease::held().
+        bool held() const { return !handle->over.load(); }
         bool granted() const { return result.has_value() && !*result; }
         runtime::lease_record& state() const {
             return static_cast<runtime::lease_record&>(*handle);
@@ -63,12 +65,13 @@ public:
         op.limit = {detail::wait_limit::kind::until, limit};
         op.handler = detail::acquire_handler([this, &c](error e, lease object) {
             c.result = std::move(e);
-            if (!*c.result) c.handle = newest_lease();
+            if (!*c.result) c.handle = granting->lease;
             c.object = std::move(object);
         });
         room.start(op, [this](runtime::lease_record& l) {
             if (&l != dropped) return false;
             dropped = nullptr;
+            granting = l.tenure.get();
             settle(keeper.let_go(l, false));
             return true;
         });
@@ -91,6 +94,7 @@ public:
         auto& op = make_operation(runtime::operation_kind::release);
         op.lease = c.handle;
         op.handler = detail::release_handler([](release_result const&) {});
+        granting = &c.tenure();
         settle(keeper.start_release(op));
     }
 
@@ -121,20 +125,14 @@ public:
     runtime::lease_record* dropped = nullptr; ///< as the inbox would tell
 
 private:
+    runtime::active_tenure* granting = nullptr; ///< the tenure that may grant a lease now
+
     void settle(runtime::active_queue* q) {
         if (q != nullptr) room.settle(*q, now_turn.time());
     }
-    runtime::lease_record* newest_lease() {
-        runtime::lease_record* found = nullptr;
-        tenures.for_each([&](runtime::active_tenure& t) {
-            auto const known = [&](call const& c) { return c.handle.get() == t.lease; };
-            if (t.lease != nullptr && std::none_of(calls.begin(), calls.end(), known))
-                found = t.lease;
-        });
-        return found;
-    }
     void lead_answer(runtime::active_tenure& t, unsigned instance, protocol::command c,
                      std::uint32_t round, redis::answer const& a) override {
+        granting = &t;
         if (!runtime::acquirer::expects(t, c))
             return settle(keeper.on_answer(t, instance, c, round, a));
         if (!room.on_answer(t, instance, c, round, a)) return;
@@ -145,6 +143,7 @@ private:
     }
     void lead_time(runtime::active_tenure& t, lease_clock::time_point now) override {
         using phase = protocol::tenure_phase;
+        granting = &t;
         auto const p = t.machine.phase();
         if (p == phase::acquiring || p == phase::over) return room.on_time(t, now);
         settle(keeper.on_time(t, now));
