@@ -86,7 +86,9 @@ protected:
         // clocks.
         delay_ = any_of(std::array<ticks, 4>{10, 30, 100, 1'000});
         // The ttl must exceed the 2 ms that the drift allowance subtracts.
+        // A ttl is a whole number of milliseconds.
         ttl_ = 3 * ms + delay_ * any_of(std::array<ticks, 3>{20, 100, 1'000});
+        ttl_ = (ttl_ + ms - 1) / ms * ms;
         error_ = 2'000 + delay_ * any_of(std::array<ticks, 4>{30, 50, 100, 200});
         patience_ = delay_ * any_of(std::array<ticks, 3>{10, 30, 100});
         if (!calm_) {
