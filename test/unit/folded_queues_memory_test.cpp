@@ -52,7 +52,8 @@ BOOST_AUTO_TEST_CASE(only_the_second_acquire_fails) {
     auto& c = calls.emplace_back();
     auto& op = make_operation(runtime::operation_kind::acquire);
     op.lock = lock;
-    op.handler = detail::acquire_handler([&c](error e, lease) { c.result = std::move(e); });
+    op.handler = detail::acquire_handler(
+        [&c](detail::delivery, error e, lease) { c.result = std::move(e); });
     at(3ms, [&] {
         without_memory([&] { room.start(op, [](runtime::lease_record&) { return false; }); });
     });
@@ -71,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_release_without_memory_does_not_stand_back) {
     at(3ms, [&] {
         auto& op = make_operation(runtime::operation_kind::release);
         op.lease = first->handle;
-        op.handler = detail::release_handler([](release_result const&) {});
+        op.handler = detail::release_handler([](detail::delivery, release_result const&) {});
         runtime::active_queue* concerned = nullptr;
         without_memory([&] { concerned = keeper.start_release(op); });
         BOOST_TEST(concerned == nullptr);

@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(a_key_with_a_holder_alone_has_no_queue) {
     auto& c = hold(0ms);
     BOOST_TEST(queues() == 0U);
     BOOST_TEST(c.tenure().queue == nullptr);
-    auto const token = std::string(c.tenure().token.text());
+    auto const token = std::string(c.tenure().token_text({}).view());
     BOOST_TEST(room.has_token("seat:7", token));
     BOOST_TEST(!room.has_token("seat:7", "another"));
     BOOST_TEST(!room.has_token("seat:8", token));
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(a_key_with_a_holder_alone_has_no_queue) {
 
 BOOST_AUTO_TEST_CASE(a_release_frees_the_key) {
     auto& c = hold(0ms);
-    auto const token = std::string(c.tenure().token.text());
+    auto const token = std::string(c.tenure().token_text({}).view());
     at(2ms, [&] { release(c); });
     BOOST_TEST(asked(command::release) == 1U);
     BOOST_TEST(queues() == 0U);
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(an_acquire_that_does_not_wait_is_refused) {
 
 BOOST_AUTO_TEST_CASE(an_adoption_is_refused) {
     auto& c = hold(0ms);
-    lease_token const token{.value = std::string(c.tenure().token.text())};
+    lease_token const token{.value = std::string(c.tenure().token_text({}).view())};
     call* adopts = nullptr;
     at(2ms, [&] { adopts = &acquire(lock_of("seat:7", {}, &token), 1min); });
     BOOST_CHECK(code(*adopts) == errc::contended);
@@ -370,7 +370,7 @@ BOOST_AUTO_TEST_CASE(pushes_and_releases_of_a_folded_key_are_ignored) {
 
 BOOST_AUTO_TEST_CASE(a_detached_lease_leaves_no_queue) {
     auto& c = hold(0ms);
-    auto const token = std::string(c.tenure().token.text());
+    auto const token = std::string(c.tenure().token_text({}).view());
     at(2ms, [&] { BOOST_TEST(keeper.leave_key(c.tenure()) == nullptr); });
     BOOST_TEST(!room.has_token("seat:7", token));
     BOOST_TEST(asked(command::release) == 0U);

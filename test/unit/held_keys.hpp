@@ -53,8 +53,12 @@ public:
 
     detail::lock_state_ptr lock_of(std::string const& key, lock_options const& options = {},
                                    lease_token const* adopted = nullptr) const {
-        return std::make_shared<detail::lock_state const>(
-            detail::lock_state{nullptr, executor, key, options, adopted});
+        detail::lock_settings_ptr const settings(
+            new detail::lock_settings{nullptr, executor, options});
+        if (adopted == nullptr)
+            return runtime::make_lock_state<detail::lock_state>({settings, {}, key});
+        return runtime::make_lock_state<runtime::adopt_call>({settings, {}, key},
+                                                             lease_token(*adopted));
     }
     /// Begins an acquire that waits up to `limit`; with 0 it does not wait.
     call& acquire(detail::lock_state_ptr lock, std::chrono::nanoseconds limit) {
@@ -63,7 +67,7 @@ public:
         c.op = &op;
         op.lock = std::move(lock);
         op.limit = {detail::wait_limit::kind::until, limit};
-        op.handler = detail::acquire_handler([this, &c](error e, lease object) {
+        op.handler = detail::acquire_handler([this, &c](detail::delivery, error e, lease object) {
             c.result = std::move(e);
             if (!*c.result) c.handle = granting->lease;
             c.object = std::move(object);
@@ -93,7 +97,7 @@ public:
     void release(call& c) {
         auto& op = make_operation(runtime::operation_kind::release);
         op.lease = c.handle;
-        op.handler = detail::release_handler([](release_result const&) {});
+        op.handler = detail::release_handler([](detail::delivery, release_result const&) {});
         granting = &c.tenure();
         settle(keeper.start_release(op));
     }

@@ -92,7 +92,12 @@ void send_to(Executor const& executor, Function&& function) {
 /// Makes the memory of a handler large enough for the completion that follows it. The allocator
 /// hands the memory on, so an operation allocates once.
 template <class... Args>
-using completion_room = std::array<std::byte, sizeof(std::tuple<Args...>)>;
+struct completion_room {
+    completion_room() noexcept {}
+    completion_room(completion_room const&) noexcept {}
+
+    std::array<std::byte, sizeof(std::tuple<Args...>)> bytes;
+};
 struct no_room {};
 
 /// Takes the place of a handler whose executor is the client's. It knows neither that nor whether
@@ -211,7 +216,7 @@ bool is_local(Handler const& handler, asio::any_io_executor const& client) {
 /// Erases a handler. `in_place`: the client calls handlers of its context in place.
 template <class... Args, class Given>
 asio::any_completion_handler<void(delivery, Args...)>
-erase(Given&& handler, asio::any_io_executor const& client, bool in_place) {
+erased(Given&& handler, asio::any_io_executor const& client, bool in_place) {
     using own = std::decay_t<Given>;
     if (!is_local<own>(handler, client))
         return deferring_handler<own, Args...>(std::forward<Given>(handler), client);

@@ -60,8 +60,8 @@ HOLDFAST_API void async_force_release(lock_state_ptr, bool seen, inspect_handler
                                       configuration = {});
 
 template <class... Args, class Handler>
-auto erase(Handler&& handler, lock_state const& on) {
-    return erase<Args...>(std::forward<Handler>(handler), on.executor(), on.calls_in_place());
+auto erased(Handler&& handler, lock_state const& on) {
+    return erased<Args...>(std::forward<Handler>(handler), on.executor(), on.calls_in_place());
 }
 
 struct initiate_acquire {
@@ -73,7 +73,7 @@ struct initiate_acquire {
     template <class Handler>
     void operator()(Handler&& handler, wait_limit limit) const {
         require_context(lock->executor());
-        async_acquire(lock, limit, erase<error, lease>(std::forward<Handler>(handler), *lock));
+        async_acquire(lock, limit, erased<error, lease>(std::forward<Handler>(handler), *lock));
     }
 };
 
@@ -88,7 +88,7 @@ struct initiate_inspect : initiate_on_key {
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(lock->executor());
-        async_inspect(lock, erase<error, key_report>(std::forward<Handler>(handler), *lock));
+        async_inspect(lock, erased<error, key_report>(std::forward<Handler>(handler), *lock));
     }
 };
 
@@ -96,7 +96,7 @@ struct initiate_wait_change : initiate_on_key {
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(lock->executor());
-        async_wait_change(lock, erase<error, key_report>(std::forward<Handler>(handler), *lock));
+        async_wait_change(lock, erased<error, key_report>(std::forward<Handler>(handler), *lock));
     }
 };
 
@@ -104,7 +104,7 @@ struct initiate_release_key : initiate_on_key {
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(lock->executor());
-        async_release_key(lock, erase<error>(std::forward<Handler>(handler), *lock));
+        async_release_key(lock, erased<error>(std::forward<Handler>(handler), *lock));
     }
 };
 
@@ -115,7 +115,7 @@ struct initiate_force_release : initiate_on_key {
     void operator()(Handler&& handler) const {
         require_context(lock->executor());
         async_force_release(lock, seen,
-                            erase<error, key_report>(std::forward<Handler>(handler), *lock));
+                            erased<error, key_report>(std::forward<Handler>(handler), *lock));
     }
 };
 
@@ -133,7 +133,7 @@ struct initiate_release : initiate_on_lease {
     void operator()(Handler&& handler) const {
         require_context(lease->lock->executor());
         async_release(lease, share,
-                      erase<release_result>(std::forward<Handler>(handler), *lease->lock));
+                      erased<release_result>(std::forward<Handler>(handler), *lease->lock));
     }
 };
 
@@ -141,7 +141,7 @@ struct initiate_extend : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler, wait_limit ttl) const {
         require_context(lease->lock->executor());
-        async_extend(lease, ttl, erase<error>(std::forward<Handler>(handler), *lease->lock));
+        async_extend(lease, ttl, erased<error>(std::forward<Handler>(handler), *lease->lock));
     }
 };
 
@@ -149,7 +149,7 @@ struct initiate_lost : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler, std::chrono::nanoseconds ahead) const {
         require_context(lease->lock->executor());
-        async_wait_lost(lease, ahead, erase<error>(std::forward<Handler>(handler), *lease->lock));
+        async_wait_lost(lease, ahead, erased<error>(std::forward<Handler>(handler), *lease->lock));
     }
 };
 
@@ -165,7 +165,7 @@ struct initiate_shutdown : initiate_on_client {
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(executor);
-        async_shutdown(engine, erase<error>(std::forward<Handler>(handler), executor, false));
+        async_shutdown(engine, erased<error>(std::forward<Handler>(handler), executor, false));
     }
 };
 
@@ -173,7 +173,7 @@ struct initiate_drain : initiate_on_client {
     template <class Handler>
     void operator()(Handler&& handler, std::chrono::nanoseconds limit) const {
         require_context(executor);
-        async_drain(engine, limit, erase<error>(std::forward<Handler>(handler), executor, false));
+        async_drain(engine, limit, erased<error>(std::forward<Handler>(handler), executor, false));
     }
 };
 
