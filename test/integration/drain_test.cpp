@@ -198,6 +198,22 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_lost_meanwhile_is_told_of_after_its_deadlin
     }
 }
 
+// The holder hears of the loss ahead of the deadline. A shutdown in between releases the key.
+BOOST_AUTO_TEST_CASE(a_shutdown_releases_the_key_of_a_lease_that_was_lost) {
+    fleet servers(3);
+    test_client client(servers);
+    auto held = client.hold("k", {.ttl = 60s, .max_hold = 2s});
+    ending lost, over;
+    held.wait_lost([&](error e) {
+        lost.how = std::move(e);
+        client.locks.shutdown(over.take());
+    });
+    BOOST_REQUIRE(client.until([&] { return over.done(); }));
+    BOOST_TEST(lost.clean(), lost.how->what());
+    BOOST_TEST(client.locks.stats().lost == 1U);
+    BOOST_TEST(copies(servers, "k") == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(without_time_it_is_a_shutdown_at_once) {
     for (auto const limit : {std::chrono::nanoseconds(0), std::chrono::nanoseconds(-1),
                              std::chrono::nanoseconds::min()}) {
