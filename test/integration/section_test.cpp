@@ -77,7 +77,8 @@ BOOST_AUTO_TEST_CASE(a_section_returns_the_result_of_its_body) {
         std::string const text =
             co_await with_lock(locks.make_lock("k"), [](lease& l) -> asio::awaitable<std::string> {
                 co_await asio::post(asio::deferred);
-                co_return "a text too long to be kept within the string, of " + l.key();
+                co_return "a text too long to be kept within the string, of " +
+                    std::string(l.key());
             });
         BOOST_TEST(text == "a text too long to be kept within the string, of k");
         auto const moved = co_await with_lock(locks.make_lock("k"),

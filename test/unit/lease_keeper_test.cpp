@@ -224,6 +224,38 @@ BOOST_AUTO_TEST_CASE(a_release_is_confirmed_by_a_majority) {
     BOOST_TEST(k.count.released.load() == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(commands_without_memory_are_answered_in_the_next_turn) {
+    keeper_alone k;
+    k.hold();
+    std::optional<error> extended;
+    for (auto const& f : k.fakes) f->starved = true;
+    k.at(1ms, [&] { k.extend(extended); });
+    BOOST_TEST(!extended.has_value());
+    BOOST_TEST(k.tenures.owes());
+    k.at(2ms, [&] { k.tenures.answer_owed(); });
+    BOOST_REQUIRE(extended.has_value());
+    BOOST_TEST(*extended == errc::out_of_memory);
+    BOOST_TEST(!k.tenures.owes());
+
+    // In one turn, an extension and a release. The release is tried again.
+    extended.reset();
+    std::optional<release_result> released;
+    k.at(3ms, [&] {
+        k.extend(extended);
+        k.release(released);
+    });
+    BOOST_REQUIRE(extended.has_value());
+    BOOST_TEST(*extended == errc::lease_released);
+    for (auto const& f : k.fakes) f->starved = false;
+    k.at(4ms, [&] { k.tenures.answer_owed(); });
+    BOOST_TEST(!released.has_value());
+    BOOST_TEST(!k.tenures.owes());
+    for (auto const& f : k.fakes) BOOST_TEST(f->questions.size() == 1U);
+    k.at(5ms, [&] { k.answer_all(command::release, verdict::yes); });
+    BOOST_REQUIRE(released.has_value());
+    BOOST_TEST(static_cast<bool>(*released));
+}
+
 BOOST_AUTO_TEST_CASE(a_release_hands_the_tenure_to_the_next_waiter) {
     keeper_alone k;
     k.hold();

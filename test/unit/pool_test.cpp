@@ -5,6 +5,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <set>
@@ -140,7 +141,7 @@ BOOST_AUTO_TEST_CASE(the_memory_of_a_burst_goes_back_to_the_system) {
     }
     auto const after = resident_bytes();
     BOOST_TEST_MESSAGE("resident: " << before << ", at the peak " << peak << ", then " << after);
-    BOOST_TEST(peak - before > 200'000 * sizeof(counted));
+    BOOST_TEST(peak - before > 100'000 * sizeof(counted)); // the rest was free before
     BOOST_TEST(after < before + (peak - before) / 5);
 }
 #endif
@@ -158,7 +159,8 @@ BOOST_AUTO_TEST_CASE(what_is_in_use_stays) {
     BOOST_TEST(p.size() >= in_use.size() + kept);
     BOOST_TEST(p.size() <= in_use.size() + kept + 2 * p.block_objects());
     for (auto* const t : in_use) BOOST_TEST(p.owns(t));
-    BOOST_TEST(!p.owns(taken.back()));
+    auto const owned = [&p](counted* t) { return p.owns(t); };
+    BOOST_TEST(std::count_if(taken.begin(), taken.end(), owned) == static_cast<long>(p.size()));
     for (auto* const t : in_use) p.give_back(*t);
     use(p, p.size());
 }

@@ -24,6 +24,7 @@
 #include <deque>
 #include <list>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -48,6 +49,7 @@ public:
     void abandon() noexcept override {}
     void submit(redis::encoder& e, redis::reply_handler_ptr const& asking,
                 std::uint32_t round) override {
+        if (starved) throw std::bad_alloc();
         questions.push_back({e.command(), round, asking});
     }
     bool flush() noexcept override { return true; }
@@ -87,6 +89,7 @@ public:
 
     unsigned const number;
     std::string const id = "server-" + std::to_string(number);
+    bool starved = false; ///< there is no memory for commands
     bool up = true;
     int missed = 0; ///< pushes
     std::deque<question> questions;
