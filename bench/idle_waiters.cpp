@@ -143,8 +143,12 @@ private:
 
     asio::awaitable<void> line_up() {
         for (unsigned i = 0; i < settings_.waiters; ++i) {
+            if (settings_.callbacks) {
+                key_.acquire([this](error e, lease) { count(e); });
+                continue;
+            }
             asio::co_spawn(context_, stand_in_line(key_, ended_),
-                           [this](std::exception_ptr const& e) { count(e, ended_); });
+                           [this](std::exception_ptr const& e) { bench::count(e, ended_); });
         }
         for (auto const give_up = clock::now() + patience; !all_wait();) {
             if (clock::now() > give_up)
@@ -184,6 +188,10 @@ private:
                                          " waiters were not told of the shutdown");
             co_await pass(10ms);
         }
+    }
+
+    void count(error const& e) {
+        ++(!e ? ended_.acquired : e == errc::shut_down ? ended_.shut_down : ended_.failed);
     }
 
     // The first waiter of the queue may just run a try.

@@ -14,6 +14,7 @@ struct idle_settings {
     double seconds = 30; ///< the time of the measurement
     std::chrono::milliseconds ttl{10'000};
     bool single_threaded = false;
+    bool callbacks = false; ///< instead of coroutines: the memory is then the library's alone
 };
 
 /// A client holds a key and renews it. The coroutines of another client wait for it in the same

@@ -17,7 +17,7 @@
 //   minority --contended [--processes 3]   clients that contend for 20 keys, beside faults
 //   hotkey [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5] [--peers]
 //                                          all coroutines contend for one key
-//   idle-waiters [--waiters 10000] [--seconds 30]
+//   idle-waiters [--waiters 10000] [--seconds 30] [--callbacks]
 //                                          all coroutines wait behind one holder
 //   fencing [--coroutines 100,1000] [--processes 4]
 //                                          with fences, against without
@@ -89,6 +89,7 @@ struct settings {
     std::chrono::microseconds hold{0};
     bool peers = false;
     bool contended = false;
+    bool callbacks = false;
     bool tls = false;
     std::string server;
     unsigned replicas = 0;
@@ -345,7 +346,8 @@ json::object idle_waiters(settings const& s) {
     return idle_waiters_scenario({.instances = s.instances,
                                   .waiters = s.waiters,
                                   .seconds = s.seconds.value_or(30),
-                                  .single_threaded = s.single_threaded});
+                                  .single_threaded = s.single_threaded,
+                                  .callbacks = s.callbacks});
 }
 
 json::object fencing(settings const& s) {
@@ -387,6 +389,10 @@ settings parse(int argc, char** argv) {
         }
         if (option == "--peers") {
             s.peers = true;
+            continue;
+        }
+        if (option == "--callbacks") {
+            s.callbacks = true;
             continue;
         }
         if (option == "--contended") {

@@ -67,15 +67,15 @@ bool acquirer::admit(operation& op) {
         fail(op, refuses_ ? errc::shut_down : errc::cancelled);
         return false;
     }
-    if (op.limit.mode == detail::wait_limit::kind::until) {
-        if (op.limit.time > std::chrono::nanoseconds::zero()) {
+    if (op.limit_mode == detail::wait_limit::kind::until) {
+        if (op.limit > std::chrono::nanoseconds::zero()) {
             // A limit that is too large to be added to the time counts as no limit.
             auto const slack = timer_queue::coarseness; // a coarse timer must not end a wait early
             auto const longest = lease_clock::time_point::max() - op.started - slack;
-            auto const limit = std::min<lease_clock::duration>(op.limit.time, longest);
+            auto const limit = std::min<lease_clock::duration>(op.limit, longest);
             timers_.schedule(op, op.started + limit + slack);
         } else {
-            op.limit.mode = detail::wait_limit::kind::none;
+            op.limit_mode = detail::wait_limit::kind::none;
         }
     }
     auto const& options = op.lock->options();
@@ -85,7 +85,7 @@ bool acquirer::admit(operation& op) {
     op.adopts = adopted != nullptr;
     op.fenced = adopted != nullptr ? adopted->fence != 0 : options.fencing;
     op.handoffs = adopted != nullptr ? protocol::handoffs_of(adopted->fence) : 0;
-    op.waits = op.limit.mode != detail::wait_limit::kind::none;
+    op.waits = op.limit_mode != detail::wait_limit::kind::none;
     op.again = false;
     return true;
 }

@@ -228,7 +228,7 @@ void engine::detach(detail::lease_ref lease) {
 
 void engine::renew_while(detail::lease_ref lease, std::function<bool()> condition) {
     auto node = std::make_unique<renewal_condition>(renewal_condition{std::move(condition)});
-    inbox_.submit(operation_kind::renew, {}, {}, std::move(lease), {}, std::move(node));
+    inbox_.submit(operation_kind::renew, {}, {}, std::move(lease), std::move(node));
 }
 
 std::vector<instance_status> engine::instances() const {

@@ -40,7 +40,7 @@ void engine::start_drain(operation& op) {
         refuse_waiting();
     }
     auto const now = turn_.time();
-    auto const limit = op.limit.time;
+    auto const limit = op.limit;
     if (limit <= std::chrono::nanoseconds::zero()) return drain_limit_.on_time(now);
     // A limit that is too large to be added to the time counts as no limit.
     auto const until =

@@ -64,7 +64,7 @@ public:
 
     /// If this throws, nothing was submitted, and the arguments are unchanged.
     void submit(operation_kind, detail::lock_state_ptr&&, detail::wait_limit, detail::lease_ref&&,
-                operation::any_handler&&, renewal_condition_ptr&& = nullptr);
+                operation::any_handler&&);
 
     /// Recorded in the operation itself. If one operation gets several requests, their types are
     /// combined.
@@ -171,7 +171,9 @@ private:
     static asio::cancellation_slot slot_of(operation::any_handler const& handler) {
         return std::visit(
             [](auto const& h) {
-                if constexpr (std::is_same_v<std::decay_t<decltype(h)>, std::monostate>) {
+                using held = std::decay_t<decltype(h)>;
+                if constexpr (std::is_same_v<held, std::monostate> ||
+                              std::is_same_v<held, renewal_condition_ptr>) {
                     return asio::cancellation_slot();
                 } else {
                     return asio::get_associated_cancellation_slot(h);
@@ -226,8 +228,7 @@ private:
 template <class Owner>
 void basic_inbox<Owner>::submit(operation_kind kind, detail::lock_state_ptr&& lock_state,
                                 detail::wait_limit limit, detail::lease_ref&& lease,
-                                operation::any_handler&& handler,
-                                renewal_condition_ptr&& condition) {
+                                operation::any_handler&& handler) {
     auto const slot = slot_of(handler);
     {
         auto guard = lock();
@@ -237,9 +238,8 @@ void basic_inbox<Owner>::submit(operation_kind kind, detail::lock_state_ptr&& lo
         op.stage = operation_stage::starting;
         op.cancel_requested = false;
         op.lock = std::move(lock_state);
-        op.limit = limit;
+        op.limit_to(limit);
         op.lease = std::move(lease);
-        op.condition = std::move(condition);
         op.handler = std::move(handler);
         if (slot.is_connected()) {
             // Without the mutex: emplace() may destroy an older handler of the user.
@@ -252,7 +252,6 @@ void basic_inbox<Owner>::submit(operation_kind kind, detail::lock_state_ptr&& lo
                 handler = std::exchange(op.handler, {});
                 lease = std::move(op.lease);
                 lock_state = std::move(op.lock);
-                condition = std::move(op.condition);
                 if (thread_safe_) guard.lock();
                 operations_.give_back(op);
                 throw;
@@ -422,7 +421,6 @@ void basic_inbox<Owner>::abandon() noexcept {
     turns_.abandon();
     operations_.for_each([](operation& op) {
         auto const handler = std::exchange(op.handler, {});
-        auto const condition = std::move(op.condition);
         auto const lease = std::move(op.lease);
         auto const lock_state = std::move(op.lock);
     });

@@ -161,8 +161,8 @@ void lease_keeper::deadline_moved_back(active_tenure& t) {
     auto& l = *t.lease;
     l.deadline.store(t.machine.deadline(), std::memory_order_release);
     for (auto& op : l.waiters) {
-        if (op.kind != operation_kind::wait_lost || op.limit.time <= t.machine.margin()) continue;
-        timers_.schedule(op, t.machine.deadline() - op.limit.time);
+        if (op.kind != operation_kind::wait_lost || op.limit <= t.machine.margin()) continue;
+        timers_.schedule(op, t.machine.deadline() - op.limit);
     }
 }
 

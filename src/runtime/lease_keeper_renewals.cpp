@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <utility>
+#include <variant>
 
 namespace holdfast::runtime {
 
@@ -28,7 +29,7 @@ active_queue* lease_keeper::start_extend(operation& op) {
     op.stage = operation_stage::attached;
     l.waiters.push_back(op);
     auto& t = *l.tenure;
-    if (op.limit.mode == detail::wait_limit::kind::until) return extend_for(t, op.limit.time);
+    if (op.limit_mode == detail::wait_limit::kind::until) return extend_for(t, op.limit);
     if (t.machine.extending()) return nullptr; // the extension under way answers both
     return apply(t, begin_extension(t));
 }
@@ -62,7 +63,7 @@ void lease_keeper::start_wait_lost(operation& op) {
     // A wait for the loss keeps no handle: if the last handle goes, the lease ends, and so does the
     // wait.
     op.lease = {};
-    if (op.limit.time > l.tenure->machine.margin()) wait_for_end(op, turn_.time());
+    if (op.limit > l.tenure->machine.margin()) wait_for_end(op, turn_.time());
 }
 
 void lease_keeper::on_time(operation& op, lease_clock::time_point now) {
@@ -72,7 +73,7 @@ void lease_keeper::on_time(operation& op, lease_clock::time_point now) {
 // Waits until the deadline is near. Extensions move the deadline. A timer that checks it again is
 // less work than a timer that moves with each extension.
 void lease_keeper::wait_for_end(operation& op, lease_clock::time_point now) {
-    auto const due = op.watched_lease->deadline.load(std::memory_order_relaxed) - op.limit.time;
+    auto const due = op.watched_lease->deadline.load(std::memory_order_relaxed) - op.limit;
     if (now >= due) return completer_.complete(op, errc{});
     timers_.schedule(op, due);
 }
@@ -98,10 +99,11 @@ void lease_keeper::tell_waiters(lease_record& l, errc to_extends, errc to_lost) 
 void lease_keeper::start_renew(operation& op) {
     auto& l = static_cast<lease_record&>(*op.lease.get());
     retire(std::move(l.condition));
-    if (l.ended == lease_record::end::none && op.condition->holds) {
-        l.condition = std::move(op.condition);
+    auto& condition = std::get<renewal_condition_ptr>(op.handler);
+    if (l.ended == lease_record::end::none && condition->holds) {
+        l.condition = std::move(condition);
     } else {
-        retire(std::move(op.condition));
+        retire(std::move(condition));
     }
     completer_.finish(op);
 }

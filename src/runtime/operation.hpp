@@ -12,7 +12,9 @@
 
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/intrusive/list.hpp>
+#include <boost/intrusive/slist.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -37,7 +39,7 @@ using renewal_condition_ptr = std::unique_ptr<renewal_condition>;
 
 /// Links an operation that is to be cancelled into the list of the inbox.
 using cancel_hook =
-    boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_cancellations>>;
+    boost::intrusive::slist_base_hook<boost::intrusive::tag<struct in_cancellations>>;
 
 /// The part of the engine that acts when the timer of an operation runs.
 class operation_timer {
@@ -75,15 +77,21 @@ class operation final : public timed,
                         public cancel_hook,
                         public protocol::waiter {
 public:
+    /// The condition is that of renew, which has no handler.
     using any_handler =
         std::variant<std::monostate, detail::acquire_handler, detail::release_handler,
-                     detail::error_handler, detail::inspect_handler>;
+                     detail::error_handler, detail::inspect_handler, renewal_condition_ptr>;
 
     explicit operation(std::uint32_t first_generation)
         : generation(first_generation) {}
 
     void on_time(lease_clock::time_point now) override { timer->on_time(*this, now); }
+    void limit_to(detail::wait_limit l) {
+        limit_mode = l.mode;
+        limit = l.time;
+    }
 
+    // Ordered so that there is little padding: each waiter has an operation.
     operation_timer* timer = nullptr; ///< set before the operation is scheduled
     /// Counts the uses of this object, and of destroyed objects that had its address. A
     /// cancellation with an older generation comes too late, and is ignored.
@@ -94,7 +102,6 @@ public:
     bool behind = false;           ///< counted in counters::waiters
     any_handler handler;
     detail::lease_ref lease;
-    renewal_condition_ptr condition; ///< renew
 
     // Under the inbox's mutex: the type of the cancellation that was requested, and the generation
     // that it is for.
@@ -103,8 +110,9 @@ public:
 
     // acquire
     detail::lock_state_ptr lock;
-    detail::wait_limit limit;
+    std::chrono::nanoseconds limit{}; ///< also of extend, wait_lost and drain
     lease_clock::time_point started{};
+    detail::wait_limit::kind limit_mode{};
     unsigned tenures_before = 0, tries_before = 0; ///< counts of the queue when it was joined
     std::uint32_t round = 0; ///< wait_change: the first round of the watch that concerns it
     union {
@@ -117,8 +125,9 @@ public:
 using operation_list =
     boost::intrusive::list<operation, boost::intrusive::base_hook<operation_hook>,
                            boost::intrusive::constant_time_size<false>>;
-using cancel_list = boost::intrusive::list<operation, boost::intrusive::base_hook<cancel_hook>,
-                                           boost::intrusive::constant_time_size<false>>;
+using cancel_list = boost::intrusive::slist<operation, boost::intrusive::base_hook<cancel_hook>,
+                                            boost::intrusive::cache_last<true>,
+                                            boost::intrusive::constant_time_size<false>>;
 
 } // namespace holdfast::runtime
 

@@ -37,7 +37,7 @@ public:
         auto& op = make_operation(operation_kind::acquire);
         c.op = &op;
         op.lock = make_lock(options);
-        op.limit = {detail::wait_limit::kind::until, limit};
+        op.limit_to({detail::wait_limit::kind::until, limit});
         op.handler = detail::acquire_handler(
             [&c](detail::delivery, error e, lease) { c.result = std::move(e); });
         room.start(op, [](lease_record&) { return false; });

@@ -66,7 +66,7 @@ public:
         auto& op = make_operation(runtime::operation_kind::acquire);
         c.op = &op;
         op.lock = std::move(lock);
-        op.limit = {detail::wait_limit::kind::until, limit};
+        op.limit_to({detail::wait_limit::kind::until, limit});
         op.handler = detail::acquire_handler([this, &c](detail::delivery, error e, lease object) {
             c.result = std::move(e);
             if (!*c.result) c.handle = granting->lease;

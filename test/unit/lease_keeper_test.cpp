@@ -106,7 +106,7 @@ public:
     /// Waits for the loss; the handler is called `ahead` of the deadline.
     void wait_lost(std::optional<error>& result, std::chrono::nanoseconds ahead = {}) {
         auto& op = on_lease(operation_kind::wait_lost);
-        op.limit = {detail::wait_limit::kind::until, ahead};
+        op.limit_to({detail::wait_limit::kind::until, ahead});
         op.handler =
             detail::error_handler([&result](detail::delivery, error e) { result = std::move(e); });
         keeper.start_wait_lost(op);
@@ -312,7 +312,7 @@ BOOST_AUTO_TEST_CASE(the_watchdog_extends_while_the_lease_is_condition) {
 
     k.at(336ms, [&] {
         auto& op = k.on_lease(operation_kind::renew);
-        op.condition = std::make_unique<renewal_condition>(renewal_condition{[] { return false; }});
+        op.handler = std::make_unique<renewal_condition>(renewal_condition{[] { return false; }});
         k.keeper.start_renew(op);
     });
     k.wait_until(700ms);
