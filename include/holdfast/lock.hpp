@@ -33,7 +33,7 @@ namespace holdfast {
 ///     destroyed. A lock that was moved from has no key and does the same.
 /// @par Executor  Handlers run on their associated executor, by default the client's; never inside
 ///     the call. On a context with one thread, handlers of that context may follow each other
-///     without other work in between, 16 times at most: see client_options::thread_safe.
+///     without other work in between, for up to 16 turns: see client_options::thread_safe.
 /// @par Thread safety  Safe, one object or many, unless client_options::thread_safe is off.
 ///
 /// @par Cancellation of an acquire, and the key

@@ -103,7 +103,9 @@ private:
     /// The longest time that the lease can last from now on.
     duration longest() const {
         duration const ttl = milliseconds(confirmed_ttl_);
-        return limit_ == time_point::max() ? ttl : std::min(ttl, limit_ - lease_began_);
+        return limit_ == time_point::max()
+                   ? ttl
+                   : std::min(ttl, std::max(duration(0), limit_ - lease_began_));
     }
 
     static constexpr std::uint32_t greatest = 0x7fff'ffff;

@@ -3,14 +3,12 @@
 #include "redis/cluster_instance.hpp"
 #include "redis/instance_connection.hpp"
 #include "redis/sentinel_instance.hpp"
-#include "runtime/engine_service.hpp"
 
 #include <boost/asio/config.hpp>
-#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/query.hpp>
 #include <boost/asio/strand.hpp>
+
+#include <cassert>
 
 namespace holdfast::runtime {
 
@@ -161,6 +159,7 @@ instance_group::pointer engine::make_instance(unsigned number, redis::connection
 }
 
 engine::~engine() {
+    assert(turns_on_stack_ == 0);
     inbox_.clear();
     tenures_.forget_owed();
     instances_.clear();
@@ -168,25 +167,6 @@ engine::~engine() {
     watcher_.clear();
     acquirer_.clear();
     keeper_.clear();
-}
-
-void engine::start() {
-    asio::use_service<engine_service>(asio::query(user_executor_, asio::execution::context))
-        .add(weak_from_this());
-    timers_.call([weak = weak_from_this()](boost::system::error_code ec) {
-        auto const self = weak.lock();
-        if (!self) return;
-        if (ec == asio::error::no_memory) return self->inbox_.ask_for_turn(); // a turn calls mend()
-        if (self->stopped_) return;
-        if (ec) return self->timers_.woken_early();
-        self->in_a_turn([&] { self->timers_.run_due(self->turn_.began()); });
-    });
-    asio::post(executor_, [self = shared_from_this()] {
-        self->in_a_turn([&] {
-            for (auto const& i : self->instances_) i->start();
-        });
-    });
-    running_ = shared_from_this();
 }
 
 void engine::abandon() noexcept {
@@ -251,77 +231,8 @@ client_stats engine::statistics() const {
 }
 
 //
-// Turns
+// Events
 //
-
-void engine::run_turn() {
-    in_a_turn([this] { take_calls(); });
-}
-
-void engine::take_calls() {
-    auto const arrivals = inbox_.open(completer_.finished());
-    if (inbox_.deliver(arrivals, receiver{*this})) turn_.ask_for_another();
-}
-
-void engine::in_turn(turn_work& work) {
-    if (turn_.running()) return work.run();
-    in_a_turn([&] { work.run(); });
-}
-
-template <class Work>
-void engine::in_a_turn(Work&& work) {
-    try {
-        auto const last = in_one_turn(work);
-        call_handlers();
-    } catch (...) {
-        if (completer_.owes_calls()) inbox_.ask_for_turn();
-        throw;
-    }
-}
-
-// Calls the handlers that were kept for a call in place. The next turn follows at once with the
-// calls that they make, and so on: a coroutine that releases a lease and acquires the next costs no
-// way through the executor. After some turns the rest waits, so that other work gets its turn.
-void engine::call_handlers() {
-    for (unsigned turns = 0; turns < turns_in_a_row && completer_.owes_calls(); ++turns) {
-        auto const gathers = inbox_.gather();
-        try {
-            completer_.make_calls(inbox::calls_a_turn);
-        } catch (...) {
-            if (gathers) inbox_.ask_after_gathering();
-            throw;
-        }
-        if (!gathers) return;
-        if (inbox_.gathered()) in_one_turn([this] { take_calls(); });
-    }
-    if (completer_.owes_calls()) inbox_.ask_for_turn();
-}
-
-// Returns the engine's last reference to itself when it has shut down. The caller keeps it for as
-// long as it needs the engine.
-template <class Work>
-std::shared_ptr<engine> engine::in_one_turn(Work&& work) {
-    turn_.begin();
-    instances_.changed();
-    keeper_.destroy_retired();
-    timers_.mend();
-    tenures_.answer_owed();
-    try {
-        work();
-        end_drain_if_done();
-    } catch (...) {
-        turn_.keep_exception();
-    }
-    turn_.attempt([&] { acquirer_.leave_late_instances(); });
-    if (turn_.began() >= next_give_back_) give_back_memory();
-    if (states_changed_) tell_states();
-    if (!instances_.flush()) turn_.ask_for_another();
-    turn_.end();
-    inbox_.mend();
-    auto last = finish_shutdown_if_done();
-    turn_.throw_kept();
-    return last;
-}
 
 void engine::tell_states() noexcept {
     states_changed_ = false;

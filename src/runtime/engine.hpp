@@ -104,7 +104,6 @@ public:
     std::vector<instance_status> instances() const;
     client_stats statistics() const;
     asio::any_io_executor const& executor() const { return user_executor_; }
-    bool calls_in_place() const { return completer_.calls_in_place(); }
     std::string const& owner_label() const { return random_.label(); }
     std::string const& key_prefix() const { return key_prefix_; }
     std::chrono::milliseconds max_ttl() const { return max_ttl_; }
@@ -187,9 +186,9 @@ private:
     template <class Work>
     void in_a_turn(Work&&);
     template <class Work>
-    std::shared_ptr<engine> in_one_turn(Work&&);
+    void in_one_turn(Work&&);
     void call_handlers();
-    void take_calls();
+    void take_calls(inbox::arrivals);
     void start_operation(operation&);
     void cancel_operation(operation&, asio::cancellation_type_t);
     bool take_let_go(lease_record&);
@@ -209,7 +208,7 @@ private:
     void refuse_waiting();
     void start_drain(operation&);
     void end_drain_if_done();
-    std::shared_ptr<engine> finish_shutdown_if_done() noexcept;
+    void finish_shutdown_if_done() noexcept;
 
     void give_back_memory() noexcept; // engine_memory.cpp
 
@@ -248,6 +247,7 @@ private:
     std::uint64_t lost_before_drain_ = 0;
     errc drained_{};                  ///< once the shutdown has begun: the result of drains
     std::shared_ptr<engine> running_; ///< keeps the engine alive until it has shut down
+    unsigned turns_on_stack_ = 0;     ///< an event, its turns and the handlers that they call
 };
 
 } // namespace holdfast::runtime

@@ -59,13 +59,12 @@ void engine::end_drain_if_done() {
     if (draining_ && !stopping_ && !keeper_.has_tenures()) begin_shutdown();
 }
 
-// When the shutdown is complete, returns the pointer that has kept the engine alive, otherwise
-// null. The caller keeps the pointer until the turn is over: a turn that an instance began has no
-// other reference.
-std::shared_ptr<engine> engine::finish_shutdown_if_done() noexcept {
-    if (!stopping_) return nullptr;
+// When the shutdown is complete, gives up the reference that has kept the engine alive. in_a_turn()
+// has another.
+void engine::finish_shutdown_if_done() noexcept {
+    if (!stopping_) return;
     if (!stopped_) {
-        if (keeper_.is_releasing() || tenures_.owes() || !instances_.settled()) return nullptr;
+        if (keeper_.is_releasing() || tenures_.owes() || !instances_.settled()) return;
         stopped_ = true;
         // A queue that stands back keeps its lock state, and so this engine. Its timer will not run
         // any more.
@@ -75,7 +74,7 @@ std::shared_ptr<engine> engine::finish_shutdown_if_done() noexcept {
     }
     while (!shutdowns_.empty()) completer_.complete(shutdowns_.front(), error{});
     while (!drains_.empty()) completer_.complete(drains_.front(), drained_);
-    return std::move(running_);
+    running_.reset();
 }
 
 } // namespace holdfast::runtime

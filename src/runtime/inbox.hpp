@@ -78,6 +78,7 @@ public:
     void ask_for_turn() noexcept override {
         {
             auto const guard = lock();
+            wanted_ = true;
             if (dead_ || std::exchange(turn_pending_, true)) return;
         }
         post_turn();
@@ -107,13 +108,14 @@ public:
     /// False if a turn was asked for already: that one takes it.
     bool gather() noexcept {
         auto const guard = lock();
+        wanted_ = false;
         return !std::exchange(turn_pending_, true);
     }
-    /// Called after gather() has returned true. True if something has come in: the caller then
-    /// begins a turn with open(), or calls ask_after_gathering().
+    /// Called after gather() has returned true. True if something has come in, or a turn is wanted:
+    /// the caller then begins one with open(), or calls ask_after_gathering().
     bool gathered() noexcept {
         auto const guard = lock();
-        turn_pending_ = !starts_.empty() || !cancellations_.empty() || !drops_.empty();
+        turn_pending_ = wanted_ || !starts_.empty() || !cancellations_.empty() || !drops_.empty();
         return turn_pending_;
     }
     void ask_after_gathering() noexcept { post_turn(); }
@@ -214,6 +216,7 @@ private:
     cancel_list cancellations_;
     drop_list drops_;
     bool turn_pending_ = false;
+    bool wanted_ = false;    ///< ask_for_turn() was called since gather()
     bool dead_ = false;      ///< the context is gone
     bool shut_down_ = false; ///< shut_down_in_background() was called
 

@@ -49,7 +49,9 @@ public:
     explicit pool(std::size_t object_size = sizeof(T))
         : object_size_(object_size)
         , slots_((memory_block::size - sizeof(block) - alignof(std::max_align_t)) /
-                 (object_size + sizeof(slot))) {}
+                 (object_size + sizeof(slot))) {
+        assert(slots_ > 0 && object_size % alignof(T) == 0);
+    }
     pool(pool const&) = delete;
     pool& operator=(pool const&) = delete;
     ~pool() {

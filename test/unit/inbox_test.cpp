@@ -117,12 +117,19 @@ BOOST_AUTO_TEST_CASE(calls_between_two_turns_ask_for_none) {
     BOOST_TEST(!u->inbox.gather()); // a turn was asked for already
     BOOST_TEST(u->turn() == "s");
 
+    BOOST_REQUIRE(u->inbox.gather());
+    u->inbox.ask_for_turn();
+    BOOST_TEST(u->inbox.gathered());
+    u->inbox.ask_after_gathering();
+    BOOST_TEST(u->turn().empty());
+    BOOST_TEST(u->turns == 3U);
+
     lease_record lease;
     BOOST_REQUIRE(u->inbox.gather());
     u->inbox.let_go(lease, false);
     u->inbox.ask_after_gathering();
     BOOST_TEST(u->turn() == "d");
-    BOOST_TEST(u->turns == 3U);
+    BOOST_TEST(u->turns == 4U);
 }
 
 BOOST_AUTO_TEST_CASE(a_late_cancellation_finds_another_use_of_its_operation) {
