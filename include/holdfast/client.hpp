@@ -60,7 +60,7 @@ namespace holdfast {
 ///     An acquire that runs out of memory later completes with errc::out_of_memory. A handler that
 ///     throws, or whose allocator throws, is lost, and all other operations go on. As with Asio's
 ///     own operations, the exception then leaves through `run()` of the client's context. If
-///     several throw in one turn, the first leaves.
+///     several throw in one turn, the first leaves; of those called in place, each.
 class HOLDFAST_API client {
 public:
     /// Begins to connect. `instances`: 1 to max_instances, each given once.

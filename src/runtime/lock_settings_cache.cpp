@@ -11,8 +11,6 @@ namespace holdfast {
 namespace runtime {
 
 detail::lock_settings_ptr lock_settings_cache::find_or_make(engine& e, lock_options const& o) {
-    // A call that fails is sent to its executor also where handlers are called in place, and that
-    // must not need memory. So all handlers keep the room for it (calls_in_place is false).
     auto const make = [&] {
         return detail::lock_settings_ptr(
             new detail::lock_settings{e.shared_from_this(), e.executor(), o});

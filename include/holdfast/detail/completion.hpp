@@ -89,20 +89,20 @@ void send_to(Executor const& executor, Function&& function) {
     asio::defer(executor, std::forward<Function>(function));
 }
 
-/// Makes the memory of a handler large enough for the completion that follows it. The allocator
-/// hands the memory on, so an operation allocates once.
+/// Makes the memory of a handler large enough for the completion that follows it, which is an
+/// operation of Asio: a few pointers, and the handler with its arguments. The allocator hands the
+/// memory on, so an operation allocates once, and its completion cannot run out of memory.
 template <class... Args>
 struct completion_room {
     completion_room() noexcept {}
     completion_room(completion_room const&) noexcept {}
 
-    std::array<std::byte, sizeof(std::tuple<Args...>)> bytes;
+    std::array<std::byte, sizeof(std::tuple<Args...>) + 4 * sizeof(void*)> bytes;
 };
-struct no_room {};
 
 /// Takes the place of a handler whose executor is the client's. It knows neither that nor whether
 /// the context is at work: the client keeps its context at work until all its handlers were called.
-template <class Room, class Handler, class... Args>
+template <class Handler, class... Args>
 class local_handler {
 public:
     using cancellation_slot_type = asio::associated_cancellation_slot_t<Handler>;
@@ -125,7 +125,7 @@ public:
 
 private:
     Handler handler_;
-    [[no_unique_address]] Room room_;
+    completion_room<Args...> room_;
 };
 
 /// Takes the place of a handler in the library. Called on the client's executor, it sends the
@@ -213,15 +213,13 @@ bool is_local(Handler const& handler, asio::any_io_executor const& client) {
     }
 }
 
-/// Erases a handler. `in_place`: the client calls handlers of its context in place.
 template <class... Args, class Given>
-asio::any_completion_handler<void(delivery, Args...)>
-erased(Given&& handler, asio::any_io_executor const& client, bool in_place) {
+asio::any_completion_handler<void(delivery, Args...)> erased(Given&& handler,
+                                                             asio::any_io_executor const& client) {
     using own = std::decay_t<Given>;
-    if (!is_local<own>(handler, client))
-        return deferring_handler<own, Args...>(std::forward<Given>(handler), client);
-    if (in_place) return local_handler<no_room, own, Args...>(std::forward<Given>(handler));
-    return local_handler<completion_room<Args...>, own, Args...>(std::forward<Given>(handler));
+    if (is_local<own>(handler, client))
+        return local_handler<own, Args...>(std::forward<Given>(handler));
+    return deferring_handler<own, Args...>(std::forward<Given>(handler), client);
 }
 
 } // namespace holdfast::detail

@@ -59,11 +59,6 @@ HOLDFAST_API void async_release_key(lock_state_ptr, error_handler, configuration
 HOLDFAST_API void async_force_release(lock_state_ptr, bool seen, inspect_handler,
                                       configuration = {});
 
-template <class... Args, class Handler>
-auto erased(Handler&& handler, lock_state const& on) {
-    return erased<Args...>(std::forward<Handler>(handler), on.executor(), on.calls_in_place());
-}
-
 struct initiate_acquire {
     lock_state_ptr lock;
 
@@ -73,7 +68,8 @@ struct initiate_acquire {
     template <class Handler>
     void operator()(Handler&& handler, wait_limit limit) const {
         require_context(lock->executor());
-        async_acquire(lock, limit, erased<error, lease>(std::forward<Handler>(handler), *lock));
+        async_acquire(lock, limit,
+                      erased<error, lease>(std::forward<Handler>(handler), lock->executor()));
     }
 };
 
@@ -88,7 +84,8 @@ struct initiate_inspect : initiate_on_key {
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(lock->executor());
-        async_inspect(lock, erased<error, key_report>(std::forward<Handler>(handler), *lock));
+        async_inspect(lock,
+                      erased<error, key_report>(std::forward<Handler>(handler), lock->executor()));
     }
 };
 
@@ -96,7 +93,8 @@ struct initiate_wait_change : initiate_on_key {
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(lock->executor());
-        async_wait_change(lock, erased<error, key_report>(std::forward<Handler>(handler), *lock));
+        async_wait_change(
+            lock, erased<error, key_report>(std::forward<Handler>(handler), lock->executor()));
     }
 };
 
@@ -104,7 +102,7 @@ struct initiate_release_key : initiate_on_key {
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(lock->executor());
-        async_release_key(lock, erased<error>(std::forward<Handler>(handler), *lock));
+        async_release_key(lock, erased<error>(std::forward<Handler>(handler), lock->executor()));
     }
 };
 
@@ -114,8 +112,9 @@ struct initiate_force_release : initiate_on_key {
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(lock->executor());
-        async_force_release(lock, seen,
-                            erased<error, key_report>(std::forward<Handler>(handler), *lock));
+        async_force_release(
+            lock, seen,
+            erased<error, key_report>(std::forward<Handler>(handler), lock->executor()));
     }
 };
 
@@ -132,8 +131,9 @@ struct initiate_release : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(lease->lock->executor());
-        async_release(lease, share,
-                      erased<release_result>(std::forward<Handler>(handler), *lease->lock));
+        async_release(
+            lease, share,
+            erased<release_result>(std::forward<Handler>(handler), lease->lock->executor()));
     }
 };
 
@@ -141,7 +141,8 @@ struct initiate_extend : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler, wait_limit ttl) const {
         require_context(lease->lock->executor());
-        async_extend(lease, ttl, erased<error>(std::forward<Handler>(handler), *lease->lock));
+        async_extend(lease, ttl,
+                     erased<error>(std::forward<Handler>(handler), lease->lock->executor()));
     }
 };
 
@@ -149,7 +150,8 @@ struct initiate_lost : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler, std::chrono::nanoseconds ahead) const {
         require_context(lease->lock->executor());
-        async_wait_lost(lease, ahead, erased<error>(std::forward<Handler>(handler), *lease->lock));
+        async_wait_lost(lease, ahead,
+                        erased<error>(std::forward<Handler>(handler), lease->lock->executor()));
     }
 };
 
@@ -165,7 +167,7 @@ struct initiate_shutdown : initiate_on_client {
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(executor);
-        async_shutdown(engine, erased<error>(std::forward<Handler>(handler), executor, false));
+        async_shutdown(engine, erased<error>(std::forward<Handler>(handler), executor));
     }
 };
 
@@ -173,7 +175,7 @@ struct initiate_drain : initiate_on_client {
     template <class Handler>
     void operator()(Handler&& handler, std::chrono::nanoseconds limit) const {
         require_context(executor);
-        async_drain(engine, limit, erased<error>(std::forward<Handler>(handler), executor, false));
+        async_drain(engine, limit, erased<error>(std::forward<Handler>(handler), executor));
     }
 };
 
