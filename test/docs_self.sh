@@ -59,7 +59,7 @@ after include/holdfast/lock.hpp "^    .*The key on the servers, with the client'
     '    /// See @ref no_such_entity.'
 refused no_such_entity
 fresh
-after include/holdfast/lock.hpp '^    std::string const& key() const noexcept;' \
+after include/holdfast/lock.hpp '^    std::string_view key() const noexcept;' \
     '    int undocumented_member() const;'
 after include/holdfast/lease.hpp '^namespace holdfast {' 'void undocumented_function();'
 refused undocumented_member undocumented_function
