@@ -182,6 +182,7 @@ holdfast_test(exceptions SOURCES
     integration/key_calls_test.cpp
     integration/acl_log.cpp
     support/failing_new.cpp
+    unit/completer_test.cpp
     unit/folded_queues_memory_test.cpp)
 set_target_properties(exceptions PROPERTIES ENABLE_EXPORTS ON)
 # Its own executable, as its servers need a few seconds to find each other.

@@ -7,20 +7,29 @@
 #include <boost/intrusive/list.hpp>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <ratio>
 
 namespace holdfast::protocol {
 
 using waiter_hook = boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_wait_queue>>;
 
-/// A waiter for a key. It is linked while it stands in the queue.
+/// A waiter for a key. It is linked while it stands in the queue. Its members are small, as a
+/// process may have many waiters.
 struct waiter : waiter_hook {
-    duration ttl{};
-    bool watched = true;   ///< whether its lease will be extended
-    bool fenced = false;   ///< whether its lease is to have a fence
-    bool waits = true;     ///< if not, the waiter is refused at once when the key is held
-    bool again = false;    ///< a waiter that does not wait has had its second try: see overslept()
-    bool adopts = false;   ///< takes over a tenure that another client has won
-    unsigned handoffs = 0; ///< adopts: the leases of that tenure before this one
+    /// A ttl is at most 24 hours, so 32 bits are enough.
+    using short_duration = std::chrono::duration<std::int32_t, std::milli>;
+
+    short_duration ttl{};
+    std::uint16_t handoffs = 0; ///< adopts: the leases of that tenure before this one
+    bool watched = true;        ///< whether its lease will be extended
+    bool fenced = false;        ///< whether its lease is to have a fence
+    bool waits = true;          ///< if not, the waiter is refused at once when the key is held
+    bool again = false;  ///< a waiter that does not wait has had its second try: see overslept()
+    bool adopts = false; ///< takes over a tenure that another client has won
+    /// A whole number of milliseconds, as all ttls.
+    void set_ttl(duration t) { ttl = std::chrono::duration_cast<short_duration>(t); }
     /// When somebody else has the key.
     bool is_refused() const { return !waits && !adopts; }
 };

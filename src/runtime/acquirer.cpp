@@ -6,6 +6,7 @@
 #include "protocol/fence.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 namespace holdfast::runtime {
@@ -57,7 +58,9 @@ acquirer::acquirer(turn& t, instance_group& instances, tenure_driver& tenures, t
 
 // Returns false if the acquire has failed already.
 bool acquirer::admit(operation& op) {
-    op.started = turn_.time();
+    auto const now = turn_.time();
+    auto const given = op.limit();
+    op.start_at(now);
     op.queue = nullptr;
     op.behind = false;
     op.timer = this;
@@ -68,23 +71,24 @@ bool acquirer::admit(operation& op) {
         return false;
     }
     if (op.limit_mode == detail::wait_limit::kind::until) {
-        if (op.limit > std::chrono::nanoseconds::zero()) {
+        if (given > std::chrono::nanoseconds::zero()) {
             // A limit that is too large to be added to the time counts as no limit.
             auto const slack = timer_queue::coarseness; // a coarse timer must not end a wait early
-            auto const longest = lease_clock::time_point::max() - op.started - slack;
-            auto const limit = std::min<lease_clock::duration>(op.limit, longest);
-            timers_.schedule(op, op.started + limit + slack);
+            auto const longest = lease_clock::time_point::max() - now - slack;
+            auto const limit = std::min<lease_clock::duration>(given, longest);
+            timers_.schedule(op, now + limit + slack);
         } else {
             op.limit_mode = detail::wait_limit::kind::none;
         }
     }
     auto const& options = op.lock->options();
-    op.ttl = options.ttl;
+    op.set_ttl(options.ttl);
     op.watched = options.watchdog;
     auto const* const adopted = op.lock->adopted();
     op.adopts = adopted != nullptr;
     op.fenced = adopted != nullptr ? adopted->fence != 0 : options.fencing;
-    op.handoffs = adopted != nullptr ? protocol::handoffs_of(adopted->fence) : 0;
+    op.handoffs =
+        static_cast<std::uint16_t>(adopted != nullptr ? protocol::handoffs_of(adopted->fence) : 0);
     op.waits = op.limit_mode != detail::wait_limit::kind::none;
     op.again = false;
     return true;
@@ -115,7 +119,7 @@ void acquirer::join(operation& op, active_queue& q) {
     op.tenures_before = q.machine.tenures() - (q.machine.held() ? 1 : 0);
     op.stage = operation_stage::queued;
     auto const first = q.machine.empty() && !q.machine.held();
-    auto const now = op.started;
+    auto const now = op.started();
     if (!q.machine.join(op)) {
         fail(op, errc::contended);
     } else if (!first) {
@@ -174,17 +178,17 @@ void acquirer::fail(operation& op, errc cause) {
         // If memory runs out for the report, the handler gets the code alone.
         turn_.attempt([&] { report = make_report(op); });
     }
-    auto const took = turn_.time() - op.started;
+    auto const took = turn_.time() - op.started();
     counters_.ended(outcome_of(cause), took, op.behind);
     events_.failed(*op.lock, reported_call::acquire, cause, took, report.get());
-    completer_.complete(op, error(cause, std::move(report)));
+    completer_.complete(op, cause, std::move(report));
 }
 
 std::shared_ptr<acquire_report const> acquirer::make_report(operation const& op) {
     auto const& q = *op.queue;
     report_input input{.key = op.lock->key(),
                        .attempts = q.machine.tries() - op.tries_before,
-                       .waited = turn_.time() - op.started,
+                       .waited = turn_.time() - op.started(),
                        .asked = {},
                        .round = q.round,
                        .instances = instances_.snapshots(q.round, op.lock->key())};

@@ -278,7 +278,7 @@ void acquirer::fail_try(active_tenure& t, errc cause) {
     auto const ttl = t.machine.ttl();
     auto const fails_plain = !t.machine.fenced() || !refused_command(q.round);
     auto const same = [&](operation const& other) {
-        return other.started <= q.asked && other.ttl <= ttl && (other.fenced || fails_plain);
+        return other.started() <= q.asked && other.ttl <= ttl && (other.fenced || fails_plain);
     };
     while (!q.machine.empty() && same(q.front())) leave(q.front(), cause);
 }

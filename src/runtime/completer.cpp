@@ -7,41 +7,59 @@
 
 namespace holdfast::runtime {
 
-void completer::complete(operation& op, error e, detail::lease_ref lease) {
-    if (auto* const acquire = std::get_if<detail::acquire_handler>(&op.handler)) {
-        if (!e && keep(op, lease)) return;
-        auto handler = std::move(*acquire);
-        finish(op);
-        try {
-            std::move(handler)(send(), std::move(e), detail::access::make_lease(lease));
-        } catch (...) {
-            turn_.keep_exception();
-        }
+namespace {
+
+error make_error(errc cause, completer::report_ptr report) {
+    return cause == errc{} ? error() : error(cause, std::move(report));
+}
+
+} // namespace
+
+void completer::complete(operation& op, errc cause, report_ptr report) {
+    if (std::holds_alternative<detail::acquire_handler>(op.handler)) {
+        complete_acquire(op, cause, std::move(report), {});
     } else if (auto* const other = std::get_if<detail::error_handler>(&op.handler)) {
         auto handler = std::move(*other);
         finish(op);
         try {
-            std::move(handler)(send(), std::move(e));
+            std::move(handler)(send(), make_error(cause, std::move(report)));
         } catch (...) {
             turn_.keep_exception();
         }
     } else if (std::holds_alternative<detail::inspect_handler>(op.handler)) {
-        complete(op, std::move(e), key_report());
+        complete(op, cause, key_report());
     }
 }
 
-void completer::complete(operation& op, error e, key_report r) {
+void completer::complete(operation& op, detail::lease_ref lease) {
+    complete_acquire(op, errc{}, {}, std::move(lease));
+}
+
+void completer::complete_acquire(operation& op, errc cause, report_ptr report,
+                                 detail::lease_ref lease) {
+    if (keep(op, cause, report, lease)) return;
+    auto handler = std::move(std::get<detail::acquire_handler>(op.handler));
+    finish(op);
+    try {
+        std::move(handler)(send(), make_error(cause, std::move(report)),
+                           detail::access::make_lease(lease));
+    } catch (...) {
+        turn_.keep_exception();
+    }
+}
+
+void completer::complete(operation& op, errc cause, key_report r) {
     auto handler = std::move(std::get<detail::inspect_handler>(op.handler));
     finish(op);
     try {
-        std::move(handler)(send(), std::move(e), std::move(r));
+        std::move(handler)(send(), error(cause), std::move(r));
     } catch (...) {
         turn_.keep_exception();
     }
 }
 
 void completer::complete(operation& op, release_result r) {
-    if (r && keep(op, {})) return;
+    if (r && keep(op, errc{}, {}, {})) return;
     auto handler = std::move(std::get<detail::release_handler>(op.handler));
     finish(op);
     try {
@@ -51,12 +69,22 @@ void completer::complete(operation& op, release_result r) {
     }
 }
 
-bool completer::keep(operation& op, detail::lease_ref lease) noexcept {
+bool completer::keep(operation& op, errc cause, report_ptr report,
+                     detail::lease_ref lease) noexcept {
     if (!calls_in_place()) return false;
     retire(op);
+    op.result = cause;
     op.lease = std::move(lease);
+    if (report) turn_.attempt([&] { reports_.push_back({&op, std::move(report)}); });
     calls_.push_back(op);
     return true;
+}
+
+completer::report_ptr completer::take_report(operation const& op) noexcept {
+    if (reports_.empty() || reports_.front().of != &op) return nullptr;
+    auto report = std::move(reports_.front().report);
+    reports_.pop_front();
+    return report;
 }
 
 void completer::make_calls(std::size_t most) {
@@ -65,9 +93,10 @@ void completer::make_calls(std::size_t most) {
         calls_.pop_front();
         auto handler = std::exchange(op.handler, {});
         auto const lease = std::move(op.lease);
+        auto result = make_error(op.result, take_report(op));
         finished_.push_back(op);
         if (auto* const acquire = std::get_if<detail::acquire_handler>(&handler)) {
-            std::move (*acquire)(how_, error{}, detail::access::make_lease(lease));
+            std::move (*acquire)(how_, std::move(result), detail::access::make_lease(lease));
         } else if (auto* const release = std::get_if<detail::release_handler>(&handler)) {
             std::move (*release)(how_, release_result());
         }

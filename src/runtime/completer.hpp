@@ -1,11 +1,13 @@
 // Completes operations: frees the object for its next use, and calls the handler.
 //
 // A handler is never called within the call that began its operation, nor in the middle of a turn.
-// Usually it is sent to its executor. On a context with one thread, the handlers of acquires and
-// releases that succeed are kept until the turn is over, and then called in place: make_calls().
+// Usually it is sent to its executor. On a context with one thread, the handlers of acquires, and
+// of releases that succeed, are kept until the turn is over, and then called in place:
+// make_calls().
 #ifndef HOLDFAST_RUNTIME_COMPLETER_HPP
 #define HOLDFAST_RUNTIME_COMPLETER_HPP
 
+#include <holdfast/acquire_report.hpp>
 #include <holdfast/detail/completion.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/key_report.hpp>
@@ -17,6 +19,8 @@
 #include "runtime/turn.hpp"
 
 #include <cstddef>
+#include <deque>
+#include <memory>
 
 namespace holdfast::runtime {
 
@@ -24,6 +28,8 @@ namespace holdfast::runtime {
 /// is over. Other operations are not affected.
 class completer {
 public:
+    using report_ptr = std::shared_ptr<acquire_report const>;
+
     /// `how`: the client's executor, and its context if handlers may be called there in place.
     completer(turn& t, timer_queue& timers, counters& c, detail::delivery how = {})
         : turn_(t)
@@ -31,10 +37,12 @@ public:
         , counters_(c)
         , how_(how) {}
 
-    void complete(operation&, error, detail::lease_ref = {});
+    /// `report`: of a failure; may be null.
+    void complete(operation&, errc, report_ptr = {});
+    /// An acquire has succeeded.
+    void complete(operation&, detail::lease_ref);
     void complete(operation&, release_result);
-    void complete(operation& op, key_report r) { complete(op, error(), std::move(r)); }
-    void complete(operation&, error, key_report);
+    void complete(operation&, errc, key_report);
     /// Ends an operation without calling its handler.
     void finish(operation&) noexcept;
 
@@ -53,15 +61,22 @@ private:
     /// To the handler's executor.
     detail::delivery send() const noexcept { return {how_.executor, nullptr}; }
     void retire(operation&) noexcept;
-    /// True if the handler of the operation, which has succeeded, was kept.
-    bool keep(operation&, detail::lease_ref) noexcept;
+    void complete_acquire(operation&, errc, report_ptr, detail::lease_ref);
+    /// True if the handler was kept. Needs memory for the report alone, and does without it.
+    bool keep(operation&, errc, report_ptr, detail::lease_ref) noexcept;
+    report_ptr take_report(operation const&) noexcept;
 
     turn& turn_;
     timer_queue& timers_;
     counters& counters_;
     detail::delivery how_;
     operation_list finished_;
-    operation_list calls_; ///< have ended; the lease of an acquire is in operation::lease
+    operation_list calls_; ///< have ended; their results are in operation::result and lease
+    struct kept_report {
+        operation const* of;
+        report_ptr report;
+    };
+    std::deque<kept_report> reports_; ///< of some of these calls, in their order
 };
 
 } // namespace holdfast::runtime

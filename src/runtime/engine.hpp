@@ -104,6 +104,7 @@ public:
     std::vector<instance_status> instances() const;
     client_stats statistics() const;
     asio::any_io_executor const& executor() const { return user_executor_; }
+    bool calls_in_place() const { return completer_.calls_in_place(); }
     std::string const& owner_label() const { return random_.label(); }
     std::string const& key_prefix() const { return key_prefix_; }
     std::chrono::milliseconds max_ttl() const { return max_ttl_; }

@@ -40,7 +40,7 @@ void engine::start_drain(operation& op) {
         refuse_waiting();
     }
     auto const now = turn_.time();
-    auto const limit = op.limit;
+    auto const limit = op.limit();
     if (limit <= std::chrono::nanoseconds::zero()) return drain_limit_.on_time(now);
     // A limit that is too large to be added to the time counts as no limit.
     auto const until =
@@ -72,7 +72,7 @@ void engine::finish_shutdown_if_done() noexcept {
         timers_.stop();
         for (auto const& i : instances_) turn_.attempt([&] { i->stop(); });
     }
-    while (!shutdowns_.empty()) completer_.complete(shutdowns_.front(), error{});
+    while (!shutdowns_.empty()) completer_.complete(shutdowns_.front(), errc{});
     while (!drains_.empty()) completer_.complete(drains_.front(), drained_);
     running_.reset();
 }

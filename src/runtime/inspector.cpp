@@ -66,7 +66,7 @@ void inspector::conclude(question& q) {
     if (!turn_.attempt([&] { judge(q.report); })) {
         return completer_.complete(op, errc::out_of_memory);
     }
-    completer_.complete(op, std::move(q.report));
+    completer_.complete(op, errc{}, std::move(q.report));
 }
 
 } // namespace holdfast::runtime

@@ -221,7 +221,7 @@ void key_remover::conclude_release(job& j, operation& op) {
     auto const& votes = j.round.votes;
     switch (protocol::judge_removal(votes.yes().size(), votes.no().size(), votes.quorum())) {
     case removal::done:
-        return completer_.complete(op, error());
+        return completer_.complete(op, errc{});
     case removal::had_gone:
         return completer_.complete(op, errc::lease_lost);
     case removal::unconfirmed:
@@ -240,7 +240,7 @@ void key_remover::conclude_release(job& j, operation& op) {
                           .round = j.round,
                           .instances = instances_.snapshots(j.round, j.key)}));
     });
-    completer_.complete(op, error(cause, std::move(report)));
+    completer_.complete(op, cause, std::move(report));
 }
 
 void key_remover::conclude_force(job& j, operation& op) {

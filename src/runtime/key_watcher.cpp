@@ -165,7 +165,7 @@ void key_watcher::conclude(watch& w) {
 void key_watcher::tell(operation& op, key_report const& r) {
     key_report copy;
     if (!turn_.attempt([&] { copy = r; })) return completer_.complete(op, errc::out_of_memory);
-    completer_.complete(op, std::move(copy));
+    completer_.complete(op, errc{}, std::move(copy));
 }
 
 void key_watcher::on_time(watch& w) {

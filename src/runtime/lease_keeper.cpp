@@ -90,7 +90,7 @@ void lease_keeper::on_extended(active_tenure& t) {
     counters_.extensions.add(took);
     events_.extended(*t.lease, took);
     keep_counters(t);
-    tell_extends(*t.lease, error{});
+    tell_extends(*t.lease, errc{});
 }
 
 // Writes the counters of the fence again: a lease may last longer than the instances keep the
@@ -161,8 +161,8 @@ void lease_keeper::deadline_moved_back(active_tenure& t) {
     auto& l = *t.lease;
     l.deadline.store(t.machine.deadline(), std::memory_order_release);
     for (auto& op : l.waiters) {
-        if (op.kind != operation_kind::wait_lost || op.limit <= t.machine.margin()) continue;
-        timers_.schedule(op, t.machine.deadline() - op.limit);
+        if (op.kind != operation_kind::wait_lost || op.limit() <= t.machine.margin()) continue;
+        timers_.schedule(op, t.machine.deadline() - op.limit());
     }
 }
 
@@ -192,11 +192,11 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
     // It is not known when the holder before has written them.
     if (op.adopts && op.fenced) write_counters(t);
     auto const handed_over = t.queue->machine.handoffs() > op.handoffs;
-    auto const waited = turn_.time() - op.started;
+    auto const waited = turn_.time() - op.started();
     counters_.ended(handed_over ? acquire_outcome::handed_over : acquire_outcome::acquired, waited,
                     op.behind);
     events_.acquired(l, waited, handed_over);
-    completer_.complete(op, error{}, detail::lease_ref(&l));
+    completer_.complete(op, detail::lease_ref(&l));
 }
 
 active_queue* lease_keeper::start_release(operation& op) {

@@ -153,7 +153,7 @@ private:
     release_result unconfirmed(active_tenure&);
     void fail_extends(active_tenure&);
 
-    void tell_extends(lease_record&, error const&);
+    void tell_extends(lease_record&, errc, completer::report_ptr const& = {});
     void tell_waiters(lease_record&, errc to_extends, errc to_lost);
 
     static bool is_condition(lease_record&);

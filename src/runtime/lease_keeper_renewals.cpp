@@ -29,7 +29,7 @@ active_queue* lease_keeper::start_extend(operation& op) {
     op.stage = operation_stage::attached;
     l.waiters.push_back(op);
     auto& t = *l.tenure;
-    if (op.limit_mode == detail::wait_limit::kind::until) return extend_for(t, op.limit);
+    if (op.limit_mode == detail::wait_limit::kind::until) return extend_for(t, op.limit());
     if (t.machine.extending()) return nullptr; // the extension under way answers both
     return apply(t, begin_extension(t));
 }
@@ -63,7 +63,7 @@ void lease_keeper::start_wait_lost(operation& op) {
     // A wait for the loss keeps no handle: if the last handle goes, the lease ends, and so does the
     // wait.
     op.lease = {};
-    if (op.limit > l.tenure->machine.margin()) wait_for_end(op, turn_.time());
+    if (op.limit() > l.tenure->machine.margin()) wait_for_end(op, turn_.time());
 }
 
 void lease_keeper::on_time(operation& op, lease_clock::time_point now) {
@@ -73,15 +73,15 @@ void lease_keeper::on_time(operation& op, lease_clock::time_point now) {
 // Waits until the deadline is near. Extensions move the deadline. A timer that checks it again is
 // less work than a timer that moves with each extension.
 void lease_keeper::wait_for_end(operation& op, lease_clock::time_point now) {
-    auto const due = op.watched_lease->deadline.load(std::memory_order_relaxed) - op.limit;
+    auto const due = op.watched_lease->deadline.load(std::memory_order_relaxed) - op.limit();
     if (now >= due) return completer_.complete(op, errc{});
     timers_.schedule(op, due);
 }
 
-void lease_keeper::tell_extends(lease_record& l, error const& result) {
+void lease_keeper::tell_extends(lease_record& l, errc cause, completer::report_ptr const& report) {
     for (auto it = l.waiters.begin(); it != l.waiters.end();) {
         auto& op = *it++;
-        if (op.kind == operation_kind::extend) completer_.complete(op, result);
+        if (op.kind == operation_kind::extend) completer_.complete(op, cause, report);
     }
 }
 
@@ -174,7 +174,7 @@ void lease_keeper::fail_extends(active_tenure& t) {
     auto [cause, report] = failure_of(t, reported_call::extend);
     events_.failed(*t.lease->lock, reported_call::extend, cause, turn_.time() - t.asked,
                    report.get());
-    if (waits) tell_extends(*t.lease, error(cause, std::move(report)));
+    if (waits) tell_extends(*t.lease, cause, report);
 }
 
 } // namespace holdfast::runtime

@@ -13,7 +13,7 @@ namespace runtime {
 detail::lock_settings_ptr lock_settings_cache::find_or_make(engine& e, lock_options const& o) {
     auto const make = [&] {
         return detail::lock_settings_ptr(
-            new detail::lock_settings{e.shared_from_this(), e.executor(), o});
+            new detail::lock_settings{e.shared_from_this(), e.executor(), o, e.calls_in_place()});
     };
     // Each caller has a trace of its own. Such options would push out those that come again.
     if (o.trace) return make();

@@ -88,38 +88,47 @@ public:
     void on_time(lease_clock::time_point now) override { timer->on_time(*this, now); }
     void limit_to(detail::wait_limit l) {
         limit_mode = l.mode;
-        limit = l.time;
+        time_ = l.time;
     }
+    /// Of an acquire until it starts; also of extend, wait_lost and drain.
+    std::chrono::nanoseconds limit() const { return time_; }
+    void start_at(lease_clock::time_point now) { time_ = now.time_since_epoch(); }
+    /// Of an acquire.
+    lease_clock::time_point started() const { return lease_clock::time_point(time_); }
 
-    // Ordered so that there is little padding: each waiter has an operation.
-    operation_timer* timer = nullptr; ///< set before the operation is scheduled
-    /// Counts the uses of this object, and of destroyed objects that had its address. A
-    /// cancellation with an older generation comes too late, and is ignored.
-    std::uint32_t generation;
+    // Ordered so that there is no padding: each waiter has an operation.
     operation_kind kind{};
     operation_stage stage{};
     bool cancel_requested = false; ///< takes effect at the start, or at the end of the try
     bool behind = false;           ///< counted in counters::waiters
-    any_handler handler;
-    detail::lease_ref lease;
+    detail::wait_limit::kind limit_mode{};
+    /// Counts the uses of this object, and of destroyed objects that had its address. A
+    /// cancellation with an older generation comes too late, and is ignored.
+    std::uint32_t generation;
 
     // Under the inbox's mutex: the type of the cancellation that was requested, and the generation
     // that it is for.
     asio::cancellation_type_t cancellation = asio::cancellation_type_t::none;
     std::uint32_t cancelled_generation = 0;
 
-    // acquire
+    unsigned tenures_before = 0; ///< acquire: count of the queue when it was joined
+    union {
+        unsigned tries_before = 0; ///< acquire: likewise
+        std::uint32_t round;       ///< wait_change: the first round of the watch that concerns it
+    };
+    errc result{}; ///< once the operation has ended, until its handler is called
+    any_handler handler;
+    detail::lease_ref lease;
     detail::lock_state_ptr lock;
-    std::chrono::nanoseconds limit{}; ///< also of extend, wait_lost and drain
-    lease_clock::time_point started{};
-    detail::wait_limit::kind limit_mode{};
-    unsigned tenures_before = 0, tries_before = 0; ///< counts of the queue when it was joined
-    std::uint32_t round = 0; ///< wait_change: the first round of the watch that concerns it
+    operation_timer* timer = nullptr; ///< set before the operation is scheduled
     union {
         active_queue* queue = nullptr;
         lease_record* watched_lease;      ///< wait_lost
         redis::reply_handler* inspection; ///< of a call on a key
     };
+
+private:
+    std::chrono::nanoseconds time_{};
 };
 
 using operation_list =

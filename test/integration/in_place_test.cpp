@@ -101,6 +101,53 @@ private:
     bool well_ = true;
 };
 
+/// Tries a key that is held, again and again.
+class refusals {
+public:
+    refusals(lock key, unsigned tries)
+        : key_(std::move(key))
+        , left_(tries) {}
+
+    void go() {
+        if (left_ == 0) return;
+        calling_ = true;
+        key_.try_acquire([this](error e, lease) {
+            well_ = well_ && e == errc::contended && e.report() != nullptr && !calling_;
+            --left_;
+            go();
+        });
+        calling_ = false;
+    }
+    bool over() const { return left_ == 0; }
+    bool well() const { return well_; }
+
+private:
+    lock key_;
+    unsigned left_;
+    bool calling_ = false; ///< a call has not returned yet
+    bool well_ = true;
+};
+
+/// How many functions the context runs for these refusals, which need no server.
+std::size_t refused_steps(fleet const& servers, int hint, client_options const& options) {
+    hinted_client client(servers, hint, options);
+    auto const key = client.locks.make_lock("k", {.ttl = 60s});
+    lease held;
+    key.acquire([&](error, lease l) { held = std::move(l); });
+    BOOST_REQUIRE(client.until([&] { return held.held(); }));
+    refusals tries(key, 400);
+    tries.go();
+    std::size_t ran = 0;
+    auto const until = lease_clock::now() + 20s;
+    while (!tries.over() && lease_clock::now() < until) ran += client.context.run_one_for(5ms);
+    BOOST_TEST(tries.over());
+    BOOST_TEST(tries.well());
+    held = {};
+    redis_cli cli(servers[0]);
+    BOOST_TEST(client.until([&] { return cli.dbsize() == 0; }));
+    return ran;
+}
+
 /// How many functions the context runs for two chains on one key, which take turns in memory.
 std::size_t steps(fleet const& servers, int hint, client_options const& options) {
     hinted_client client(servers, hint, options);
@@ -129,6 +176,17 @@ BOOST_AUTO_TEST_CASE(a_chain_of_calls_needs_few_steps_where_one_thread_runs) {
     auto const by_option = steps(servers, 4, options_of(single::by_option));
     BOOST_TEST_MESSAGE(sent << " steps, in place " << by_hint << " and " << by_option);
     BOOST_TEST(sent > 800U); // two calls for each lease
+    BOOST_TEST(by_hint < sent / 4);
+    BOOST_TEST(by_option < sent / 4);
+}
+
+BOOST_AUTO_TEST_CASE(an_acquire_that_fails_needs_few_steps_too) {
+    fleet servers(1);
+    auto const sent = refused_steps(servers, 4, patient());
+    auto const by_hint = refused_steps(servers, 1, options_of(single::by_hint));
+    auto const by_option = refused_steps(servers, 4, options_of(single::by_option));
+    BOOST_TEST_MESSAGE(sent << " steps, in place " << by_hint << " and " << by_option);
+    BOOST_TEST(sent > 400U);
     BOOST_TEST(by_hint < sent / 4);
     BOOST_TEST(by_option < sent / 4);
 }
@@ -226,6 +284,36 @@ BOOST_AUTO_TEST_CASE(each_exception_of_a_handler_leaves_and_the_others_are_calle
             }
         }
         BOOST_TEST(client.locks.stats().held == 8U); // a lease whose handler threw is released
+    }
+}
+
+BOOST_AUTO_TEST_CASE(each_exception_of_a_failed_acquire_leaves_and_the_others_are_called) {
+    for (auto const how : {single::by_hint, single::by_option}) {
+        fleet servers(1);
+        hinted_client client(servers, how);
+        auto const key = client.locks.make_lock("k", long_lived);
+        lease held;
+        key.acquire([&](error, lease l) { held = std::move(l); });
+        BOOST_REQUIRE(client.until([&] { return held.held(); }));
+        auto good = 0, thrown = 0;
+        for (auto i = 0; i < 12; ++i) {
+            key.acquire([&, i](error const& e, lease) {
+                if (i % 3 == 0) throw std::runtime_error("mine");
+                if (e == errc::shut_down) ++good;
+            });
+        }
+        BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 12; }));
+        auto ended = false;
+        client.locks.shutdown([&](error e) { ended = !e; });
+        for (auto over = false; !over;) {
+            try {
+                BOOST_REQUIRE(client.until([&] { return good == 8 && thrown == 4 && ended; }));
+                over = true;
+            } catch (std::runtime_error const&) {
+                ++thrown;
+            }
+        }
+        BOOST_TEST(client.locks.stats().pending == 0U);
     }
 }
 

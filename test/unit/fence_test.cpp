@@ -596,7 +596,7 @@ namespace {
 
 struct waiters {
     waiters() {
-        for (auto* w : {&a, &b}) w->ttl = ttl;
+        for (auto* w : {&a, &b}) w->set_ttl(ttl);
     }
     ~waiters() { q.abandon(); }
 

@@ -33,7 +33,7 @@ auto const split = votes({verdict::no, verdict::yes, verdict::unknown});
 /// A queue, three that may stand in it, and what brings it into each of its phases.
 struct fixture {
     fixture() {
-        for (auto* w : {&a, &b, &c}) w->ttl = ttl;
+        for (auto* w : {&a, &b, &c}) w->set_ttl(ttl);
     }
     ~fixture() { q.abandon(); }
 
@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(a_try_is_given_up_when_nobody_is_left_for_it) {
 
 BOOST_AUTO_TEST_CASE(a_try_with_too_short_a_ttl_for_the_next_is_given_up_and_made_anew) {
     trying();
-    b.ttl = 2 * ttl;
+    b.set_ttl(2 * ttl);
     BOOST_REQUIRE(q.join(b));
     q.leave(a);
     BOOST_TEST((next() == queue_effect::cancel_try));
@@ -486,7 +486,7 @@ BOOST_AUTO_TEST_CASE(a_tenure_is_handed_on_within_its_limits_only) {
     };
     for (auto const& k : cases) {
         b.watched = k.watched;
-        b.ttl = k.wants;
+        b.set_ttl(k.wants);
         BOOST_TEST(q.hands_over(at(k.now), k.left, ttl, k.limit, 50ms) == k.handed);
     }
 }

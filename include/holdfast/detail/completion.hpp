@@ -91,7 +91,8 @@ void send_to(Executor const& executor, Function&& function) {
 
 /// Makes the memory of a handler large enough for the completion that follows it, which is an
 /// operation of Asio: a few pointers, and the handler with its arguments. The allocator hands the
-/// memory on, so an operation allocates once, and its completion cannot run out of memory.
+/// memory on, so an operation allocates once, and its completion cannot run out of memory. A
+/// handler that is never sent needs no such room.
 template <class... Args>
 struct completion_room {
     completion_room() noexcept {}
@@ -100,10 +101,9 @@ struct completion_room {
     std::array<std::byte, sizeof(std::tuple<Args...>) + 4 * sizeof(void*)> bytes;
 };
 
-/// Takes the place of a handler whose executor is the client's. It knows neither that nor whether
-/// the context is at work: the client keeps its context at work until all its handlers were called.
-template <class Handler, class... Args>
-class local_handler {
+/// Takes the place of a handler in the library, and has its cancellation slot and allocator.
+template <class Handler>
+class handler_stand_in {
 public:
     using cancellation_slot_type = asio::associated_cancellation_slot_t<Handler>;
     using allocator_type = asio::associated_allocator_t<Handler, asio::recycling_allocator<void>>;
@@ -114,59 +114,71 @@ public:
         return asio::get_associated_allocator(handler_, asio::recycling_allocator<void>());
     }
 
-    explicit local_handler(Handler handler)
+protected:
+    explicit handler_stand_in(Handler handler)
         : handler_(std::move(handler)) {}
 
+    Handler handler_;
+};
+
+/// Takes the place of a handler whose executor is the client's. It knows neither that nor whether
+/// the context is at work: the client keeps its context at work until all its handlers were called.
+///
+/// Without a completion_room: for handlers that are always called in place, which needs no memory.
+/// Only in the child of a fork are they sent.
+template <class Handler, class... Args>
+class local_handler : public handler_stand_in<Handler> {
+public:
+    explicit local_handler(Handler handler)
+        : handler_stand_in<Handler>(std::move(handler)) {}
+
     void operator()(delivery how, Args... args) {
-        bound_completion<Handler, Args...> bound{std::move(handler_), {std::move(args)...}};
+        bound_completion<Handler, Args...> bound{std::move(this->handler_), {std::move(args)...}};
         if (how.in_place != nullptr) return bound();
         send_to<plain_executor>(*how.executor, std::move(bound));
     }
+};
+
+/// The same, for handlers that may be sent.
+template <class Handler, class... Args>
+class roomy_local_handler : public local_handler<Handler, Args...> {
+public:
+    using local_handler<Handler, Args...>::local_handler;
 
 private:
-    Handler handler_;
     completion_room<Args...> room_;
 };
 
-/// Takes the place of a handler in the library. Called on the client's executor, it sends the
-/// handler to its own executor, or runs it in place where the delivery allows that. It keeps the
-/// context of the handler's executor at work until then. It is made before the handler is erased,
-/// because asking an erased handler for its executor allocates. `Args` are the arguments of the
-/// later call.
+/// Takes the place of a handler with an executor of its own. Called on the client's executor, it
+/// sends the handler to the handler's executor, or runs it in place where the delivery allows that.
+/// It keeps the context of the handler's executor at work until then. It is made before the handler
+/// is erased, because asking an erased handler for its executor allocates. `Args` are the arguments
+/// of the later call.
 template <class Handler, class... Args>
-class deferring_handler {
+class deferring_handler : public handler_stand_in<Handler> {
 public:
-    using cancellation_slot_type = asio::associated_cancellation_slot_t<Handler>;
-    using allocator_type = asio::associated_allocator_t<Handler, asio::recycling_allocator<void>>;
-    cancellation_slot_type get_cancellation_slot() const noexcept {
-        return asio::get_associated_cancellation_slot(handler_);
-    }
-    allocator_type get_allocator() const noexcept {
-        return asio::get_associated_allocator(handler_, asio::recycling_allocator<void>());
-    }
-
     deferring_handler(Handler handler, asio::any_io_executor const& fallback)
-        : executor_(asio::prefer(destination(handler, fallback),
-                                 asio::execution::outstanding_work.tracked))
-        , handler_(std::move(handler)) {}
+        : handler_stand_in<Handler>(std::move(handler))
+        , executor_(asio::prefer(destination(this->handler_, fallback),
+                                 asio::execution::outstanding_work.tracked)) {}
 
     void operator()(delivery how, Args... args) {
         auto const executor = std::move(executor_);
         if constexpr (can_defer<own_executor>) {
-            bound_completion<Handler, Args...> bound{std::move(handler_), {std::move(args)...}};
+            completion bound{std::move(this->handler_), {std::move(args)...}};
             auto const* const own = context_of(executor);
             if (own != nullptr && own == how.in_place) return bound();
             send_to<tracked_plain_executor>(executor, std::move(bound));
         } else {
-            using completion = bound_completion<Handler, Args...>;
-            auto own = asio::get_associated_executor(handler_, asio::any_io_executor());
+            auto own = asio::get_associated_executor(this->handler_, asio::any_io_executor());
             send_to<tracked_plain_executor>(
                 executor, inline_completion<own_executor, completion>{
-                              std::move(own), {std::move(handler_), {std::move(args)...}}});
+                              std::move(own), {std::move(this->handler_), {std::move(args)...}}});
         }
     }
 
 private:
+    using completion = bound_completion<Handler, Args...>;
     using own_executor = asio::associated_executor_t<Handler, asio::any_io_executor>;
     using executor_type =
         std::conditional_t<can_defer<own_executor>, own_executor, asio::any_io_executor>;
@@ -194,7 +206,6 @@ private:
     }
 
     tracked_executor executor_;
-    Handler handler_;
     completion_room<Args...> room_;
 };
 
@@ -213,13 +224,15 @@ bool is_local(Handler const& handler, asio::any_io_executor const& client) {
     }
 }
 
+/// `in_place`: the client calls the handlers of its own executor in place.
 template <class... Args, class Given>
-asio::any_completion_handler<void(delivery, Args...)> erased(Given&& handler,
-                                                             asio::any_io_executor const& client) {
+asio::any_completion_handler<void(delivery, Args...)>
+erased(Given&& handler, asio::any_io_executor const& client, bool in_place = false) {
     using own = std::decay_t<Given>;
-    if (is_local<own>(handler, client))
-        return local_handler<own, Args...>(std::forward<Given>(handler));
-    return deferring_handler<own, Args...>(std::forward<Given>(handler), client);
+    if (!is_local<own>(handler, client))
+        return deferring_handler<own, Args...>(std::forward<Given>(handler), client);
+    if (in_place) return local_handler<own, Args...>(std::forward<Given>(handler));
+    return roomy_local_handler<own, Args...>(std::forward<Given>(handler));
 }
 
 } // namespace holdfast::detail

@@ -13,6 +13,7 @@
 #include <boost/asio/any_io_executor.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -33,7 +34,7 @@ using error_handler = asio::any_completion_handler<void(delivery, error)>;
 
 /// How long an acquire may wait for a holder.
 struct wait_limit {
-    enum class kind {
+    enum class kind : std::uint8_t {
         none,
         until,
         forever
@@ -69,7 +70,8 @@ struct initiate_acquire {
     void operator()(Handler&& handler, wait_limit limit) const {
         require_context(lock->executor());
         async_acquire(lock, limit,
-                      erased<error, lease>(std::forward<Handler>(handler), lock->executor()));
+                      erased<error, lease>(std::forward<Handler>(handler), lock->executor(),
+                                           lock->calls_in_place()));
     }
 };
 

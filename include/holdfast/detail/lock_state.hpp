@@ -31,6 +31,8 @@ struct lock_settings {
     asio::any_io_executor const&
         executor; ///< the engine's; empty when its context has been destroyed
     lock_options options;
+    /// The client calls the handlers of acquires in place, if they have its executor.
+    bool calls_in_place = false;
     mutable std::atomic<std::uint32_t> references{0};
 };
 
@@ -61,6 +63,7 @@ public:
     runtime::engine& engine() const noexcept { return *settings_->engine; }
     asio::any_io_executor const& executor() const noexcept { return settings_->executor; }
     lock_options const& options() const noexcept { return settings_->options; }
+    bool calls_in_place() const noexcept { return settings_->calls_in_place; }
     /// With the client's prefix.
     std::string_view key() const noexcept {
         return {reinterpret_cast<char const*>(this) + size_, key_size_};

@@ -701,7 +701,7 @@ private:
         auto& queue = queues_[a.process];
         if (a.is != actor::state::idle) return;
         if (!wants_more()) return;
-        a.ttl = !eager_ && one_in(16) ? 2 * ttl_ : ttl_;
+        a.set_ttl(!eager_ && one_in(16) ? 2 * ttl_ : ttl_);
         a.watched = !one_in(3);
         a.waits = eager_ || !one_in(8);
         a.again = false;
