@@ -183,7 +183,8 @@ holdfast_test(exceptions SOURCES
     integration/acl_log.cpp
     support/failing_new.cpp
     unit/completer_test.cpp
-    unit/folded_queues_memory_test.cpp)
+    unit/folded_queues_memory_test.cpp
+    unit/operation_timers_test.cpp)
 set_target_properties(exceptions PROPERTIES ENABLE_EXPORTS ON)
 # Its own executable, as its servers need a few seconds to find each other.
 holdfast_test(failover SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES

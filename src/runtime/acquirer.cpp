@@ -63,7 +63,6 @@ bool acquirer::admit(operation& op) {
     op.start_at(now);
     op.queue = nullptr;
     op.behind = false;
-    op.timer = this;
     acquiring_.push_back(op);
     counters::add(counters_.pending);
     if (refuses_ || op.cancel_requested) {
@@ -76,7 +75,8 @@ bool acquirer::admit(operation& op) {
             auto const slack = timer_queue::coarseness; // a coarse timer must not end a wait early
             auto const longest = lease_clock::time_point::max() - now - slack;
             auto const limit = std::min<lease_clock::duration>(given, longest);
-            timers_.schedule(op, now + limit + slack);
+            op.timer->owner = this;
+            timers_.schedule(*op.timer, now + limit + slack);
         } else {
             op.limit_mode = detail::wait_limit::kind::none;
         }

@@ -43,7 +43,7 @@ namespace holdfast::runtime {
 /// settle() calls settles a queue.
 ///
 /// @par Thread safety  On the executor alone.
-class acquirer final : public folded_queues, private operation_timer {
+class acquirer final : public folded_queues, private operation_timer_owner {
 public:
     acquirer(turn&, instance_group&, tenure_driver&, timer_queue&, completer&, counters&,
              event_sink const&, token_source&, std::chrono::milliseconds instance_timeout);

@@ -110,7 +110,7 @@ void completer::finish(operation& op) noexcept {
 }
 
 void completer::retire(operation& op) noexcept {
-    timers_.cancel(op);
+    if (op.timer) timers_.cancel(*op.timer);
     static_cast<operation_hook&>(op).unlink();
     if (op.kind == operation_kind::acquire) {
         counters::take(counters_.pending);

@@ -238,10 +238,15 @@ void basic_inbox<Owner>::submit(operation_kind kind, detail::lock_state_ptr&& lo
         if (dead_) return;
         auto& op = operations_.take(first_generation_);
         op.kind = kind;
+        try {
+            op.limit_to(limit);
+        } catch (...) {
+            operations_.give_back(op);
+            throw;
+        }
         op.stage = operation_stage::starting;
         op.cancel_requested = false;
         op.lock = std::move(lock_state);
-        op.limit_to(limit);
         op.lease = std::move(lease);
         op.handler = std::move(handler);
         if (slot.is_connected()) {

@@ -162,7 +162,7 @@ void lease_keeper::deadline_moved_back(active_tenure& t) {
     l.deadline.store(t.machine.deadline(), std::memory_order_release);
     for (auto& op : l.waiters) {
         if (op.kind != operation_kind::wait_lost || op.limit() <= t.machine.margin()) continue;
-        timers_.schedule(op, t.machine.deadline() - op.limit());
+        timers_.schedule(*op.timer, t.machine.deadline() - op.limit());
     }
 }
 

@@ -37,7 +37,7 @@ namespace holdfast::runtime {
 /// queue. The caller then calls acquirer::settle() with it. The keeper itself begins no try.
 ///
 /// @par Thread safety  On the executor alone.
-class lease_keeper final : private operation_timer {
+class lease_keeper final : private operation_timer_owner {
 public:
     lease_keeper(turn& t, instance_group& instances, tenure_driver& tenures, timer_queue& timers,
                  folded_queues& folded, completer& c, counters& count, event_sink const& events,

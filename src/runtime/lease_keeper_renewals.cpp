@@ -57,7 +57,7 @@ void lease_keeper::start_wait_lost(operation& op) {
                                                                           : errc::lease_released);
     }
     op.stage = operation_stage::attached;
-    op.timer = this;
+    if (op.timer) op.timer->owner = this;
     l.waiters.push_back(op);
     op.watched_lease = &l;
     // A wait for the loss keeps no handle: if the last handle goes, the lease ends, and so does the
@@ -75,7 +75,7 @@ void lease_keeper::on_time(operation& op, lease_clock::time_point now) {
 void lease_keeper::wait_for_end(operation& op, lease_clock::time_point now) {
     auto const due = op.watched_lease->deadline.load(std::memory_order_relaxed) - op.limit();
     if (now >= due) return completer_.complete(op, errc{});
-    timers_.schedule(op, due);
+    timers_.schedule(*op.timer, due);
 }
 
 void lease_keeper::tell_extends(lease_record& l, errc cause, completer::report_ptr const& report) {

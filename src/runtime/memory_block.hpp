@@ -10,8 +10,9 @@ namespace holdfast::runtime::memory_block {
 /// A block begins at a multiple of this. So the block of an object is known from its address.
 inline constexpr std::size_t alignment = 64 * 1024;
 /// The usual allocator puts 16 bytes of its own before each block. With them, blocks fit side by
-/// side.
-inline constexpr std::size_t size = alignment - 16;
+/// side. glibc needs up to `alignment` and 48 bytes more to find an aligned place. From 128 KiB on
+/// it would map each block separately, and that costs a page more.
+inline constexpr std::size_t size = alignment - 128;
 
 /// Throws std::bad_alloc.
 void* allocate();

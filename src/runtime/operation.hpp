@@ -42,12 +42,25 @@ using cancel_hook =
     boost::intrusive::slist_base_hook<boost::intrusive::tag<struct in_cancellations>>;
 
 /// The part of the engine that acts when the timer of an operation runs.
-class operation_timer {
+class operation_timer_owner {
 public:
     virtual void on_time(operation&, lease_clock::time_point now) = 0;
 
 protected:
-    ~operation_timer() = default;
+    ~operation_timer_owner() = default;
+};
+
+/// The timer of an operation. Most operations have none, so it is not part of them.
+class operation_timer final : public timed {
+public:
+    explicit operation_timer(operation& op)
+        : op_(op) {}
+    void on_time(lease_clock::time_point now) override { owner->on_time(op_, now); }
+
+    operation_timer_owner* owner = nullptr;
+
+private:
+    operation& op_;
 };
 
 enum class operation_kind : std::uint8_t {
@@ -72,10 +85,7 @@ enum class operation_stage : std::uint8_t {
     attached, ///< waits for an event of its lease, or of the client
 };
 
-class operation final : public timed,
-                        public operation_hook,
-                        public cancel_hook,
-                        public protocol::waiter {
+class operation final : public operation_hook, public cancel_hook, public protocol::waiter {
 public:
     /// The condition is that of renew, which has no handler.
     using any_handler =
@@ -85,8 +95,15 @@ public:
     explicit operation(std::uint32_t first_generation)
         : generation(first_generation) {}
 
-    void on_time(lease_clock::time_point now) override { timer->on_time(*this, now); }
+    operation(operation const&) = delete;
+    operation& operator=(operation const&) = delete;
+
+    /// To be called once the kind is set. Makes the timer, if the operation will need it. So this
+    /// may throw std::bad_alloc, and the operation is then as it was.
     void limit_to(detail::wait_limit l) {
+        auto const may_wait = kind == operation_kind::acquire || kind == operation_kind::wait_lost;
+        auto const limited = l.mode == detail::wait_limit::kind::until && l.time.count() > 0;
+        if (may_wait && limited && !timer) timer = std::make_unique<operation_timer>(*this);
         limit_mode = l.mode;
         time_ = l.time;
     }
@@ -120,7 +137,7 @@ public:
     any_handler handler;
     detail::lease_ref lease;
     detail::lock_state_ptr lock;
-    operation_timer* timer = nullptr; ///< set before the operation is scheduled
+    std::unique_ptr<operation_timer> timer; ///< made when first needed, and kept
     union {
         active_queue* queue = nullptr;
         lease_record* watched_lease;      ///< wait_lost

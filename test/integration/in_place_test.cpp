@@ -129,7 +129,7 @@ private:
 };
 
 /// How many functions the context runs for these refusals, which need no server.
-std::size_t refused_steps(fleet const& servers, int hint, client_options const& options) {
+std::size_t refused_steps(fleet& servers, int hint, client_options const& options) {
     hinted_client client(servers, hint, options);
     auto const key = client.locks.make_lock("k", {.ttl = 60s});
     lease held;
