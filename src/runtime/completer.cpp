@@ -13,7 +13,7 @@ void completer::complete(operation& op, error e, detail::lease_ref lease) {
         auto handler = std::move(*acquire);
         finish(op);
         try {
-            std::move(handler)(send(), std::move(e), detail::access::make_lease(lease));
+            std::move(handler)(by_executor(), std::move(e), detail::access::make_lease(lease));
         } catch (...) {
             turn_.keep_exception();
         }
@@ -21,7 +21,7 @@ void completer::complete(operation& op, error e, detail::lease_ref lease) {
         auto handler = std::move(*other);
         finish(op);
         try {
-            std::move(handler)(send(), std::move(e));
+            std::move(handler)(by_executor(), std::move(e));
         } catch (...) {
             turn_.keep_exception();
         }
@@ -34,7 +34,7 @@ void completer::complete(operation& op, error e, key_report r) {
     auto handler = std::move(std::get<detail::inspect_handler>(op.handler));
     finish(op);
     try {
-        std::move(handler)(send(), std::move(e), std::move(r));
+        std::move(handler)(by_executor(), std::move(e), std::move(r));
     } catch (...) {
         turn_.keep_exception();
     }
@@ -45,7 +45,7 @@ void completer::complete(operation& op, release_result r) {
     auto handler = std::move(std::get<detail::release_handler>(op.handler));
     finish(op);
     try {
-        std::move(handler)(send(), std::move(r));
+        std::move(handler)(by_executor(), std::move(r));
     } catch (...) {
         turn_.keep_exception();
     }
@@ -59,19 +59,22 @@ bool completer::keep(operation& op, detail::lease_ref lease) noexcept {
     return true;
 }
 
-void completer::make_calls(std::size_t most) {
-    for (; most > 0 && !calls_.empty(); --most) {
+bool completer::make_calls(std::size_t most, lease_clock::time_point until) {
+    for (std::size_t made = 1; made <= most && !calls_.empty(); ++made) {
+        if (is_stopped()) return false;
         auto& op = calls_.front();
         calls_.pop_front();
         auto handler = std::exchange(op.handler, {});
         auto const lease = std::move(op.lease);
         finished_.push_back(op);
         if (auto* const acquire = std::get_if<detail::acquire_handler>(&handler)) {
-            std::move (*acquire)(how_, error{}, detail::access::make_lease(lease));
+            std::move (*acquire)(delivery_, error{}, detail::access::make_lease(lease));
         } else if (auto* const release = std::get_if<detail::release_handler>(&handler)) {
-            std::move (*release)(how_, release_result());
+            std::move (*release)(delivery_, release_result());
         }
+        if (made % calls_between_clock_readings == 0 && lease_clock::now() >= until) return false;
     }
+    return !is_stopped();
 }
 
 void completer::finish(operation& op) noexcept {

@@ -23,8 +23,8 @@ asio::any_io_executor strand_on(asio::any_io_executor const& executor) {
     return asio::make_strand(executor);
 }
 
-/// The context of the executor, if one thread runs it: the client's strand may then run handlers
-/// of that context, as no other thread waits for the strand. Otherwise null.
+/// The context of the executor, if one thread runs it; otherwise null. No other thread then waits
+/// for the client's strand. So the strand may run handlers of that context.
 asio::io_context const* place_for_handlers(asio::any_io_executor const& executor,
                                            bool thread_safe) {
     auto const* const known = executor.target<asio::io_context::executor_type>();
