@@ -4,6 +4,7 @@
 #include "api/option_checks.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/key_call.hpp"
+#include "runtime/lock_state.hpp"
 
 #include <algorithm>
 #include <memory>

@@ -4,6 +4,7 @@
 #include "runtime/engine.hpp"
 #include "runtime/key_call.hpp"
 #include "runtime/lock_settings_cache.hpp"
+#include "runtime/lock_state.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
