@@ -125,7 +125,7 @@ void end(lease_share& share) noexcept {
     if (data.shared && !share.released.exchange(true) && data.shares.fetch_sub(1) == 1) {
         data.lock->engine().give_up(data);
     }
-    if (!share.first) delete static_cast<later_share*>(&share);
+    if (!share.is_first) delete static_cast<later_share*>(&share);
     intrusive_ptr_release(&data);
 }
 
