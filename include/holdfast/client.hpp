@@ -52,8 +52,8 @@ namespace holdfast {
 ///     complete with errc::shut_down. A child that needs locks makes a client of its own. Without
 ///     `notify_fork` the child must not use the client or its context, and must end with `_exit` or
 ///     start another program. Connections are close-on-exec.
-/// @par Executor  Handlers without an executor of their own run on the executor given to the
-///     constructor.
+/// @par Executor  Handlers without an executor of their own run on that of the constructor. Where
+///     one thread runs its context, they must not run it too: see client_options::thread_safe.
 /// @par Thread safety  Safe, one object or many, unless client_options::thread_safe is off.
 ///     Construction and destruction are not.
 /// @par Exception safety  A call that throws was not made: its handler is destroyed and not called.

@@ -93,7 +93,7 @@ private:
 ///     context has been destroyed held() is false, the asynchronous functions and renew_while()
 ///     throw errc::shut_down from the call, and destroying the lease does nothing.
 /// @par Executor  Handlers run on their associated executor, by default the client's; never inside
-///     the call. On a context with one thread as for lock.
+///     the call. On a context with one thread as for lock: they must not run the context.
 /// @par Thread safety  Distinct leases: safe. One lease: held(), remaining(), deadline() from any
 ///     thread, the rest from one coroutine at a time.
 class [[nodiscard]] HOLDFAST_API lease {

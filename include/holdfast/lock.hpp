@@ -32,10 +32,10 @@ namespace holdfast {
 ///     context: an acquire throws errc::shut_down from the call when the context has been
 ///     destroyed. A lock that was moved from has no key and does the same.
 /// @par Executor  Handlers run on their associated executor, by default the client's; never inside
-///     the call. On a context with one thread, handlers of that context may follow each other
-///     without other work in between, for up to 16 turns: see client_options::thread_safe.
+///     the call. On a context with one thread, handlers of that context may follow each other for
+///     about 1 ms without other work in between. Such a handler must not run the context itself:
+///     see client_options::thread_safe.
 /// @par Thread safety  Safe, one object or many, unless client_options::thread_safe is off.
-///
 /// @par Cancellation of an acquire, and the key
 /// A *try* is one attempt of this process to get the key from the instances.
 ///   - Before a try was sent for it (behind other waiters, or between tries): the acquire

@@ -82,10 +82,10 @@ struct client_options {
     std::string_view connection_name = "holdfast";
     /// Whether the client runs its own work on a strand. Set it to false where one thread runs the
     /// executor's context, to save the cost of the strand. Client, lock and lease may then be used
-    /// on that thread only. Also for a context that was made for one thread, as by
-    /// `asio::io_context context(1)`, the client may call that context's handlers straight after
-    /// its own work. A handler on such a context must not run the context itself, nor block for
-    /// something that needs the client.
+    /// on that thread only. Also where `asio::io_context` was made with the concurrency hint 1, the
+    /// client may call that context's handlers straight after its own work. A handler on such a
+    /// context must not run the context itself, as a nested `poll()` does, nor block for something
+    /// that needs the client.
     bool thread_safe = true;
 
     // Waiting for instances.
@@ -203,9 +203,9 @@ struct lock_options {
     /// How many leases one ownership of the key on the servers (a *tenure*) may serve. A released
     /// lease goes to the next waiter of this process in memory (a *hand-over*), until this limit
     /// gives other processes their turn. The limit does not end a tenure that is younger than its
-    /// own acquire took on the servers: to pass a key on takes as long again, and leases may be
-    /// shorter than that. A tenure with fences serves 100 leases at most. 1 switches hand-overs
-    /// off. 1 to max_handoff_limit.
+    /// own acquire took on the servers. To pass a key on takes as long again. Leases may be shorter
+    /// than that. A tenure with fences serves 100 leases at most. 1 switches hand-overs off. 1 to
+    /// max_handoff_limit.
     unsigned handoff_limit = 64;
     /// How long after its grant a tenure may serve further leases. Zero switches that off. 0 to 60
     /// s.

@@ -4,6 +4,7 @@
 #include "api/option_checks.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/key_call.hpp"
+#include "runtime/lock_state.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -99,13 +100,13 @@ detail::lock_parts client::parts_of(std::string_view key, lock_options const& op
     auto& engine = checked();
     check_key(engine.key_prefix(), key);
     detail::check(options, engine.max_ttl());
-    return {engine.settings(options), engine.key_prefix(), key};
+    return {engine.find_or_make_settings(options), engine.key_prefix(), key};
 }
 
 detail::lock_parts client::parts_of(std::string_view key) const {
     auto& engine = checked();
     check_key(engine.key_prefix(), key);
-    return {engine.settings({}), engine.key_prefix(), key};
+    return {engine.find_or_make_settings({}), engine.key_prefix(), key};
 }
 
 detail::lock_state_ptr client::make_state(std::string_view key) const {

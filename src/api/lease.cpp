@@ -85,9 +85,9 @@ void async_release(lease_ref lease, share_ref share, release_handler handler, co
     auto const again = share->released.exchange(true);
     auto const shared = lease->shared.load();
     auto const lock = lease->lock;
+    delivery const by_executor{.executor = &lock->executor()};
     if (shared && again)
-        return std::move(handler)(delivery{&lock->executor()},
-                                  release_result(errc::lease_released));
+        return std::move(handler)(by_executor, release_result(errc::lease_released));
     auto const last = !shared || lease->shares.fetch_sub(1) == 1;
     try {
         if (last) {
@@ -95,10 +95,9 @@ void async_release(lease_ref lease, share_ref share, release_handler handler, co
                                          std::move(handler));
         }
         if (lease->detached)
-            return std::move(handler)(delivery{&lock->executor()},
-                                      release_result(errc::lease_released));
+            return std::move(handler)(by_executor, release_result(errc::lease_released));
         auto const lasted = !lease->over && lease_clock::now() < lease->deadline.load();
-        std::move(handler)(delivery{&lock->executor()},
+        std::move(handler)(by_executor,
                            lasted ? release_result() : release_result(errc::lease_lost));
     } catch (...) {
         // The release failed, so the share is not given up. If another share was given up as the
@@ -126,7 +125,7 @@ void end(lease_share& share) noexcept {
     if (data.shared && !share.released.exchange(true) && data.shares.fetch_sub(1) == 1) {
         data.lock->engine().give_up(data);
     }
-    if (!share.first) delete static_cast<later_share*>(&share);
+    if (!share.is_first) delete static_cast<later_share*>(&share);
     intrusive_ptr_release(&data);
 }
 

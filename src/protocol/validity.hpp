@@ -83,7 +83,9 @@ public:
             since_ -= by;
         }
         if (sent_ < until) sent_ -= by;
-        if (limit_ != time_point::max() && lease_began_ < until) limit_ -= by;
+        if (lease_began_ >= until) return;
+        lease_began_ -= by;
+        if (limit_ != time_point::max()) limit_ -= by;
     }
 
     duration ttl() const { return milliseconds(ttl_); }

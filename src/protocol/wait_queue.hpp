@@ -50,7 +50,7 @@
 namespace holdfast::protocol {
 
 template <class Rules>
-class basic_wait_queue : public queue_counts {
+class basic_wait_queue {
 public:
     explicit basic_wait_queue(unsigned configured = 1)
         : watch_(configured)
@@ -59,7 +59,7 @@ public:
     basic_wait_queue(unsigned configured, folded_queue const& f)
         : basic_wait_queue(configured) {
         phase_ = phase::held;
-        tries_ = tenures_ = leases_ = 1;
+        counts_.tries = counts_.tenures = leases_ = 1;
         held_since_ = f.held_since;
         try_ = {.fenced = f.fenced, .begun = f.held_since - f.round_trip};
         pace_.answered_after(f.round_trip);
@@ -151,7 +151,7 @@ public:
         assert(phase_ == phase::trying); // one try at a time
         try_.begun = now;
         arbiter_ = arbiter;
-        ++tries_;
+        ++counts_.tries;
     }
 
     /// The tenure is won. Returns its waiter, which has left the queue.
@@ -159,7 +159,7 @@ public:
         pace_.answered_after(now - try_.begun);
         pace_.won();
         phase_ = phase::held;
-        ++tenures_;
+        ++counts_.tenures;
         held_since_ = now;
         leases_ = 1 + front().handoffs;
         awaits_ = awaits::time;
@@ -180,7 +180,7 @@ public:
         watch_.forget();
         // A quorum that refuses shows a holder. Otherwise contenders kept each other from a quorum.
         auto const a_holder = votes.no().size() >= votes.quorum();
-        if (!a_holder) ++splits_;
+        if (!a_holder) ++counts_.splits;
         if (try_.asks_all) {
             pace_.answered_after(now - try_.begun);
             auto const again = rivals_.contest() && pace_.has_failed();
@@ -203,17 +203,13 @@ public:
         pace_.answered_after(now - try_.begun);
         rivals_.meet();
         rivals_.contest();
-        if (pace_.refused()) ++wasted_;
+        if (pace_.refused()) ++counts_.wasted;
         phase_ = phase::waiting;
         awaits_ = will_push ? awaits::push : awaits::time;
         excused_ = false;
         rechecks_.begin(now);
         watch_.asked_again(try_.begun, now, arbiter_, left);
-        if (will_push) {
-            watch_.waits(try_.begun, now, arbiter_, left);
-        } else {
-            rechecks_.polled(now);
-        }
+        will_push ? watch_.waits(try_.begun, now, arbiter_, left) : rechecks_.polled(now);
         if (left && *left < duration::zero()) {
             // The key went between the SET and the PTTL. If that happens again, the pauses grow.
             wake_ = now + yields_;
@@ -376,6 +372,7 @@ public:
     /// True if arbiter() was to tell a change that the last try has found, and has not; once.
     breach take_breach() { return watch_.take_breach(); }
     unsigned arbiter() const { return arbiter_; }
+    queue_counts const& counts() const { return counts_; }
     /// Whether a holder of the key was seen, in this process or elsewhere.
     bool seen_held() const { return rivals_.ever_seen() || phase_ == phase::held; }
     bool held() const { return phase_ == phase::held; }
@@ -388,10 +385,11 @@ private:
     using phase = queue_phase;
     using awaits = awaited_event;
 
-    /// True if folded() is all that the queue has to remember while its tenure is held.
+    /// True if folded() is all that the queue has to remember while its tenure is held. There the
+    /// round trip is also the time of the try, during which the tenure counts as young.
     bool is_plain() const {
         return Rules::may_fold(leases_) && !rivals_.ever_seen() && stand_back_.is_unused() &&
-               yields_ == duration::zero();
+               yields_ == duration::zero() && pace_.round_trip() == held_since_ - try_.begun;
     }
 
     queue_action begin_try(time_point now, instance_set reachable) {
@@ -437,6 +435,7 @@ private:
     duration yields_{};
     unsigned configured_, arbiter_ = 0;
     unsigned leases_ = 0; ///< of the tenure
+    queue_counts counts_;
     phase phase_ = phase::ready;
     awaits awaits_ = awaits::time;
     bool obstacle_known_ = false;

@@ -17,7 +17,7 @@ namespace {
 /// that is silent proves nothing.
 bool waited_for_a_holder(operation const& op) {
     auto const& q = *op.queue;
-    return q.machine.tenures() != op.tenures_before || q.machine.seen_held() ||
+    return q.machine.counts().tenures != op.tenures_before || q.machine.seen_held() ||
            (q.machine.trying() && !q.tenure->machine.votes().no().empty());
 }
 
@@ -115,8 +115,8 @@ active_queue* acquirer::make_queue(detail::lock_state_ptr const& lock, std::size
 void acquirer::join(operation& op, active_queue& q) {
     op.queue = &q;
     q.machine.yields(op.lock->options().yield_to_pollers);
-    op.tries_before = q.machine.tries();
-    op.tenures_before = q.machine.tenures() - (q.machine.held() ? 1 : 0);
+    op.tries_before = q.machine.counts().tries;
+    op.tenures_before = q.machine.counts().tenures - (q.machine.held() ? 1 : 0);
     op.stage = operation_stage::queued;
     auto const first = q.machine.empty() && !q.machine.held();
     auto const now = op.started();
@@ -187,7 +187,7 @@ void acquirer::fail(operation& op, errc cause) {
 std::shared_ptr<acquire_report const> acquirer::make_report(operation const& op) {
     auto const& q = *op.queue;
     report_input input{.key = op.lock->key(),
-                       .attempts = q.machine.tries() - op.tries_before,
+                       .attempts = q.machine.counts().tries - op.tries_before,
                        .waited = turn_.time() - op.started(),
                        .asked = {},
                        .round = q.round,

@@ -200,7 +200,7 @@ bool acquirer::on_try_answer(active_tenure& t, unsigned instance, protocol::comm
 }
 
 void acquirer::on_arbiter_refused(active_queue& q, redis::answer const& a) {
-    auto const before = q.machine.wasted();
+    auto const before = q.machine.counts().wasted;
     std::optional<protocol::duration> left;
     if (a.ttl_left) left = *a.ttl_left;
     if (!a.ttl_known) left = protocol::duration(-1);
@@ -208,7 +208,7 @@ void acquirer::on_arbiter_refused(active_queue& q, redis::answer const& a) {
     count_as_waiting(op);
     q.machine.refused(turn_.time(), left, a.push_follows, op.lock->options().max_retry_delay,
                       random_.pause_bits());
-    counters::add(counters_.wasted_wakeups, q.machine.wasted() - before);
+    counters::add(counters_.wasted_wakeups, q.machine.counts().wasted - before);
     instances_[q.machine.arbiter()].push_missed(q.machine.take_breach());
     if (op.cancel_requested) leave(op, errc::cancelled);
 }
@@ -219,7 +219,7 @@ void acquirer::on_try_failed(active_tenure& t, effect how) {
     auto& q = *t.queue;
     auto& op = q.front();
     auto const now = turn_.time();
-    auto const before = q.machine.splits();
+    auto const before = q.machine.counts().splits;
     if (q.asks_all) q.round.votes = t.machine.votes();
     if (op.adopts && how == effect::contended) return on_adoption_refused(t);
     auto const by_time = how == effect::expired || how == effect::arbiter_failed;
@@ -232,8 +232,8 @@ void acquirer::on_try_failed(active_tenure& t, effect how) {
         count_as_waiting(op);
         q.machine.contended(now, t.machine.votes(), op.lock->options().max_retry_delay,
                             random_.pause_bits());
-        if (q.machine.splits() != before) {
-            counters::add(counters_.split_votes, q.machine.splits() - before);
+        if (q.machine.counts().splits != before) {
+            counters::add(counters_.split_votes, q.machine.counts().splits - before);
             events_.split_vote(*op.lock);
         }
         if (op.cancel_requested) leave(op, errc::cancelled);

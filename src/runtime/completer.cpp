@@ -22,7 +22,7 @@ void completer::complete(operation& op, errc cause, report_ptr report) {
         auto handler = std::move(*other);
         finish(op);
         try {
-            std::move(handler)(send(), make_error(cause, std::move(report)));
+            std::move(handler)(by_executor(), make_error(cause, std::move(report)));
         } catch (...) {
             turn_.keep_exception();
         }
@@ -41,7 +41,7 @@ void completer::complete_acquire(operation& op, errc cause, report_ptr report,
     auto handler = std::move(std::get<detail::acquire_handler>(op.handler));
     finish(op);
     try {
-        std::move(handler)(send(), make_error(cause, std::move(report)),
+        std::move(handler)(by_executor(), make_error(cause, std::move(report)),
                            detail::access::make_lease(lease));
     } catch (...) {
         turn_.keep_exception();
@@ -52,7 +52,7 @@ void completer::complete(operation& op, errc cause, key_report r) {
     auto handler = std::move(std::get<detail::inspect_handler>(op.handler));
     finish(op);
     try {
-        std::move(handler)(send(), error(cause), std::move(r));
+        std::move(handler)(by_executor(), error(cause), std::move(r));
     } catch (...) {
         turn_.keep_exception();
     }
@@ -63,7 +63,7 @@ void completer::complete(operation& op, release_result r) {
     auto handler = std::move(std::get<detail::release_handler>(op.handler));
     finish(op);
     try {
-        std::move(handler)(send(), std::move(r));
+        std::move(handler)(by_executor(), std::move(r));
     } catch (...) {
         turn_.keep_exception();
     }
@@ -87,8 +87,9 @@ completer::report_ptr completer::take_report(operation const& op) noexcept {
     return report;
 }
 
-void completer::make_calls(std::size_t most) {
-    for (; most > 0 && !calls_.empty(); --most) {
+bool completer::make_calls(std::size_t most, lease_clock::time_point until) {
+    for (std::size_t made = 1; made <= most && !calls_.empty(); ++made) {
+        if (is_stopped()) return false;
         auto& op = calls_.front();
         calls_.pop_front();
         auto handler = std::exchange(op.handler, {});
@@ -96,11 +97,13 @@ void completer::make_calls(std::size_t most) {
         auto result = make_error(op.result, take_report(op));
         finished_.push_back(op);
         if (auto* const acquire = std::get_if<detail::acquire_handler>(&handler)) {
-            std::move (*acquire)(how_, std::move(result), detail::access::make_lease(lease));
+            std::move (*acquire)(delivery_, std::move(result), detail::access::make_lease(lease));
         } else if (auto* const release = std::get_if<detail::release_handler>(&handler)) {
-            std::move (*release)(how_, release_result());
+            std::move (*release)(delivery_, release_result());
         }
+        if (made % calls_between_clock_readings == 0 && lease_clock::now() >= until) return false;
     }
+    return !is_stopped();
 }
 
 void completer::finish(operation& op) noexcept {

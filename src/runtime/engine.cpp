@@ -23,8 +23,8 @@ asio::any_io_executor strand_on(asio::any_io_executor const& executor) {
     return asio::make_strand(executor);
 }
 
-/// The context of the executor, if one thread runs it: the client's strand may then run handlers
-/// of that context, as no other thread waits for the strand. Otherwise null.
+/// The context of the executor, if one thread runs it; otherwise null. No other thread then waits
+/// for the client's strand. So the strand may run handlers of that context.
 asio::io_context const* place_for_handlers(asio::any_io_executor const& executor,
                                            bool thread_safe) {
     auto const* const known = executor.target<asio::io_context::executor_type>();
@@ -382,6 +382,9 @@ active_tenure* engine::make_tenure(void* room) {
 }
 
 std::size_t engine::tenure_size() const noexcept {
+    // A process may hold a million leases: doc/internals/memory.md.
+    static_assert(sizeof(void*) != 8 || (sizeof(led_tenure) <= 328 && sizeof(lease_record) <= 96 &&
+                                         sizeof(detail::lock_state) <= 24));
     return sizeof(led_tenure);
 }
 

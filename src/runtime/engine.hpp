@@ -97,7 +97,7 @@ public:
     }
     void shut_down_in_background() noexcept { inbox_.shut_down_in_background(); }
     /// Settings that share the ownership of this engine.
-    detail::lock_settings_ptr settings(lock_options const& o) {
+    detail::lock_settings_ptr find_or_make_settings(lock_options const& o) {
         return settings_.find_or_make(*this, o);
     }
     void forget(detail::lock_settings const& s) noexcept { settings_.forget(s); }
@@ -122,8 +122,10 @@ public:
 private:
     using inbox = basic_inbox<engine>;
 
-    /// After an event, at most so many turns with calls of handlers follow at once.
+    /// After an event, at most so many turns with calls of handlers follow at once, for no longer
+    /// than about this.
     static constexpr unsigned turns_in_a_row = 16;
+    static constexpr std::chrono::milliseconds longest_row{1};
 
     /// Passes the answers and timers of a tenure to the acquirer or the lease keeper.
     class led_tenure;
@@ -248,7 +250,7 @@ private:
     std::uint64_t lost_before_drain_ = 0;
     errc drained_{};                  ///< once the shutdown has begun: the result of drains
     std::shared_ptr<engine> running_; ///< keeps the engine alive until it has shut down
-    unsigned turns_on_stack_ = 0;     ///< an event, its turns and the handlers that they call
+    unsigned turns_on_stack_ = 0;     ///< for an assertion: events with their turns and handlers
 };
 
 } // namespace holdfast::runtime

@@ -1,4 +1,4 @@
-// The turns of a client: what begins one, its steps, and the handlers that are called after it.
+// The turns of a client: the events that begin one, its steps, and the handlers that follow it.
 #include "runtime/engine.hpp"
 #include "runtime/engine_service.hpp"
 
@@ -63,19 +63,17 @@ void engine::in_a_turn(Work&& work) {
 }
 
 // Calls the handlers that were kept for a call in place. The next turn follows at once with the
-// calls that they make, and so on: a coroutine that releases a lease and acquires the next costs no
-// way through the executor. After some turns the rest waits, so that other work gets its turn.
+// calls that they make. So a coroutine that releases a lease and acquires the next needs no way
+// through the executor. After a while the rest waits for a turn that was asked for. Timers, replies
+// and other work of the context come before that turn, however many handlers are left.
 void engine::call_handlers() {
+    auto const until = turn_.began() + longest_row;
     for (unsigned turns = 0; turns < turns_in_a_row && completer_.owes_calls(); ++turns) {
-        auto const gathers = inbox_.gather();
-        try {
-            completer_.make_calls(inbox::calls_a_turn);
-        } catch (...) {
-            if (gathers) inbox_.ask_after_gathering();
-            throw;
-        }
-        if (!gathers) return;
-        if (!inbox_.gathered()) continue;
+        if (turn_.began() >= until) break;
+        inbox::gathering new_calls(inbox_);
+        if (!new_calls) return; // the turn that was asked for makes the calls
+        if (!completer_.make_calls(inbox::calls_a_turn, until)) break;
+        if (!new_calls.end()) continue;
         auto const arrivals = inbox_.open(completer_.finished());
         in_one_turn([&] { take_calls(arrivals); });
     }

@@ -104,21 +104,26 @@ public:
     /// Takes a lease out of the inbox ahead of its turn. Returns whether the lease was dropped, or
     /// nothing if it is not in the inbox.
     std::optional<bool> take_drop(lease_record&);
-    /// Called between two turns. Until the call of gathered(), what comes in asks for no turn.
-    /// False if a turn was asked for already: that one takes it.
-    bool gather() noexcept {
-        auto const guard = lock();
-        wanted_ = false;
-        return !std::exchange(turn_pending_, true);
-    }
-    /// Called after gather() has returned true. True if something has come in, or a turn is wanted:
-    /// the caller then begins one with open(), or calls ask_after_gathering().
-    bool gathered() noexcept {
-        auto const guard = lock();
-        turn_pending_ = wanted_ || !starts_.empty() || !cancellations_.empty() || !drops_.empty();
-        return turn_pending_;
-    }
-    void ask_after_gathering() noexcept { post_turn(); }
+    /// Made between two turns. While it lives, new calls ask for no turn. Its end asks for one, if
+    /// a turn is needed.
+    class gathering {
+    public:
+        explicit gathering(basic_inbox& of) noexcept
+            : inbox_(of.begin_gathering() ? &of : nullptr) {}
+        ~gathering() {
+            if (inbox_ != nullptr && inbox_->end_gathering()) inbox_->post_turn();
+        }
+        gathering(gathering const&) = delete;
+        gathering& operator=(gathering const&) = delete;
+
+        /// False if a turn was asked for before: that one takes the calls.
+        explicit operator bool() const noexcept { return inbox_ != nullptr; }
+        /// Ends it early. True if a turn is needed: the caller begins one with open().
+        bool end() noexcept { return std::exchange(inbox_, nullptr)->end_gathering(); }
+
+    private:
+        basic_inbox* inbox_;
+    };
 
     /// Called at the end of a turn. Asks again if the executor did not take an earlier turn.
     void mend() noexcept {
@@ -190,6 +195,18 @@ private:
     template <class Receiver>
     bool deliver_cancellations(std::size_t& calls_left, Receiver&);
 
+    bool begin_gathering() noexcept {
+        auto const guard = lock();
+        wanted_ = false;
+        return !std::exchange(turn_pending_, true);
+    }
+    /// True if a turn is needed.
+    bool end_gathering() noexcept {
+        auto const guard = lock();
+        turn_pending_ = wanted_ || !starts_.empty() || !cancellations_.empty() || !drops_.empty();
+        return turn_pending_;
+    }
+
     // Only an executor that does not use our reserved memory can fail to take the turn. The inbox
     // then waits for any other turn. The checks of the instances bring turns.
     void post_turn() noexcept {
@@ -216,7 +233,7 @@ private:
     cancel_list cancellations_;
     drop_list drops_;
     bool turn_pending_ = false;
-    bool wanted_ = false;    ///< ask_for_turn() was called since gather()
+    bool wanted_ = false;    ///< ask_for_turn() was called while gathering
     bool dead_ = false;      ///< the context is gone
     bool shut_down_ = false; ///< shut_down_in_background() was called
 

@@ -1,6 +1,5 @@
-// Makes the states of locks, and of calls on a key that have more arguments than the key. Such
-// arguments travel in the place of the lock's state, so that a call without them costs nothing
-// more.
+// Calls on a key that have more arguments than the key. The arguments travel in the place of the
+// lock's state, so that a call without them costs nothing more.
 #ifndef HOLDFAST_RUNTIME_KEY_CALL_HPP
 #define HOLDFAST_RUNTIME_KEY_CALL_HPP
 
@@ -8,9 +7,7 @@
 #include <holdfast/key_report.hpp>
 #include <holdfast/lease_token.hpp>
 
-#include <new>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 namespace holdfast::runtime {
@@ -40,15 +37,6 @@ struct adopt_call final : detail::lock_state {
 
     lease_token const token;
 };
-
-/// Makes the object, with room for the key behind it. detail::destroy() destroys both.
-template <class State, class... Arguments>
-detail::lock_state_ptr make_lock_state(detail::lock_parts parts, Arguments&&... arguments) {
-    static_assert(std::is_nothrow_constructible_v<State, detail::lock_parts, Arguments...>);
-    auto const size = sizeof(State) + parts.prefix.size() + parts.key.size();
-    return ::new (::operator new(size))
-        State(std::move(parts), std::forward<Arguments>(arguments)...);
-}
 
 } // namespace holdfast::runtime
 

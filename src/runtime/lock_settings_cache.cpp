@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdint>
 #include <utility>
 
-namespace holdfast {
-namespace runtime {
+namespace holdfast::runtime {
 
 detail::lock_settings_ptr lock_settings_cache::find_or_make(engine& e, lock_options const& o) {
     auto const make = [&] {
@@ -44,21 +42,4 @@ void lock_settings_cache::forget(detail::lock_settings const& s) noexcept {
                  static_cast<detail::lock_settings const*>(nullptr));
 }
 
-} // namespace runtime
-
-namespace detail {
-
-void intrusive_ptr_add_ref(lock_settings const* s) noexcept {
-    s->references.fetch_add(1, std::memory_order_relaxed);
-}
-
-void intrusive_ptr_release(lock_settings const* s) noexcept {
-    if (s->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-    // This may be the last reference to the engine, which has the mutex of the cache.
-    auto const engine = s->engine;
-    if (engine) engine->forget(*s);
-    delete s;
-}
-
-} // namespace detail
-} // namespace holdfast
+} // namespace holdfast::runtime

@@ -38,9 +38,9 @@ private:
     std::size_t least_ = 0; ///< the fewest free objects in this period
 };
 
-/// The objects lie in blocks of 64 KiB. take() prefers the block with the lowest address, so that
-/// other blocks become free as a whole: only such blocks are given back. The address of an object
-/// is valid until shrink() destroys the object. owns() is true for the address of an object of this
+/// The objects lie in blocks of 64 KiB. take() prefers the block with the lowest address. So other
+/// blocks become free as a whole, and only such blocks are given back. The address of an object is
+/// valid until shrink() destroys the object. owns() is true for the address of an object of this
 /// pool.
 template <class T>
 class pool {

@@ -13,6 +13,7 @@
 #include <boost/asio/execution_context.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <exception>
@@ -88,6 +89,45 @@ std::string token_at(server const& instance, std::string const& key) {
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(forks)
+
+// On a context with one thread the client calls handlers in place. The handlers after the fork are
+// called in both processes.
+BOOST_AUTO_TEST_CASE(a_handler_may_fork_where_it_is_called_in_place) {
+    fleet servers(1);
+    auto options = patient();
+    options.thread_safe = false;
+    test_client client(servers, options);
+    BOOST_REQUIRE(client.all_up());
+    pid_t pid = -1;
+    std::vector<lease> all;
+    for (auto n = 0; n < 6; ++n) {
+        auto const key = client.locks.make_lock("key:" + std::to_string(n), long_lived);
+        key.acquire([&](error, lease l) {
+            all.push_back(std::move(l));
+            if (pid != -1) return;
+            client.context.notify_fork(fork_event::fork_prepare);
+            pid = ::fork();
+            if (pid == 0) ::alarm(60);
+            client.context.notify_fork(pid == 0 ? fork_event::fork_child : fork_event::fork_parent);
+        });
+    }
+    auto const called = client.until([&] { return all.size() == 6; });
+    auto const held = std::count_if(all.begin(), all.end(), [](auto const& l) { return l.held(); });
+    if (pid == 0) {
+        checklist list;
+        list.expect(called, "all handlers are called");
+        list.expect(held == 0, "no lease is held");
+        list.expect(comes_to_an_end(client.context), "the context has nothing more to do");
+        ::_exit(list.all_met() ? 0 : 1);
+    }
+    BOOST_REQUIRE(pid > 0);
+    int status = -1;
+    BOOST_REQUIRE(::waitpid(pid, &status, 0) == pid);
+    BOOST_TEST((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    BOOST_TEST(called);
+    BOOST_TEST(held == 6);
+    BOOST_TEST(redis_cli(servers[0]).dbsize() == 6);
+}
 
 BOOST_AUTO_TEST_CASE(the_locks_stay_the_parents) {
     fleet servers(3);

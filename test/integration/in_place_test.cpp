@@ -9,12 +9,14 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <future>
@@ -63,12 +65,20 @@ struct hinted_client {
     }
 };
 
-/// Acquires and releases a key again and again, by handlers.
+/// The thread is busy until so much time has passed.
+void work_for(lease_clock::duration length) {
+    auto const end = lease_clock::now() + length;
+    while (lease_clock::now() < end) {
+    }
+}
+
+/// Acquires and releases a key again and again, by handlers. The holder works for so long.
 class chain {
 public:
-    chain(lock key, unsigned turns)
+    chain(lock key, unsigned turns, lease_clock::duration work = {})
         : key_(std::move(key))
-        , left_(turns) {}
+        , left_(turns)
+        , work_(work) {}
 
     void go() {
         if (left_ == 0) return;
@@ -76,6 +86,7 @@ public:
         key_.acquire([this](error e, lease l) {
             check(!e);
             held_ = std::move(l);
+            if (work_ > work_.zero()) work_for(work_);
             calling_ = true;
             held_.release([this](release_result r) {
                 check(static_cast<bool>(r));
@@ -97,6 +108,7 @@ private:
     lock key_;
     lease held_;
     unsigned left_;
+    lease_clock::duration work_;
     bool calling_ = false; ///< a call has not returned yet
     bool well_ = true;
 };
@@ -146,6 +158,18 @@ std::size_t refused_steps(fleet& servers, int hint, client_options const& option
     redis_cli cli(servers[0]);
     BOOST_TEST(client.until([&] { return cli.dbsize() == 0; }));
     return ran;
+}
+
+/// Chains on many keys, two for each. They hand over in memory, and never end by themselves.
+std::deque<chain> busy_chains(client& locks, unsigned keys, lease_clock::duration work) {
+    std::deque<chain> all;
+    for (auto n = 0U; n < 2 * keys; ++n) {
+        auto const key = locks.make_lock("busy:" + std::to_string(n / 2),
+                                         {.ttl = 60s, .handoff_limit = 100, .handoff_time = 60s});
+        all.emplace_back(key, 1'000'000, work);
+    }
+    for (auto& c : all) c.go();
+    return all;
 }
 
 /// How many functions the context runs for two chains on one key, which take turns in memory.
@@ -216,6 +240,55 @@ BOOST_AUTO_TEST_CASE(other_work_gets_its_turn) {
     }
 }
 
+// Handlers that take long are bounded by time, and not by the number of turns.
+BOOST_AUTO_TEST_CASE(other_work_gets_its_turn_beside_handlers_that_take_long) {
+    for (auto const how : {single::by_hint, single::by_option}) {
+        fleet servers(1);
+        hinted_client client(servers, how);
+        auto chains = busy_chains(client.locks, 16, 1ms);
+        auto const left = [&] {
+            auto sum = 0U;
+            for (auto const& c : chains) sum += c.left();
+            return sum;
+        };
+        auto const all = left();
+        auto before = all, most = 0U;
+        std::function<void()> other = [&] {
+            most = std::max(most, before - left());
+            before = left();
+            if (all - before < 300) return asio::post(client.context, [&] { other(); });
+            for (auto& c : chains) c.stop();
+        };
+        asio::post(client.context, [&] { other(); });
+        BOOST_TEST(client.until([&] {
+            return std::all_of(chains.begin(), chains.end(), [](auto& c) { return c.over(); });
+        }));
+        BOOST_TEST(most > 1U);
+        BOOST_TEST(most <= 16U); // leases between two turns of the other work
+    }
+}
+
+// The calls that are owed wait until the context runs again.
+BOOST_AUTO_TEST_CASE(a_handler_may_stop_the_context) {
+    for (auto const how : {single::by_hint, single::by_option}) {
+        fleet servers(1);
+        hinted_client client(servers, how);
+        auto called = 0;
+        std::vector<lease> held;
+        for (auto i = 0; i < 100; ++i) {
+            auto const key = client.locks.make_lock("key:" + std::to_string(i), long_lived);
+            key.acquire([&](error, lease l) {
+                held.push_back(std::move(l));
+                if (++called == 1) client.context.stop();
+            });
+        }
+        client.context.restart();
+        client.context.run();
+        BOOST_TEST(called == 1);
+        BOOST_TEST(client.until([&] { return called == 100; }));
+    }
+}
+
 // The context may have several threads. A handler that blocks then leaves the client to the others.
 BOOST_AUTO_TEST_CASE(a_handler_that_blocks_does_not_block_the_client_of_other_threads) {
     fleet servers(1);
@@ -236,6 +309,73 @@ BOOST_AUTO_TEST_CASE(a_handler_that_blocks_does_not_block_the_client_of_other_th
     BOOST_TEST(wait_until([&] { return over.load(); }, 30s));
     BOOST_TEST(in_time);
     context.stop();
+}
+
+// A strand of the same context may be in use while the client works.
+BOOST_AUTO_TEST_CASE(a_handler_with_a_strand_runs_inside_it) {
+    for (auto const how : {single::by_hint, single::by_option}) {
+        fleet servers(1);
+        hinted_client client(servers, how);
+        auto const strand = asio::make_strand(client.context);
+        auto called = 0, inside = 0;
+        for (auto i = 0; i < 20; ++i) {
+            client.locks.make_lock("key:" + std::to_string(i))
+                .acquire(asio::bind_executor(strand, [&](error, lease) {
+                    ++called;
+                    if (strand.running_in_this_thread()) ++inside;
+                }));
+        }
+        BOOST_TEST(client.until([&] { return called == 20; }));
+        BOOST_TEST(inside == 20);
+    }
+}
+
+// A call that fails at once may be made again and again. So other work comes first.
+BOOST_AUTO_TEST_CASE(handlers_of_releases_that_fail_are_sent_to_the_executor) {
+    for (auto const how : {single::by_hint, single::by_option}) {
+        fleet servers(1);
+        hinted_client client(servers, how);
+        auto const key = client.locks.make_lock("k", long_lived);
+        lease held;
+        std::string order;
+        auto const other = [&] { asio::post(client.context, [&] { order += 'o'; }); };
+        key.acquire([&](error, lease l) {
+            held = std::move(l);
+            key.try_acquire([&](error e, lease) { order += e ? 'f' : '?'; });
+            other();
+        });
+        BOOST_TEST(client.until([&] { return order.size() == 2; }));
+        BOOST_TEST(order == "fo"); // an acquire that fails is called in place
+        order.clear();
+        held.release([&](release_result) {
+            held.release([&](release_result r) { order += r ? '?' : 'f'; });
+            other();
+        });
+        BOOST_TEST(client.until([&] { return order.size() == 2; }));
+        BOOST_TEST(order == "of");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_is_told_after_a_release_that_hands_over_and_before_one_that_ends) {
+    for (auto const how : {single::by_hint, single::by_option}) {
+        for (auto const handed_over : {true, false}) {
+            fleet servers(1);
+            hinted_client client(servers, how);
+            auto const key = client.locks.make_lock("k", long_lived);
+            lease held, next;
+            key.acquire([&](error, lease l) { held = std::move(l); });
+            BOOST_REQUIRE(client.until([&] { return held.held(); }));
+            if (handed_over) {
+                key.acquire([&](error, lease l) { next = std::move(l); });
+                BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1; }));
+            }
+            std::string order;
+            held.wait_lost([&](error) { order += 'w'; });
+            held.release([&](release_result) { order += 'r'; });
+            BOOST_TEST(client.until([&] { return order.size() == 2; }));
+            BOOST_TEST(order == (handed_over ? "rw" : "wr"));
+        }
+    }
 }
 
 // The same where the client's context has one thread, and the handler another context.
@@ -284,6 +424,10 @@ BOOST_AUTO_TEST_CASE(each_exception_of_a_handler_leaves_and_the_others_are_calle
             }
         }
         BOOST_TEST(client.locks.stats().held == 8U); // a lease whose handler threw is released
+        chain later(client.locks.make_lock("later", long_lived), 2);
+        later.go();
+        BOOST_TEST(client.until([&] { return later.over(); }));
+        BOOST_TEST(later.well());
     }
 }
 

@@ -151,18 +151,21 @@ BOOST_AUTO_TEST_CASE(a_refusal_names_the_holder_and_not_its_token) {
             secrets.push_back(token.substr(9));
             BOOST_TEST(secrets.back().size() == 32U);
         }
-        auto const [e, none] = client.try_acquire("k");
-        BOOST_TEST((e == errc::contended), e.what());
-        BOOST_REQUIRE(e.report() != nullptr);
-        BOOST_TEST(e.report()->holder == "worker-7");
+        // An instance that is late names nobody.
         std::size_t named = 0;
-        for (auto const& i : e.report()->instances) {
-            if (i.holder == "worker-7") ++named;
+        for (int tries = 0; tries < 20 && named < servers.quorum(); ++tries) {
+            auto const [e, none] = client.try_acquire("k");
+            BOOST_TEST((e == errc::contended), e.what());
+            BOOST_REQUIRE(e.report() != nullptr);
+            BOOST_TEST(e.report()->holder == "worker-7");
+            auto const& all = e.report()->instances;
+            named = static_cast<std::size_t>(std::count_if(
+                all.begin(), all.end(), [](auto const& i) { return i.holder == "worker-7"; }));
+            BOOST_TEST(e.what().find("worker-7") != std::string::npos, e.what());
+            for (auto const& secret : secrets)
+                BOOST_TEST(e.what().find(secret) == std::string::npos, e.what());
         }
-        BOOST_TEST(named > 0U); // an instance that is late names nobody
-        BOOST_TEST(e.what().find("worker-7") != std::string::npos, e.what());
-        for (auto const& secret : secrets)
-            BOOST_TEST(e.what().find(secret) == std::string::npos, e.what());
+        BOOST_TEST(named >= servers.quorum());
         BOOST_TEST(labelled.releases(held));
     });
 }

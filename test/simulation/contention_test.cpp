@@ -341,6 +341,9 @@ BOOST_AUTO_TEST_CASE(tries_that_nobody_inherits_are_safe) {
 
 namespace {
 
+constexpr contest_shape brief_leases{
+    .processes = 4, .waiters = 3, .instances = 3, .turns = 60, .brief = true};
+
 struct always_stands_back : protocol::waiting_rules {
     static constexpr bool is_alone(unsigned, duration) { return false; }
 };
@@ -384,6 +387,23 @@ BOOST_AUTO_TEST_CASE(crowds_share_the_key) {
                                      << " of the leases, " << all.turn_share() << " of the turns");
         BOOST_TEST(seen.measured > 0U);
     }
+}
+
+// Leases are so short that the time of its try ends a tenure, and not the limit of hand-overs.
+BOOST_AUTO_TEST_CASE(tenures_as_long_as_their_tries_are_shared) {
+    contest_tally seen;
+    for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+        contest<protocol::waiting_rules> all(seed, seen, brief_leases);
+        BOOST_TEST(all.run() == "");
+        BOOST_TEST_MESSAGE("seed "
+                           << seed << ": " << static_cast<double>(all.leases()) / all.busy_seconds()
+                           << " leases/s, smallest share " << all.share() << " of the leases, "
+                           << all.turn_share() << " of the turns; " << all.describe());
+    }
+    BOOST_TEST(seen.measured > 0U);
+    BOOST_TEST(seen.beyond_limit > seen.leases / 2);
+    contest_tally greedy_seen;
+    test::refute(under<greedy>(greedy_seen, brief_leases), "fairness", 12);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,14 +1,31 @@
 #include "support/failing_new.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <execinfo.h>
 #include <limits>
 #include <new>
 
+// A sanitizer has its own versions of the functions below.
+#if defined(__GLIBC__) && !defined(HOLDFAST_TEST_SANITIZED)
+#define HOLDFAST_TEST_OWN_MEMALIGN
+extern "C" void* __libc_memalign(std::size_t alignment, std::size_t size) noexcept;
+#endif
+
 namespace holdfast::test {
 
 namespace {
+
+// Allocates memory that does not count again.
+void* aligned_block(std::size_t alignment, std::size_t size) {
+#ifdef HOLDFAST_TEST_OWN_MEMALIGN
+    return __libc_memalign(alignment, size);
+#else
+    void* p = nullptr;
+    return posix_memalign(&p, alignment, size) == 0 ? p : nullptr;
+#endif
+}
 
 constexpr auto never = std::numeric_limits<std::uint64_t>::max();
 
@@ -27,12 +44,6 @@ bool fails() {
     last.failed = allowed == nullptr || allowed(last.frames.data(), last.depth);
     counting = true;
     return last.failed;
-}
-
-// Allocates memory that does not count again.
-void* aligned_block(std::size_t alignment, std::size_t size) {
-    void* p = nullptr;
-    return posix_memalign(&p, alignment, size) == 0 ? p : nullptr;
 }
 
 void* allocate(std::size_t size, std::size_t alignment) {
@@ -91,12 +102,20 @@ void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
     std::free(p);
 }
 
-// Asio allocates the memory of its operations with aligned_alloc. A sanitizer has its own version.
-#if defined(__GLIBC__) && !defined(HOLDFAST_TEST_SANITIZED)
+// Asio allocates the memory of its operations with aligned_alloc, and the pools that of their
+// blocks with posix_memalign.
+#ifdef HOLDFAST_TEST_OWN_MEMALIGN
 extern "C" {
-void* __libc_memalign(std::size_t alignment, std::size_t size) noexcept;
 void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
     return holdfast::test::fails() ? nullptr : __libc_memalign(alignment, size);
+}
+int posix_memalign(void** block, std::size_t alignment, std::size_t size) noexcept {
+    auto const before = errno; // posix_memalign must not change it
+    auto* const p = holdfast::test::fails() ? nullptr : __libc_memalign(alignment, size);
+    errno = before;
+    if (p == nullptr) return ENOMEM;
+    *block = p;
+    return 0;
 }
 }
 #endif

@@ -94,10 +94,10 @@ BOOST_AUTO_TEST_CASE(an_acquire_that_fails_is_called_later_with_its_own_report) 
     all.complete(*ops[3], errc::no_quorum, make_report("second"));
     for (auto const& r : results) BOOST_TEST(!r.has_value());
     BOOST_TEST(all.owes_calls());
-    all.make_calls(2);
+    all.make_calls(2, lease_clock::time_point::max());
     BOOST_REQUIRE(results[1].has_value());
     BOOST_TEST(!results[2].has_value());
-    all.make_calls(10);
+    all.make_calls(10, lease_clock::time_point::max());
     BOOST_REQUIRE(results[3].has_value());
     BOOST_TEST(!all.owes_calls());
     BOOST_CHECK(*results[0] == errc::shut_down);
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_call_in_place_needs_no_memory) {
     test::count_allocations();
     all.complete(first, errc::out_of_memory);
     all.complete(second, detail::lease_ref());
-    all.make_calls(10);
+    all.make_calls(10, lease_clock::time_point::max());
     test::allocate_as_ever();
     BOOST_TEST(test::allocations_counted() == 0U);
     BOOST_REQUIRE(failed.has_value());
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(without_memory_for_its_report_a_handler_gets_the_code) {
         all.complete(*ops[i], errc::wait_timeout, reports[i]);
     test::allocate_as_ever();
     BOOST_TEST(test::last_failed_allocation().failed);
-    all.make_calls(ops.size());
+    all.make_calls(ops.size(), lease_clock::time_point::max());
     unsigned without = 0;
     for (std::size_t i = 0; i < results.size(); ++i) {
         BOOST_REQUIRE(results[i].has_value());

@@ -21,7 +21,7 @@ namespace {
 class two_keys : public test::held_keys {
 public:
     two_keys() {
-        at(0ms, [&] { first = &acquire(lock_of("seat:1"), 1min); });
+        at(0ms, [&] { first = &acquire(make_lock({}, "seat:1"), 1min); });
         at(1ms, [&] {
             fakes[0]->answer(command::acquire, verdict::yes);
             fakes[1]->answer(command::acquire, verdict::yes);
@@ -33,7 +33,7 @@ public:
         // These acquires take all queues of the pool's block.
         at(2ms, [&] {
             for (std::size_t i = 0; i < others; ++i)
-                acquire(lock_of("other:" + std::to_string(i)), 1min);
+                acquire(make_lock({}, "other:" + std::to_string(i)), 1min);
         });
         BOOST_REQUIRE(queues() == others);
         for (auto const& f : fakes) f->questions.clear();
@@ -61,7 +61,7 @@ public:
 BOOST_FIXTURE_TEST_SUITE(folded_queues_memory, two_keys)
 
 BOOST_AUTO_TEST_CASE(only_the_second_acquire_fails) {
-    auto const lock = lock_of("seat:1");
+    auto const lock = make_lock({}, "seat:1");
     auto& c = calls.emplace_back();
     auto& op = make_operation(runtime::operation_kind::acquire);
     op.lock = lock;
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_release_without_memory_does_not_stand_back) {
         fakes[0]->answer(command::release, verdict::yes);
         fakes[1]->answer(command::release, verdict::yes);
     });
-    at(5ms, [&] { acquire(lock_of("seat:1"), 1min); });
+    at(5ms, [&] { acquire(make_lock({}, "seat:1"), 1min); });
     BOOST_TEST(asked(command::acquire) == 1U);
 }
 

@@ -51,14 +51,8 @@ public:
         runtime::active_tenure& tenure() const { return *state().tenure; }
     };
 
-    detail::lock_state_ptr lock_of(std::string const& key, lock_options const& options = {},
-                                   lease_token const* adopted = nullptr) const {
-        detail::lock_settings_ptr const settings(
-            new detail::lock_settings{nullptr, executor, options});
-        if (adopted == nullptr)
-            return runtime::make_lock_state<detail::lock_state>({settings, {}, key});
-        return runtime::make_lock_state<runtime::adopt_call>({settings, {}, key},
-                                                             lease_token(*adopted));
+    detail::lock_state_ptr make_adoption(lease_token const& token) const {
+        return make_state<runtime::adopt_call>({}, "seat:7", lease_token(token));
     }
     /// Begins an acquire that waits up to `limit`; with 0 it does not wait.
     call& acquire(detail::lock_state_ptr lock, std::chrono::nanoseconds limit) {
@@ -83,7 +77,7 @@ public:
     }
     call& acquire(std::chrono::nanoseconds limit = std::chrono::minutes(1),
                   lock_options const& options = {}) {
-        return acquire(lock_of("seat:7", options), limit);
+        return acquire(make_lock(options), limit);
     }
     /// Wins a tenure within a millisecond.
     call& hold(lease_clock::duration when, lock_options const& options = {}) {

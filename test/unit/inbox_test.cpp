@@ -102,34 +102,51 @@ BOOST_AUTO_TEST_CASE(what_comes_in_asks_for_one_turn) {
 
 // Between two turns the owner calls handlers, and begins the next turn itself.
 BOOST_AUTO_TEST_CASE(calls_between_two_turns_ask_for_none) {
+    using gathering = user::inbox_type::gathering;
     auto const u = std::make_shared<user>();
-    BOOST_REQUIRE(u->inbox.gather());
-    u->call();
+    {
+        gathering calls(u->inbox);
+        BOOST_REQUIRE(static_cast<bool>(calls));
+        u->call();
+        BOOST_TEST(u->turn().empty());
+        BOOST_TEST(calls.end());
+        u->run_turn();
+        BOOST_TEST(u->turn() == "s");
+    }
     BOOST_TEST(u->turn().empty());
-    BOOST_TEST(u->inbox.gathered());
-    u->run_turn();
-    BOOST_TEST(u->turn() == "s");
     BOOST_TEST(u->turns == 1U);
-
-    BOOST_REQUIRE(u->inbox.gather());
-    BOOST_TEST(!u->inbox.gathered()); // no call has come
+    {
+        gathering none(u->inbox);
+        BOOST_TEST(!none.end());
+    }
     u->call();
-    BOOST_TEST(!u->inbox.gather()); // a turn was asked for already
+    {
+        gathering const late(u->inbox); // a turn was asked for before
+        BOOST_TEST(!late);
+    }
     BOOST_TEST(u->turn() == "s");
+    BOOST_TEST(u->turns == 2U);
+}
 
-    BOOST_REQUIRE(u->inbox.gather());
-    u->inbox.ask_for_turn();
-    BOOST_TEST(u->inbox.gathered());
-    u->inbox.ask_after_gathering();
+BOOST_AUTO_TEST_CASE(calls_between_two_turns_ask_for_one_if_none_takes_them) {
+    using gathering = user::inbox_type::gathering;
+    auto const u = std::make_shared<user>();
+    { gathering const none(u->inbox); }
     BOOST_TEST(u->turn().empty());
-    BOOST_TEST(u->turns == 3U);
-
+    BOOST_TEST(u->turns == 0U);
+    {
+        gathering const wanted(u->inbox);
+        u->inbox.ask_for_turn();
+    }
+    BOOST_TEST(u->turn().empty());
+    BOOST_TEST(u->turns == 1U);
     lease_record lease;
-    BOOST_REQUIRE(u->inbox.gather());
-    u->inbox.let_go(lease, false);
-    u->inbox.ask_after_gathering();
+    {
+        gathering const drop(u->inbox);
+        u->inbox.let_go(lease, false);
+    }
     BOOST_TEST(u->turn() == "d");
-    BOOST_TEST(u->turns == 4U);
+    BOOST_TEST(u->turns == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(a_late_cancellation_finds_another_use_of_its_operation) {

@@ -41,7 +41,7 @@ public:
     void start(call& c, key_report const& last = {}) {
         auto& op = make_operation(operation_kind::wait_change);
         c = {.op = &op, .result = {}, .report = {}};
-        op.lock = make_state<watch_call>({}, key_report(last));
+        op.lock = make_state<watch_call>({}, "seat:7", key_report(last));
         op.handler = detail::inspect_handler([&c](detail::delivery, error e, key_report r) {
             c.result = std::move(e);
             c.report = std::move(r);

@@ -4,6 +4,7 @@
 #include "runtime/engine.hpp"
 #include "runtime/key_call.hpp"
 #include "runtime/lock_settings_cache.hpp"
+#include "runtime/lock_state.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
@@ -24,7 +25,7 @@ namespace {
 // An engine that was never started.
 struct quiet_engine {
     detail::lock_settings_ptr settings(std::chrono::milliseconds ttl) const {
-        return engine->settings({.ttl = ttl});
+        return engine->find_or_make_settings({.ttl = ttl});
     }
 
     boost::asio::io_context context;
@@ -50,9 +51,9 @@ BOOST_FIXTURE_TEST_CASE(a_trace_has_settings_of_its_own_and_pushes_out_no_others
     for (std::uint8_t n = 1; n < 100; ++n) {
         lock_options traced{.ttl = 1s};
         traced.trace.trace_id[0] = n;
-        auto const own = engine->settings(traced);
+        auto const own = engine->find_or_make_settings(traced);
         BOOST_TEST((own->options == traced));
-        BOOST_TEST((engine->settings(traced) != own));
+        BOOST_TEST((engine->find_or_make_settings(traced) != own));
     }
     BOOST_TEST((settings(1s) == plain));
 }

@@ -11,6 +11,7 @@
 #include "runtime/event_sink.hpp"
 #include "runtime/instance_group.hpp"
 #include "runtime/key_call.hpp"
+#include "runtime/lock_state.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/tenure_driver.hpp"
 #include "runtime/timer_queue.hpp"
@@ -27,6 +28,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -134,14 +136,16 @@ public:
         op.kind = kind;
         return op;
     }
-    detail::lock_state_ptr make_lock(lock_options const& options = {}) const {
-        return make_state<detail::lock_state>(options);
+    detail::lock_state_ptr make_lock(lock_options const& options = {},
+                                     std::string_view key = "seat:7") const {
+        return make_state<detail::lock_state>(options, key);
     }
     template <class State, class... Arguments>
-    detail::lock_state_ptr make_state(lock_options const& options, Arguments&&... more) const {
+    detail::lock_state_ptr make_state(lock_options const& options, std::string_view key,
+                                      Arguments&&... more) const {
         detail::lock_settings_ptr const settings(
             new detail::lock_settings{nullptr, executor, options});
-        return runtime::make_lock_state<State>({settings, {}, "seat:7"},
+        return runtime::make_lock_state<State>({settings, {}, key},
                                                std::forward<Arguments>(more)...);
     }
 

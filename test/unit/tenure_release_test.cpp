@@ -193,6 +193,18 @@ BOOST_AUTO_TEST_CASE(a_standstill_moves_an_acquire_that_is_under_way) {
     BOOST_TEST((m.deadline() == at(valid - 3s)));
 }
 
+// The holder hears of the loss as long before the limit as without a standstill.
+BOOST_AUTO_TEST_CASE(a_standstill_leaves_the_margin_before_the_limit_of_a_lease) {
+    auto m = held();
+    m.begin_lease(true, at(0s), 5s);
+    auto const margin = m.margin();
+    BOOST_REQUIRE((margin > 0s));
+    m.clock_stood_still(at(1s), 4900ms);
+    BOOST_TEST((m.deadline() == at(100ms)));
+    BOOST_TEST((m.margin() == margin));
+    BOOST_TEST((m.lease_began() == at(-4900ms)));
+}
+
 BOOST_AUTO_TEST_CASE(a_standstill_moves_the_limit_of_a_lease_that_had_begun) {
     auto m = held();
     m.begin_lease(true, at(0s), 5s);

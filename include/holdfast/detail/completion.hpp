@@ -89,10 +89,10 @@ void send_to(Executor const& executor, Function&& function) {
     asio::defer(executor, std::forward<Function>(function));
 }
 
-/// Makes the memory of a handler large enough for the completion that follows it, which is an
-/// operation of Asio: a few pointers, and the handler with its arguments. The allocator hands the
-/// memory on, so an operation allocates once, and its completion cannot run out of memory. A
-/// handler that is never sent needs no such room.
+/// Makes the memory of a handler large enough for the completion that follows it. That is an
+/// operation of Asio: a few pointers, and the handler with its arguments. With Asio's recycling
+/// allocator, on an io_context, the completion takes the memory of the handler, and cannot run out
+/// of it. A handler that is never sent needs no such room.
 template <class... Args>
 struct completion_room {
     completion_room() noexcept {}
@@ -121,8 +121,8 @@ protected:
     Handler handler_;
 };
 
-/// Takes the place of a handler whose executor is the client's. It knows neither that nor whether
-/// the context is at work: the client keeps its context at work until all its handlers were called.
+/// Takes the place of a handler whose executor is the client's. It keeps neither the executor nor
+/// the context at work. The client does both until all its handlers were called.
 ///
 /// Without a completion_room: for handlers that are always called in place, which needs no memory.
 /// Only in the child of a fork are they sent.

@@ -17,13 +17,13 @@ struct lease_data;
 /// The share of one lease object in a lease. The object gives it up once: when it is released, or
 /// else when it is destroyed. The first share is part of the lease.
 struct lease_share {
-    explicit lease_share(bool is_first) noexcept
-        : first(is_first) {}
+    explicit lease_share(bool first) noexcept
+        : is_first(first) {}
     lease_data* data() noexcept;
 
     std::atomic<std::uint32_t> references{0};
     std::atomic<bool> released{false};
-    bool const first;
+    bool const is_first;
 };
 
 /// A share that lease::share() has made.
@@ -51,7 +51,7 @@ struct lease_data : lease_share {
 };
 
 inline lease_data* lease_share::data() noexcept {
-    return first ? static_cast<lease_data*>(this) : static_cast<later_share*>(this)->of;
+    return is_first ? static_cast<lease_data*>(this) : static_cast<later_share*>(this)->of;
 }
 
 /// Called without any handle left: releases the lease unless that has been done.

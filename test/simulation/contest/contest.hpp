@@ -401,7 +401,7 @@ private:
 
     void on_arbiter_refused(unsigned p, message const& m) {
         auto& q = *queues_[p];
-        auto const before = q.wasted();
+        auto const before = q.counts().wasted;
         std::optional<duration> left;
         if (m.pttl && *m.pttl >= 0) left = std::chrono::milliseconds(*m.pttl);
         if (m.pttl && *m.pttl == -2) {
@@ -410,7 +410,7 @@ private:
         }
         auto& head = front(p);
         q.refused(local(), left, m.told, retry_, any());
-        seen_.wasted += q.wasted() - before;
+        seen_.wasted += q.counts().wasted - before;
         check_calm(clients_[p], head);
         if (head.cancel_requested) cancelled(head);
         settle(p);
@@ -420,7 +420,7 @@ private:
         auto const p = tenures_[t].process;
         auto& q = *queues_[p];
         auto& head = front(p);
-        auto const before = q.splits();
+        auto const before = q.counts().splits;
         auto const deadline = tenures_[t].machine.deadline();
         auto const by_time = how == tenure_effect::expired || how == tenure_effect::arbiter_failed;
         if (by_time && q.overslept(local(), deadline)) {
@@ -436,7 +436,7 @@ private:
         case tenure_effect::contended:
             backs_off();
             q.contended(local(), tenures_[t].machine.votes(), retry_, any());
-            seen_.splits += q.splits() - before;
+            seen_.splits += q.counts().splits - before;
             check_calm(clients_[p], head);
             if (head.cancel_requested) cancelled(head);
             if (!q.inspects()) detach(p);
@@ -628,9 +628,10 @@ private:
                         [](auto const& i) { return i.has.holder == stranger; })) {
             ++seen_.rescued;
         }
-        if (queues_[a.process]->handoffs() != tenures_[t].leases++) {
+        if (queues_[a.process]->handoffs() != tenures_[t].served) {
             fail("S2", "two leases of a tenure have the same fence");
         }
+        if (tenures_[t].served++ == 0) tenures_[t].won = local();
         ++clients_[a.process].leases;
         ++leases_;
         --queued_;
@@ -643,7 +644,6 @@ private:
                 return rest(a);
             }
         }
-        if (tenures_[t].served++ == 0) tenures_[t].won = local();
         a.is = actor::state::has_lease;
         a.tenure = static_cast<int>(t);
         tenures_[t].lease = &a;
@@ -665,8 +665,8 @@ private:
 
     bool wants_more() const {
         // A tenure that is not young serves 64 leases at most.
-        return turns_ < turns_wanted_ && leases_ - young_leases_ < 64 * turns_wanted_ &&
-               now() < stop_at_;
+        auto const many = leases_ - young_leases_ >= 64 * turns_wanted_;
+        return turns_ < turns_wanted_ && (brief_ || !many) && now() < stop_at_;
     }
 
     // The actor rests until it wants the key again.

@@ -49,6 +49,7 @@ struct contest_shape {
     unsigned turns;             ///< tenures for each process
     unsigned handoff_limit = 0; ///< 0: chance decides
     bool steady = false;        ///< messages take equally long, so pushes arrive in order
+    bool brief = false;         ///< leases last 1 us or less, and tenures as long as their tries
 };
 
 } // namespace holdfast::test

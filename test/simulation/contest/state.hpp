@@ -95,7 +95,6 @@ struct tenure_state {
     bool dead = false;    ///< the process was killed
     unsigned pending = 0; ///< commands that an instance may still carry out, and kept releases
     bool watches = false;
-    unsigned leases = 0; ///< that the tenure has served
     actor* lease = nullptr;
     actor* releaser = nullptr; ///< waits for the end of the release
     std::uint64_t timer = 0;
@@ -146,9 +145,10 @@ protected:
         if (shape && shape->handoff_limit > 0) handoff_limit_ = shape->handoff_limit;
         static constexpr std::array<std::int64_t, 3> handoffs_ms{0, 5, 50};
         handoff_time_ = std::chrono::milliseconds(handoffs_ms[below(handoffs_ms.size())]);
+        brief_ = shape && shape->brief;
         // Not too short, or a tenure that is as long as its try serves thousands of leases.
-        auto const shortest = calm_ ? delay_ / 16 : duration(1us);
-        hold_ = one_in(2) ? shortest : 4 * delay_;
+        auto const shortest = calm_ && !brief_ ? delay_ / 16 : duration(1us);
+        hold_ = one_in(2) || brief_ ? shortest : 4 * delay_;
         auto const scripts = !one_in(4);
         for (auto& i : instances_) {
             i.ppm = between(-max_ppm, max_ppm);
@@ -209,8 +209,8 @@ protected:
     }
 
     contest_tally& seen_;
-    bool calm_ = false, eager_ = false, forgetful_ = false, steady_ = false, freezes_ = false,
-         untracked_ = false;
+    bool calm_ = false, eager_ = false, forgetful_ = false, steady_ = false, brief_ = false,
+         freezes_ = false, untracked_ = false;
     bool const silent_;
     duration ttl_{}, timeout_{}, delay_{}, retry_{}, handoff_time_{}, hold_{}, bound_{},
         decided_within_{};
