@@ -216,7 +216,9 @@ void run_until_done(boost::asio::io_context& context, boost::asio::awaitable<voi
 
 json::object leases_scenario(settings const& s) {
     test::fleet servers(s.instances);
-    workload ours(servers.addresses(), options_for(s), s.ttl);
+    auto options = options_for(s);
+    options.max_ttl = std::max<std::chrono::milliseconds>(options.max_ttl, s.ttl);
+    workload ours(servers.addresses(), options, s.ttl);
     // Warms up buffers and the heap, so that only the leases are measured.
     ours.run(1000, 1s);
     std::vector<lease> held;
