@@ -384,7 +384,7 @@ active_tenure* engine::make_tenure(void* room) {
 std::size_t engine::tenure_size() const noexcept {
     // A process may hold a million leases: doc/internals/memory.md.
     static_assert(sizeof(void*) != 8 || (sizeof(led_tenure) <= 328 && sizeof(lease_record) <= 96 &&
-                                         sizeof(detail::lock_state) <= 24));
+                                         sizeof(detail::lock_state) <= 16));
     return sizeof(led_tenure);
 }
 

@@ -15,7 +15,7 @@ namespace holdfast::runtime {
 /// wait_change, and force_release of a lock that was seen.
 struct watch_call final : detail::lock_state {
     watch_call(detail::lock_parts&& parts, key_report&& seen) noexcept
-        : lock_state(std::move(parts), sizeof(watch_call))
+        : lock_state(std::move(parts), detail::lock_state_kind::watch_call, sizeof(watch_call))
         , last(std::move(seen)) {}
 
     key_report const last;
@@ -23,7 +23,7 @@ struct watch_call final : detail::lock_state {
 
 struct release_call final : detail::lock_state {
     release_call(detail::lock_parts&& parts, std::string&& of_holder) noexcept
-        : lock_state(std::move(parts), sizeof(release_call))
+        : lock_state(std::move(parts), detail::lock_state_kind::release_call, sizeof(release_call))
         , token(std::move(of_holder)) {}
 
     std::string const token;
@@ -31,9 +31,8 @@ struct release_call final : detail::lock_state {
 
 struct adopt_call final : detail::lock_state {
     adopt_call(detail::lock_parts&& parts, lease_token&& of_holder) noexcept
-        : lock_state(std::move(parts), sizeof(adopt_call))
+        : lock_state(std::move(parts), detail::lock_state_kind::adopt_call, sizeof(adopt_call))
         , token(std::move(of_holder)) {}
-    lease_token const* adopted() const noexcept override { return &token; }
 
     lease_token const token;
 };

@@ -1,6 +1,7 @@
 #include "runtime/lock_state.hpp"
 
 #include "runtime/engine.hpp"
+#include "runtime/key_call.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -11,21 +12,43 @@
 
 namespace holdfast::detail {
 
-lock_state::lock_state(lock_parts&& parts, std::size_t size) noexcept
+lock_state::lock_state(lock_parts&& parts, lock_state_kind kind, std::size_t size) noexcept
     : settings_(std::move(parts.settings))
-    , size_(static_cast<std::uint16_t>(size))
+    , kind_(kind)
+    , size_(static_cast<std::uint8_t>(size))
     , key_size_(static_cast<std::uint16_t>(parts.prefix.size() + parts.key.size())) {
     auto* const behind = reinterpret_cast<char*>(this) + size_;
     std::copy(parts.key.begin(), parts.key.end(),
               std::copy(parts.prefix.begin(), parts.prefix.end(), behind));
 }
 
-lock_state::~lock_state() = default;
+lease_token const* lock_state::adopted() const noexcept {
+    if (kind_ != lock_state_kind::adopt_call) return nullptr;
+    return &static_cast<runtime::adopt_call const*>(this)->token;
+}
+
+namespace {
+
+template <class State>
+void destroy_as(lock_state const* s) noexcept {
+    auto const* const whole = static_cast<State const*>(s);
+    whole->~State();
+    ::operator delete(const_cast<State*>(whole));
+}
+
+} // namespace
 
 void destroy(lock_state const* s) noexcept {
-    auto* const block = const_cast<void*>(dynamic_cast<void const*>(s));
-    s->~lock_state();
-    ::operator delete(block);
+    switch (s->kind_) {
+    case lock_state_kind::plain:
+        return destroy_as<lock_state>(s);
+    case lock_state_kind::watch_call:
+        return destroy_as<runtime::watch_call>(s);
+    case lock_state_kind::release_call:
+        return destroy_as<runtime::release_call>(s);
+    case lock_state_kind::adopt_call:
+        return destroy_as<runtime::adopt_call>(s);
+    }
 }
 
 void intrusive_ptr_add_ref(lock_settings const* s) noexcept {

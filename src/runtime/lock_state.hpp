@@ -4,6 +4,8 @@
 
 #include <holdfast/detail/lock_state.hpp>
 
+#include <cstdint>
+#include <limits>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -14,6 +16,7 @@ namespace holdfast::runtime {
 template <class State, class... Arguments>
 detail::lock_state_ptr make_lock_state(detail::lock_parts parts, Arguments&&... arguments) {
     static_assert(std::is_nothrow_constructible_v<State, detail::lock_parts, Arguments...>);
+    static_assert(sizeof(State) <= std::numeric_limits<std::uint8_t>::max());
     auto const size = sizeof(State) + parts.prefix.size() + parts.key.size();
     return ::new (::operator new(size))
         State(std::move(parts), std::forward<Arguments>(arguments)...);

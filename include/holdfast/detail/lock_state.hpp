@@ -50,15 +50,24 @@ class lock_state;
 /// Called without any reference left.
 HOLDFAST_API void destroy(lock_state const*) noexcept;
 
+/// Of a lock_state: the arguments that go with it.
+enum class lock_state_kind : std::uint8_t {
+    plain,
+    watch_call,
+    release_call,
+    adopt_call
+};
+
 /// Shared by the copies of a lock, its waiters and its leases. The characters of the key lie behind
-/// the object, in the same block of memory: runtime::make_lock_state() makes both.
+/// the object, in the same block of memory: runtime::make_lock_state() makes both. It has no
+/// virtual functions, so that a shared library need not export its type.
 class lock_state {
 public:
     /// `size`: of the whole object.
-    explicit lock_state(lock_parts&&, std::size_t size = sizeof(lock_state)) noexcept;
+    explicit lock_state(lock_parts&&, lock_state_kind = lock_state_kind::plain,
+                        std::size_t size = sizeof(lock_state)) noexcept;
     lock_state(lock_state const&) = delete;
     lock_state& operator=(lock_state const&) = delete;
-    virtual ~lock_state();
 
     runtime::engine& engine() const noexcept { return *settings_->engine; }
     asio::any_io_executor const& executor() const noexcept { return settings_->executor; }
@@ -69,9 +78,10 @@ public:
         return {reinterpret_cast<char const*>(this) + size_, key_size_};
     }
     /// The token of a lease that another client has acquired. Null for all other locks.
-    virtual lease_token const* adopted() const noexcept { return nullptr; }
+    lease_token const* adopted() const noexcept;
 
 private:
+    friend void destroy(lock_state const*) noexcept;
     friend void intrusive_ptr_add_ref(lock_state const* s) noexcept {
         s->references_.fetch_add(1, std::memory_order_relaxed);
     }
@@ -81,7 +91,9 @@ private:
 
     lock_settings_ptr const settings_;
     mutable std::atomic<std::uint32_t> references_{0};
-    std::uint16_t const size_, key_size_;
+    lock_state_kind const kind_;
+    std::uint8_t const size_;
+    std::uint16_t const key_size_;
 };
 
 using lock_state_ptr = boost::intrusive_ptr<lock_state const>;
