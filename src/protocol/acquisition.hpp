@@ -37,8 +37,11 @@ public:
     explicit acquisition(unsigned configured)
         : configured_(static_cast<std::uint8_t>(configured)) {}
 
-    tenure_action begin_all(time_point now, instance_set reachable) {
+    /// `repeats`: how often the instances that said no are asked again, if too many did. For a key
+    /// that is reserved: the last holder may have released it at the arbiter first.
+    tenure_action begin_all(time_point now, instance_set reachable, unsigned repeats = 0) {
         asked_ = now;
+        repeats_ = static_cast<std::uint8_t>(repeats);
         votes_ = round(reachable, reachable);
         if (votes_.impossible()) return {.effect = effect::no_quorum};
         return {.acquire = reachable};
@@ -84,7 +87,10 @@ public:
     tenure_action vote(unsigned instance, verdict v, Clock&& clock, number_type& number,
                        std::uint64_t counted) {
         if (!votes_.count(instance, v)) return {};
-        if (v != verdict::yes) return judge();
+        if (v != verdict::yes) {
+            auto const a = judge();
+            return a.effect == effect::contended && repeats_ > 0 ? repeat(clock()) : a;
+        }
         auto const lifted = number.requested() && number.count(instance, counted);
         if (!votes_.won() && !number.raising()) return judge();
         if (!number.requested() || !Rules::levels()) return {.effect = effect::won};
@@ -152,6 +158,12 @@ private:
         return {.effect = votes_.too_few_answered() ? effect::no_quorum : effect::none};
     }
 
+    tenure_action repeat(time_point now) {
+        --repeats_;
+        asked_ = now;
+        return {.acquire = votes_.ask_again()};
+    }
+
     bool is_level(number_type const& number) const {
         return number.holders().size() >= votes_.quorum();
     }
@@ -162,6 +174,7 @@ private:
         if (is_level(number)) return {.effect = effect::won};
         if (votes_.impossible()) return judge(); // instances lost the key after their grant
         auto behind = instance_set::only(instance);
+        repeats_ = 0;
         if (number.begin_raising() || lifted) {
             behind = votes_.yes();
             began_raise_ = true;
@@ -174,6 +187,7 @@ private:
     tally votes_;
     instance_set arbiter_;
     std::uint8_t configured_;
+    std::uint8_t repeats_ = 0;
     bool contending_ = false;
     bool began_raise_ = false;
 };

@@ -12,6 +12,8 @@ enum class queue_effect : std::uint8_t {
     none,        ///< without a command: wait for an answer, a push, a release, or wake()
     try_all,     ///< begin a tenure for front() at all instances at once; then call try_begun()
     try_arbiter, ///< begin one at the arbiter among candidates(); then call try_begun()
+    try_reserved, ///< begin one at all instances at once, with the token that arbiter() has in its
+                  ///< line; then call try_begun()
     inspect,     ///< inspect the refusing instances; at the end call inspected()
     listen,      ///< ask the arbiter among candidates() for a push; then call listening()
     refuse,      ///< front() does not wait: tell it that the key is held, and call leave()

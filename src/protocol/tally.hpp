@@ -6,6 +6,7 @@
 #include "protocol/messages.hpp"
 
 #include <cstdint>
+#include <utility>
 
 namespace holdfast::protocol {
 
@@ -44,6 +45,12 @@ public:
         yes_.erase(instance);
         pending_.insert(instance);
         count(instance, v);
+    }
+
+    /// The instances that said no are to be asked again. Returns these.
+    instance_set ask_again() {
+        pending_ = pending_ | no_;
+        return std::exchange(no_, {});
     }
 
     bool won() const { return yes_.size() >= quorum_; }

@@ -72,9 +72,10 @@ public:
     void heed(round_trips const& usual) { usual_ = &usual; }
 
     /// Asks every instance that can be reached. `now` must be read before anything is sent.
-    tenure_action acquire(time_point now, instance_set reachable) {
+    /// `repeats`: see acquisition::begin_all().
+    tenure_action acquire(time_point now, instance_set reachable, unsigned repeats = 0) {
         validity_.begin_round(now);
-        return conclude(round_.acquiring().begin_all(now, reachable), now);
+        return conclude(round_.acquiring().begin_all(now, reachable, repeats), now);
     }
     /// Asks the arbiter alone.
     tenure_action contend(time_point now, unsigned arbiter) {

@@ -8,7 +8,7 @@
 // The driver tells the queue each event with its time, and then carries out the actions of next()
 // until one is empty. The queue does no I/O, reads no clock and allocates nothing.
 //
-//   ready          -> trying          try_all, try_arbiter
+//   ready          -> trying          try_all, try_arbiter, try_reserved
 //   trying         -> held            won()
 //                  -> ready           failed(), arbiter_failed(); cancel_try
 //                  -> waiting         refused(), contended(), failed_in_outage()
@@ -28,6 +28,7 @@
 #include "protocol/folded_queue.hpp"
 #include "protocol/instance_set.hpp"
 #include "protocol/key_watch.hpp"
+#include "protocol/place_in_line.hpp"
 #include "protocol/queue_action.hpp"
 #include "protocol/queue_counts.hpp"
 #include "protocol/queue_phase.hpp"
@@ -80,6 +81,8 @@ public:
     }
     /// How long this process leaves a free key to clients that poll for it.
     void yields(duration d) { yields_ = d; }
+    /// Whether the processes get the key in the order in which they came.
+    void is_fair(bool fair) { line_.fair(fair); }
     /// `w` was cancelled, timed out, refused or has failed.
     void leave(waiter& w) { waiters_.erase(waiters_.iterator_to(w)); }
     /// Removes all waiters, and tells them nothing.
@@ -165,6 +168,7 @@ public:
         awaits_ = awaits::time;
         excused_ = false;
         rechecks_.stop();
+        line_.won();
         if (!try_.asks_all) watch_.asked_again(try_.begun, now, arbiter_, duration(-1));
         watch_.forget();
         choice_.reset();
@@ -181,6 +185,11 @@ public:
         // A quorum that refuses shows a holder. Otherwise contenders kept each other from a quorum.
         auto const a_holder = votes.no().size() >= votes.quorum();
         if (!a_holder) ++counts_.splits;
+        if (try_.reserved && line_.missed()) {
+            wake_ = now;
+            phase_ = phase::waiting;
+            return;
+        }
         if (try_.asks_all) {
             pace_.answered_after(now - try_.begun);
             auto const again = rivals_.contest() && pace_.has_failed();
@@ -210,6 +219,7 @@ public:
         rechecks_.begin(now);
         watch_.asked_again(try_.begun, now, arbiter_, left);
         will_push ? watch_.waits(try_.begun, now, arbiter_, left) : rechecks_.polled(now);
+        if (line_.fair()) watch_.keeps_promise(arbiter_); // it tells a reservation, not each change
         if (left && *left < duration::zero()) {
             // The key went between the SET and the PTTL. If that happens again, the pauses grow.
             wake_ = now + yields_;
@@ -224,6 +234,7 @@ public:
         if (will_push) pace_.forget_failures();
         wake_ = std::min(expiry,
                          will_push ? rechecks_.next() : now + pace_.backoff(longest_pause, random));
+        if (line_.fair()) wake_ = std::min(wake_, now + Rules::stays_in_line / 3);
     }
 
     /// The arbiter did not answer, or is late. The next instance in order takes its place.
@@ -288,6 +299,17 @@ public:
         wake_ = now + yields_ + pace_.after_wake_up(random);
         return true;
     }
+
+    /// `instance` has reserved the key for this process. False if the queue does not wait there.
+    bool reserved(time_point now, unsigned instance) {
+        if (!line_.fair() || !waits_at(instance)) return false;
+        line_.called();
+        awaits_ = awaits::time;
+        wake_ = now;
+        return true;
+    }
+    /// True if the process goes to the front of the line.
+    bool goes_to_front() const { return line_.goes_to_front(); }
 
     /// A push from `instance` will not come any more.
     void disconnected(time_point now, unsigned instance, std::uint64_t random) {
@@ -357,6 +379,10 @@ public:
     /// The tenure is released. `opposed`: other clients had votes already when it was won.
     void released(time_point now, bool opposed = false) {
         phase_ = phase::ready;
+        if (line_.fair()) { // the next try joins the line, behind those that wait there
+            if (!waiters_.empty()) rivals_.contest();
+            return;
+        }
         auto const others = rivals_.contested() || opposed || yields_ > duration::zero();
         if (!Rules::stands_back() || (waiters_.empty() && !others)) return;
         if (!others && stand_back_.is_alone(now)) return;
@@ -400,13 +426,15 @@ private:
         // So many failed as arbiters that there may be no quorum. A try at all instances shows it.
         auto const outage =
             configured_ - choice_.failures() < redlock_rules::quorum(configured_, configured_);
+        auto const reserved = line_.take_call() && !front().adopts;
         auto const asks_all =
-            !rivals_.contested() || !front().waits || recheck || outage ||
+            reserved || !rivals_.contested() || !front().waits || recheck || outage ||
             candidates(reachable).empty() ||
             reachable.size() < redlock_rules::quorum(configured_, reachable.size());
-        try_ = {&front(), front().ttl, front().fenced, front().adopts, asks_all, now};
+        try_ = {&front(), front().ttl, front().fenced, front().adopts, asks_all, reserved, now};
         if (!asks_all) return {.effect = effect::try_arbiter};
         watch_.forget();
+        if (reserved) return {.effect = effect::try_reserved};
         choice_.reset();
         return {.effect = effect::try_all};
     }
@@ -430,6 +458,7 @@ private:
     retry_pace<Rules> pace_;
     rivals rivals_;
     arbiter_choice choice_;
+    place_in_line line_;
     attempt try_;
     time_point wake_{}, held_since_{};
     duration yields_{};

@@ -47,6 +47,7 @@ struct attempt {
     bool fenced = false;
     bool adopts = false;   ///< asks for the key that has the waiter's token already
     bool asks_all = false; ///< at once, and not the arbiter first
+    bool reserved = false; ///< the arbiter has reserved the key: see place_in_line.hpp
     time_point begun{};
 };
 

@@ -70,6 +70,13 @@ struct waiting_rules : watching_rules {
         return late >= stopped || (late > std::chrono::milliseconds(2) && !again);
     }
 
+    /// How long a token stays in the line of a fair key if its process does not ask again. The
+    /// process asks three times as often. So the line forgets processes that have died.
+    static constexpr duration stays_in_line = std::chrono::seconds(3);
+    /// How often instances that refuse a reserved key are asked again. The release of the last
+    /// holder may reach them later than the arbiter, and a newcomer may have asked for the key in
+    /// between.
+    static constexpr unsigned repeats = 3;
     static constexpr duration max_wake_delay = std::chrono::milliseconds(10);
     /// How long a queue waits at the arbiter before it asks all instances again, and the longest of
     /// the growing pauses between such tries. A holder that could not reach the arbiter has left

@@ -1,0 +1,38 @@
+// The place of a process in the line of a fair key. The arbiter of the key keeps the line: the
+// tokens of the processes that wait, in the order in which they came. A release at the arbiter
+// gives the key there to the first token of the line, for a moment, and tells that process alone.
+//
+// Such a *reservation* is no vote. Its process still asks every instance, the arbiter included, and
+// counts their answers. So the line decides the order, and safety rests on the quorum alone.
+#ifndef HOLDFAST_PROTOCOL_PLACE_IN_LINE_HPP
+#define HOLDFAST_PROTOCOL_PLACE_IN_LINE_HPP
+
+#include <utility>
+
+namespace holdfast::protocol {
+
+class place_in_line {
+public:
+    void fair(bool is) { fair_ = is; }
+    bool fair() const { return fair_; }
+
+    /// The arbiter has reserved the key for this process.
+    void called() { called_ = true; }
+    /// True once after called(): the next try is for the reserved key.
+    bool take_call() { return std::exchange(called_, false); }
+
+    /// The reserved key was not won: others had the key at too many instances. True if that is the
+    /// first time in a row. The process then goes back to the front of the line.
+    bool missed() { return ++missed_ == 1; }
+    void won() { missed_ = 0; }
+    bool goes_to_front() const { return missed_ > 0; }
+
+private:
+    bool fair_ = false;
+    bool called_ = false;
+    unsigned char missed_ = 0; ///< reservations in a row
+};
+
+} // namespace holdfast::protocol
+
+#endif
