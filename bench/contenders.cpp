@@ -94,6 +94,7 @@ struct worker_settings {
     std::chrono::milliseconds ttl{10'000};
     bool thread_safe = true;
     bool fencing = false;
+    bool fair = false;
 };
 
 // A child talks to its parent over its standard input, a socket. It sends a byte when its client is
@@ -107,7 +108,9 @@ public:
               context_.get_executor(), settings_.instances,
               {.thread_safe = settings_.thread_safe, .instance_timeout = 5s, .connect_timeout = 5s})
         , key_(client_.make_lock("bench:hotkey",
-                                 {.ttl = settings_.ttl, .fencing = settings_.fencing})) {
+                                 {.ttl = settings_.ttl,
+                                  .fencing = settings_.fencing,
+                                  .fair = settings_.fair})) {
         auto const seconds = std::chrono::duration<double>(settings_.duration).count();
         sections_.reserve(static_cast<std::size_t>(std::min(seconds * 5e5, 2e7)) +
                           settings_.coroutines);
@@ -196,7 +199,7 @@ private:
     // Acquires a key of its own, so that buffers grow and the servers load the scripts.
     asio::awaitable<void> warm() {
         auto const own = client_.make_lock("bench:hotkey:warm:" + std::to_string(settings_.index),
-                                           {.fencing = settings_.fencing});
+                                           {.fencing = settings_.fencing, .fair = settings_.fair});
         for (int i = 0; i < 20; ++i) {
             auto held = co_await own.acquire();
             co_await held.release();
@@ -372,6 +375,7 @@ figures measure_contenders(test::fleet const& servers, contention const& s) {
                                            std::to_string(s.ttl.count()),
                                            s.single_threaded ? "0" : "1",
                                            s.fencing ? "1" : "0",
+                                           s.fair ? "1" : "0",
                                            std::to_string(::getpid())};
         children.emplace_back(i, std::move(arguments));
     }
@@ -506,9 +510,9 @@ json::object combined(std::vector<figures> const& rounds) {
 
 int hotkey_worker(int argc, char** argv) {
     try {
-        if (argc != 11) throw std::invalid_argument("is started by a scenario");
+        if (argc != 12) throw std::invalid_argument("is started by a scenario");
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (::getppid() != std::stoi(argv[10])) return 1;
+        if (::getppid() != std::stoi(argv[11])) return 1;
         worker_settings s;
         s.index = static_cast<unsigned>(std::stoul(argv[2]));
         std::string_view ports = argv[3];
@@ -523,6 +527,7 @@ int hotkey_worker(int argc, char** argv) {
         s.ttl = std::chrono::milliseconds(std::stoll(argv[7]));
         s.thread_safe = std::string_view(argv[8]) == "1";
         s.fencing = std::string_view(argv[9]) == "1";
+        s.fair = std::string_view(argv[10]) == "1";
         worker(std::move(s)).run();
         return 0;
     } catch (std::exception const& e) {

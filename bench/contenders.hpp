@@ -21,6 +21,7 @@ struct contention {
     std::chrono::milliseconds ttl{10'000};
     bool single_threaded = false;
     bool fencing = false;
+    bool fair = false;
 };
 
 using figures = std::map<std::string, double>; ///< a figure that was not measured has no entry

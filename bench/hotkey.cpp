@@ -115,7 +115,8 @@ json::object hotkey_scenario(hotkey_settings const& s) {
                          .hold = s.hold,
                          .seconds = s.seconds,
                          .ttl = s.ttl,
-                         .single_threaded = s.single_threaded};
+                         .single_threaded = s.single_threaded,
+                         .fair = s.fair};
     std::vector<figures> ours;
     auto const peers = s.peers ? all_peers() : std::vector<peer>{};
     std::vector<std::vector<figures>> theirs(peers.size());
@@ -127,7 +128,8 @@ json::object hotkey_scenario(hotkey_settings const& s) {
     json::object result{
         {"instances", s.instances},   {"processes", s.processes},
         {"coroutines", s.coroutines}, {"hold_ms", static_cast<double>(s.hold.count()) / 1e3},
-        {"seconds", s.seconds},       {"rounds", s.rounds}};
+        {"seconds", s.seconds},       {"rounds", s.rounds},
+        {"fair", s.fair}};
     for (auto& [name, value] : combined(ours)) result[name] = std::move(value);
     if (s.peers) {
         json::array list;

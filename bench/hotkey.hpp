@@ -18,6 +18,7 @@ struct hotkey_settings {
     unsigned rounds = 1;
     std::chrono::milliseconds ttl{10'000};
     bool single_threaded = false;
+    bool fair = false;
     bool peers = false;         ///< also measure node-redlock, in turns with holdfast
     std::string peers_runner{}; ///< bench/peers/run.sh; if empty $HOLDFAST_BENCH_PEERS, else the
                                 ///< the runner beside the source

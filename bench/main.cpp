@@ -15,7 +15,7 @@
 //   burst [--count 100000]                 leases dropped at once, beside an unrelated lease
 //   minority [--coroutines 100]            2 of 5 instances frozen, against none
 //   minority --contended [--processes 3]   clients that contend for 20 keys, beside faults
-//   hotkey [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5] [--peers]
+//   hotkey [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5] [--peers] [--fair]
 //                                          all coroutines contend for one key
 //   idle-waiters [--waiters 10000] [--seconds 30] [--callbacks]
 //                                          all coroutines wait behind one holder
@@ -97,6 +97,7 @@ struct settings {
     bool rounds_given = false;
     double round_seconds = 2;
     bool single_threaded = false;
+    bool fair = false;
     std::string json_file;
 };
 
@@ -334,6 +335,7 @@ json::object hotkey(settings const& s) {
                             .seconds = s.seconds.value_or(5),
                             .rounds = s.rounds,
                             .single_threaded = s.single_threaded,
+                            .fair = s.fair,
                             .peers = s.peers});
 }
 
@@ -387,6 +389,10 @@ settings parse(int argc, char** argv) {
         std::string const option = argv[i];
         if (option == "--single-threaded") {
             s.single_threaded = true;
+            continue;
+        }
+        if (option == "--fair") {
+            s.fair = true;
             continue;
         }
         if (option == "--peers") {

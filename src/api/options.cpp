@@ -96,6 +96,11 @@ void check(lock_options const& options, std::chrono::milliseconds max_ttl) {
         check_range("cancel_margin", options.cancel_margin, 0ms, longest_margin);
     check_range("handoff_time", options.handoff_time, 0ms, 60s);
     check_range("yield_to_pollers", options.yield_to_pollers, 0ms, 60s);
+    if (options.fair && options.yield_to_pollers != 0ms) {
+        reject(errc::invalid_options,
+               "fair and yield_to_pollers exclude each other: yield_to_pollers is " +
+                   std::to_string(options.yield_to_pollers.count()) + " ms");
+    }
     if (options.handoff_limit == 0 || options.handoff_limit > max_handoff_limit) {
         reject(errc::invalid_options, "handoff_limit is " + std::to_string(options.handoff_limit) +
                                           ", outside 1 to " + std::to_string(max_handoff_limit));

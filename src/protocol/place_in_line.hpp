@@ -21,16 +21,17 @@ public:
     /// True once after called(): the next try is for the reserved key.
     bool take_call() { return std::exchange(called_, false); }
 
-    /// The reserved key was not won: others had the key at too many instances. True if that is the
-    /// first time in a row. The process then goes back to the front of the line.
-    bool missed() { return ++missed_ == 1; }
-    void won() { missed_ = 0; }
-    bool goes_to_front() const { return missed_ > 0; }
+    /// The reserved key was not won. `a_holder`: a quorum has the key of another client. Otherwise
+    /// contenders kept each other from a quorum. True if the process goes back to the front of the
+    /// line. It does not do so twice in a row.
+    bool missed(bool a_holder) { return front_ = !front_ && !a_holder; }
+    void won() { front_ = false; }
+    bool goes_to_front() const { return front_; }
 
 private:
     bool fair_ = false;
     bool called_ = false;
-    unsigned char missed_ = 0; ///< reservations in a row
+    bool front_ = false;
 };
 
 } // namespace holdfast::protocol

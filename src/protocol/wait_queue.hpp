@@ -185,12 +185,7 @@ public:
         // A quorum that refuses shows a holder. Otherwise contenders kept each other from a quorum.
         auto const a_holder = votes.no().size() >= votes.quorum();
         if (!a_holder) ++counts_.splits;
-        if (try_.reserved && line_.missed()) {
-            wake_ = now;
-            phase_ = phase::waiting;
-            return;
-        }
-        if (try_.asks_all) {
+        if (is_newcomer()) {
             pace_.answered_after(now - try_.begun);
             auto const again = rivals_.contest() && pace_.has_failed();
             auto const at_once = a_holder && !again; // but not twice in a row
@@ -200,8 +195,9 @@ public:
                                                                             : phase::to_inspect;
             return;
         }
-        auto const elsewhere = choice_.refused_by(votes.no());
-        wake_ = elsewhere ? now : now + pace_.backoff(longest_pause, random);
+        auto const at_once = try_.reserved && line_.missed(a_holder);
+        auto const elsewhere = !at_once && choice_.refused_by(votes.no());
+        wake_ = at_once || elsewhere ? now : now + pace_.backoff(longest_pause, random);
         phase_ = phase::waiting;
     }
 
@@ -231,7 +227,7 @@ public:
         auto const expiry = trusts ? now + *left + std::chrono::milliseconds(1) + yields_ +
                                          pace_.after_wake_up(random)
                                    : time_point::max();
-        if (will_push) pace_.forget_failures();
+        if (will_push && !line_.fair()) pace_.forget_failures(); // a place in line is no success
         wake_ = std::min(expiry,
                          will_push ? rechecks_.next() : now + pace_.backoff(longest_pause, random));
         if (line_.fair()) wake_ = std::min(wake_, now + Rules::stays_in_line / 3);
@@ -301,13 +297,15 @@ public:
     }
 
     /// `instance` has reserved the key for this process. False if the queue does not wait there.
-    bool reserved(time_point now, unsigned instance) {
+    bool called(time_point now, unsigned instance) {
         if (!line_.fair() || !waits_at(instance)) return false;
         line_.called();
         awaits_ = awaits::time;
         wake_ = now;
         return true;
     }
+    /// True if the try that is under way is of a process that does not stand in line.
+    bool is_newcomer() const { return try_.asks_all && !try_.reserved; }
     /// True if the process goes to the front of the line.
     bool goes_to_front() const { return line_.goes_to_front(); }
 

@@ -1,6 +1,7 @@
 #include "redis/lock_kind.hpp"
 
 #include "redis/exclusive_key.hpp"
+#include "redis/fair_key.hpp"
 #include "redis/server_info.hpp"
 
 #include <boost/hash2/sha1.hpp>
@@ -14,8 +15,9 @@ namespace holdfast::redis {
 
 namespace {
 
-constexpr std::array<lock_kind const*, 1> all_kinds{
+constexpr std::array<lock_kind const*, 2> all_kinds{
     &exclusive_key,
+    &fair_key,
 };
 
 // In milliseconds, about a hundred years. A longer ttl may not fit our clock.

@@ -21,6 +21,13 @@ namespace holdfast::redis {
 struct lock_kind;
 extern lock_kind const exclusive_key;
 
+/// The place that a process asks for in the line of a fair lock.
+enum class line_place : std::uint8_t {
+    newcomer, ///< acquire: the process does not stand in line
+    back,     ///< acquire: the process has come first in line; contend: it joins at the end
+    front,    ///< contend: the process has come first in line before, and had no luck
+};
+
 struct command_args {
     std::string_view key;
     token_text token;
@@ -29,6 +36,10 @@ struct command_args {
     /// without fences.
     std::chrono::milliseconds fence_ttl{0};
     std::uint64_t number = 0; ///< the tenure's number, or the hint
+    // Of a fair lock:
+    line_place place = line_place::newcomer;
+    std::chrono::milliseconds reserved_for{0}; ///< when the turn of the process comes
+    std::chrono::milliseconds in_line_for{0};  ///< if the process does not ask again
 
     bool fenced() const { return fence_ttl.count() != 0; }
 };
@@ -42,6 +53,9 @@ struct answer {
     /// The key's time to live. Empty for a key that never expires.
     std::optional<std::chrono::milliseconds> ttl_left{};
     bool push_follows = false; ///< contend, watch: a push will come when the key changes
+    /// contend for a fair lock, refused: the turn has come since. A push that follows is for the
+    /// turn, not for each change.
+    bool called = false;
     /// A grant with a fence, survey: the instance's counter; 0 if there is none.
     std::uint64_t number = 0;
     std::string_view holder{}; ///< inspect: the holder's label, valid during the call

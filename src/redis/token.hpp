@@ -67,6 +67,23 @@ public:
     explicit token(std::array<std::uint64_t, 2> const& random)
         : random_(random) {}
     token_text text(std::string_view label) const { return {label, random_}; }
+    /// The token whose text ends with these characters. All other texts give some token, too.
+    static token of_text(std::string_view text) {
+        token t;
+        if (text.size() < digits) return t;
+        text.remove_prefix(text.size() - digits);
+        for (std::size_t i = 0; i < digits; ++i) {
+            auto const c = static_cast<unsigned char>(text[i]);
+            auto const digit = static_cast<std::uint64_t>(c >= 'a' ? c - 'a' + 10 : c - '0') & 15U;
+            // The first of two digits is the upper half of a byte; the first byte is the lowest.
+            t.random_[i / 16] |= digit << (i % 16 / 2 * 8 + (i % 2 == 0 ? 4 : 0));
+        }
+        return t;
+    }
+    friend bool operator==(token const&, token const&) = default;
+    friend std::size_t hash_value(token const& t) {
+        return static_cast<std::size_t>(t.random_[0]); // random already
+    }
 
 private:
     std::array<std::uint64_t, 2> random_{};

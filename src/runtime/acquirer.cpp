@@ -115,6 +115,7 @@ active_queue* acquirer::make_queue(detail::lock_state_ptr const& lock, std::size
 void acquirer::join(operation& op, active_queue& q) {
     op.queue = &q;
     q.machine.yields(op.lock->options().yield_to_pollers);
+    q.machine.is_fair(op.lock->options().fair);
     op.tries_before = q.machine.counts().tries;
     op.tenures_before = q.machine.counts().tenures - (q.machine.held() ? 1 : 0);
     op.stage = operation_stage::queued;
@@ -214,10 +215,9 @@ void acquirer::settle(active_queue& q, lease_clock::time_point now) {
         if (!action.watch.empty()) ask_to_push(q, action.watch);
         switch (action.effect) {
         case effect::try_all:
-            begin_try(q, false);
-            break;
         case effect::try_arbiter:
-            begin_try(q, true);
+        case effect::try_reserved:
+            begin_try(q, action.effect);
             break;
         case effect::inspect:
             begin_inspection(q);
@@ -257,6 +257,7 @@ void acquirer::schedule(active_queue& q) {
 }
 
 void acquirer::forget(active_queue& q) noexcept {
+    leave_line(q);
     q.detach();
     keys_.erase(key_entry(q));
     put_back(q);
@@ -289,6 +290,7 @@ active_queue* acquirer::unfold(active_tenure& t) noexcept {
                                         .round_trip = t.round_trip,
                                         .fenced = t.machine.fenced()};
     q->machine = protocol::wait_queue(instances_.size(), folded);
+    q->machine.is_fair(t.lock->options().fair);
     q->lock = t.lock;
     q->hash = hash_of_key(q->key());
     q->tenure = active_tenure_ptr(&t, false);
@@ -307,6 +309,7 @@ void acquirer::abandon() noexcept {
 }
 
 void acquirer::clear() noexcept {
+    line_.clear();
     queues_.for_each([](queue& q) {
         q.machine.abandon();
         q.tenure.detach();

@@ -27,6 +27,7 @@
 #include "runtime/timer_queue.hpp"
 #include "runtime/token_source.hpp"
 #include "runtime/turn.hpp"
+#include "runtime/waiting_line.hpp"
 
 #include <boost/asio/cancellation_type.hpp>
 
@@ -163,12 +164,14 @@ private:
 
     // Tries: acquirer_tries.cpp
     bool apply(active_tenure&, protocol::tenure_action const&);
-    void begin_try(active_queue&, bool at_arbiter);
+    void begin_try(active_queue&, protocol::queue_effect);
+    redis::token token_of_try(active_queue&, protocol::queue_effect);
     unsigned arbiter_of(active_queue const&) const;
     void cancel_try(active_queue&);
     bool on_try_answer(active_tenure&, unsigned instance, protocol::command, std::uint32_t round,
                        redis::answer const&);
-    void on_arbiter_refused(active_queue&, redis::answer const&);
+    void on_arbiter_refused(active_tenure&, active_queue&, redis::answer const&);
+    void leave_line(active_queue&) noexcept;
     void on_try_failed(active_tenure&, protocol::tenure_effect);
     void on_adoption_refused(active_tenure&);
     void fail_try(active_tenure&, errc);
@@ -194,6 +197,7 @@ private:
 
     pool<queue> queues_;
     key_table keys_;
+    waiting_line line_;
     waiting_list waiting_; ///< queues that react to pushes, and to instances that come or go
     operation_list acquiring_;
     bool refuses_ = false;

@@ -103,9 +103,20 @@ bool acquirer::apply(active_tenure& t, protocol::tenure_action const& a) {
     return false;
 }
 
-void acquirer::begin_try(active_queue& q, bool at_arbiter) {
+// In a fair lock, a try at the arbiter has the token that stands in its line. A token that may have
+// been given a key is not used again: a late release could delete the next one.
+redis::token acquirer::token_of_try(active_queue& q, protocol::queue_effect how) {
+    auto const newcomer = how == protocol::queue_effect::try_all;
+    return newcomer || !q.in_line.token ? random_.next_token() : *line_.leave(q.in_line);
+}
+
+void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
+    using protocol::queue_effect;
+    auto const at_arbiter = how == queue_effect::try_arbiter;
     auto& op = q.front();
     auto const& options = op.lock->options();
+    auto const arbiter = at_arbiter ? arbiter_of(q) : q.machine.arbiter();
+    if (at_arbiter && arbiter != q.in_line.instance) leave_line(q); // a token stands in one line
     // Read before the hint is made. So if the tenure is won, its hint was made within its ttl.
     auto const now = turn_.time();
     std::uint64_t spread = 0;
@@ -114,7 +125,7 @@ void acquirer::begin_try(active_queue& q, bool at_arbiter) {
         spread = random_.next_bits();
         made = &tenures_.take();
         op.adopts ? made->adopt_token(op.lock->adopted()->value)
-                  : made->set_token(random_.next_token());
+                  : made->set_token(token_of_try(q, how));
     });
     if (!ready) {
         q.machine.failed();
@@ -136,12 +147,13 @@ void acquirer::begin_try(active_queue& q, bool at_arbiter) {
     q.asked = now;
     q.asks_all = !at_arbiter;
     if (!at_arbiter) {
+        auto const reserved = how == queue_effect::try_reserved;
         q.round.instances.clear();
-        q.machine.try_begun(now);
-        apply(t, t.machine.acquire(now, op.adopts ? instances_.reachable() : instances_.voters()));
+        q.machine.try_begun(now, reserved ? arbiter : 0);
+        apply(t, t.machine.acquire(now, op.adopts ? instances_.reachable() : instances_.voters(),
+                                   reserved ? protocol::waiting_rules::repeats : 0));
         return;
     }
-    auto const arbiter = arbiter_of(q);
     q.machine.try_begun(now, arbiter);
     apply(t, t.machine.contend(now, arbiter));
 }
@@ -150,6 +162,7 @@ operation& acquirer::take_winner(active_tenure& t) {
     auto& m = t.queue->machine;
     auto& winner = static_cast<operation&>(m.won(turn_.time()));
     instances_[m.arbiter()].push_missed(m.take_breach());
+    leave_line(*t.queue);
     t.adopts = false;
     if (winner.adopts) {
         t.machine.adopt(protocol::number_of(winner.lock->adopted()->fence));
@@ -179,7 +192,7 @@ bool acquirer::on_try_answer(active_tenure& t, unsigned instance, protocol::comm
     }
     auto const action = t.machine.answer(
         c, round, instance, a.verdict, [this] { return turn_.time(); }, a.number);
-    if (action.effect == effect::none && action.raise.empty()) {
+    if (action.empty()) {
         tenures_.schedule_if_late(t);
         return false;
     }
@@ -187,7 +200,7 @@ bool acquirer::on_try_answer(active_tenure& t, unsigned instance, protocol::comm
     auto won = apply(t, action);
     if (action.effect == effect::arbiter_refused) {
         q.detach();
-        on_arbiter_refused(q, a);
+        on_arbiter_refused(t, q, a);
     } else if (action.effect == effect::arbiter_won) {
         q.round.instances.clear(); // the other instances are asked now
         q.asks_all = true;
@@ -199,7 +212,7 @@ bool acquirer::on_try_answer(active_tenure& t, unsigned instance, protocol::comm
     return false;
 }
 
-void acquirer::on_arbiter_refused(active_queue& q, redis::answer const& a) {
+void acquirer::on_arbiter_refused(active_tenure& t, active_queue& q, redis::answer const& a) {
     auto const before = q.machine.counts().wasted;
     std::optional<protocol::duration> left;
     if (a.ttl_left) left = *a.ttl_left;
@@ -209,8 +222,28 @@ void acquirer::on_arbiter_refused(active_queue& q, redis::answer const& a) {
     q.machine.refused(turn_.time(), left, a.push_follows, op.lock->options().max_retry_delay,
                       random_.pause_bits());
     counters::add(counters_.wasted_wakeups, q.machine.counts().wasted - before);
-    instances_[q.machine.arbiter()].push_missed(q.machine.take_breach());
+    auto const arbiter = q.machine.arbiter();
+    instances_[arbiter].push_missed(q.machine.take_breach());
+    if (t.lock->options().fair) {
+        turn_.attempt([&] { line_.enter(q, q.in_line, t.own_token(), arbiter); });
+        if (a.called) q.machine.called(turn_.time(), arbiter);
+    }
     if (op.cancel_requested) leave(op, errc::cancelled);
+}
+
+// Without this, the key would be kept for the queue when its turn comes.
+void acquirer::leave_line(active_queue& q) noexcept {
+    auto const at = protocol::instance_set::only(q.in_line.instance);
+    auto const token = line_.leave(q.in_line);
+    if (!token) return;
+    turn_.attempt([&] {
+        active_tenure_ptr const t(&tenures_.take());
+        t->machine = protocol::tenure(instances_.size(), {}, false);
+        t->machine.cancel();
+        t->lock = q.lock;
+        t->set_token(*token);
+        tenures_.send(*t, protocol::command::release, at, 0);
+    });
 }
 
 // Handles a try that has failed. The queue has a waiter: if no waiter needed the try, settle()

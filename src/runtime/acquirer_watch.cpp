@@ -100,6 +100,11 @@ void acquirer::on_watched(active_tenure& t, unsigned instance, std::uint32_t rou
 
 void acquirer::on_push(unsigned instance, std::string_view key) {
     if (wake(instance, key)) counters::add(counters_.pushes);
+    auto* const q = line_.called(key);
+    auto const now = turn_.time();
+    if (q == nullptr || !q->machine.called(now, instance)) return;
+    counters::add(counters_.pushes);
+    settle(*q, now);
 }
 
 bool acquirer::wake(unsigned instance, std::string_view key) {

@@ -10,6 +10,7 @@
 #include "runtime/operation.hpp"
 #include "runtime/round_record.hpp"
 #include "runtime/timer_queue.hpp"
+#include "runtime/waiting_line.hpp"
 
 #include <boost/intrusive/list.hpp>
 
@@ -42,6 +43,7 @@ public:
     active_tenure_ptr watch;         ///< asks about the key, and does not acquire it
     lease_clock::time_point asked{}; ///< start of the last round
     round_record round;
+    waiting_line::place in_line; ///< of a fair lock
 
     bool exact() const noexcept final { return true; }
 

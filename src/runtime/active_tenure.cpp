@@ -1,6 +1,15 @@
 #include "runtime/active_tenure.hpp"
 
+#include "protocol/waiting_rules.hpp"
+#include "redis/exclusive_key.hpp"
+#include "redis/fair_key.hpp"
+#include "runtime/active_queue.hpp"
+
 namespace holdfast::runtime {
+
+redis::lock_kind const& active_tenure::kind() const noexcept {
+    return lock->options().fair ? redis::fair_key : redis::exclusive_key;
+}
 
 redis::command_args active_tenure::describe(protocol::command c,
                                             std::chrono::milliseconds fence_ttl,
@@ -11,7 +20,21 @@ redis::command_args active_tenure::describe(protocol::command c,
         s.fence_ttl = fence_ttl;
         s.number = machine.asks_for(c);
     }
+    if (lock->options().fair) describe_place(s);
     return s;
+}
+
+void active_tenure::describe_place(redis::command_args& s) const noexcept {
+    using std::chrono::milliseconds;
+    using redis::line_place;
+    using protocol::waiting_rules;
+    s.reserved_for = milliseconds(100) + 2 * lock->options().max_retry_delay;
+    s.in_line_for =
+        std::chrono::duration_cast<milliseconds>(waiting_rules::stays_in_line) + s.reserved_for;
+    s.place = queue == nullptr               ? line_place::back
+              : queue->machine.is_newcomer()   ? line_place::newcomer
+              : queue->machine.goes_to_front() ? line_place::front
+                                               : line_place::back;
 }
 
 bool active_tenure::still_wants(protocol::command c) const noexcept {

@@ -55,6 +55,7 @@ class active_tenure : public timed, public redis::reply_handler {
 public:
     virtual ~active_tenure() = default;
 
+    redis::lock_kind const& kind() const noexcept final;
     bool still_wants(protocol::command) const noexcept final;
 
     /// The tenure has its own token, or that of another client.
@@ -68,6 +69,7 @@ public:
     }
     /// `label`: of this client. From any thread, while a lease has the tenure. The result may refer
     /// to the tenure.
+    redis::token const& own_token() const noexcept { return token_; }
     redis::token_text token_text(std::string_view label) const {
         if (has_adopted_token_) return redis::token_text(extras_->adopted_token);
         return token_.text(label);
@@ -117,6 +119,9 @@ protected:
     /// The arguments of a command.
     redis::command_args describe(protocol::command, std::chrono::milliseconds fence_ttl,
                                  std::string_view label) const noexcept;
+
+private:
+    void describe_place(redis::command_args&) const noexcept;
 };
 
 } // namespace holdfast::runtime

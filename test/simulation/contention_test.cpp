@@ -341,6 +341,25 @@ BOOST_AUTO_TEST_CASE(tries_that_nobody_inherits_are_safe) {
 
 namespace {
 
+struct fair_driver : faithful_driver {
+    static constexpr bool fair = true;
+};
+struct counts_reservations : fair_driver {
+    static constexpr bool asks_for_reserved = false;
+};
+struct uses_tokens_again : fair_driver {
+    static constexpr bool renews_tokens = false;
+};
+struct stays_in_line : fair_driver {
+    static constexpr bool leaves_line = false;
+};
+struct stands_in_two_lines : fair_driver {
+    static constexpr bool stands_in_one_line = false;
+};
+struct never_asks_again : protocol::waiting_rules {
+    static constexpr duration stays_in_line = std::chrono::hours(24);
+};
+
 constexpr contest_shape brief_leases{
     .processes = 4, .waiters = 3, .instances = 3, .turns = 60, .brief = true};
 
@@ -385,6 +404,54 @@ BOOST_AUTO_TEST_CASE(crowds_share_the_key) {
                                      << static_cast<double>(all.leases()) / all.busy_seconds()
                                      << " leases/s, smallest share " << all.share()
                                      << " of the leases, " << all.turn_share() << " of the turns");
+        BOOST_TEST(seen.measured > 0U);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(every_schedule_of_a_fair_key_keeps_every_promise) {
+    contest_tally seen;
+    stands(schedules_to_try(), under<protocol::waiting_rules, fair_driver>(seen));
+    BOOST_TEST_MESSAGE("leases " << seen.leases << ", tenures " << seen.tenures << ", calls "
+                                 << seen.calls << ", turns taken " << seen.turns_taken
+                                 << ", left the line " << seen.line_left << ", wasted "
+                                 << seen.wasted << ", splits " << seen.splits << ", longest wait "
+                                 << seen.longest_wait << " of its bound, for a quorum "
+                                 << seen.longest_quorum_wait << ", highest cost "
+                                 << seen.highest_cost << ", most tries " << seen.most_tries
+                                 << ", smallest share " << seen.smallest_share << " ("
+                                 << seen.smallest_turns << " of the turns)");
+    all_happened({seen.calls, seen.turns_taken, seen.line_left, seen.lost, seen.deaths,
+                  seen.disconnects, seen.expiries, seen.flushes, seen.kept, seen.foreign,
+                  seen.measured, seen.handoffs, seen.cancelled, seen.timed_out});
+}
+
+BOOST_AUTO_TEST_CASE(a_reservation_that_counts_as_a_vote_is_refuted) {
+    refute<protocol::waiting_rules, counts_reservations>("S1");
+}
+
+BOOST_AUTO_TEST_CASE(a_token_of_the_line_that_is_used_again_is_refuted) {
+    refute<protocol::waiting_rules, uses_tokens_again>("S3");
+}
+
+BOOST_AUTO_TEST_CASE(a_token_that_stands_in_two_lines_is_refuted) {
+    refute<protocol::waiting_rules, stands_in_two_lines>("S4");
+}
+
+BOOST_AUTO_TEST_CASE(a_place_in_line_that_is_never_renewed_is_refuted) {
+    refute<never_asks_again, fair_driver>("L");
+}
+
+BOOST_AUTO_TEST_CASE(fair_crowds_take_turns) {
+    for (auto const& [processes, steady] : {std::pair(2U, false), std::pair(4U, false), std::pair(16U, false),
+                                            std::pair(64U, false), std::pair(16U, true)}) {
+        contest_tally seen;
+        contest<protocol::waiting_rules, fair_driver> all(
+            7, seen, contest_shape{processes, 2, 3, 200, 0, steady});
+        BOOST_TEST(all.run() == "");
+        BOOST_TEST_MESSAGE(processes << " processes: " << all.cost() << " commands for a lease, "
+                                     << static_cast<double>(all.leases()) / all.busy_seconds()
+                                     << " leases/s, smallest share " << all.share()
+                                     << " of the leases, " << all.turn_share() << " of the turns, longest wait " << all.longest_gap_ms() << " ms");
         BOOST_TEST(seen.measured > 0U);
     }
 }

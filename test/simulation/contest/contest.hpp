@@ -51,7 +51,7 @@ public:
     contest(std::uint64_t seed, contest_tally& seen,
             std::optional<contest_shape> shape = std::nullopt, bool silent = false,
             std::ostream* story = nullptr)
-        : contest_faults(seed, seen, shape, silent, story)
+        : contest_faults(seed, seen, shape, silent, story, Driver::fair)
         , queues_(clients_.size()) {}
 
     contest(contest const&) = delete;
@@ -97,6 +97,11 @@ private:
     bool holds(unsigned p) const override {
         return clients_[p].folded || (queues_[p] && queues_[p]->held());
     }
+    bool is_newcomer(unsigned t) const override {
+        auto const& q = queues_[tenures_[t].process];
+        return is_queues(t) && q && q->is_newcomer();
+    }
+    bool goes_to_front(unsigned p) const override { return queues_[p] && queues_[p]->goes_to_front(); }
     bool tries(unsigned p) const override { return queues_[p] && queues_[p]->trying(); }
     void drop_queue(unsigned p) override {
         if (queues_[p]) queues_[p]->abandon();
@@ -110,6 +115,7 @@ private:
 
     void on_reply(unsigned p, unsigned i, message& m) override {
         if (m.pushed) {
+            if (m.turn != nobody) return on_called(p, i, m.turn);
             if (Driver::hears_pushes && hear_push(p, i)) ++seen_.pushes;
             return;
         }
@@ -183,10 +189,9 @@ private:
             }
             switch (action.effect) {
             case queue_effect::try_all:
-                begin_try(p, false);
-                break;
             case queue_effect::try_arbiter:
-                begin_try(p, true);
+            case queue_effect::try_reserved:
+                begin_try(p, action.effect);
                 break;
             case queue_effect::inspect:
                 begin_inspection(p);
@@ -214,6 +219,7 @@ private:
                 ++seen_.forgotten;
                 me.settling = false;
                 if (!queues_[p]->empty()) fail("forget", "a queue is forgotten that is not empty");
+                leave_line(p);
                 detach(p);
                 me.watcher = nobody;
                 queues_[p].reset();
@@ -278,7 +284,9 @@ private:
         return clients_[tenures_[t].process].tenure == static_cast<int>(t);
     }
 
-    void begin_try(unsigned p, bool at_arbiter) {
+    void begin_try(unsigned p, queue_effect how) {
+        auto const at_arbiter = how == queue_effect::try_arbiter;
+        auto const reserved = how == queue_effect::try_reserved;
         auto& me = clients_[p];
         auto const& a = front(p);
         auto const t = static_cast<unsigned>(tenures_.size());
@@ -291,11 +299,20 @@ private:
         if (Driver::knows_who_is_late) h.machine.heed(me.usual);
         h.asked = h.begun = local();
         me.tenure = static_cast<int>(t);
-        if (!at_arbiter) {
-            queues_[p]->try_begun(local());
-            return apply(t, h.machine.acquire(local(), reachable(p)));
+        auto const arbiter = at_arbiter ? arbiter_of(p) : queues_[p]->arbiter();
+        if (at_arbiter && me.line_at != arbiter && Driver::stands_in_one_line) leave_line(p);
+        if (how != queue_effect::try_all && me.line_token != nobody) {
+            h.token = me.line_token;
+            if (Driver::renews_tokens) me.line_token = nobody;
         }
-        auto const arbiter = arbiter_of(p);
+        if (!at_arbiter) {
+            queues_[p]->try_begun(local(), reserved ? arbiter : 0);
+            if (reserved) ++seen_.turns_taken;
+            apply(t, h.machine.acquire(local(), reachable(p), reserved ? Rules::repeats : 0));
+            if (!Driver::asks_for_reserved && reserved)
+                apply(t, h.machine.answer(command::acquire, 0, arbiter, verdict::yes, local()));
+            return;
+        }
         queues_[p]->try_begun(local(), arbiter);
         apply(t, h.machine.contend(local(), arbiter));
     }
@@ -311,6 +328,20 @@ private:
         auto const arbiter = arbiter_of(p);
         q.listening(arbiter);
         begin_watch(p, instance_set::only(arbiter));
+    }
+
+    // The turn of a process has come.
+    void on_called(unsigned p, unsigned i, int token) {
+        if (clients_[p].line_token != token || !queues_[p]) return;
+        if (queues_[p]->called(local(), i)) settle(p);
+    }
+
+    void leave_line(unsigned p) {
+        auto& me = clients_[p];
+        auto const token = std::exchange(me.line_token, nobody);
+        if (token == nobody || !Driver::leaves_line) return;
+        ++seen_.line_left;
+        submit(static_cast<unsigned>(token), me.line_at, command::release, 0);
     }
 
     void give_up_try(unsigned p) {
@@ -387,7 +418,8 @@ private:
         auto& h = tenures_[t];
         auto const p = h.process;
         auto const action = h.machine.answer(m.op, 0, i, m.said, local());
-        if (action.effect == tenure_effect::none) return arm_tenure(t);
+        if (action.empty()) return arm_tenure(t);
+        if (!action.acquire.empty()) ++seen_.repeats;
         apply(t, action);
         if (action.effect == tenure_effect::arbiter_refused) {
             check_decided(t, "a try");
@@ -411,6 +443,11 @@ private:
         auto& head = front(p);
         q.refused(local(), left, m.told, retry_, any());
         seen_.wasted += q.counts().wasted - before;
+        if (fair_) {
+            clients_[p].line_token = token_of(m.tenure);
+            clients_[p].line_at = q.arbiter();
+            if (m.called) q.called(local(), q.arbiter());
+        }
         check_calm(clients_[p], head);
         if (head.cancel_requested) cancelled(head);
         settle(p);
@@ -587,6 +624,7 @@ private:
                 fail("S1", "two leases are valid at once");
             }
         }
+        if (queues_[h.process]) leave_line(h.process);
         ++seen_.tenures;
         if (me.turns > 0 && wants_more())
             longest_gap_ = std::max(longest_gap_, now() - me.last_turn);
@@ -714,6 +752,7 @@ private:
             queue.emplace(size());
             clients_[a.process].armed.reset();
         }
+        queue->is_fair(Driver::fair);
         if (!queue->join(a)) {
             ++seen_.refused;
             wants_after(1 + some(50 * delay_), a);

@@ -4,6 +4,7 @@
 #define HOLDFAST_TEST_SIMULATION_CONTEST_FAULTS_HPP
 
 #include "protocol/round_trips.hpp"
+#include "protocol/waiting_rules.hpp"
 
 #include "simulation/contest/wire.hpp"
 
@@ -18,8 +19,8 @@ namespace holdfast::test {
 class contest_faults : protected contest_wire {
 protected:
     contest_faults(std::uint64_t seed, contest_tally& seen, std::optional<contest_shape> shape,
-                   bool silent, std::ostream* story)
-        : contest_wire(seed, seen, shape, silent, story) {
+                   bool silent, std::ostream* story, bool fair)
+        : contest_wire(seed, seen, shape, silent, story, fair) {
         if (silent) {
             auto const most = size() - quorum();
             for (unsigned n = 0; n < most && (n == 0 || one_in(2)); ++n) {
@@ -47,6 +48,12 @@ protected:
         if (untracked_) bound_ += 2 * retry_;
         // An idle waiter learns only from its next ping that the arbiter is silent.
         if (silent) bound_ += ping_interval + protocol::round_trip::soonest_late;
+        // A process that was called may be dead, and each has one place in line. A process that has
+        // lost its place asks again.
+        if (fair_) {
+            bound_ += protocol::waiting_rules::stays_in_line / 3 +
+                      (static_cast<std::int64_t>(clients_.size()) + 1) * reservation();
+        }
         decided_within_ = 12 * max_travel() + 2 * protocol::round_trip::first_patience;
         at_leisure(bound_.count() / 8, [this] { on_tick(); });
     }
@@ -144,7 +151,7 @@ protected:
         ++seen_.deaths;
         me.alive = false;
         drop_queue(p);
-        me.tenure = me.watcher = nobody;
+        me.tenure = me.watcher = me.line_token = nobody;
         ++me.timer;
         for (auto& a : actors_) {
             if (a.process != p) continue;
@@ -216,6 +223,8 @@ protected:
         at.has.holder = nobody;
         ++at.version;
         at.listeners.clear();
+        at.line.clear();
+        at.registered.clear();
         for (unsigned p = 0; p < clients_.size(); ++p) {
             if (clients_[p].connections[i].up) push(p, i);
         }

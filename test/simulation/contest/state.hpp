@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <map>
 #include <optional>
 #include <ostream>
 
@@ -40,10 +41,15 @@ struct message : test::message {
     std::optional<std::int64_t> pttl{}; ///< -2: no key, -1: it never expires
     bool told = false;
     bool no_script = false;
+    // In a fair contest:
+    bool newcomer = false, front = false;
+    int turn = nobody; ///< of a push: the token whose turn has come
+    bool called = false;
 };
 
 struct connection : test::connection<message> {
     verdict set = verdict::unknown; ///< the answer to the SET of a contend command
+    std::optional<std::int64_t> pttl{}; ///< in a fair contest, with that answer
     time_point heard{};
 };
 
@@ -53,6 +59,8 @@ struct client : test::client<connection> {
     int tenure = nobody;                          ///< the queue's try or held tenure
     std::optional<protocol::folded_queue> folded; ///< in place of the queue
     int watcher = nobody;
+    int line_token = nobody; ///< stands in line at line_at
+    unsigned line_at = 0;
     bool settling = false;
     std::uint64_t timer = 0;
     std::optional<time_point> armed;
@@ -68,6 +76,15 @@ struct instance : test::instance {
     std::uint64_t identity = 0;
     bool scripts = true, tracks = true;
     std::uint64_t version = 0; ///< counts the changes of the key
+    // In a fair contest:
+    struct entry {
+        int token;
+        true_time reserve;
+    };
+    std::deque<entry> line;
+    true_time line_expires = 0;
+    std::map<int, unsigned> registered; ///< tokens, and the processes to tell
+    std::map<int, true_time> called;    ///< tokens whose turn has come, until then
 };
 
 /// An actor wants the key again and again.
@@ -102,6 +119,7 @@ struct tenure_state {
     time_point begun{}; ///< the time at which the try began
     time_point won{};
     unsigned served = 0; ///< leases
+    int token = nobody;  ///< of an earlier tenure, if it stood in line with it
 };
 
 } // namespace contesting
@@ -118,10 +136,11 @@ protected:
     static constexpr duration ping_interval = 2500ms;
 
     contest_state(std::uint64_t seed, contest_tally& seen, std::optional<contest_shape> shape,
-                  bool silent, std::ostream* story)
+                  bool silent, std::ostream* story, bool fair)
         : network(seed, story)
         , seen_(seen)
-        , silent_(silent) {
+        , silent_(silent)
+        , fair_(fair) {
         calm_ = !silent && (shape || one_in(3));
         eager_ = shape || (calm_ && one_in(2));
         steady_ = shape && shape->steady;
@@ -193,6 +212,12 @@ protected:
     }
     duration max_travel() const { return delay_ / 4 + delay_ * 3; }
 
+    int token_of(unsigned t) const {
+        return tenures_[t].token == nobody ? static_cast<int>(t) : tenures_[t].token;
+    }
+    /// How long a key is kept for a process whose turn has come.
+    duration reservation() const { return 100ms + 2 * retry_; }
+
     time_point local() const { return time_point(duration(now())); }
 
     bool is_held(tenure_state const& t) const {
@@ -203,7 +228,7 @@ protected:
         auto const& state = tenures_[t];
         if (!state.over || state.dead || state.pending != 0) return;
         for (auto const& i : instances_) {
-            if (i.has.keeps(t, now()))
+            if (i.has.keeps(t, now()) && !i.has.reserved)
                 fail("S4", "a key stays behind when everything has been answered");
         }
     }
@@ -212,6 +237,7 @@ protected:
     bool calm_ = false, eager_ = false, forgetful_ = false, steady_ = false, brief_ = false,
          freezes_ = false, untracked_ = false;
     bool const silent_;
+    bool const fair_;
     duration ttl_{}, timeout_{}, delay_{}, retry_{}, handoff_time_{}, hold_{}, bound_{},
         decided_within_{};
     unsigned handoff_limit_ = 1;

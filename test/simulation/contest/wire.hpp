@@ -18,6 +18,8 @@ protected:
     virtual void tell(message const& m, unsigned i) = 0;
     virtual void on_unavailable(unsigned p, unsigned i) = 0;
     virtual void on_available(unsigned p) = 0;
+    virtual bool is_newcomer(unsigned t) const = 0;
+    virtual bool goes_to_front(unsigned p) const = 0;
 
     //
     // A process
@@ -38,6 +40,8 @@ protected:
         m.tenure = t;
         m.op = op;
         m.round = round;
+        if (fair_ && op == command::acquire) m.newcomer = is_newcomer(t);
+        if (fair_ && op == command::contend) m.front = goes_to_front(p);
         send(p, i, m);
     }
 
@@ -194,12 +198,12 @@ protected:
         auto& conn = clients_[p].connections[i];
         if (!m.votes) return true;
         if (m.first_part) {
-            conn.set = perform(p, i, m.tenure, command::acquire);
+            conn.set = fair_ ? ask_line(p, i, m) : perform(p, i, m.tenure, command::acquire);
             return false;
         }
         switch (m.op) {
         case command::contend:
-            read(p, i, m);
+            fair_ ? sign_up(p, i, m) : read(p, i, m);
             m.said = conn.set;
             break;
         case command::watch:
@@ -215,7 +219,7 @@ protected:
             if (m.no_script) break;
             [[fallthrough]];
         default:
-            m.said = perform(p, i, m.tenure, m.op);
+            m.said = fair_ ? perform_fairly(p, i, m) : perform(p, i, m.tenure, m.op);
         }
         return true;
     }
@@ -228,6 +232,122 @@ protected:
         m.pttl = at.has.holder == nobody     ? -2
                  : at.has.holder == stranger ? -1
                                              : (at.has.expires - now()) / 1'000'000;
+    }
+
+    //
+    // The line of a fair key: see redis/fair_key.cpp
+    //
+
+    std::deque<instance::entry>& line_of(unsigned i) {
+        auto& at = instances_[i];
+        if (now() >= at.line_expires) at.line.clear();
+        return at.line;
+    }
+    bool is_ours(unsigned i, unsigned t) const {
+        auto const& has = instances_[i].has;
+        return has.holder >= 0 && has.token == token_of(t);
+    }
+    void set_key(unsigned i, unsigned t, int by) {
+        auto& at = instances_[i];
+        at.has.holder = static_cast<int>(t);
+        at.has.token = token_of(t);
+        at.has.reserved = false;
+        at.has.expires = now() + real(tenures_[t].machine.ttl(), at.ppm);
+        written(i, by);
+    }
+    /// Gives the key to the first in line who is not `t`. False if there is none.
+    bool call_next(unsigned i, unsigned t, int by) {
+        auto& line = line_of(i);
+        auto& at = instances_[i];
+        while (!line.empty() && line.front().token == token_of(t)) line.pop_front();
+        if (line.empty()) return false;
+        auto const next = line.front();
+        line.pop_front();
+        ++seen_.calls;
+        at.has.holder = at.has.token = next.token;
+        at.has.reserved = true;
+        at.has.expires = now() + next.reserve;
+        at.called[next.token] = at.has.expires;
+        written(i, by);
+        auto const told = at.registered.find(next.token);
+        if (told == at.registered.end()) return true;
+        auto const p = told->second;
+        at.registered.erase(told);
+        if (static_cast<int>(p) == by) return true;
+        message m;
+        m.pushed = true;
+        m.turn = next.token;
+        answer(p, i, m);
+        return true;
+    }
+
+    verdict ask_line(unsigned p, unsigned i, message const& m) {
+        expire_key(i);
+        auto& at = instances_[i];
+        auto const by = static_cast<int>(p);
+        auto const taken = at.has.holder != nobody && !is_ours(i, m.tenure);
+        if (!taken && (is_ours(i, m.tenure) || !call_next(i, m.tenure, by))) {
+            set_key(i, m.tenure, by);
+            return verdict::yes;
+        }
+        auto& line = line_of(i);
+        auto const token = token_of(m.tenure);
+        auto const stands = std::any_of(line.begin(), line.end(),
+                                        [&](auto const& e) { return e.token == token; });
+        instance::entry const mine{token, reservation().count()};
+        if (!stands && m.front) line.push_front(mine);
+        if (!stands && !m.front) line.push_back(mine);
+        at.line_expires =
+            now() + (protocol::waiting_rules::stays_in_line + reservation()).count();
+        clients_[p].connections[i].pttl =
+            at.has.holder == stranger ? -1 : (at.has.expires - now()) / 1'000'000;
+        return verdict::no;
+    }
+    void sign_up(unsigned p, unsigned i, message& m) {
+        auto& at = instances_[i];
+        auto const token = token_of(m.tenure);
+        auto const called = at.called.find(token);
+        m.called = called != at.called.end() && now() < called->second;
+        m.pttl = clients_[p].connections[i].pttl;
+        m.told = at.tracks;
+        if (at.tracks) at.registered[token] = p;
+    }
+    verdict perform_fairly(unsigned p, unsigned i, message const& m) {
+        expire_key(i);
+        auto& at = instances_[i];
+        auto const by = static_cast<int>(p);
+        auto const t = m.tenure;
+        auto const ours = is_ours(i, t);
+        switch (m.op) {
+        case command::acquire:
+            if ((at.has.holder != nobody && !ours) || (!ours && m.newcomer && !line_of(i).empty()))
+                return verdict::no;
+            set_key(i, t, by);
+            return verdict::yes;
+        case command::heal:
+            if (at.has.holder != nobody) return verdict::no;
+            set_key(i, t, by);
+            return verdict::yes;
+        case command::extend:
+            if (!ours) return verdict::no;
+            set_key(i, t, by);
+            return verdict::yes;
+        default:
+            break;
+        }
+        at.scripts = true;
+        if (!ours) {
+            std::erase_if(line_of(i), [&](auto const& e) { return e.token == token_of(t); });
+            return verdict::no;
+        }
+        if (at.has.holder >= 0 && !at.has.reserved &&
+            is_held(tenures_[static_cast<std::size_t>(at.has.holder)])) {
+            fail("S3", "the key of a lease that is held was deleted");
+        }
+        if (call_next(i, t, by)) return verdict::yes;
+        at.has.holder = nobody;
+        written(i, by);
+        return verdict::yes;
     }
 
     verdict perform(unsigned p, unsigned i, unsigned t, command op) {

@@ -25,6 +25,9 @@ struct content {
     int holder = nobody; ///< the tenure that owns the key
     true_time expires = 0;
     std::uint64_t counter = 0; ///< of fences; 0: no counter
+    // In a fair contest:
+    int token = nobody;    ///< of the holder; a token serves one tenure that sets keys
+    bool reserved = false; ///< for the process of `holder`, and not its vote
 
     bool is_of(unsigned tenure) const { return holder == static_cast<int>(tenure); }
     bool is_expired(true_time clock) const { return holder >= 0 && clock >= expires; }
