@@ -53,11 +53,29 @@ inline sentinel_group_options small(sentinel_group_options o = documented()) {
     return o;
 }
 
+/// The commands that a server has refused to the library. Sentinel closes all connections of a
+/// server whose role it changes. So the question is asked until an answer comes.
+inline std::vector<std::string> refusals_of(sentinel_group& group, std::size_t member) {
+    std::vector<std::string> all;
+    auto const answers = [&] {
+        try {
+            auto const log = group.cli(member).command({"ACL", "LOG"});
+            if (!log.is_array()) return false;
+            all = access::refusals_in(log);
+            return true;
+        } catch (cli_error const&) {
+            return false;
+        }
+    };
+    if (!wait_until(answers, std::chrono::seconds(20))) all.emplace_back("no answer to ACL LOG");
+    return all;
+}
+
 /// The servers that run have refused nothing.
 inline void check_no_refusals(sentinel_group& group) {
     for (std::size_t i = 0; i < group.members(); ++i) {
         if (!group.member(i).running() || group.member(i).frozen()) continue;
-        for (auto const& text : access::refusals_in(group.cli(i).command({"ACL", "LOG"})))
+        for (auto const& text : refusals_of(group, i))
             BOOST_ERROR("the library was refused: " + text);
     }
 }
