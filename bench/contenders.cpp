@@ -107,10 +107,9 @@ public:
         , client_(
               context_.get_executor(), settings_.instances,
               {.thread_safe = settings_.thread_safe, .instance_timeout = 5s, .connect_timeout = 5s})
-        , key_(client_.make_lock("bench:hotkey",
-                                 {.ttl = settings_.ttl,
-                                  .fencing = settings_.fencing,
-                                  .fair = settings_.fair})) {
+        , key_(client_.make_lock(
+              "bench:hotkey",
+              {.ttl = settings_.ttl, .fencing = settings_.fencing, .fair = settings_.fair})) {
         auto const seconds = std::chrono::duration<double>(settings_.duration).count();
         sections_.reserve(static_cast<std::size_t>(std::min(seconds * 5e5, 2e7)) +
                           settings_.coroutines);

@@ -125,11 +125,13 @@ json::object hotkey_scenario(hotkey_settings const& s) {
         for (std::size_t p = 0; p < peers.size(); ++p)
             theirs[p].push_back(measure_peer(servers, s, peers[p]));
     }
-    json::object result{
-        {"instances", s.instances},   {"processes", s.processes},
-        {"coroutines", s.coroutines}, {"hold_ms", static_cast<double>(s.hold.count()) / 1e3},
-        {"seconds", s.seconds},       {"rounds", s.rounds},
-        {"fair", s.fair}};
+    json::object result{{"instances", s.instances},
+                        {"processes", s.processes},
+                        {"coroutines", s.coroutines},
+                        {"hold_ms", static_cast<double>(s.hold.count()) / 1e3},
+                        {"seconds", s.seconds},
+                        {"rounds", s.rounds},
+                        {"fair", s.fair}};
     for (auto& [name, value] : combined(ours)) result[name] = std::move(value);
     if (s.peers) {
         json::array list;

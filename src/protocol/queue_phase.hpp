@@ -1,4 +1,17 @@
-// The phases of a wait queue: see the diagram in wait_queue.hpp.
+// The phases of a wait queue.
+//
+//   ready          -> trying          try_all, try_arbiter, try_reserved
+//   trying         -> held            won()
+//                  -> ready           failed(), arbiter_failed(); cancel_try
+//                  -> waiting         refused(), contended(), failed_in_outage()
+//                  -> to inspect      contended() by all, and the reason is not known
+//   to inspect     -> inspecting      inspect
+//   inspecting     -> waiting         inspected()
+//   held           -> standing back   released(), while other processes may want the key
+//                  -> ready           lost(), or released() otherwise
+//                  -> (folded)        fold: no acquire waits, and there is nothing to remember
+//   (folded)       -> held            made again from folded(), before the next event
+//   waiting, standing back -> ready   wake()
 #ifndef HOLDFAST_PROTOCOL_QUEUE_PHASE_HPP
 #define HOLDFAST_PROTOCOL_QUEUE_PHASE_HPP
 

@@ -6,20 +6,8 @@
 // its own.
 //
 // The driver tells the queue each event with its time, and then carries out the actions of next()
-// until one is empty. The queue does no I/O, reads no clock and allocates nothing.
-//
-//   ready          -> trying          try_all, try_arbiter, try_reserved
-//   trying         -> held            won()
-//                  -> ready           failed(), arbiter_failed(); cancel_try
-//                  -> waiting         refused(), contended(), failed_in_outage()
-//                  -> to inspect      contended() by all, and the reason is not known
-//   to inspect     -> inspecting      inspect
-//   inspecting     -> waiting         inspected()
-//   held           -> standing back   released(), while other processes may want the key
-//                  -> ready           lost(), or released() otherwise
-//                  -> (folded)        fold: no acquire waits, and there is nothing to remember
-//   (folded)       -> held            made again from folded(), before the next event
-//   waiting, standing back -> ready   wake()
+// until one is empty: see queue_phase.hpp. The queue does no I/O, reads no clock and allocates
+// nothing.
 #ifndef HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
 #define HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
 
@@ -66,10 +54,7 @@ public:
         pace_.answered_after(f.round_trip);
     }
 
-    //
     // Waiters
-    //
-
     /// False if `w` does not wait (try_acquire), and this process has the key or wants it. A waiter
     /// that adopts a tenure goes first: it proves that nobody else can have the key.
     [[nodiscard]] bool join(waiter& w) {
@@ -87,7 +72,6 @@ public:
     void leave(waiter& w) { waiters_.erase(waiters_.iterator_to(w)); }
     /// Removes all waiters, and tells them nothing.
     void abandon() { waiters_.clear(); }
-
     bool empty() const { return waiters_.empty(); }
     waiter& front() { return waiters_.front(); }
     waiter const& front() const { return waiters_.front(); }
@@ -142,10 +126,7 @@ public:
         return first == time_point::max() ? std::nullopt : std::optional(first);
     }
 
-    //
     // Tries
-    //
-
     /// The arbiter is chosen among these.
     instance_set candidates(instance_set reachable) const { return choice_.candidates(reachable); }
 
@@ -278,10 +259,7 @@ public:
         watch_.answered(now, instance, round, seen, random);
     }
 
-    //
     // Wake-ups
-    //
-
     /// `instance` says that the key has changed. False if the queue need not know that now.
     bool push(time_point now, unsigned instance, std::uint64_t random) {
         if (phase_ == phase::standing_back && stand_back_.listens() && instance == arbiter_) {
@@ -290,9 +268,8 @@ public:
         }
         auto const watched = watch_.push(now, instance, random);
         if (!waits_at(instance)) return watched;
-        awaits_ = awaits::time;
         pace_.pushed();
-        wake_ = now + yields_ + pace_.after_wake_up(random);
+        wake_at(now + yields_ + pace_.after_wake_up(random));
         return true;
     }
 
@@ -300,8 +277,7 @@ public:
     bool called(time_point now, unsigned instance) {
         if (!line_.fair() || !waits_at(instance)) return false;
         line_.called();
-        awaits_ = awaits::time;
-        wake_ = now;
+        wake_at(now);
         return true;
     }
     /// True if the try that is under way is of a process that does not stand in line.
@@ -318,8 +294,7 @@ public:
     void late(time_point now, unsigned instance, std::uint64_t random) {
         watch_.keeps_promise(instance);
         if (!Rules::wakes_at_disconnect() || !waits_at(instance)) return;
-        awaits_ = awaits::time;
-        wake_ = now + pace_.after_wake_up(random);
+        wake_at(now + pace_.after_wake_up(random));
     }
 
     /// Too few instances are left for a quorum. If not enough are back by `until`, the waiters are
@@ -341,8 +316,7 @@ public:
     void restored(time_point now, std::uint64_t random) {
         watch_.check_soon(now, random);
         if (phase_ != phase::waiting || awaits_ != awaits::instances) return;
-        awaits_ = awaits::time;
-        wake_ = now + pace_.after_wake_up(random);
+        wake_at(now + pace_.after_wake_up(random));
     }
 
     bool waits_at(unsigned instance) const {
@@ -351,10 +325,7 @@ public:
     /// True if the queue needs to hear of instances that come or go.
     bool awaits_instances() const { return phase_ == phase::waiting || !watch_.idle(); }
 
-    //
     // The tenure
-    //
-
     /// True if another lease of the same tenure follows the one that ends now. `left`: the rest of
     /// the tenure.
     bool hands_over(time_point now, duration left, duration ttl, unsigned limit,
@@ -377,10 +348,8 @@ public:
     /// The tenure is released. `opposed`: other clients had votes already when it was won.
     void released(time_point now, bool opposed = false) {
         phase_ = phase::ready;
-        if (line_.fair()) { // the next try joins the line, behind those that wait there
-            if (!waiters_.empty()) rivals_.contest();
-            return;
-        }
+        if (line_.fair() && !waiters_.empty()) rivals_.contest(); // the next try joins the line
+        if (line_.fair()) return;
         auto const others = rivals_.contested() || opposed || yields_ > duration::zero();
         if (!Rules::stands_back() || (waiters_.empty() && !others)) return;
         if (!others && stand_back_.is_alone(now)) return;
@@ -437,12 +406,15 @@ private:
         return {.effect = effect::try_all};
     }
 
+    void wake_at(time_point at) {
+        awaits_ = awaits::time;
+        wake_ = at;
+    }
     waiter& pop() {
         auto& w = front();
         waiters_.pop_front();
         return w;
     }
-
     /// True if the try that is under way serves the first waiter.
     bool try_is_wanted() const {
         if (waiters_.empty()) return false;
@@ -460,8 +432,7 @@ private:
     attempt try_;
     time_point wake_{}, held_since_{};
     duration yields_{};
-    unsigned configured_, arbiter_ = 0;
-    unsigned leases_ = 0; ///< of the tenure
+    unsigned configured_, arbiter_ = 0, leases_ = 0; ///< of the tenure
     queue_counts counts_;
     phase phase_ = phase::ready;
     awaits awaits_ = awaits::time;

@@ -13,7 +13,6 @@
 #include "runtime/turn_executor.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/cancellation_type.hpp>
 
 #include <array>
@@ -23,9 +22,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <type_traits>
 #include <utility>
-#include <variant>
 
 namespace holdfast::runtime {
 
@@ -175,20 +172,6 @@ private:
         std::uint32_t generation;
     };
 
-    static asio::cancellation_slot slot_of(operation::any_handler const& handler) {
-        return std::visit(
-            [](auto const& h) {
-                using held = std::decay_t<decltype(h)>;
-                if constexpr (std::is_same_v<held, std::monostate> ||
-                              std::is_same_v<held, renewal_condition_ptr>) {
-                    return asio::cancellation_slot();
-                } else {
-                    return asio::get_associated_cancellation_slot(h);
-                }
-            },
-            handler);
-    }
-
     std::unique_lock<std::mutex> lock() const {
         return thread_safe_ ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
     }
@@ -249,7 +232,7 @@ template <class Owner>
 void basic_inbox<Owner>::submit(operation_kind kind, detail::lock_state_ptr&& lock_state,
                                 detail::wait_limit limit, detail::lease_ref&& lease,
                                 operation::any_handler&& handler) {
-    auto const slot = slot_of(handler);
+    auto const slot = cancellation_slot_of(handler);
     {
         auto guard = lock();
         if (dead_) return;

@@ -10,6 +10,7 @@
 #include "redis/reply_handler.hpp"
 #include "runtime/timer_queue.hpp"
 
+#include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/intrusive/list.hpp>
 #include <boost/intrusive/slist.hpp>
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <type_traits>
 #include <variant>
 
 namespace holdfast::runtime {
@@ -154,6 +156,21 @@ using operation_list =
 using cancel_list = boost::intrusive::slist<operation, boost::intrusive::base_hook<cancel_hook>,
                                             boost::intrusive::cache_last<true>,
                                             boost::intrusive::constant_time_size<false>>;
+
+/// The slot of the handler; none for a handler that cannot be cancelled.
+inline asio::cancellation_slot cancellation_slot_of(operation::any_handler const& handler) {
+    return std::visit(
+        [](auto const& h) {
+            using held = std::decay_t<decltype(h)>;
+            if constexpr (std::is_same_v<held, std::monostate> ||
+                          std::is_same_v<held, renewal_condition_ptr>) {
+                return asio::cancellation_slot();
+            } else {
+                return asio::get_associated_cancellation_slot(h);
+            }
+        },
+        handler);
+}
 
 } // namespace holdfast::runtime
 

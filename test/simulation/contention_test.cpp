@@ -411,15 +411,14 @@ BOOST_AUTO_TEST_CASE(crowds_share_the_key) {
 BOOST_AUTO_TEST_CASE(every_schedule_of_a_fair_key_keeps_every_promise) {
     contest_tally seen;
     stands(schedules_to_try(), under<protocol::waiting_rules, fair_driver>(seen));
-    BOOST_TEST_MESSAGE("leases " << seen.leases << ", tenures " << seen.tenures << ", calls "
-                                 << seen.calls << ", turns taken " << seen.turns_taken
-                                 << ", left the line " << seen.line_left << ", wasted "
-                                 << seen.wasted << ", splits " << seen.splits << ", longest wait "
-                                 << seen.longest_wait << " of its bound, for a quorum "
-                                 << seen.longest_quorum_wait << ", highest cost "
-                                 << seen.highest_cost << ", most tries " << seen.most_tries
-                                 << ", smallest share " << seen.smallest_share << " ("
-                                 << seen.smallest_turns << " of the turns)");
+    BOOST_TEST_MESSAGE(
+        "leases " << seen.leases << ", tenures " << seen.tenures << ", calls " << seen.calls
+                  << ", turns taken " << seen.turns_taken << ", left the line " << seen.line_left
+                  << ", wasted " << seen.wasted << ", splits " << seen.splits << ", longest wait "
+                  << seen.longest_wait << " of its bound, for a quorum " << seen.longest_quorum_wait
+                  << ", highest cost " << seen.highest_cost << ", most tries " << seen.most_tries
+                  << ", smallest share " << seen.smallest_share << " (" << seen.smallest_turns
+                  << " of the turns)");
     all_happened({seen.calls, seen.turns_taken, seen.line_left, seen.lost, seen.deaths,
                   seen.disconnects, seen.expiries, seen.flushes, seen.kept, seen.foreign,
                   seen.measured, seen.handoffs, seen.cancelled, seen.timed_out});
@@ -442,8 +441,9 @@ BOOST_AUTO_TEST_CASE(a_place_in_line_that_is_never_renewed_is_refuted) {
 }
 
 BOOST_AUTO_TEST_CASE(fair_crowds_take_turns) {
-    for (auto const& [processes, steady] : {std::pair(2U, false), std::pair(4U, false), std::pair(16U, false),
-                                            std::pair(64U, false), std::pair(16U, true)}) {
+    for (auto const& [processes, steady] :
+         {std::pair(2U, false), std::pair(4U, false), std::pair(16U, false), std::pair(64U, false),
+          std::pair(16U, true)}) {
         contest_tally seen;
         contest<protocol::waiting_rules, fair_driver> all(
             7, seen, contest_shape{processes, 2, 3, 200, 0, steady});
@@ -451,7 +451,9 @@ BOOST_AUTO_TEST_CASE(fair_crowds_take_turns) {
         BOOST_TEST_MESSAGE(processes << " processes: " << all.cost() << " commands for a lease, "
                                      << static_cast<double>(all.leases()) / all.busy_seconds()
                                      << " leases/s, smallest share " << all.share()
-                                     << " of the leases, " << all.turn_share() << " of the turns, longest wait " << all.longest_gap_ms() << " ms");
+                                     << " of the leases, " << all.turn_share()
+                                     << " of the turns, longest wait " << all.longest_gap_ms()
+                                     << " ms");
         BOOST_TEST(seen.measured > 0U);
     }
 }

@@ -101,7 +101,9 @@ private:
         auto const& q = queues_[tenures_[t].process];
         return is_queues(t) && q && q->is_newcomer();
     }
-    bool goes_to_front(unsigned p) const override { return queues_[p] && queues_[p]->goes_to_front(); }
+    bool goes_to_front(unsigned p) const override {
+        return queues_[p] && queues_[p]->goes_to_front();
+    }
     bool tries(unsigned p) const override { return queues_[p] && queues_[p]->trying(); }
     void drop_queue(unsigned p) override {
         if (queues_[p]) queues_[p]->abandon();

@@ -16,8 +16,8 @@ struct contest_tally {
                   outages = 0, measured = 0, stops = 0, overslept = 0, silences = 0, late_tries = 0,
                   late_arbiters = 0, late_releases = 0, late_inspections = 0, moved = 0,
                   watches = 0, listens = 0, stays = 0, remnants = 0, rescued = 0, folded = 0,
-                  unfolded = 0, unfolded_to_stand_back = 0, lost_folded = 0, beyond_limit = 0, calls = 0,
-                  turns_taken = 0, repeats = 0, line_left = 0;
+                  unfolded = 0, unfolded_to_stand_back = 0, lost_folded = 0, beyond_limit = 0,
+                  calls = 0, turns_taken = 0, repeats = 0, line_left = 0;
     double longest_try = 0; ///< of a try or release beside a silent minority, as part of its bound
     double most_tries =
         0; ///< of a process while the holder is the same, as a part of the number allowed
@@ -35,7 +35,7 @@ struct faithful_driver {
     static constexpr bool hears_own_release =
         true; ///< counts an own release as the push that NOLOOP suppresses
     static constexpr bool hears_pushes = true;
-    static constexpr bool fair = false; ///< the arbiter keeps a line
+    static constexpr bool fair = false;             ///< the arbiter keeps a line
     static constexpr bool asks_for_reserved = true; ///< a reservation is no vote
     static constexpr bool renews_tokens = true; ///< a token that was given keys is not used again
     static constexpr bool leaves_line = true;

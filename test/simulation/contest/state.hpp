@@ -48,7 +48,7 @@ struct message : test::message {
 };
 
 struct connection : test::connection<message> {
-    verdict set = verdict::unknown; ///< the answer to the SET of a contend command
+    verdict set = verdict::unknown;     ///< the answer to the SET of a contend command
     std::optional<std::int64_t> pttl{}; ///< in a fair contest, with that answer
     time_point heard{};
 };

@@ -292,13 +292,12 @@ protected:
         }
         auto& line = line_of(i);
         auto const token = token_of(m.tenure);
-        auto const stands = std::any_of(line.begin(), line.end(),
-                                        [&](auto const& e) { return e.token == token; });
+        auto const stands =
+            std::any_of(line.begin(), line.end(), [&](auto const& e) { return e.token == token; });
         instance::entry const mine{token, reservation().count()};
         if (!stands && m.front) line.push_front(mine);
         if (!stands && !m.front) line.push_back(mine);
-        at.line_expires =
-            now() + (protocol::waiting_rules::stays_in_line + reservation()).count();
+        at.line_expires = now() + (protocol::waiting_rules::stays_in_line + reservation()).count();
         clients_[p].connections[i].pttl =
             at.has.holder == stranger ? -1 : (at.has.expires - now()) / 1'000'000;
         return verdict::no;
