@@ -23,6 +23,8 @@ holdfast_test(unit SOURCES
     unit/credential_schedule_test.cpp
     unit/diagnosis_test.cpp
     unit/error_test.cpp
+    unit/fair_key_test.cpp
+    unit/fair_queue_test.cpp
     unit/fence_test.cpp
     unit/fence_gate_test.cpp
     unit/fence_names_test.cpp
@@ -117,6 +119,7 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/credentials_test.cpp
     integration/crowd_test.cpp
     integration/drain_test.cpp
+    integration/fair_locks_test.cpp
     integration/faults_test.cpp
     integration/fence_counters_test.cpp
     integration/fence_faults_test.cpp

@@ -186,6 +186,9 @@ BOOST_AUTO_TEST_CASE(a_handoff_must_be_in_its_range) {
                      [&] { (void)client.locks.make_lock("k", {.yield_to_pollers = time}); });
     }
     BOOST_CHECK_NO_THROW((void)client.locks.make_lock("k", {.yield_to_pollers = 60s}));
+    check_throws(errc::invalid_options, {"fair", "yield_to_pollers is 5 ms"}, [&] {
+        (void)client.locks.make_lock("k", {.fair = true, .yield_to_pollers = 5ms});
+    });
     BOOST_CHECK_NO_THROW(
         (void)client.locks.make_lock("k", {.handoff_limit = 1, .handoff_time = 0ms}));
     BOOST_CHECK_NO_THROW(

@@ -82,8 +82,9 @@ BOOST_AUTO_TEST_CASE(the_documented_rules_are_those_of_the_tests) {
           "locks " + words({access::keys("P"), access::locks}), "pushes " + words({access::pushes}),
           "reports " + words({access::reports}), "guards " + words({access::guards}),
           "fences " + words({access::fence_keys("P"), access::fences}),
+          "fair " + words({access::line_keys("P"), access::lines}),
           "replicas " + words({access::replicas}),
-          "cluster " + words({cluster_fence_keys("P"), access::cluster})}) {
+          "cluster " + words({cluster_side_keys("P"), access::cluster})}) {
         BOOST_TEST(contains(text, documented), documented);
     }
 }

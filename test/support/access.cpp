@@ -40,10 +40,15 @@ rules fence_keys(std::string_view prefix) {
     return {"~{" + std::string(prefix) + "*}:fence"};
 }
 
+rules line_keys(std::string_view prefix) {
+    if (prefix.empty()) return {};
+    return {"~{" + std::string(prefix) + "*}:queue*"};
+}
+
 rules all(std::string_view prefix) {
     rules result = keys(prefix);
-    for (auto const& more :
-         {fence_keys(prefix), locks, pushes, reports, guards, fences, replicas}) {
+    for (auto const& more : {fence_keys(prefix), line_keys(prefix), locks, pushes, reports, guards,
+                             fences, lines, replicas}) {
         append(result, more);
     }
     return result;

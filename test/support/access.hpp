@@ -21,6 +21,7 @@ inline rules const locks{"+info", "+script|load", "+evalsha", "+eval",
 inline rules const pushes{"+client|tracking", "+client|caching", "+pttl"};
 inline rules const reports{"+pttl", "+type", "+getrange"};
 inline rules const fences{"+time"};
+inline rules const lines{"+lindex", "+lpop", "+lpos", "+lpush", "+rpush", "+lrange", "+lrem"};
 inline rules const replicas{"+wait"};
 inline rules const cluster{"+cluster|slots", "+cluster|info", "+cluster|nodes", "+asking"};
 inline rules const guards{"+time", "+config|get", "+ping"};
@@ -28,6 +29,8 @@ inline rules const guards{"+time", "+config|get", "+ping"};
 // The patterns of the keys with this prefix, and of the counters of fences.
 [[nodiscard]] rules keys(std::string_view prefix);
 [[nodiscard]] rules fence_keys(std::string_view prefix);
+// The same of the lists of fair locks, and of the keys that call their processes.
+[[nodiscard]] rules line_keys(std::string_view prefix);
 
 // The line for all features, without those commands that only some servers know.
 [[nodiscard]] rules all(std::string_view prefix = {});

@@ -54,14 +54,15 @@ std::string id_in(reply const& range, std::size_t server) {
 
 } // namespace
 
-access::rules cluster_fence_keys(std::string_view prefix) {
+access::rules cluster_side_keys(std::string_view prefix) {
     if (prefix.empty()) return {}; // `~*` takes no pattern beside it
-    return {"~{????}" + std::string{prefix} + "*:fence"};
+    auto const pattern = "~{????}" + std::string{prefix};
+    return {pattern + "*:fence", pattern + "*:queue*"};
 }
 
 access::rules documented_cluster_rules(server_kind const& kind, std::string_view prefix) {
     auto all = documented_rules(kind, prefix);
-    append(all, cluster_fence_keys(prefix));
+    append(all, cluster_side_keys(prefix));
     append(all, access::cluster);
     return all;
 }

@@ -39,8 +39,9 @@ struct cluster_group_options {
     std::vector<std::string> arguments = {};
 };
 
-// The pattern of the counters of fences in a Cluster, which name the slot.
-[[nodiscard]] access::rules cluster_fence_keys(std::string_view prefix);
+// The patterns of keys beside a lock's in a Cluster, which name the slot: the counters of fences,
+// and the lists of fair locks.
+[[nodiscard]] access::rules cluster_side_keys(std::string_view prefix);
 // The rights that doc/production.md names for all features in a Cluster of this kind.
 [[nodiscard]] access::rules documented_cluster_rules(server_kind const&,
                                                      std::string_view prefix = {});

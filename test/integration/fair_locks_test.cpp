@@ -1,0 +1,309 @@
+// Fair locks: processes get the key in the order in which they asked, and a release tells the next
+// one alone. A process that has gone, a server that forgets, and programs that are not fair delay
+// the others for a moment only.
+#include "integration/attempt.hpp"
+#include "integration/client_group.hpp"
+#include "integration/foreign_client.hpp"
+#include "integration/kinds.hpp"
+#include "support/fleet.hpp"
+#include "support/redis_cli.hpp"
+
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr lock_options fair{.ttl = 60s, .fair = true};
+constexpr lock_options fair_fenced{.ttl = 60s, .fencing = true, .fair = true};
+
+std::string line_of(std::string const& key) {
+    return '{' + key + "}:queue";
+}
+
+std::size_t in_line(fleet const& servers, std::string const& key) {
+    std::size_t all = 0;
+    for (server& instance : servers) {
+        if (!instance.running()) continue;
+        all +=
+            static_cast<std::size_t>(redis_cli(instance).command({"LLEN", line_of(key)}).integer());
+    }
+    return all;
+}
+
+/// Clients that stand in line for one key behind a holder, one after another.
+struct line {
+    explicit line(fleet const& s, std::size_t size, lock_options const& o = fair)
+        : servers(s)
+        , group(s, size + 1, patient())
+        , options(o) {
+        attempt first;
+        first.start(group.key_of(0, "k", options));
+        BOOST_REQUIRE(group.until([&] { return first.done; }));
+        BOOST_REQUIRE_MESSAGE(!first.how, first.how.what());
+        holder = std::move(first.held);
+        for (std::size_t i = 0; i < size; ++i) join();
+    }
+    void join() {
+        auto const i = waiting.size();
+        waiting.emplace_back();
+        waiting.back().start(group.key_of(i + 1, "k", options));
+        BOOST_REQUIRE(group.until([&] { return in_line(servers, "k") == i + 1; }));
+    }
+    void release(lease& held) {
+        auto done = false;
+        held.release([&](release_result r) {
+            BOOST_TEST(static_cast<bool>(r));
+            done = true;
+        });
+        BOOST_REQUIRE(group.until([&] { return done; }));
+    }
+    /// The index of the next client that has the key.
+    std::size_t next(std::chrono::seconds limit = 20s) {
+        std::optional<std::size_t> won;
+        auto const found = group.until(
+            [&] {
+                for (std::size_t i = 0; i < waiting.size(); ++i) {
+                    if (waiting[i].won()) won = i;
+                }
+                return won.has_value();
+            },
+            limit);
+        BOOST_REQUIRE(found);
+        return *won;
+    }
+    /// Each client in turn gets the key, and gives it on. The order of the clients.
+    std::vector<std::size_t> pass() {
+        std::vector<std::size_t> order;
+        release(holder);
+        for (std::size_t n = 0; n < waiting.size(); ++n) {
+            auto const i = next();
+            order.push_back(i);
+            fences.push_back(waiting[i].held.fence());
+            release(waiting[i].held);
+            waiting[i].held = {};
+        }
+        return order;
+    }
+    void check_nothing_left() { test::check_nothing_left(group, servers); }
+
+    fleet const& servers;
+    client_group group;
+    lock_options options;
+    lease holder;
+    std::deque<attempt> waiting;
+    std::vector<std::uint64_t> fences;
+};
+
+std::vector<std::size_t> first_to_last(std::size_t n) {
+    std::vector<std::size_t> all(n);
+    std::iota(all.begin(), all.end(), std::size_t(0));
+    return all;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(fair_locks)
+
+BOOST_DATA_TEST_CASE(processes_get_the_key_in_the_order_in_which_they_asked,
+                     boost::unit_test::data::make({1U, 3U, 5U}), instances) {
+    fleet servers(instances);
+    line all(servers, 8);
+    BOOST_TEST(all.pass() == first_to_last(8));
+    all.check_nothing_left();
+}
+
+BOOST_AUTO_TEST_CASE(on_each_server_in_the_order_in_which_they_asked) {
+    on_oldest_and_newest([](server_kind const& kind) {
+        fleet servers(3, {.kind = kind});
+        line all(servers, 4, fair_fenced);
+        BOOST_TEST(all.pass() == first_to_last(4));
+        all.check_nothing_left();
+    });
+}
+
+BOOST_AUTO_TEST_CASE(fences_grow_along_the_line) {
+    fleet servers(3);
+    line all(servers, 6, fair_fenced);
+    auto last = all.holder.fence();
+    BOOST_TEST(all.pass() == first_to_last(6));
+    for (auto const fence : all.fences) {
+        BOOST_TEST(fence > last);
+        last = fence;
+    }
+    all.check_nothing_left();
+}
+
+// Without the line, each release wakes all who wait.
+BOOST_AUTO_TEST_CASE(a_release_tells_the_next_process_alone) {
+    fleet servers(3);
+    line all(servers, 8);
+    BOOST_TEST(all.pass() == first_to_last(8));
+    for (std::size_t i = 1; i <= 8; ++i) {
+        BOOST_TEST_INFO("client " << i);
+        BOOST_TEST(all.group.clients[i]->stats().wasted_wakeups == 0U);
+    }
+    all.check_nothing_left();
+}
+
+BOOST_AUTO_TEST_CASE(a_waiter_that_leaves_takes_its_place_out_of_the_line) {
+    fleet servers(3);
+    line all(servers, 4);
+    all.waiting[0].signal.emit(asio::cancellation_type::terminal);
+    all.waiting[2].signal.emit(asio::cancellation_type::terminal);
+    BOOST_REQUIRE(all.group.until([&] { return in_line(servers, "k") == 2; }));
+    BOOST_TEST((all.waiting[0].how == errc::cancelled));
+    all.release(all.holder);
+    BOOST_TEST(all.next() == 1U);
+    all.release(all.waiting[1].held);
+    all.waiting[1].held = {};
+    BOOST_TEST(all.next() == 3U);
+    all.release(all.waiting[3].held);
+    all.check_nothing_left();
+}
+
+// A client waits that has ended its life without a word: its entry stays in the line.
+BOOST_AUTO_TEST_CASE(entries_of_the_dead_cost_a_moment_each) {
+    fleet servers(3);
+    line all(servers, 2);
+    for (server& instance : servers) {
+        redis_cli cli(instance);
+        if (!cli.exists(line_of("k"))) continue;
+        for (auto const* const dead :
+             {"dead:0123456789abcdef0123456789abcdef:200", "no entry at all",
+              "dead:1123456789abcdef0123456789abcdef:200"})
+            (void)cli.command({"LPUSH", line_of("k"), dead});
+    }
+    BOOST_TEST(all.pass() == first_to_last(2));
+    all.check_nothing_left();
+}
+
+BOOST_AUTO_TEST_CASE(a_newcomer_does_not_pass_those_who_stand_in_line) {
+    fleet servers(1);
+    test_client client(servers);
+    redis_cli cli(servers[0]);
+    (void)cli.command({"RPUSH", line_of("k"), "other:0123456789abcdef0123456789abcdef:60000"});
+    auto const [e, l] = client.try_acquire("k", fair);
+    BOOST_TEST((e == errc::contended));
+    (void)cli.command({"DEL", line_of("k")});
+    auto held = client.hold("k", fair);
+    BOOST_TEST(client.releases(held));
+    check_nothing_left(client, servers);
+}
+
+// The key is given to the first in line for so long that it can take the key.
+BOOST_AUTO_TEST_CASE(a_reservation_ends_by_itself) {
+    fleet servers(1);
+    test_client client(servers);
+    redis_cli cli(servers[0]);
+    auto held = client.hold("k", fair);
+    (void)cli.command({"RPUSH", line_of("k"), "other:0123456789abcdef0123456789abcdef:200"});
+    BOOST_TEST(client.releases(held));
+    BOOST_TEST(cli.get("k").value_or("") == "other:0123456789abcdef0123456789abcdef");
+    auto again = client.hold("k", fair);
+    BOOST_TEST(client.releases(again));
+    check_nothing_left(client, servers);
+}
+
+BOOST_AUTO_TEST_CASE(a_flush_of_all_servers_costs_no_waiter_its_lock) {
+    fleet servers(3);
+    auto options = patient();
+    options.on_restart = restart_policy::off;
+    test_client first(servers, options), second(servers, options);
+    first.runs_with(second);
+    auto held = first.hold("k", fair);
+    attempt waiting(second, "k", fair);
+    BOOST_REQUIRE(first.until([&] { return in_line(servers, "k") == 1; }));
+    for (server& instance : servers) redis_cli(instance).flush();
+    check_gets(second, waiting);
+    (void)first.release(held);
+    check_nothing_left(second, servers);
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_another_program_deletes_goes_to_the_first_in_line) {
+    fleet servers(3);
+    line all(servers, 2);
+    foreign_client foreign(servers);
+    BOOST_TEST(foreign.del_if_there("k") > 0U);
+    BOOST_TEST(all.next() == 0U);
+    all.holder = {};
+    all.release(all.waiting[0].held);
+    all.waiting[0].held = {};
+    BOOST_TEST(all.next() == 1U);
+    all.release(all.waiting[1].held);
+    all.check_nothing_left();
+}
+
+// Its place is with an instance that does not answer. The others are a quorum.
+BOOST_AUTO_TEST_CASE(a_line_whose_instance_dies_goes_on_elsewhere) {
+    fleet servers(3);
+    line all(servers, 3);
+    for (std::size_t i = 0; i < 3; ++i) {
+        if (redis_cli(servers[i]).exists(line_of("k"))) {
+            servers[i].kill();
+            break;
+        }
+    }
+    all.release(all.holder);
+    for (int n = 0; n < 3; ++n) {
+        auto const i = all.next();
+        all.release(all.waiting[i].held);
+        all.waiting[i].held = {};
+    }
+    all.check_nothing_left();
+}
+
+BOOST_AUTO_TEST_CASE(fair_and_other_locks_exclude_each_other) {
+    fleet servers(3);
+    line all(servers, 1);
+    attempt other;
+    other.start_try(all.group.key_of(1, "k", long_lived));
+    BOOST_REQUIRE(all.group.until([&] { return other.done; }));
+    BOOST_TEST((other.how == errc::contended));
+    attempt waits;
+    waits.start(all.group.key_of(0, "k", long_lived));
+    BOOST_TEST(all.pass() == first_to_last(1));
+    BOOST_REQUIRE(all.group.until([&] { return waits.done; }));
+    BOOST_TEST(!waits.how, waits.how.what());
+    all.release(waits.held);
+    all.check_nothing_left();
+}
+
+BOOST_AUTO_TEST_CASE(a_shutdown_leaves_the_line) {
+    fleet servers(3);
+    line all(servers, 3);
+    all.group.clients[1]->close();
+    BOOST_REQUIRE(all.group.until([&] { return all.waiting[0].done; }));
+    BOOST_TEST((all.waiting[0].how == errc::shut_down));
+    all.release(all.holder);
+    BOOST_TEST(all.next() == 1U);
+    all.release(all.waiting[1].held);
+    all.waiting[1].held = {};
+    BOOST_TEST(all.next() == 2U);
+    all.release(all.waiting[2].held);
+    all.check_nothing_left();
+}
+
+// A server that does not push: those who wait ask again and again.
+BOOST_AUTO_TEST_CASE(without_pushes_the_order_stays) {
+    fleet servers(1, {.refuses = true, .missing_rules = {"+client|tracking"}});
+    line all(servers, 4);
+    BOOST_TEST(all.pass() == first_to_last(4));
+    all.check_nothing_left();
+}
+
+BOOST_AUTO_TEST_SUITE_END()
