@@ -115,7 +115,7 @@ active_queue* acquirer::make_queue(detail::lock_state_ptr const& lock, std::size
 void acquirer::join(operation& op, active_queue& q) {
     op.queue = &q;
     q.machine.yields(op.lock->options().yield_to_pollers);
-    q.machine.is_fair(op.lock->options().fair);
+    if (op.lock->options().fair) q.machine.is_fair(true); // one fair lock makes the key fair
     op.tries_before = q.machine.counts().tries;
     op.tenures_before = q.machine.counts().tenures - (q.machine.held() ? 1 : 0);
     op.stage = operation_stage::queued;

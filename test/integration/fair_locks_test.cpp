@@ -165,8 +165,9 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_leaves_takes_its_place_out_of_the_line) {
     line all(servers, 4);
     all.waiting[0].signal.emit(asio::cancellation_type::terminal);
     all.waiting[2].signal.emit(asio::cancellation_type::terminal);
-    BOOST_REQUIRE(all.group.until([&] { return in_line(servers, "k") == 2; }));
-    BOOST_TEST((all.waiting[0].how == errc::cancelled));
+    BOOST_REQUIRE(all.group.until(
+        [&] { return all.waiting[0].done && all.waiting[2].done && in_line(servers, "k") == 2; }));
+    BOOST_TEST((all.waiting[0].how == errc::cancelled), all.waiting[0].how.what());
     all.release(all.holder);
     BOOST_TEST(all.next() == 1U);
     all.release(all.waiting[1].held);
@@ -270,16 +271,27 @@ BOOST_AUTO_TEST_CASE(a_line_whose_instance_dies_goes_on_elsewhere) {
 BOOST_AUTO_TEST_CASE(fair_and_other_locks_exclude_each_other) {
     fleet servers(3);
     line all(servers, 1);
-    attempt other;
-    other.start_try(all.group.key_of(1, "k", long_lived));
-    BOOST_REQUIRE(all.group.until([&] { return other.done; }));
-    BOOST_TEST((other.how == errc::contended));
-    attempt waits;
-    waits.start(all.group.key_of(0, "k", long_lived));
+    test_client plain(servers);
+    BOOST_TEST((plain.try_acquire("k").first == errc::contended));
+    attempt other(plain, "k", long_lived);
+    BOOST_TEST(waits(plain));
     BOOST_TEST(all.pass() == first_to_last(1));
-    BOOST_REQUIRE(all.group.until([&] { return waits.done; }));
-    BOOST_TEST(!waits.how, waits.how.what());
-    all.release(waits.held);
+    check_gets(plain, other);
+    check_nothing_left(plain, servers);
+}
+
+// A client that has a fair and another lock on one key treats both as fair.
+BOOST_AUTO_TEST_CASE(fair_and_other_waiters_of_one_process_get_the_key) {
+    fleet servers(3);
+    line all(servers, 1);
+    attempt other;
+    other.start(all.group.key_of(1, "k", long_lived));
+    all.release(all.holder);
+    BOOST_TEST(all.next() == 0U);
+    all.release(all.waiting[0].held);
+    BOOST_REQUIRE(all.group.until([&] { return other.done; }));
+    BOOST_TEST(!other.how, other.how.what());
+    all.release(other.held);
     all.check_nothing_left();
 }
 

@@ -1,4 +1,5 @@
 // A wait queue of a fair key: it joins the line, waits for its turn, and takes the key.
+#include "protocol/tenure.hpp"
 #include "protocol/wait_queue.hpp"
 #include "redis/token.hpp"
 
@@ -132,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_finds_a_holder_waits_elsewhere) {
     q.contended(at(11ms), votes(verdict::no, verdict::yes, verdict::no), retry, 0);
     BOOST_TEST(!q.goes_to_front());
     BOOST_REQUIRE(next(11ms) == queue_effect::try_arbiter);
-    BOOST_TEST((q.candidates(all) == instance_set::only(0) | instance_set::only(2)));
+    BOOST_TEST((q.candidates(all) == (instance_set::only(0) | instance_set::only(2))));
 }
 
 BOOST_AUTO_TEST_CASE(a_change_that_was_not_told_is_no_breach) {
