@@ -68,6 +68,7 @@ public:
     void yields(duration d) { yields_ = d; }
     /// Whether the processes get the key in the order in which they came.
     void is_fair(bool fair) { line_.fair(fair); }
+    bool is_fair() const { return line_.fair(); }
     /// `w` was cancelled, timed out, refused or has failed.
     void leave(waiter& w) { waiters_.erase(waiters_.iterator_to(w)); }
     /// Removes all waiters, and tells them nothing.

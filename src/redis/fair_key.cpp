@@ -34,20 +34,22 @@ struct joined {
 
 constexpr std::string_view start = "local call,q=redis.call,KEYS[#KEYS] ";
 
-/// call_next() gives the key to the first entry of the list that is not our own, and returns the
-/// token of that entry. Returns nil if there is none.
+/// call_next(ms) gives the key to the first token of the list for so long, tells its process, and
+/// returns the token; nil if there is none. It stops at our own token if `own` is true, and passes
+/// over that otherwise. A process that cannot be told gets no key.
 constexpr std::string_view call_next =
-    "local function call_next() local e,t,r repeat e=redis.pcall('lpop',q) "
-    "if type(e)~='string' then return nil end "
-    "t,r=string.match(e,'^(.*):([1-9]%d?%d?%d?%d?%d?)$') until t and t~=ARGV[1] "
-    "call('set',KEYS[1],t,'px',r) call('set',q..':'..t,'','px',r) return t end ";
+    "local function call_next(ms,own) local t repeat t=redis.pcall('lpop',q) "
+    "if type(t)~='string' then return nil end if own and t==ARGV[1] then return t end "
+    "until t~='' and t~=ARGV[1] "
+    "if redis.pcall('set',q..':'..t,'','px',ms).err then return nil end "
+    "call('set',KEYS[1],t,'px',ms) return t end ";
 
-/// If the key is not ours any more, our entry leaves the list.
+/// If the key is not ours any more, our token leaves the list, and the server forgets that it was
+/// to tell us.
 constexpr std::string_view release_end =
-    "if call('get',KEYS[1])~=ARGV[1] then local l=redis.pcall('lrange',q,0,-1) "
-    "if not l.err then for _,e in ipairs(l) do "
-    "if string.match(e,'^(.*):%d+$')==ARGV[1] then call('lrem',q,0,e) end end end return 0 end "
-    "if call_next() then return 1 end return call('del',KEYS[1])";
+    "if call('get',KEYS[1])~=ARGV[1] then local n=redis.pcall('lrem',q,0,ARGV[1]) "
+    "if type(n)=='number' and n>0 then redis.pcall('set',q..':'..ARGV[1],'','px',1) end return 0 "
+    "end if call_next(ARGV[2]) then return 1 end return call('del',KEYS[1])";
 
 /// A key that is reserved for us becomes free, for the script that follows. A newcomer (the last
 /// argument) is refused while others stand in line.
@@ -57,15 +59,16 @@ constexpr std::string_view acquire_start =
     "elseif v or (ARGV[#ARGV]=='1' and type(redis.pcall('lindex',q,0))=='string') then "
     "return false end ";
 
-/// A free key goes to the first in the list. If the key is another's, we join the list, unless we
-/// stand there. The last arguments: the times of a reservation and of the list in ms, and 1 for a
-/// place at the front. A refusal is negative: -2 for a key that never expires, else -3 less the
-/// time to live.
+/// A free key goes to the first in the list. If that is another, or the key is another's, we join
+/// the list, unless we stand there. The last arguments: the times of a reservation and of the list
+/// in ms, and 1 for a place at the front. A refusal is negative: -2 for a key that never expires,
+/// else -3 less the time to live.
 constexpr std::string_view contend_start =
-    "local v=redis.pcall('get',KEYS[1]) "
-    "if v==ARGV[1] then call('del',KEYS[1]) else v=v or call_next() if v then "
-    "local n=#ARGV local me=ARGV[1]..':'..ARGV[n-2] "
-    "if not call('lpos',q,me) then call(ARGV[n]=='1' and 'lpush' or 'rpush',q,me) end "
+    "local n=#ARGV local v=redis.pcall('get',KEYS[1]) "
+    "if v==ARGV[1] then call('del',KEYS[1]) else v=v or call_next(ARGV[n-2],true) "
+    "if v and v~=ARGV[1] then "
+    "if redis.pcall('lpos',q,ARGV[1])==false then "
+    "call(ARGV[n]=='1' and 'lpush' or 'rpush',q,ARGV[1]) end "
     "call('pexpire',q,ARGV[n-1]) "
     "local l=call('pttl',KEYS[1]) return l<0 and -2 or -3-l end end ";
 
@@ -142,7 +145,8 @@ void encode(codec::request& request, command c, wording w, command_args const& a
     case command::contend:
         return encode_contend(request, w, a);
     case command::release:
-        return release.encode(request, w, 2, a.key, names_of(a.key, w).line, a.token.view());
+        return release.encode(request, w, 2, a.key, names_of(a.key, w).line, a.token.view(),
+                              a.reserved_for.count());
     default:
         return exclusive_key.encode(request, c, w, a);
     }
@@ -161,8 +165,7 @@ std::uint8_t replies(command c, bool tracked) {
 std::string_view name_of(sent_command const& c) {
     auto const whole = c.words.whole_script;
     if (c.command == command::release) {
-        return whole ? "EVAL (GET, DEL, SET, LPOP, LRANGE, LREM)"
-                     : "EVALSHA (GET, DEL, SET, LPOP, LRANGE, LREM)";
+        return whole ? "EVAL (GET, DEL, SET, LPOP, LREM)" : "EVALSHA (GET, DEL, SET, LPOP, LREM)";
     }
     if (c.command == command::acquire)
         return whole ? "EVAL (GET, DEL, SET, LINDEX)" : "EVALSHA (GET, DEL, SET, LINDEX)";

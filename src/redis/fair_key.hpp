@@ -1,8 +1,8 @@
 // The lock whose arbiter keeps the processes that wait in a line. Key, token and fence counter are
-// those of exclusive_key. Beside the key there is a list, `{key}:queue`, with an entry `token:ms`
-// for each process in line. `ms`: for how long the key is kept for that process.
+// those of exclusive_key. Beside the key there is a list, `{key}:queue`, with the token of each
+// process in line.
 //
-// A release gives the key to the first token of the list (a reservation), and writes the key
+// A release gives the key to the first token for a moment (a reservation), and writes the key
 // `{key}:queue:token`. The process has registered for pushes of that key. So the server tells that
 // process alone. A reservation is no vote: the process asks the instance again, and that answer
 // counts.

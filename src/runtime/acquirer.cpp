@@ -290,7 +290,7 @@ active_queue* acquirer::unfold(active_tenure& t) noexcept {
                                         .round_trip = t.round_trip,
                                         .fenced = t.machine.fenced()};
     q->machine = protocol::wait_queue(instances_.size(), folded);
-    q->machine.is_fair(t.lock->options().fair);
+    q->machine.is_fair(t.fair);
     q->lock = t.lock;
     q->hash = hash_of_key(q->key());
     q->tenure = active_tenure_ptr(&t, false);

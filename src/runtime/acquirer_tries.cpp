@@ -137,6 +137,7 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     // No other client can need the votes that an adoption asks for, so it waits for late ones too.
     if (!op.adopts) t.machine.heed(instances_.round_trips());
     t.adopts = op.adopts;
+    t.fair = q.machine.is_fair();
     if (options.fencing && !op.adopts) t.machine.number_from(fence_hint());
     t.counted = now;
     t.lock = op.lock;
@@ -224,7 +225,7 @@ void acquirer::on_arbiter_refused(active_tenure& t, active_queue& q, redis::answ
     counters::add(counters_.wasted_wakeups, q.machine.counts().wasted - before);
     auto const arbiter = q.machine.arbiter();
     instances_[arbiter].push_missed(q.machine.take_breach());
-    if (t.lock->options().fair) {
+    if (t.fair) {
         turn_.attempt([&] { line_.enter(q, q.in_line, t.own_token(), arbiter); });
         if (a.called) q.machine.called(turn_.time(), arbiter);
     }
@@ -241,6 +242,7 @@ void acquirer::leave_line(active_queue& q) noexcept {
         t->machine = protocol::tenure(instances_.size(), {}, false);
         t->machine.cancel();
         t->lock = q.lock;
+        t->fair = true;
         t->set_token(*token);
         tenures_.send(*t, protocol::command::release, at, 0);
     });

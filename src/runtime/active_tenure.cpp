@@ -8,7 +8,7 @@
 namespace holdfast::runtime {
 
 redis::lock_kind const& active_tenure::kind() const noexcept {
-    return lock->options().fair ? redis::fair_key : redis::exclusive_key;
+    return fair ? redis::fair_key : redis::exclusive_key;
 }
 
 redis::command_args active_tenure::describe(protocol::command c,
@@ -20,7 +20,7 @@ redis::command_args active_tenure::describe(protocol::command c,
         s.fence_ttl = fence_ttl;
         s.number = machine.asks_for(c);
     }
-    if (lock->options().fair) describe_place(s);
+    if (fair) describe_place(s);
     return s;
 }
 

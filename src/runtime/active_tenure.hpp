@@ -90,6 +90,7 @@ public:
     /// During a try: the key has this token already, and extensions prove it. The key is another
     /// client's until the try is won, and is not released.
     bool adopts = false;
+    bool fair = false; ///< its key is fair, whatever the lock of the present lease says
     /// Of the queue, while that is folded: a longer one counts as this.
     std::chrono::duration<std::uint32_t, std::nano> round_trip{};
 

@@ -5,6 +5,7 @@
 #include "integration/client_group.hpp"
 #include "integration/foreign_client.hpp"
 #include "integration/kinds.hpp"
+#include "support/access.hpp"
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
 
@@ -16,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -185,8 +187,7 @@ BOOST_AUTO_TEST_CASE(entries_of_the_dead_cost_a_moment_each) {
         redis_cli cli(instance);
         if (!cli.exists(line_of("k"))) continue;
         for (auto const* const dead :
-             {"dead:0123456789abcdef0123456789abcdef:200", "no entry at all",
-              "dead:1123456789abcdef0123456789abcdef:200"})
+             {"dead:0123456789abcdef0123456789abcdef", "", "dead:1123456789abcdef0123456789abcdef"})
             (void)cli.command({"LPUSH", line_of("k"), dead});
     }
     BOOST_TEST(all.pass() == first_to_last(2));
@@ -197,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_newcomer_does_not_pass_those_who_stand_in_line) {
     fleet servers(1);
     test_client client(servers);
     redis_cli cli(servers[0]);
-    (void)cli.command({"RPUSH", line_of("k"), "other:0123456789abcdef0123456789abcdef:60000"});
+    (void)cli.command({"RPUSH", line_of("k"), "other:0123456789abcdef0123456789abcdef"});
     auto const [e, l] = client.try_acquire("k", fair);
     BOOST_TEST((e == errc::contended));
     (void)cli.command({"DEL", line_of("k")});
@@ -206,13 +207,88 @@ BOOST_AUTO_TEST_CASE(a_newcomer_does_not_pass_those_who_stand_in_line) {
     check_nothing_left(client, servers);
 }
 
+// A process that joined the line first gets the key also if it finds it free itself.
+BOOST_AUTO_TEST_CASE(the_first_in_line_keeps_its_turn_when_the_key_expires) {
+    fleet servers(1);
+    line all(servers, 3);
+    redis_cli cli(servers[0]);
+    std::vector<lease> lost;
+    for (std::size_t n = 0; n < 3; ++n) {
+        BOOST_TEST(cli.del("k"));
+        BOOST_TEST(all.next() == n);
+        all.holder = {};
+        lost.push_back(std::move(all.waiting[n].held));
+    }
+    lost.clear();
+    all.check_nothing_left();
+}
+
+// A waiter with other options takes over the place of a waiter that leaves.
+BOOST_AUTO_TEST_CASE(a_place_in_line_is_one_however_often_it_is_inherited) {
+    fleet servers(1);
+    line all(servers, 1);
+    auto slow = fair;
+    slow.max_retry_delay = 60s;
+    attempt heir;
+    heir.start(all.group.key_of(1, "k", slow));
+    BOOST_REQUIRE(all.group.until([&] { return all.group.clients[1]->stats().waiters == 2; }));
+    all.waiting[0].signal.emit(asio::cancellation_type::terminal);
+    BOOST_REQUIRE(all.group.until([&] { return all.waiting[0].done; }));
+    auto const asked = [&] { return all.group.clients[1]->stats().rounds; };
+    auto const before = asked();
+    BOOST_REQUIRE(all.group.until([&] { return asked() > before; })); // renews its place
+    BOOST_TEST(in_line(servers, "k") == 1U);
+    all.release(all.holder);
+    BOOST_REQUIRE(all.group.until([&] { return heir.done; }));
+    BOOST_TEST(!heir.how, heir.how.what());
+    all.release(heir.held);
+    all.check_nothing_left();
+}
+
+// A server tells of a key once. So it must not remember the keys of waiters that have gone.
+BOOST_AUTO_TEST_CASE(waiters_that_leave_are_forgotten_by_the_servers) {
+    fleet servers(1);
+    line all(servers, 0);
+    auto const before = tracked_keys(servers);
+    for (int n = 0; n < 20; ++n) {
+        attempt waiting;
+        waiting.start(all.group.key_of(0, "other", fair));
+        BOOST_REQUIRE(all.group.until([&] { return waiting.done; }));
+        attempt next;
+        all.group.clients.push_back(std::make_unique<client>(all.group.context.get_executor(),
+                                                             addresses_of(servers), patient()));
+        BOOST_REQUIRE(all.group.all_up());
+        next.start(all.group.key_of(all.group.clients.size() - 1, "other", fair));
+        BOOST_REQUIRE(all.group.until([&] { return in_line(servers, "other") == 1; }));
+        next.signal.emit(asio::cancellation_type::terminal);
+        BOOST_REQUIRE(all.group.until([&] { return next.done && in_line(servers, "other") == 0; }));
+        all.release(waiting.held);
+    }
+    BOOST_TEST(all.group.until([&] { return tracked_keys(servers) <= before; }));
+    all.release(all.holder);
+    all.check_nothing_left();
+}
+
+// A user who may not write the keys that call processes: the key is free after a release.
+BOOST_AUTO_TEST_CASE(a_process_that_cannot_be_called_finds_the_key) {
+    fleet servers(1, {.refuses = true});
+    redis_cli admin(servers[0]);
+    auto rules = access::all("k");
+    std::erase(rules, "~{k*}:queue*");
+    rules.insert(rules.begin(), "~{k*}:queue");
+    BOOST_REQUIRE(admin.command(access::set_user(access::user, rules)).is_ok());
+    line all(servers, 1);
+    BOOST_TEST(all.pass() == first_to_last(1));
+    BOOST_TEST(all.group.idle());
+}
+
 // The key is given to the first in line for so long that it can take the key.
 BOOST_AUTO_TEST_CASE(a_reservation_ends_by_itself) {
     fleet servers(1);
     test_client client(servers);
     redis_cli cli(servers[0]);
     auto held = client.hold("k", fair);
-    (void)cli.command({"RPUSH", line_of("k"), "other:0123456789abcdef0123456789abcdef:200"});
+    (void)cli.command({"RPUSH", line_of("k"), "other:0123456789abcdef0123456789abcdef"});
     BOOST_TEST(client.releases(held));
     BOOST_TEST(cli.get("k").value_or("") == "other:0123456789abcdef0123456789abcdef");
     auto again = client.hold("k", fair);

@@ -286,7 +286,9 @@ protected:
         auto& at = instances_[i];
         auto const by = static_cast<int>(p);
         auto const taken = at.has.holder != nobody && !is_ours(i, m.tenure);
-        if (!taken && (is_ours(i, m.tenure) || !call_next(i, m.tenure, by))) {
+        auto const first = !line_of(i).empty() && line_of(i).front().token == token_of(m.tenure);
+        if (!taken && first) line_of(i).pop_front();
+        if (!taken && (first || is_ours(i, m.tenure) || !call_next(i, m.tenure, by))) {
             set_key(i, m.tenure, by);
             return verdict::yes;
         }
