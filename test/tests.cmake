@@ -23,7 +23,7 @@ holdfast_test(unit SOURCES
     unit/credential_schedule_test.cpp
     unit/diagnosis_test.cpp
     unit/error_test.cpp
-    unit/fair_key_test.cpp
+    unit/fair_commands_test.cpp
     unit/fair_queue_test.cpp
     unit/fence_test.cpp
     unit/fence_gate_test.cpp

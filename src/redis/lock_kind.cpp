@@ -1,7 +1,6 @@
 #include "redis/lock_kind.hpp"
 
 #include "redis/exclusive_key.hpp"
-#include "redis/fair_key.hpp"
 #include "redis/server_info.hpp"
 
 #include <boost/hash2/sha1.hpp>
@@ -15,9 +14,9 @@ namespace holdfast::redis {
 
 namespace {
 
-constexpr std::array<lock_kind const*, 2> all_kinds{
+// Few programs have fair locks, so a server gets the scripts of fair_key when it first needs them.
+constexpr std::array<lock_kind const*, 1> loaded_kinds{
     &exclusive_key,
-    &fair_key,
 };
 
 // In milliseconds, about a hundred years. A longer ttl may not fit our clock.
@@ -32,7 +31,7 @@ std::string digest_of(std::string_view text) {
 } // namespace
 
 std::span<lock_kind const* const> lock_kinds() {
-    return all_kinds;
+    return loaded_kinds;
 }
 
 script::script(std::string_view text)

@@ -92,7 +92,7 @@ constexpr dialect by_script(dialect d, protocol::command c) {
 }
 
 struct lock_kind {
-    /// The scripts of the kind's commands. The probe loads them.
+    /// The scripts of the kind's commands.
     std::span<std::string_view const> scripts;
     /// The number of replies to a command.
     std::uint8_t (*replies)(protocol::command, bool tracked);
@@ -103,7 +103,7 @@ struct lock_kind {
     void (*read)(partial_answer&, sent_command const&, unsigned left, element const&);
 };
 
-/// All kinds that the library has.
+/// The kinds whose scripts the probe loads.
 std::span<lock_kind const* const> lock_kinds();
 
 //

@@ -99,7 +99,7 @@ std::string name_of_line(std::string_view key, bool in_cluster = false) {
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(fair_key_commands)
+BOOST_AUTO_TEST_SUITE(fair_commands)
 
 BOOST_AUTO_TEST_CASE(the_list_has_the_slot_of_the_key) {
     BOOST_TEST(name_of_line("seat:7") == "{seat:7}:queue");
