@@ -1,7 +1,7 @@
 // A kind of lock: the wording of its commands, and the reading of the replies to them.
 //
 // All other code in this folder and above knows only `lock_kind`. So a new kind needs a source of
-// its own, and one line in the table of lock_kind.cpp. See doc/internals/kinds.md.
+// its own. See doc/internals/kinds.md.
 #ifndef HOLDFAST_REDIS_LOCK_KIND_HPP
 #define HOLDFAST_REDIS_LOCK_KIND_HPP
 
