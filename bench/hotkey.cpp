@@ -1,11 +1,13 @@
 #include "hotkey.hpp"
 
 #include "contenders.hpp"
+#include "json_value.hpp"
 #include "pings.hpp"
 #include "process.hpp"
 #include "series.hpp"
 #include "support/fleet.hpp"
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
@@ -78,6 +80,9 @@ std::vector<peer> all_peers() {
             {"node-redlock, single tries, 20 ms", 20, 10, true}};
 }
 
+// Figures of which the ratio is told.
+constexpr std::array compared{"acquisitions_per_s", "handover_p50_us", "min_share", "max_wait_ms"};
+
 figures measure_peer(test::fleet const& servers, hotkey_settings const& s, peer const& p) {
     pings_meanwhile meanwhile(servers);
     auto const hold_ms = static_cast<double>(s.hold.count()) / 1e3;
@@ -104,9 +109,37 @@ figures measure_peer(test::fleet const& servers, hotkey_settings const& s, peer 
     return of;
 }
 
+// With lock_options::fair and without.
+json::object both_ways(test::fleet const& servers, contention all, unsigned rounds) {
+    std::vector<figures> by_default, fair;
+    series ratios;
+    for (unsigned i = 0; i < rounds; ++i) {
+        all.fair = false;
+        by_default.push_back(measure_contenders(servers, all));
+        all.fair = true;
+        fair.push_back(measure_contenders(servers, all));
+        for (auto const* const figure : compared) {
+            auto const value = [&](figures const& of) {
+                auto const found = of.find(figure);
+                return found == of.end() ? not_measured : found->second;
+            };
+            ratios.add(figure, ratio(value(fair.back()), value(by_default.back())));
+        }
+    }
+    json::object of_ratios;
+    for (auto const* const figure : compared) of_ratios[figure] = json_value(ratios[figure]);
+    return {{"processes", all.processes},
+            {"coroutines", all.coroutines},
+            {"hold_ms", static_cast<double>(all.hold.count()) / 1e3},
+            {"fair", combined(fair)},
+            {"default", combined(by_default)},
+            {"fair_to_default", std::move(of_ratios)}};
+}
+
 } // namespace
 
 json::object hotkey_scenario(hotkey_settings const& s) {
+    if (s.fair && s.peers) throw std::invalid_argument("--fair and --peers exclude each other");
     // The first call may have to install node-redlock. So it comes before the measurement.
     if (s.peers) output_of({peers_runner(s), "--setup"}, 5min);
     test::fleet servers(s.instances);
@@ -115,8 +148,13 @@ json::object hotkey_scenario(hotkey_settings const& s) {
                          .hold = s.hold,
                          .seconds = s.seconds,
                          .ttl = s.ttl,
-                         .single_threaded = s.single_threaded,
-                         .fair = s.fair};
+                         .single_threaded = s.single_threaded};
+    if (s.fair) {
+        return {{"instances", s.instances},
+                {"seconds", s.seconds},
+                {"rounds", s.rounds},
+                {"runs", json::array{both_ways(servers, all, s.rounds)}}};
+    }
     std::vector<figures> ours;
     auto const peers = s.peers ? all_peers() : std::vector<peer>{};
     std::vector<std::vector<figures>> theirs(peers.size());
@@ -125,13 +163,10 @@ json::object hotkey_scenario(hotkey_settings const& s) {
         for (std::size_t p = 0; p < peers.size(); ++p)
             theirs[p].push_back(measure_peer(servers, s, peers[p]));
     }
-    json::object result{{"instances", s.instances},
-                        {"processes", s.processes},
-                        {"coroutines", s.coroutines},
-                        {"hold_ms", static_cast<double>(s.hold.count()) / 1e3},
-                        {"seconds", s.seconds},
-                        {"rounds", s.rounds},
-                        {"fair", s.fair}};
+    json::object result{
+        {"instances", s.instances},   {"processes", s.processes},
+        {"coroutines", s.coroutines}, {"hold_ms", static_cast<double>(s.hold.count()) / 1e3},
+        {"seconds", s.seconds},       {"rounds", s.rounds}};
     for (auto& [name, value] : combined(ours)) result[name] = std::move(value);
     if (s.peers) {
         json::array list;

@@ -18,7 +18,7 @@ struct hotkey_settings {
     unsigned rounds = 1;
     std::chrono::milliseconds ttl{10'000};
     bool single_threaded = false;
-    bool fair = false;
+    bool fair = false;          ///< with lock_options::fair and without, in turns
     bool peers = false;         ///< also measure node-redlock, in turns with holdfast
     std::string peers_runner{}; ///< bench/peers/run.sh; if empty $HOLDFAST_BENCH_PEERS, else the
                                 ///< the runner beside the source
@@ -26,7 +26,8 @@ struct hotkey_settings {
 
 /// Every coroutine acquires, holds and releases the key repeatedly. Each process is a child of this
 /// one, and runs this executable as `hotkey-worker`. Figures are medians of the rounds, except
-/// `failed` and `violations` (sums) and `max_wait_ms` (the longest).
+/// `failed` and `violations` (sums) and `max_wait_ms` (the longest). With `fair`, they are in
+/// `runs`, by the name of the way.
 /// @throws std::runtime_error  a child could not be started, died, or was not done in time. The
 /// other children are ended then.
 boost::json::object hotkey_scenario(hotkey_settings const&);

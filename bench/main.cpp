@@ -15,8 +15,9 @@
 //   burst [--count 100000]                 leases dropped at once, beside an unrelated lease
 //   minority [--coroutines 100]            2 of 5 instances frozen, against none
 //   minority --contended [--processes 3]   clients that contend for 20 keys, beside faults
-//   hotkey [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5] [--peers] [--fair]
-//                                          all coroutines contend for one key
+//   hotkey [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5] [--peers | --fair]
+//                                          all coroutines contend for one key; --fair: by fair
+//                                          locks and by others
 //   idle-waiters [--waiters 10000] [--seconds 30] [--callbacks]
 //                                          all coroutines wait behind one holder
 //   fencing [--coroutines 100,1000] [--processes 4]

@@ -193,6 +193,7 @@ set_target_properties(exceptions PROPERTIES ENABLE_EXPORTS ON)
 holdfast_test(failover SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/credential_sources_test.cpp
     integration/deployments_test.cpp
+    integration/fair_deployments_test.cpp
     integration/sentinel_faults_test.cpp
     integration/sentinel_load_test.cpp
     integration/sentinel_replicas_test.cpp

@@ -29,6 +29,9 @@ UNITS = (
 # Settings of a run, and not figures.
 SETTINGS = {"instances", "processes", "coroutines", "hold_ms", "seconds", "rounds", "count",
             "ttl_s", "waiters", "connections", "faults", "primaries", "replicas", "clients"}
+# Those figures of the scenario hotkey that are drawn where its ways are compared.
+HOTKEY_FIGURES = ("acquisitions_per_s", "commands_per_acquisition", "handover_p50_us",
+                  "handover_pings", "min_share", "max_wait_ms")
 # Ways that a scenario compares, as prefixes of its figures.
 PREFIXES = ("floor", "plain", "healthy")
 
@@ -110,6 +113,12 @@ def numbers(of):
     return {name: value for name, value in of.items()
             if isinstance(value, (int, float)) and not isinstance(value, bool)
             and name not in SETTINGS}
+
+
+def only(figures, run):
+    """The run with these figures alone, and its settings."""
+    return {name: {f: v for f, v in of.items() if f in figures} if isinstance(of, dict) else of
+            for name, of in run.items()}
 
 
 def ways_of(run):
@@ -211,6 +220,8 @@ def plots(site, page):
         elif "database" in data:
             picture = module("example/3_advanced/booking/load/picture.py").picture(data)
             charts = [drawn(picture, name)]
+        elif data.get("scenario") == "hotkey" and "runs" in data:
+            charts = runs_charts(name, [only(HOTKEY_FIGURES, run) for run in data["runs"]])
         elif "runs" in data:
             charts = runs_charts(name, data["runs"])
         else:

@@ -214,10 +214,10 @@ struct lock_options {
     /// at one instance, and a release gives the key to the first in line at once. Without it the
     /// order between processes is random. All programs that use the key need the same value: a
     /// program without it gets the key only while no process stands in line. Clients of other
-    /// libraries do too. A process whose turn comes has 100 ms and twice the max_retry_delay to
-    /// take the key. Needs the right to run scripts and to use the keys `{key}:queue` and
-    /// `{key}:queue:*`, or `key:queue` and `key:queue:*` if the key has a hash tag of its own.
-    /// These must not be locks themselves. Not together with yield_to_pollers.
+    /// libraries do too. A process whose turn comes has 100 ms and twice the max_retry_delay, but
+    /// at most 2.1 s, to take the key. Needs the right to run scripts and to use the keys
+    /// `{key}:queue` and `{key}:queue:*`, or `key:queue` and `key:queue:*` if the key has a hash
+    /// tag of its own. Nobody else may use these. Not together with yield_to_pollers.
     bool fair = false;
     /// How long the key is left free for clients of other libraries, which poll for it. After each
     /// tenure neither this process nor its peers that wait for the key take it for this long. Set

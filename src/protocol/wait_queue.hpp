@@ -212,7 +212,7 @@ public:
         if (will_push && !line_.fair()) pace_.forget_failures(); // a place in line is no success
         wake_ = std::min(expiry,
                          will_push ? rechecks_.next() : now + pace_.backoff(longest_pause, random));
-        if (line_.fair()) wake_ = std::min(wake_, now + Rules::stays_in_line / 3);
+        if (line_.fair()) wake_ = std::min(wake_, now + Rules::renews_place);
     }
 
     /// The arbiter did not answer, or is late. The next instance in order takes its place.

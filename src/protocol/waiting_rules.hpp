@@ -70,9 +70,16 @@ struct waiting_rules : watching_rules {
         return late >= stopped || (late > std::chrono::milliseconds(2) && !again);
     }
 
-    /// How long a token stays in the line of a fair key if its process does not ask again. The
-    /// process asks three times as often. So the line forgets processes that have died.
+    /// How long a token stays in the line of a fair key if its process does not ask again. So the
+    /// line forgets processes that have died.
     static constexpr duration stays_in_line = std::chrono::seconds(3);
+    /// How often the process asks again at least, while it stands in line.
+    static constexpr duration renews_place = stays_in_line / 3;
+    /// How long the arbiter keeps the key for the process whose turn has come. Without pushes the
+    /// process finds that out at its next question.
+    static constexpr duration reservation(duration longest_pause) {
+        return std::chrono::milliseconds(100) + 2 * std::min(longest_pause, renews_place);
+    }
     /// How often instances that refuse a reserved key are asked again. The release of the last
     /// holder may reach them later than the arbiter, and a newcomer may have asked for the key in
     /// between.

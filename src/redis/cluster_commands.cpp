@@ -253,7 +253,7 @@ void cluster_instance::answer_unsent(pending_command const& c, obstacle o, unsig
         // A node whose grants do not count also lacks replicas, perhaps.
         if (o == obstacle::quarantine) cause = told != errc{} ? told : errc::quarantined;
         if (to != nullptr && to->foreign) cause = errc::rejected;
-        // Only commands of locks with fences fail because of it.
+        // Only commands with several keys fail because of it: of fenced and of fair locks.
         if (o == obstacle::migrating) cause = errc::rejected;
         if (o == obstacle::connecting) cause = errc::instance_timeout;
         if (o == obstacle::down && told != errc{}) cause = told;
@@ -284,7 +284,7 @@ std::string cluster_instance::explain(obstacle o, unsigned slot) const noexcept 
         return node + "the Cluster does not serve slot " + std::to_string(slot) + " now";
     case obstacle::migrating:
         return node + "slot " + std::to_string(slot) +
-               " migrates: the keys of a lock with fences are at two nodes";
+               " migrates: the keys of the lock are at two nodes";
     }
     return {};
 } catch (...) { // memory ran out

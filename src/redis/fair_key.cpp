@@ -36,12 +36,12 @@ constexpr std::string_view start = "local call,q=redis.call,KEYS[#KEYS] ";
 
 /// call_next(ms) gives the key to the first token of the list for so long, tells its process, and
 /// returns the token; nil if there is none. It stops at our own token if `own` is true, and passes
-/// over that otherwise. A process that cannot be told gets no key.
+/// over that otherwise. A process that cannot be told gets no key, and keeps its place.
 constexpr std::string_view call_next =
     "local function call_next(ms,own) local t repeat t=redis.pcall('lpop',q) "
     "if type(t)~='string' then return nil end if own and t==ARGV[1] then return t end "
     "until t~='' and t~=ARGV[1] "
-    "if redis.pcall('set',q..':'..t,'','px',ms).err then return nil end "
+    "if redis.pcall('set',q..':'..t,'','px',ms).err then redis.pcall('lpush',q,t) return nil end "
     "call('set',KEYS[1],t,'px',ms) return t end ";
 
 /// If the key is not ours any more, our token leaves the list, and the server forgets that it was
@@ -62,15 +62,18 @@ constexpr std::string_view acquire_start =
 /// A free key goes to the first in the list. If that is another, or the key is another's, we join
 /// the list, unless we stand there. The last arguments: the times of a reservation and of the list
 /// in ms, and 1 for a place at the front. A refusal is negative: -2 for a key that never expires,
-/// else -3 less the time to live.
+/// else -3 less the time to live. A value of another program in place of the list stays as it is.
+/// The command that follows registers for our turn, also if the key is ours now. So the server is
+/// given a key to tell of, or it would keep the registration.
 constexpr std::string_view contend_start =
     "local n=#ARGV local v=redis.pcall('get',KEYS[1]) "
     "if v==ARGV[1] then call('del',KEYS[1]) else v=v or call_next(ARGV[n-2],true) "
     "if v and v~=ARGV[1] then "
-    "if redis.pcall('lpos',q,ARGV[1])==false then "
-    "call(ARGV[n]=='1' and 'lpush' or 'rpush',q,ARGV[1]) end "
-    "call('pexpire',q,ARGV[n-1]) "
-    "local l=call('pttl',KEYS[1]) return l<0 and -2 or -3-l end end ";
+    "local p=redis.pcall('lpos',q,ARGV[1]) "
+    "if p==false then call(ARGV[n]=='1' and 'lpush' or 'rpush',q,ARGV[1]) end "
+    "if type(p)~='table' then call('pexpire',q,ARGV[n-1]) end "
+    "local l=call('pttl',KEYS[1]) return l<0 and -2 or -3-l end end "
+    "redis.pcall('set',q..':'..ARGV[1],'','px',ARGV[n-2]) ";
 
 constexpr std::string_view plain_end = "call('set',KEYS[1],ARGV[1],'px',ARGV[2]) return 1";
 constexpr std::string_view fenced_end = fenced_acquire_script;
@@ -208,7 +211,7 @@ void read_contend(partial_answer& p, sent_command const& c, unsigned left, eleme
         if (number > -2) return read_script(p, c, e);
         p.answer.verdict = verdict::no;
         p.answer.ttl_known = true;
-        if (number < -2) p.answer.ttl_left = std::chrono::milliseconds(-3 - number);
+        if (number < -2) note_ttl(p, -3 - number);
     } else if (left == 1) {
         p.tracked = !is_error(e.type);
         if (!p.tracked) read_lack(p, c, e, "CLIENT CACHING", degradation::no_push);

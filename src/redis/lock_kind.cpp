@@ -52,10 +52,15 @@ std::int64_t number_of(std::string_view text) {
     return n;
 }
 
+void note_ttl(partial_answer& p, std::int64_t left) {
+    p.answer.ttl_known = true;
+    p.answer.ttl_left = std::chrono::milliseconds(std::min(left, longest_ttl));
+}
+
 void read_ttl(partial_answer& p, element const& e) {
-    auto const left = e.type == reply_type::number ? std::min(number_of(e.value), longest_ttl) : -2;
+    auto const left = e.type == reply_type::number ? number_of(e.value) : -2;
     p.answer.ttl_known = left >= -1;
-    if (left >= 0) p.answer.ttl_left = std::chrono::milliseconds(left);
+    if (left >= 0) note_ttl(p, left);
 }
 
 namespace {

@@ -140,6 +140,8 @@ private:
 std::optional<bool> truth_of(element const&);
 /// The number in a reply; zero if the text is no number.
 std::int64_t number_of(std::string_view text);
+/// Notes a time to live in milliseconds. A longer one than a duration can have is cut.
+void note_ttl(partial_answer&, std::int64_t left);
 /// Reads the reply to PTTL. If the reply is no number, the key counts as gone.
 void read_ttl(partial_answer&, element const&);
 /// Reads an error reply to a command that runs a script or writes. `v` is the verdict. `name`: the

@@ -8,6 +8,7 @@
 
 #include <boost/hash2/fnv1a.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
@@ -232,14 +233,19 @@ void acquirer::on_arbiter_refused(active_tenure& t, active_queue& q, redis::answ
     if (op.cancel_requested) leave(op, errc::cancelled);
 }
 
-// Without this, the key would be kept for the queue when its turn comes.
+// Without this, the key would be kept for the queue when its turn comes. While the instance is
+// away, the release waits for as long as the token may stand there.
 void acquirer::leave_line(active_queue& q) noexcept {
     auto const at = protocol::instance_set::only(q.in_line.instance);
     auto const token = line_.leave(q.in_line);
     if (!token) return;
     turn_.attempt([&] {
         active_tenure_ptr const t(&tenures_.take());
-        t->machine = protocol::tenure(instances_.size(), {}, false);
+        auto const& options = q.lock->options();
+        auto const stays = std::max<protocol::duration>(
+            options.ttl, protocol::waiting_rules::stays_in_line +
+                             protocol::waiting_rules::reservation(options.max_retry_delay));
+        t->machine = protocol::tenure(instances_.size(), stays, false);
         t->machine.cancel();
         t->lock = q.lock;
         t->fair = true;

@@ -27,10 +27,11 @@ redis::command_args active_tenure::describe(protocol::command c,
 void active_tenure::describe_place(redis::command_args& s) const noexcept {
     using protocol::waiting_rules;
     using redis::line_place;
-    using std::chrono::milliseconds;
-    s.reserved_for = milliseconds(100) + 2 * lock->options().max_retry_delay;
-    s.in_line_for =
-        std::chrono::duration_cast<milliseconds>(waiting_rules::stays_in_line) + s.reserved_for;
+    auto const milliseconds = [](protocol::duration d) {
+        return std::chrono::duration_cast<std::chrono::milliseconds>(d);
+    };
+    s.reserved_for = milliseconds(waiting_rules::reservation(lock->options().max_retry_delay));
+    s.in_line_for = milliseconds(waiting_rules::stays_in_line) + s.reserved_for;
     s.place = queue == nullptr                 ? line_place::back
               : queue->machine.is_newcomer()   ? line_place::newcomer
               : queue->machine.goes_to_front() ? line_place::front

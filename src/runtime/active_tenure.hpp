@@ -67,9 +67,9 @@ public:
         extras().adopted_token = text;
         has_adopted_token_ = true;
     }
+    redis::token const& own_token() const noexcept { return token_; }
     /// `label`: of this client. From any thread, while a lease has the tenure. The result may refer
     /// to the tenure.
-    redis::token const& own_token() const noexcept { return token_; }
     redis::token_text token_text(std::string_view label) const {
         if (has_adopted_token_) return redis::token_text(extras_->adopted_token);
         return token_.text(label);

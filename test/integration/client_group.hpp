@@ -24,10 +24,12 @@
 namespace holdfast::test {
 
 struct client_group {
-    client_group(fleet const& servers, std::size_t size, client_options const& options) {
+    client_group(fleet const& servers, std::size_t size, client_options const& options)
+        : client_group(addresses_of(servers), size, options) {}
+    client_group(std::vector<address> const& servers, std::size_t size,
+                 client_options const& options) {
         for (std::size_t i = 0; i < size; ++i) {
-            clients.push_back(
-                std::make_unique<client>(context.get_executor(), addresses_of(servers), options));
+            clients.push_back(std::make_unique<client>(context.get_executor(), servers, options));
         }
         BOOST_REQUIRE(all_up());
     }

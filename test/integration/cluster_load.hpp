@@ -110,8 +110,9 @@ struct load_options {
     lock_options lock{.ttl = std::chrono::seconds(2), .handoff_limit = 3};
     client_options client{};
     int coroutines = 2; ///< for each key
-    /// Of an acquire. Zero: none. Those that end by it leave grants under way.
-    std::chrono::milliseconds limit{0};
+    /// Of an acquire. Zero: none. Those that end by it leave grants under way. It grows until there
+    /// is a grant, on a slow machine too.
+    std::chrono::microseconds limit{0};
     std::chrono::milliseconds held{1}, pause{5}; ///< pause: after a failure
 };
 
@@ -184,12 +185,13 @@ private:
         auto const fenced = options_.lock.fencing;
         asio::steady_timer timer(context_);
         auto const quietly = asio::as_tuple(asio::deferred);
+        auto limit = options_.limit;
         while (!stopping_) {
             auto const began = clock::now();
             error e;
             lease l;
-            if (options_.limit > std::chrono::milliseconds(0)) {
-                auto const limited = asio::cancel_after(options_.limit, quietly);
+            if (limit > limit.zero()) {
+                auto const limited = asio::cancel_after(limit, quietly);
                 auto acquired = co_await lock.acquire(limited);
                 e = std::get<0>(acquired);
                 l = std::move(std::get<1>(acquired));
@@ -200,6 +202,7 @@ private:
             }
             if (e) {
                 if (!(e == errc::cancelled)) fail(e.what());
+                limit += limit / 2;
                 timer.expires_after(options_.pause);
                 co_await timer.async_wait(quietly);
                 continue;
@@ -209,6 +212,7 @@ private:
             if (took > slowest_) slowest_ = took;
             judge_.begins(key, l, fenced);
             ++grants_;
+            limit = options_.limit;
             timer.expires_after(options_.held);
             co_await timer.async_wait(quietly);
             if (!l.held()) ++lost_;

@@ -174,6 +174,11 @@ asio::awaitable<void> wait_in_vain(lock key) {
     expect(std::get<0>(result) == errc::wait_timeout, "timeout");
 }
 
+asio::awaitable<void> wait_for_anothers(lock key) {
+    auto const result = co_await key.try_acquire_for(10ms, asio::as_tuple(asio::deferred));
+    expect(std::get<0>(result) == errc::wait_timeout, "timeout");
+}
+
 asio::awaitable<void> cancel(lock key) {
     auto const held = co_await key.acquire();
     auto const executor = co_await asio::this_coro::executor;
@@ -217,10 +222,11 @@ asio::awaitable<void> watch(lock key) {
     expect(loss->result == errc::lease_released, "told");
 }
 
-constexpr std::array<flow, 10> flows{
-    acquire_and_release, extend, hand_over,           find_it_taken, find_anothers,
-    wait_in_vain,        cancel, drop_and_take_again, share,         watch};
-constexpr std::size_t finds_anothers = 4;
+constexpr std::array<flow, 11> flows{
+    acquire_and_release, extend, hand_over, find_it_taken,    find_anothers, wait_in_vain, cancel,
+    drop_and_take_again, share,  watch,     wait_for_anothers};
+/// The flows whose keys another client has.
+constexpr std::array<std::size_t, 2> of_anothers{4, 10};
 
 /// A handler that counts whether it was called or destroyed.
 struct witness {
@@ -336,15 +342,17 @@ template <class Happened>
 /// The life of a client, in which one allocation fails.
 class life {
 public:
-    life(std::vector<address> const& servers, client_options const& options)
-        : locks_(std::in_place, context_.get_executor(), servers, options) {}
+    life(std::vector<address> const& servers, client_options const& options,
+         lock_options const& of_locks)
+        : locks_(std::in_place, context_.get_executor(), servers, options)
+        , of_locks_(of_locks) {}
 
     void run(std::uint64_t fails_at, may_fail when) {
         until([&] { return is_up(*locks_); }, "connected");
         std::vector<lock> keys;
         keys.reserve(flows.size());
         for (std::size_t i = 0; i < flows.size(); ++i) {
-            keys.push_back(locks_->make_lock("key:" + std::to_string(i), long_lived));
+            keys.push_back(locks_->make_lock("key:" + std::to_string(i), of_locks_));
         }
         fail_allocation(fails_at, when);
         for (std::size_t i = 0; i < flows.size(); ++i) {
@@ -355,14 +363,14 @@ public:
         keys.clear();
 
         witness::counts of_check;
-        asio::co_spawn(context_, acquire_and_release(locks_->make_lock("after", long_lived)),
+        asio::co_spawn(context_, acquire_and_release(locks_->make_lock("after", of_locks_)),
                        witness(of_check));
         until([&] { return of_check.all_over(); }, "usable");
         if (of_check.failed + of_check.destroyed > 0)
             problems.push_back("not usable: " + of_check.reason);
 
         // One lease is held, and one acquire waits behind it.
-        auto const lasting = locks_->make_lock("lasting", long_lived);
+        auto const lasting = locks_->make_lock("lasting", of_locks_);
         lease held;
         lasting.acquire([&](error, lease l) { held = std::move(l); });
         until([&] { return held.held(); }, "held");
@@ -410,6 +418,7 @@ private:
 
     asio::io_context context_;
     std::optional<client> locks_;
+    lock_options const of_locks_;
 };
 
 /// Reads all that it is given.
@@ -430,10 +439,24 @@ struct target {
     std::vector<redis_cli> servers;
 };
 
-std::string const anothers = "key:" + std::to_string(finds_anothers);
+std::vector<std::string> anothers() {
+    std::vector<std::string> keys;
+    for (auto const i : of_anothers) keys.push_back("key:" + std::to_string(i));
+    return keys;
+}
+
+/// The keys that should have gone. What is left of the line of a fair lock ends by itself.
+std::vector<std::string> left_on(redis_cli& server) {
+    auto keys = server.keys();
+    auto const others = anothers();
+    std::erase_if(keys, [&](auto const& key) {
+        return contains(key, "}:queue") || std::ranges::find(others, key) != others.end();
+    });
+    return keys;
+}
 
 /// Runs one life for each allocation, and lets that one fail.
-void sweep(target on, bool thread_safe, may_fail when) {
+void sweep(target on, bool thread_safe, may_fail when, lock_options const& of_locks = long_lived) {
     auto options = patient();
     options.thread_safe = thread_safe;
     options.detect_clock_jumps = false;
@@ -447,7 +470,7 @@ void sweep(target on, bool thread_safe, may_fail when) {
     for (std::uint64_t n = 0; beyond < 5; ++n) {
         witness::counts of_flows;
         {
-            life l(on.instances, options);
+            life l(on.instances, options, of_locks);
             l.run(n, when);
             of_flows = l.of_flows;
             auto const& injected = last_failed_allocation();
@@ -461,8 +484,7 @@ void sweep(target on, bool thread_safe, may_fail when) {
             if (hurt > 0 && !injected.failed)
                 problems.push_back("failed for nothing " + l.of_flows.reason);
             for (redis_cli& server : on.servers) {
-                for (auto const& key : server.keys())
-                    if (key != anothers) problems.push_back("left: " + key);
+                for (auto const& key : left_on(server)) problems.push_back("left: " + key);
             }
             for (auto const& problem : problems) {
                 BOOST_TEST_MESSAGE(n << ": " << problem << trace());
@@ -471,8 +493,7 @@ void sweep(target on, bool thread_safe, may_fail when) {
         }
         if (!problem_counts.empty()) {
             for (redis_cli& server : on.servers) {
-                for (auto const& key : server.keys())
-                    if (key != anothers) server.del(key);
+                for (auto const& key : left_on(server)) server.del(key);
             }
         }
     }
@@ -482,14 +503,15 @@ void sweep(target on, bool thread_safe, may_fail when) {
     BOOST_TEST(told.read > 0U);
 }
 
-void sweep(std::size_t size, bool thread_safe, may_fail when) {
+void sweep(std::size_t size, bool thread_safe, may_fail when,
+           lock_options const& of_locks = long_lived) {
     fleet servers(size);
     target t{addresses_of(servers), {}};
     for (server& instance : servers) {
         t.servers.emplace_back(instance);
-        t.servers.back().set(anothers, "another's");
+        for (auto const& key : anothers()) t.servers.back().set(key, "another's");
     }
-    sweep(std::move(t), thread_safe, when);
+    sweep(std::move(t), thread_safe, when, of_locks);
 }
 
 } // namespace
@@ -510,13 +532,20 @@ BOOST_AUTO_TEST_CASE(an_allocation_that_fails_is_one_operations_on_three_instanc
     sweep(3, false, everywhere);
 }
 
+BOOST_AUTO_TEST_CASE(an_allocation_that_fails_is_one_operations_of_fair_locks) {
+    auto fair = long_lived;
+    fair.fair = true;
+    sweep(1, false, everywhere, fair);
+    sweep(3, false, everywhere, fair);
+}
+
 BOOST_AUTO_TEST_CASE(an_allocation_that_fails_is_one_operations_behind_sentinels) {
     sentinel_group_options options;
     options.replicas = 0;
     sentinel_group group(options);
     target t{{address(group.url())}, {}};
     t.servers.push_back(group.cli(0));
-    t.servers.back().set(anothers, "another's");
+    for (auto const& key : anothers()) t.servers.back().set(key, "another's");
     sweep(std::move(t), false, everywhere);
 }
 
@@ -526,7 +555,7 @@ BOOST_AUTO_TEST_CASE(an_allocation_that_fails_is_one_operations_in_a_cluster) {
     cluster_group cluster(options);
     target t{{address(cluster.url())}, {}};
     for (std::size_t i = 0; i < cluster.size(); ++i) t.servers.push_back(cluster.cli(i));
-    t.servers[cluster.owner_of(anothers)].set(anothers, "another's");
+    for (auto const& key : anothers()) t.servers[cluster.owner_of(key)].set(key, "another's");
     sweep(std::move(t), false, everywhere);
 }
 

@@ -2,13 +2,16 @@
 // one alone. A process that has gone, a server that forgets, and programs that are not fair delay
 // the others for a moment only.
 #include "integration/attempt.hpp"
-#include "integration/client_group.hpp"
+#include "integration/fair_line.hpp"
 #include "integration/foreign_client.hpp"
 #include "integration/kinds.hpp"
 #include "support/access.hpp"
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
 
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -16,10 +19,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <numeric>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,13 +29,6 @@ using namespace holdfast::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-constexpr lock_options fair{.ttl = 60s, .fair = true};
-constexpr lock_options fair_fenced{.ttl = 60s, .fencing = true, .fair = true};
-
-std::string line_of(std::string const& key) {
-    return '{' + key + "}:queue";
-}
 
 std::size_t in_line(fleet const& servers, std::string const& key) {
     std::size_t all = 0;
@@ -47,75 +40,16 @@ std::size_t in_line(fleet const& servers, std::string const& key) {
     return all;
 }
 
-/// Clients that stand in line for one key behind a holder, one after another.
-struct line {
+/// A line for the key "k".
+struct line : fair_line {
     explicit line(fleet const& s, std::size_t size, lock_options const& o = fair)
-        : servers(s)
-        , group(s, size + 1, patient())
-        , options(o) {
-        attempt first;
-        first.start(group.key_of(0, "k", options));
-        BOOST_REQUIRE(group.until([&] { return first.done; }));
-        BOOST_REQUIRE_MESSAGE(!first.how, first.how.what());
-        holder = std::move(first.held);
-        for (std::size_t i = 0; i < size; ++i) join();
-    }
-    void join() {
-        auto const i = waiting.size();
-        waiting.emplace_back();
-        waiting.back().start(group.key_of(i + 1, "k", options));
-        BOOST_REQUIRE(group.until([&] { return in_line(servers, "k") == i + 1; }));
-    }
-    void release(lease& held) {
-        auto done = false;
-        held.release([&](release_result r) {
-            BOOST_TEST(static_cast<bool>(r));
-            done = true;
-        });
-        BOOST_REQUIRE(group.until([&] { return done; }));
-    }
-    /// The index of the next client that has the key.
-    std::size_t next(std::chrono::seconds limit = 20s) {
-        std::optional<std::size_t> won;
-        auto const found = group.until(
-            [&] {
-                for (std::size_t i = 0; i < waiting.size(); ++i) {
-                    if (waiting[i].won()) won = i;
-                }
-                return won.has_value();
-            },
-            limit);
-        BOOST_REQUIRE(found);
-        return *won;
-    }
-    /// Each client in turn gets the key, and gives it on. The order of the clients.
-    std::vector<std::size_t> pass() {
-        std::vector<std::size_t> order;
-        release(holder);
-        for (std::size_t n = 0; n < waiting.size(); ++n) {
-            auto const i = next();
-            order.push_back(i);
-            fences.push_back(waiting[i].held.fence());
-            release(waiting[i].held);
-            waiting[i].held = {};
-        }
-        return order;
-    }
+        : fair_line(
+              addresses_of(s), "k", size, [&s] { return ::in_line(s, "k"); }, o)
+        , servers(s) {}
     void check_nothing_left() { test::check_nothing_left(group, servers); }
 
     fleet const& servers;
-    client_group group;
-    lock_options options;
-    lease holder;
-    std::deque<attempt> waiting;
-    std::vector<std::uint64_t> fences;
 };
-
-std::vector<std::size_t> first_to_last(std::size_t n) {
-    std::vector<std::size_t> all(n);
-    std::iota(all.begin(), all.end(), std::size_t(0));
-    return all;
-}
 
 } // namespace
 
@@ -269,6 +203,63 @@ BOOST_AUTO_TEST_CASE(waiters_that_leave_are_forgotten_by_the_servers) {
     all.check_nothing_left();
 }
 
+// A process that asks in turn, and gets the key, has registered for its turn too.
+BOOST_AUTO_TEST_CASE(tenures_of_one_process_leave_no_registrations) {
+    fleet servers(1);
+    test_client client(servers);
+    auto options = fair;
+    options.handoff_limit = 1;
+    auto const before = tracked_keys(servers);
+    auto const lock = client.locks.make_lock("k", options);
+    int left = 0;
+    auto const work = [&]() -> asio::awaitable<void> {
+        for (int n = 0; n < 50; ++n) {
+            auto held = co_await lock.acquire();
+            co_await held.release();
+        }
+        --left;
+    };
+    for (; left < 3; ++left) asio::co_spawn(client.context, work(), asio::detached);
+    BOOST_REQUIRE(client.until([&] { return left == 0; }));
+    BOOST_TEST(client.until([&] { return tracked_keys(servers) <= before + 1; }));
+    check_nothing_left(client, servers);
+}
+
+// It left while its connection was down.
+BOOST_AUTO_TEST_CASE(a_place_is_given_up_when_its_instance_is_back) {
+    fleet servers(1);
+    line all(servers, 2);
+    redis_cli cli(servers[0]);
+    (void)cli.command({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+    all.waiting[0].signal.emit(asio::cancellation_type::terminal);
+    BOOST_REQUIRE(all.group.until([&] { return all.waiting[0].done && all.group.all_up(); }));
+    // The second one keeps the list alive.
+    BOOST_TEST(all.group.until([&] { return all.in_line() == 1; }));
+    all.renew(1);
+    BOOST_TEST(all.in_line() == 1U);
+    all.release(all.holder);
+    BOOST_TEST(all.next() == 1U);
+    all.release(all.waiting[1].held);
+    all.check_nothing_left();
+}
+
+BOOST_AUTO_TEST_CASE(a_value_in_place_of_the_line_stays_as_it_is) {
+    fleet servers(1);
+    redis_cli cli(servers[0]);
+    (void)cli.command({"HSET", line_of("k"), "field", "of another program"});
+    test_client first(servers), second(servers);
+    first.runs_with(second);
+    auto held = first.hold("k", fair);
+    attempt waiting(second, "k", fair);
+    BOOST_TEST(waits(second));
+    BOOST_TEST((cli.pttl(line_of("k")) == -1ms));
+    BOOST_TEST(first.releases(held));
+    check_gets(second, waiting);
+    BOOST_TEST((cli.pttl(line_of("k")) == -1ms));
+    (void)cli.command({"DEL", line_of("k")});
+    check_nothing_left(second, servers);
+}
+
 // A user who may not write the keys that call processes: the key is free after a release.
 BOOST_AUTO_TEST_CASE(a_process_that_cannot_be_called_finds_the_key) {
     fleet servers(1, {.refuses = true});
@@ -280,6 +271,24 @@ BOOST_AUTO_TEST_CASE(a_process_that_cannot_be_called_finds_the_key) {
     line all(servers, 1);
     BOOST_TEST(all.pass() == first_to_last(1));
     BOOST_TEST(all.group.idle());
+}
+
+// The releasing process has long pauses.
+BOOST_AUTO_TEST_CASE(a_reservation_is_short_however_long_the_pauses) {
+    fleet servers(1);
+    test_client client(servers);
+    redis_cli cli(servers[0]);
+    auto slow = fair;
+    slow.max_retry_delay = 60s;
+    auto held = client.hold("k", slow);
+    (void)cli.command({"RPUSH", line_of("k"), "other:0123456789abcdef0123456789abcdef"});
+    BOOST_TEST(client.releases(held));
+    auto const left = cli.pttl("k");
+    BOOST_TEST((left > 0ms));
+    BOOST_TEST((left <= 2'100ms));
+    auto again = client.hold("k", fair);
+    BOOST_TEST(client.releases(again));
+    check_nothing_left(client, servers);
 }
 
 // The key is given to the first in line for so long that it can take the key.

@@ -1,4 +1,6 @@
 // Instances crash while clients work under load. A referee looks for locks with two holders.
+#include <holdfast/observer.hpp>
+
 #include "integration/guards.hpp"
 #include "integration/load.hpp"
 #include "support/wait.hpp"
@@ -6,9 +8,12 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,11 +23,34 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::size_t count_of(client const& c, instance_state state) {
+bool all_are_up(client const& c) {
     auto const all = c.instances();
-    return static_cast<std::size_t>(
-        std::count_if(all.begin(), all.end(), [&](auto const& s) { return s.state == state; }));
+    return std::all_of(all.begin(), all.end(),
+                       [](auto const& s) { return s.state == instance_state::up; });
 }
+
+/// The instances of a client that were in quarantine, also for a moment.
+class quarantines : public observer {
+public:
+    void forget() {
+        std::lock_guard const lock(mutex_);
+        addresses_.clear();
+    }
+    std::size_t size() const {
+        std::lock_guard const lock(mutex_);
+        return addresses_.size();
+    }
+
+private:
+    void on_instance(instance_event const& e) override {
+        if (e.status.state != instance_state::quarantined) return;
+        std::lock_guard const lock(mutex_);
+        addresses_.insert(e.status.address);
+    }
+
+    mutable std::mutex mutex_;
+    std::set<std::string> addresses_;
+};
 
 /// Three clients work. A fourth one holds a lease on one of their keys during each crash, without
 /// renewal.
@@ -32,7 +60,8 @@ struct scenario {
         : servers(5, {.arguments = disk})
         , options(guarded(how, longest))
         , holder(servers, options) {
-        for (int i = 0; i < 3; ++i) {
+        for (auto& seen : quarantined) {
+            options.observer = &seen;
             working.push_back(std::make_unique<load>(addresses_of(servers), options,
                                                      std::vector<std::string>{"a", "b"}, judge));
         }
@@ -44,9 +73,20 @@ struct scenario {
     }
 
     fleet servers;
+    /// Each working client has had so many instances in quarantine.
+    [[nodiscard]] bool all_quarantined(std::size_t count) const {
+        return wait_until(
+            [&] {
+                return std::all_of(quarantined.begin(), quarantined.end(),
+                                   [&](auto const& seen) { return seen.size() == count; });
+            },
+            15s);
+    }
+
     client_options options;
     referee judge;
     test_client holder;
+    std::array<quarantines, 3> quarantined;
     loads working;
 };
 
@@ -69,20 +109,15 @@ BOOST_AUTO_TEST_CASE(no_lock_has_two_holders_whichever_instances_crash) {
                     auto l = s.holder.hold("a", unwatched(longest));
                     s.judge.begins("a", l);
                     auto const before = connections_of(s.holder);
+                    for (auto& seen : s.quarantined) seen.forget();
                     crash(s.servers, the_first(n), {});
-                    if (forgets) {
-                        BOOST_TEST(each(s.working, [&](client const& c) {
-                            return count_of(c, instance_state::quarantined) == n;
-                        }));
-                    }
+                    if (forgets) BOOST_TEST(s.all_quarantined(n));
                     // The clients get leases at least on the other key. A crashed minority causes
                     // no failure.
                     BOOST_TEST(all_go_on(s.working, 5));
                     BOOST_TEST((n > 2 || failures_of(s.working) == failed));
                     BOOST_REQUIRE(is_back(s.holder, before, the_first(n)));
-                    BOOST_TEST(each(s.working, [](client const& c) {
-                        return count_of(c, instance_state::up) == 5;
-                    }));
+                    BOOST_TEST(each(s.working, all_are_up));
                     BOOST_TEST(s.holder.all_up());
                     if (forgets) s.holder.pass(l.deadline());
                     s.judge.ends("a", l);

@@ -356,8 +356,11 @@ struct stays_in_line : fair_driver {
 struct stands_in_two_lines : fair_driver {
     static constexpr bool stands_in_one_line = false;
 };
+struct calls_the_last : fair_driver {
+    static constexpr bool calls_in_order = false;
+};
 struct never_asks_again : protocol::waiting_rules {
-    static constexpr duration stays_in_line = std::chrono::hours(24);
+    static constexpr duration renews_place = std::chrono::hours(24);
 };
 
 constexpr contest_shape brief_leases{
@@ -418,10 +421,11 @@ BOOST_AUTO_TEST_CASE(every_schedule_of_a_fair_key_keeps_every_promise) {
                   << seen.longest_wait << " of its bound, for a quorum " << seen.longest_quorum_wait
                   << ", highest cost " << seen.highest_cost << ", most tries " << seen.most_tries
                   << ", smallest share " << seen.smallest_share << " (" << seen.smallest_turns
-                  << " of the turns)");
-    all_happened({seen.calls, seen.turns_taken, seen.line_left, seen.lost, seen.deaths,
-                  seen.disconnects, seen.expiries, seen.flushes, seen.kept, seen.foreign,
-                  seen.measured, seen.handoffs, seen.cancelled, seen.timed_out});
+                  << " of the turns), most turns of another process meanwhile "
+                  << seen.most_overtaken);
+    all_happened({seen.calls, seen.most_overtaken, seen.turns_taken, seen.line_left, seen.lost,
+                  seen.deaths, seen.disconnects, seen.expiries, seen.flushes, seen.kept,
+                  seen.foreign, seen.measured, seen.handoffs, seen.cancelled, seen.timed_out});
 }
 
 BOOST_AUTO_TEST_CASE(a_reservation_that_counts_as_a_vote_is_refuted) {
@@ -438,6 +442,26 @@ BOOST_AUTO_TEST_CASE(a_token_that_stands_in_two_lines_is_refuted) {
 
 BOOST_AUTO_TEST_CASE(a_place_in_line_that_is_never_renewed_is_refuted) {
     refute<never_asks_again, fair_driver>("L");
+}
+
+BOOST_AUTO_TEST_CASE(a_line_that_calls_the_last_is_refuted) {
+    refute<protocol::waiting_rules, calls_the_last>("order");
+}
+
+BOOST_AUTO_TEST_CASE(waiters_that_stay_in_line_when_they_leave_are_refuted) {
+    refute<protocol::waiting_rules, stays_in_line>("L");
+}
+
+// The line goes on at another instance.
+BOOST_AUTO_TEST_CASE(a_silent_minority_delays_no_line) {
+    contest_tally seen;
+    stands(schedules_to_try() / 10, beside_a_silent_minority<fair_driver>(seen));
+    BOOST_TEST_MESSAGE("silences " << seen.silences << ", calls " << seen.calls << ", turns taken "
+                                   << seen.turns_taken << ", moved " << seen.moved
+                                   << ", longest try " << seen.longest_try
+                                   << " of its bound, longest wait " << seen.longest_wait);
+    all_happened({seen.silences, seen.calls, seen.turns_taken, seen.moved, seen.late_tries,
+                  seen.late_arbiters});
 }
 
 BOOST_AUTO_TEST_CASE(fair_crowds_take_turns) {

@@ -21,7 +21,7 @@ inline rules const locks{"+info", "+script|load", "+evalsha", "+eval",
 inline rules const pushes{"+client|tracking", "+client|caching", "+pttl"};
 inline rules const reports{"+pttl", "+type", "+getrange"};
 inline rules const fences{"+time"};
-inline rules const lines{"+lindex", "+lpop", "+lpos", "+lpush", "+rpush", "+lrange", "+lrem"};
+inline rules const lines{"+lindex", "+lpop", "+lpos", "+lpush", "+rpush", "+lrem"};
 inline rules const replicas{"+wait"};
 inline rules const cluster{"+cluster|slots", "+cluster|info", "+cluster|nodes", "+asking"};
 inline rules const guards{"+time", "+config|get", "+ping"};

@@ -20,7 +20,7 @@ using topology::witness_password;
 namespace {
 
 constexpr char const* host = "127.0.0.1";
-constexpr auto answer_time = 1s;
+constexpr auto answer_time = 10s;
 
 std::string random_id() {
     static std::mt19937_64 random{std::random_device{}()};

@@ -173,6 +173,17 @@ BOOST_AUTO_TEST_CASE(a_grant_and_a_refusal_of_a_contender) {
     BOOST_TEST(!untracked->push_follows);
 }
 
+// Another program may let a key live for centuries. In nanoseconds that is too much.
+BOOST_AUTO_TEST_CASE(a_time_to_live_that_no_duration_can_have_is_cut) {
+    for (auto const* const text : {"-9223372036854775808", "-9223372036854775", "-9300000000000"}) {
+        replies const refused(command::contend, {number(text), ok, number("-2")});
+        BOOST_TEST((refused->verdict == verdict::no));
+        BOOST_TEST(refused->ttl_known);
+        BOOST_REQUIRE(refused->ttl_left.has_value());
+        BOOST_TEST((*refused->ttl_left == 3'000'000'000'000ms));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_turn_that_came_before_the_registration_is_seen) {
     replies const called(command::contend, {number("-203"), ok, number("150")});
     BOOST_TEST((called->verdict == verdict::no));
@@ -220,8 +231,29 @@ BOOST_AUTO_TEST_CASE(replies_that_no_server_gives_end_the_session) {
         BOOST_TEST((r->verdict == verdict::unknown));
         BOOST_TEST((r.reader().ends_session() == errc::not_redis));
     }
-    replies const zero(command::contend, {number("7")}, false, false);
-    BOOST_TEST((zero.reader().ends_session() == errc::not_redis));
+    for (auto const& odd :
+         {number("7"), number("-1"), element{reply_type::simple_string, 0, "no"},
+          element{reply_type::blob_string, 0, "1"}, element{reply_type::boolean, 0, "t"},
+          element{reply_type::doublean, 0, "1.5"},
+          element{reply_type::big_number, 0, "-12345678901234567890123"},
+          element{reply_type::array, 0, {}}, element{reply_type::map, 0, {}}}) {
+        for (auto const fenced : {false, true}) {
+            if (fenced && odd.value == "7") continue; // the number of a tenure
+            replies const r(command::contend, {odd}, fenced, false);
+            BOOST_TEST((r->verdict == verdict::unknown), odd.value);
+            BOOST_TEST((r.reader().ends_session() == errc::not_redis), odd.value);
+        }
+    }
+}
+
+// The registration tells nothing that could be relied on.
+BOOST_AUTO_TEST_CASE(an_odd_reply_to_the_registration_calls_nobody) {
+    for (auto const& odd : {null, element{reply_type::simple_string, 0, "1"},
+                            element{reply_type::boolean, 0, "t"}, number("-1")}) {
+        replies const refused(command::contend, {number("-203"), ok, odd});
+        BOOST_TEST((refused->verdict == verdict::no));
+        BOOST_TEST(!refused->called);
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(only_a_fair_queue_is_called) {
 
 BOOST_AUTO_TEST_CASE(a_place_in_line_is_renewed) {
     in_line();
-    auto const pause = waiting_rules::stays_in_line / 3;
+    auto const pause = waiting_rules::renews_place;
     BOOST_TEST((next(pause) == queue_effect::none));
     join_line(pause + 2ms);
     called(pause + 10ms);

@@ -43,6 +43,8 @@ protected:
     using contest_state::contest_state;
     ~contest_audit() = default;
 
+    static constexpr std::uint64_t most_wins_meanwhile = 12;
+
     //
     // Promises
     //
@@ -148,6 +150,26 @@ protected:
         if (young) ++young_leases_;
         if (t.served >= handoff_limit_) ++seen_.beyond_limit;
         if (age >= handoff_time_ || (t.served >= handoff_limit_ && !young)) overdue_ = true;
+    }
+
+    void joins_line(client& me) const {
+        if (!me.wins_at_entry.empty()) return;
+        for (auto const& other : clients_) me.wins_at_entry.push_back(other.wins);
+    }
+    // A process that waits gets its turn before another one gets several.
+    void check_order(client& me) {
+        auto const before = std::exchange(me.wins_at_entry, {});
+        auto const all_alive = std::all_of(clients_.begin(), clients_.end(),
+                                           [](auto const& other) { return other.alive; });
+        if (!calm_ || untracked_ || !all_alive) return;
+        for (std::size_t p = 0; p < before.size(); ++p) {
+            auto const wins = clients_[p].wins - before[p];
+            seen_.most_overtaken = std::max(seen_.most_overtaken, wins);
+            if (wins > most_wins_meanwhile) {
+                fail("order", "process " + std::to_string(p) + " has " + std::to_string(wins) +
+                                  " turns while another one stands in line");
+            }
+        }
     }
 
     void holder_changed() {

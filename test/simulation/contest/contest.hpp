@@ -17,6 +17,7 @@
 //   FIFO        waiters of a process get the key in their order
 //   cost        the commands of an acquire are bounded
 //   fairness    each process gets its share
+//   order       fair, calm: while a process stands in line, each other one gets few turns
 //   handoff     a tenure keeps to handoff_limit and handoff_time
 //   storm       few tries are made while the holder stays the same
 //   validity    a lease that is handed over is valid for long enough
@@ -51,7 +52,7 @@ public:
     contest(std::uint64_t seed, contest_tally& seen,
             std::optional<contest_shape> shape = std::nullopt, bool silent = false,
             std::ostream* story = nullptr)
-        : contest_faults(seed, seen, shape, silent, story, Driver::fair)
+        : contest_faults(seed, seen, shape, silent, story, {Driver::fair, Driver::calls_in_order})
         , queues_(clients_.size()) {}
 
     contest(contest const&) = delete;
@@ -109,6 +110,7 @@ private:
         if (queues_[p]) queues_[p]->abandon();
         queues_[p].reset();
         clients_[p].folded.reset();
+        clients_[p].wins_at_entry.clear();
     }
 
     //
@@ -341,6 +343,7 @@ private:
     void leave_line(unsigned p) {
         auto& me = clients_[p];
         auto const token = std::exchange(me.line_token, nobody);
+        me.wins_at_entry.clear();
         if (token == nobody || !Driver::leaves_line) return;
         ++seen_.line_left;
         submit(static_cast<unsigned>(token), me.line_at, command::release, 0);
@@ -445,9 +448,10 @@ private:
         auto& head = front(p);
         q.refused(local(), left, m.told, retry_, any());
         seen_.wasted += q.counts().wasted - before;
-        if (fair_) {
+        if (line_rules_.fair) {
             clients_[p].line_token = token_of(m.tenure);
             clients_[p].line_at = q.arbiter();
+            joins_line(clients_[p]);
             if (m.called) q.called(local(), q.arbiter());
         }
         check_calm(clients_[p], head);
@@ -626,6 +630,8 @@ private:
                 fail("S1", "two leases are valid at once");
             }
         }
+        check_order(me);
+        ++me.wins;
         if (queues_[h.process]) leave_line(h.process);
         ++seen_.tenures;
         if (me.turns > 0 && wants_more())

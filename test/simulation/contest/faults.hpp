@@ -19,8 +19,8 @@ namespace holdfast::test {
 class contest_faults : protected contest_wire {
 protected:
     contest_faults(std::uint64_t seed, contest_tally& seen, std::optional<contest_shape> shape,
-                   bool silent, std::ostream* story, bool fair)
-        : contest_wire(seed, seen, shape, silent, story, fair) {
+                   bool silent, std::ostream* story, line_rules line)
+        : contest_wire(seed, seen, shape, silent, story, line) {
         if (silent) {
             auto const most = size() - quorum();
             for (unsigned n = 0; n < most && (n == 0 || one_in(2)); ++n) {
@@ -50,8 +50,8 @@ protected:
         if (silent) bound_ += ping_interval + protocol::round_trip::soonest_late;
         // A process that was called may be dead, and each has one place in line. A process that has
         // lost its place asks again.
-        if (fair_) {
-            bound_ += protocol::waiting_rules::stays_in_line / 3 +
+        if (line_rules_.fair) {
+            bound_ += protocol::waiting_rules::renews_place +
                       (static_cast<std::int64_t>(clients_.size()) + 1) * reservation();
         }
         decided_within_ = 12 * max_travel() + 2 * protocol::round_trip::first_patience;

@@ -18,6 +18,7 @@ struct contest_tally {
                   watches = 0, listens = 0, stays = 0, remnants = 0, rescued = 0, folded = 0,
                   unfolded = 0, unfolded_to_stand_back = 0, lost_folded = 0, beyond_limit = 0,
                   calls = 0, turns_taken = 0, repeats = 0, line_left = 0;
+    std::uint64_t most_overtaken = 0; ///< the turns of another process while one stood in line
     double longest_try = 0; ///< of a try or release beside a silent minority, as part of its bound
     double most_tries =
         0; ///< of a process while the holder is the same, as a part of the number allowed
@@ -35,7 +36,8 @@ struct faithful_driver {
     static constexpr bool hears_own_release =
         true; ///< counts an own release as the push that NOLOOP suppresses
     static constexpr bool hears_pushes = true;
-    static constexpr bool fair = false;             ///< the arbiter keeps a line
+    static constexpr bool fair = false; ///< the arbiter keeps a line
+    static constexpr bool calls_in_order = true;
     static constexpr bool asks_for_reserved = true; ///< a reservation is no vote
     static constexpr bool renews_tokens = true; ///< a token that was given keys is not used again
     static constexpr bool leaves_line = true;
@@ -47,6 +49,11 @@ struct faithful_driver {
     static constexpr bool folds_only_idle = true; ///< a queue stays while an acquire waits
     static constexpr bool unfolds_as_held = true;
     static constexpr bool ends_folded = true; ///< a folded queue ends with its tenure
+};
+
+/// How an arbiter keeps the line of a fair key.
+struct line_rules {
+    bool fair, calls_in_order;
 };
 
 /// A schedule for measurements. It is calm, and every actor always wants the key.

@@ -6,6 +6,7 @@
 #include "protocol/round_trips.hpp"
 #include "protocol/tenure.hpp"
 #include "protocol/waiter.hpp"
+#include "protocol/waiting_rules.hpp"
 
 #include "simulation/contest/settings.hpp"
 #include "simulation/kernel/network.hpp"
@@ -19,6 +20,7 @@
 #include <map>
 #include <optional>
 #include <ostream>
+#include <vector>
 
 namespace holdfast::test {
 
@@ -61,6 +63,9 @@ struct client : test::client<connection> {
     int watcher = nobody;
     int line_token = nobody; ///< stands in line at line_at
     unsigned line_at = 0;
+    std::uint64_t wins = 0;
+    /// The wins of each process when this one heard that it is in line; empty outside of it.
+    std::vector<std::uint64_t> wins_at_entry;
     bool settling = false;
     std::uint64_t timer = 0;
     std::optional<time_point> armed;
@@ -136,11 +141,11 @@ protected:
     static constexpr duration ping_interval = 2500ms;
 
     contest_state(std::uint64_t seed, contest_tally& seen, std::optional<contest_shape> shape,
-                  bool silent, std::ostream* story, bool fair)
+                  bool silent, std::ostream* story, line_rules line)
         : network(seed, story)
         , seen_(seen)
         , silent_(silent)
-        , fair_(fair) {
+        , line_rules_(line) {
         calm_ = !silent && (shape || one_in(3));
         eager_ = shape || (calm_ && one_in(2));
         steady_ = shape && shape->steady;
@@ -216,7 +221,7 @@ protected:
         return tenures_[t].token == nobody ? static_cast<int>(t) : tenures_[t].token;
     }
     /// How long a key is kept for a process whose turn has come.
-    duration reservation() const { return 100ms + 2 * retry_; }
+    duration reservation() const { return protocol::waiting_rules::reservation(retry_); }
 
     time_point local() const { return time_point(duration(now())); }
 
@@ -237,7 +242,7 @@ protected:
     bool calm_ = false, eager_ = false, forgetful_ = false, steady_ = false, brief_ = false,
          freezes_ = false, untracked_ = false;
     bool const silent_;
-    bool const fair_;
+    line_rules const line_rules_;
     duration ttl_{}, timeout_{}, delay_{}, retry_{}, handoff_time_{}, hold_{}, bound_{},
         decided_within_{};
     unsigned handoff_limit_ = 1;

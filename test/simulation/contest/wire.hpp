@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
 namespace holdfast::test {
@@ -40,8 +41,8 @@ protected:
         m.tenure = t;
         m.op = op;
         m.round = round;
-        if (fair_ && op == command::acquire) m.newcomer = is_newcomer(t);
-        if (fair_ && op == command::contend) m.front = goes_to_front(p);
+        if (line_rules_.fair && op == command::acquire) m.newcomer = is_newcomer(t);
+        if (line_rules_.fair && op == command::contend) m.front = goes_to_front(p);
         send(p, i, m);
     }
 
@@ -198,12 +199,13 @@ protected:
         auto& conn = clients_[p].connections[i];
         if (!m.votes) return true;
         if (m.first_part) {
-            conn.set = fair_ ? ask_line(p, i, m) : perform(p, i, m.tenure, command::acquire);
+            conn.set =
+                line_rules_.fair ? ask_line(p, i, m) : perform(p, i, m.tenure, command::acquire);
             return false;
         }
         switch (m.op) {
         case command::contend:
-            fair_ ? sign_up(p, i, m) : read(p, i, m);
+            line_rules_.fair ? sign_up(p, i, m) : read(p, i, m);
             m.said = conn.set;
             break;
         case command::watch:
@@ -219,7 +221,7 @@ protected:
             if (m.no_script) break;
             [[fallthrough]];
         default:
-            m.said = fair_ ? perform_fairly(p, i, m) : perform(p, i, m.tenure, m.op);
+            m.said = line_rules_.fair ? perform_fairly(p, i, m) : perform(p, i, m.tenure, m.op);
         }
         return true;
     }
@@ -261,8 +263,9 @@ protected:
         auto& at = instances_[i];
         while (!line.empty() && line.front().token == token_of(t)) line.pop_front();
         if (line.empty()) return false;
-        auto const next = line.front();
-        line.pop_front();
+        auto const first = line_rules_.calls_in_order ? line.begin() : std::prev(line.end());
+        auto const next = *first;
+        line.erase(first);
         ++seen_.calls;
         at.has.holder = at.has.token = next.token;
         at.has.reserved = true;
