@@ -251,7 +251,7 @@ BOOST_AUTO_TEST_CASE(a_value_in_place_of_the_line_stays_as_it_is) {
     first.runs_with(second);
     auto held = first.hold("k", fair);
     attempt waiting(second, "k", fair);
-    BOOST_TEST(waits(second));
+    BOOST_TEST(waits_for_push(second, servers));
     BOOST_TEST((cli.pttl(line_of("k")) == -1ms));
     BOOST_TEST(first.releases(held));
     check_gets(second, waiting);
