@@ -82,6 +82,12 @@ public:
     }
     /// Whether the arbiter had to report a change, and has not; once.
     breach take_breach() { return std::exchange(breach_, breach::none); }
+    /// The queue stands in line. The arbiter reports its turn, and not each change. The process
+    /// that is called may take so long. A quorum that is free for longer is nobody's.
+    void stands_in_line(duration longest_turn) {
+        promise_.ended(arbiter_);
+        patience_ = longest_turn;
+    }
     /// The instance may be late.
     void keeps_promise(unsigned instance) { promise_.ended(instance); }
     /// Ends the watch. Our own write to the key ends our registrations, and the servers do not
@@ -89,7 +95,7 @@ public:
     void forget() {
         promise_.ended();
         watched_ = asked_ = free_ = {};
-        check_ = expiry_ = time_point::max();
+        check_ = expiry_ = free_since_ = time_point::max();
         ++round_;
     }
     /// True if there is no watch to forget.
@@ -105,7 +111,12 @@ public:
         check_ = time_point::max();
         auto const quorum = redlock_rules::quorum(configured_, reachable.size());
         if (reachable.size() < quorum) return watch_action::none;
-        if ((free_ & reachable).size() >= quorum) return watch_action::try_again;
+        if ((free_ & reachable).size() >= quorum) {
+            free_since_ = std::min(free_since_, now);
+            if (now - free_since_ >= patience_) return watch_action::try_again;
+            check_ = free_since_ + patience_;
+            return watch_action::none;
+        }
         auto const known = (watched_ | asked_ | instance_set::only(arbiter_)) & reachable;
         auto const wanted = Rules::watched(reachable.size(), quorum);
         to_ask_ = {};
@@ -155,7 +166,7 @@ public:
     /// The key has changed at an instance. False if this instance is not watched.
     bool push(time_point now, unsigned instance, std::uint64_t random) {
         promise_.ended(instance);
-        free_.erase(instance); // another client has taken the key
+        taken(instance); // another client has the key
         if (!watched_.contains(instance)) return false;
         watched_.erase(instance);
         check_soon(now, random);
@@ -165,7 +176,7 @@ public:
     void lost(unsigned instance) {
         watched_.erase(instance);
         asked_.erase(instance);
-        free_.erase(instance);
+        taken(instance);
     }
     /// Checks again after a pause. If an instance can be asked again, it may complete a quorum.
     void check_soon(time_point now, std::uint64_t random) {
@@ -173,6 +184,10 @@ public:
     }
 
 private:
+    void taken(unsigned instance) {
+        if (free_.contains(instance)) free_since_ = time_point::max();
+        free_.erase(instance);
+    }
     /// A random pause, so that processes that get a push at one moment do not all ask at one
     /// moment.
     static duration spread(std::uint64_t random) {
@@ -190,6 +205,8 @@ private:
     instance_set free_;            ///< does not have the key
     instance_set to_ask_;
     instance_set failing_; ///< did not answer the last question
+    duration patience_{0};
+    time_point free_since_ = time_point::max(); ///< a quorum has been free
     time_point check_ = time_point::max();
     time_point expiry_ = time_point::max(); ///< the first expiry of a watched key, or the next poll
 };

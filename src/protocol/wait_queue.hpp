@@ -197,7 +197,7 @@ public:
         rechecks_.begin(now);
         watch_.asked_again(try_.begun, now, arbiter_, left);
         will_push ? watch_.waits(try_.begun, now, arbiter_, left) : rechecks_.polled(now);
-        if (line_.fair()) watch_.keeps_promise(arbiter_); // it tells a reservation, not each change
+        if (line_.fair()) watch_.stands_in_line(Rules::reservation(longest_pause));
         if (left && *left < duration::zero()) {
             // The key went between the SET and the PTTL. If that happens again, the pauses grow.
             wake_ = now + yields_;

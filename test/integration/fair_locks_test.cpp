@@ -58,17 +58,15 @@ BOOST_AUTO_TEST_SUITE(fair_locks)
 BOOST_DATA_TEST_CASE(processes_get_the_key_in_the_order_in_which_they_asked,
                      boost::unit_test::data::make({1U, 3U, 5U}), instances) {
     fleet servers(instances);
-    line all(servers, 8);
-    BOOST_TEST(all.pass() == first_to_last(8));
-    all.check_nothing_left();
+    BOOST_TEST(in_order([&] { return line(servers, 8); }));
+    check_nothing_left(servers, 5s);
 }
 
 BOOST_AUTO_TEST_CASE(on_each_server_in_the_order_in_which_they_asked) {
     on_oldest_and_newest([](server_kind const& kind) {
         fleet servers(3, {.kind = kind});
-        line all(servers, 4, fair_fenced);
-        BOOST_TEST(all.pass() == first_to_last(4));
-        all.check_nothing_left();
+        BOOST_TEST(in_order([&] { return line(servers, 4, fair_fenced); }));
+        check_nothing_left(servers, 5s);
     });
 }
 
@@ -76,7 +74,7 @@ BOOST_AUTO_TEST_CASE(fences_grow_along_the_line) {
     fleet servers(3);
     line all(servers, 6, fair_fenced);
     auto last = all.holder.fence();
-    BOOST_TEST(all.pass() == first_to_last(6));
+    BOOST_TEST(all.pass().size() == 6U);
     for (auto const fence : all.fences) {
         BOOST_TEST(fence > last);
         last = fence;
@@ -86,7 +84,7 @@ BOOST_AUTO_TEST_CASE(fences_grow_along_the_line) {
 
 // Without the line, each release wakes all who wait.
 BOOST_AUTO_TEST_CASE(a_release_tells_the_next_process_alone) {
-    fleet servers(3);
+    fleet servers(1);
     line all(servers, 8);
     BOOST_TEST(all.pass() == first_to_last(8));
     for (std::size_t i = 1; i <= 8; ++i) {
@@ -97,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_release_tells_the_next_process_alone) {
 }
 
 BOOST_AUTO_TEST_CASE(a_waiter_that_leaves_takes_its_place_out_of_the_line) {
-    fleet servers(3);
+    fleet servers(1);
     line all(servers, 4);
     all.waiting[0].signal.emit(asio::cancellation_type::terminal);
     all.waiting[2].signal.emit(asio::cancellation_type::terminal);
@@ -115,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_leaves_takes_its_place_out_of_the_line) {
 
 // A client waits that has ended its life without a word: its entry stays in the line.
 BOOST_AUTO_TEST_CASE(entries_of_the_dead_cost_a_moment_each) {
-    fleet servers(3);
+    fleet servers(1);
     line all(servers, 2);
     for (server& instance : servers) {
         redis_cli cli(instance);
@@ -305,6 +303,29 @@ BOOST_AUTO_TEST_CASE(a_reservation_ends_by_itself) {
     check_nothing_left(client, servers);
 }
 
+// After 100 ms a waiter hears of the other instances too. They are free before the process that was
+// called has taken its turn. Here that one does not come.
+BOOST_AUTO_TEST_CASE(a_waiter_that_hears_of_a_free_quorum_lets_the_called_one_pass) {
+    constexpr auto called = "other:0123456789abcdef0123456789abcdef";
+    fleet servers(3);
+    line all(servers, 1);
+    auto const already = tracked_keys(servers);
+    BOOST_REQUIRE(all.group.until([&] { return tracked_keys(servers) > already; }));
+    server* arbiter = nullptr;
+    for (server& instance : servers) {
+        if (redis_cli(instance).exists(line_of("k"))) arbiter = &instance;
+    }
+    BOOST_REQUIRE(arbiter != nullptr);
+    redis_cli cli(*arbiter);
+    (void)cli.command({"LPUSH", line_of("k"), called});
+    all.release(all.holder);
+    BOOST_TEST(cli.get("k").value_or("") == called);
+    BOOST_TEST(all.next() == 0U);
+    BOOST_TEST(cli.get("k").value_or("") != called);
+    all.release(all.waiting[0].held);
+    all.check_nothing_left();
+}
+
 BOOST_AUTO_TEST_CASE(a_flush_of_all_servers_costs_no_waiter_its_lock) {
     fleet servers(3);
     auto options = patient();
@@ -321,7 +342,7 @@ BOOST_AUTO_TEST_CASE(a_flush_of_all_servers_costs_no_waiter_its_lock) {
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_another_program_deletes_goes_to_the_first_in_line) {
-    fleet servers(3);
+    fleet servers(1);
     line all(servers, 2);
     foreign_client foreign(servers);
     BOOST_TEST(foreign.del_if_there("k") > 0U);
@@ -381,7 +402,7 @@ BOOST_AUTO_TEST_CASE(fair_and_other_waiters_of_one_process_get_the_key) {
 }
 
 BOOST_AUTO_TEST_CASE(a_shutdown_leaves_the_line) {
-    fleet servers(3);
+    fleet servers(1);
     line all(servers, 3);
     all.group.clients[1]->close();
     BOOST_REQUIRE(all.group.until([&] { return all.waiting[0].done; }));

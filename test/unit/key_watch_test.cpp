@@ -103,6 +103,28 @@ BOOST_AUTO_TEST_CASE(one_that_is_free_is_replaced_and_a_free_quorum_is_tried_for
     BOOST_TEST((next(1053ms) == watch_action::try_again));
 }
 
+BOOST_AUTO_TEST_CASE(who_stands_in_line_waits_until_a_free_quorum_is_nobodys_turn) {
+    w.stands_in_line(500ms);
+    watching();
+    w.push(at(1s), 4, 0);
+    BOOST_REQUIRE((next(1050ms) == watch_action::ask));
+    says(1051ms, 4, state::gone);
+    BOOST_REQUIRE((next(1051ms) == watch_action::ask));
+    says(1052ms, 1, state::gone);
+    BOOST_REQUIRE((next(1052ms) == watch_action::ask));
+    says(1053ms, 2, state::gone);
+    BOOST_TEST((next(1053ms) == watch_action::none));
+    BOOST_TEST((w.wake() == at(1553ms)));
+    // One is taken and freed meanwhile: the time begins anew.
+    BOOST_TEST(!w.push(at(1400ms), 2, 0));
+    w.check_soon(at(1400ms), 0);
+    BOOST_REQUIRE((next(1450ms) == watch_action::ask));
+    says(1451ms, 2, state::gone);
+    BOOST_TEST((next(1552ms) == watch_action::none));
+    BOOST_TEST((next(2051ms) == watch_action::none));
+    BOOST_TEST((next(2052ms) == watch_action::try_again));
+}
+
 BOOST_AUTO_TEST_CASE(one_that_does_not_answer_is_asked_again_after_the_others) {
     BOOST_REQUIRE((next(100ms) == watch_action::ask));
     says(101ms, 4, state::unknown);
