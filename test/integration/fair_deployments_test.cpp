@@ -25,9 +25,10 @@ std::size_t length_at(redis_cli at, std::string const& key) {
 
 fair_line line_in(cluster_group& cluster, std::string const& key, std::size_t size,
                   lock_options const& options = fair) {
-    return {address_of(cluster), key, size,
-            [&cluster, key] { return length_at(cluster.cli(cluster.owner_of(key)), key); },
-            options};
+    return {
+        address_of(cluster), key, size,
+        [&cluster, key] { return std::vector{length_at(cluster.cli(cluster.owner_of(key)), key)}; },
+        options};
 }
 
 fair_line line_behind(sentinel_group& group, std::size_t size, lock_options const& lock,
@@ -35,7 +36,7 @@ fair_line line_behind(sentinel_group& group, std::size_t size, lock_options cons
     return {{address(group.url())},
             "seat",
             size,
-            [&group] { return length_at(group.cli(group.primary()), "seat"); },
+            [&group] { return std::vector{length_at(group.cli(group.primary()), "seat")}; },
             lock,
             options};
 }

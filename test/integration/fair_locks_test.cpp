@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,26 +31,53 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::size_t in_line(fleet const& servers, std::string const& key) {
-    std::size_t all = 0;
+std::vector<std::size_t> lists_on(fleet const& servers, std::string const& key) {
+    std::vector<std::size_t> all;
     for (server& instance : servers) {
-        if (!instance.running()) continue;
-        all +=
-            static_cast<std::size_t>(redis_cli(instance).command({"LLEN", line_of(key)}).integer());
+        if (!instance.running() || instance.frozen()) continue;
+        auto const length = redis_cli(instance).command({"LLEN", line_of(key)}).integer();
+        all.push_back(static_cast<std::size_t>(length));
     }
     return all;
+}
+std::size_t in_line(fleet const& servers, std::string const& key) {
+    return sum(lists_on(servers, key));
 }
 
 /// A line for the key "k".
 struct line : fair_line {
     explicit line(fleet const& s, std::size_t size, lock_options const& o = fair)
         : fair_line(
-              addresses_of(s), "k", size, [&s] { return ::in_line(s, "k"); }, o)
+              addresses_of(s), "k", size, [&s] { return lists_on(s, "k"); }, o)
         , servers(s) {}
     void check_nothing_left() { test::check_nothing_left(group, servers); }
 
     fleet const& servers;
 };
+
+/// The instance with the line for "k".
+server& arbiter_of(fleet const& servers) {
+    for (server& instance : servers) {
+        if (redis_cli(instance).exists(line_of("k"))) return instance;
+    }
+    throw std::runtime_error("nobody stands in line");
+}
+
+/// The line is with an instance that fails. The others are a quorum.
+void check_goes_on(void (server::*fails)()) {
+    fleet servers(3);
+    line all(servers, 3);
+    server& instance = arbiter_of(servers);
+    (instance.*fails)();
+    all.release(all.holder);
+    for (int n = 0; n < 3; ++n) {
+        auto const i = all.next();
+        all.release(all.waiting[i].held);
+        all.waiting[i].held = {};
+    }
+    if (instance.frozen()) instance.thaw();
+    all.check_nothing_left();
+}
 
 } // namespace
 
@@ -72,19 +100,13 @@ BOOST_AUTO_TEST_CASE(on_each_server_in_the_order_in_which_they_asked) {
 
 BOOST_AUTO_TEST_CASE(fences_grow_along_the_line) {
     fleet servers(3);
-    line all(servers, 6, fair_fenced);
-    auto last = all.holder.fence();
-    BOOST_TEST(all.pass().size() == 6U);
-    for (auto const fence : all.fences) {
-        BOOST_TEST(fence > last);
-        last = fence;
-    }
-    all.check_nothing_left();
+    BOOST_TEST(in_order([&] { return line(servers, 6, fair_fenced); })); // compares the fences
+    check_nothing_left(servers, 5s);
 }
 
 // Without the line, each release wakes all who wait.
 BOOST_AUTO_TEST_CASE(a_release_tells_the_next_process_alone) {
-    fleet servers(1);
+    fleet servers(3);
     line all(servers, 8);
     BOOST_TEST(all.pass() == first_to_last(8));
     for (std::size_t i = 1; i <= 8; ++i) {
@@ -95,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_release_tells_the_next_process_alone) {
 }
 
 BOOST_AUTO_TEST_CASE(a_waiter_that_leaves_takes_its_place_out_of_the_line) {
-    fleet servers(1);
+    fleet servers(3);
     line all(servers, 4);
     all.waiting[0].signal.emit(asio::cancellation_type::terminal);
     all.waiting[2].signal.emit(asio::cancellation_type::terminal);
@@ -113,7 +135,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_leaves_takes_its_place_out_of_the_line) {
 
 // A client waits that has ended its life without a word: its entry stays in the line.
 BOOST_AUTO_TEST_CASE(entries_of_the_dead_cost_a_moment_each) {
-    fleet servers(1);
+    fleet servers(3);
     line all(servers, 2);
     for (server& instance : servers) {
         redis_cli cli(instance);
@@ -311,12 +333,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_hears_of_a_free_quorum_lets_the_called_one_pa
     line all(servers, 1);
     auto const already = tracked_keys(servers);
     BOOST_REQUIRE(all.group.until([&] { return tracked_keys(servers) > already; }));
-    server* arbiter = nullptr;
-    for (server& instance : servers) {
-        if (redis_cli(instance).exists(line_of("k"))) arbiter = &instance;
-    }
-    BOOST_REQUIRE(arbiter != nullptr);
-    redis_cli cli(*arbiter);
+    redis_cli cli(arbiter_of(servers));
     (void)cli.command({"LPUSH", line_of("k"), called});
     all.release(all.holder);
     BOOST_TEST(cli.get("k").value_or("") == called);
@@ -342,7 +359,7 @@ BOOST_AUTO_TEST_CASE(a_flush_of_all_servers_costs_no_waiter_its_lock) {
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_another_program_deletes_goes_to_the_first_in_line) {
-    fleet servers(1);
+    fleet servers(3);
     line all(servers, 2);
     foreign_client foreign(servers);
     BOOST_TEST(foreign.del_if_there("k") > 0U);
@@ -355,23 +372,12 @@ BOOST_AUTO_TEST_CASE(a_key_that_another_program_deletes_goes_to_the_first_in_lin
     all.check_nothing_left();
 }
 
-// Its place is with an instance that does not answer. The others are a quorum.
 BOOST_AUTO_TEST_CASE(a_line_whose_instance_dies_goes_on_elsewhere) {
-    fleet servers(3);
-    line all(servers, 3);
-    for (std::size_t i = 0; i < 3; ++i) {
-        if (redis_cli(servers[i]).exists(line_of("k"))) {
-            servers[i].kill();
-            break;
-        }
-    }
-    all.release(all.holder);
-    for (int n = 0; n < 3; ++n) {
-        auto const i = all.next();
-        all.release(all.waiting[i].held);
-        all.waiting[i].held = {};
-    }
-    all.check_nothing_left();
+    check_goes_on(&server::kill);
+}
+
+BOOST_AUTO_TEST_CASE(a_line_whose_instance_freezes_goes_on_elsewhere) {
+    check_goes_on(&server::freeze);
 }
 
 BOOST_AUTO_TEST_CASE(fair_and_other_locks_exclude_each_other) {
@@ -402,7 +408,7 @@ BOOST_AUTO_TEST_CASE(fair_and_other_waiters_of_one_process_get_the_key) {
 }
 
 BOOST_AUTO_TEST_CASE(a_shutdown_leaves_the_line) {
-    fleet servers(1);
+    fleet servers(3);
     line all(servers, 3);
     all.group.clients[1]->close();
     BOOST_REQUIRE(all.group.until([&] { return all.waiting[0].done; }));

@@ -71,8 +71,6 @@ struct scenario {
     ~scenario() {
         for (auto const& load : working) load->stop();
     }
-
-    fleet servers;
     /// Each working client has had so many instances in quarantine.
     [[nodiscard]] bool all_quarantined(std::size_t count) const {
         return wait_until(
@@ -83,6 +81,7 @@ struct scenario {
             15s);
     }
 
+    fleet servers;
     client_options options;
     referee judge;
     test_client holder;

@@ -44,6 +44,16 @@ struct fixture {
         BOOST_REQUIRE((next(101ms) == watch_action::none));
     }
 
+    /// After watching(), 4 pushes, and is free, as are 1 and 2 in its place.
+    void three_are_free(duration now) {
+        w.push(at(now), 4, 0);
+        for (auto const i : {4U, 1U, 2U}) {
+            BOOST_REQUIRE((next(now + 50ms) == watch_action::ask));
+            BOOST_REQUIRE((w.to_ask() == these(i)));
+            says(now + 50ms, i, state::gone);
+        }
+    }
+
     basic_key_watch<watching_rules> w{5};
 };
 
@@ -91,28 +101,14 @@ BOOST_AUTO_TEST_CASE(a_push_is_followed_by_a_question_after_a_pause) {
 
 BOOST_AUTO_TEST_CASE(one_that_is_free_is_replaced_and_a_free_quorum_is_tried_for) {
     watching();
-    w.push(at(1s), 4, 0);
-    BOOST_REQUIRE((next(1050ms) == watch_action::ask));
-    says(1051ms, 4, state::gone);
-    BOOST_TEST((next(1051ms) == watch_action::ask));
-    BOOST_TEST((w.to_ask() == these(1)));
-    says(1052ms, 1, state::gone);
-    BOOST_TEST((next(1052ms) == watch_action::ask));
-    BOOST_TEST((w.to_ask() == these(2)));
-    says(1053ms, 2, state::gone);
-    BOOST_TEST((next(1053ms) == watch_action::try_again));
+    three_are_free(1s);
+    BOOST_TEST((next(1051ms) == watch_action::try_again));
 }
 
 BOOST_AUTO_TEST_CASE(who_stands_in_line_waits_until_a_free_quorum_is_nobodys_turn) {
     w.stands_in_line(500ms);
     watching();
-    w.push(at(1s), 4, 0);
-    BOOST_REQUIRE((next(1050ms) == watch_action::ask));
-    says(1051ms, 4, state::gone);
-    BOOST_REQUIRE((next(1051ms) == watch_action::ask));
-    says(1052ms, 1, state::gone);
-    BOOST_REQUIRE((next(1052ms) == watch_action::ask));
-    says(1053ms, 2, state::gone);
+    three_are_free(1s);
     BOOST_TEST((next(1053ms) == watch_action::none));
     BOOST_TEST((w.wake() == at(1553ms)));
     // One is taken and freed meanwhile: the time begins anew.
