@@ -67,11 +67,15 @@ struct fair_line {
         return std::count(all.begin(), all.end(), std::size_t(0)) + 1 >=
                static_cast<std::ptrdiff_t>(all.size());
     }
+    /// Notes whether they have stood at several instances.
+    void look() { split = split || !is_one_line(); }
     void join() {
-        auto const i = waiting.size();
+        auto const size = waiting.size() + 1;
         waiting.emplace_back();
-        waiting.back().start(group.key_of(i + 1, key, options));
-        BOOST_REQUIRE(group.until([&] { return in_line() == i + 1; }));
+        waiting.back().start(group.key_of(size, key, options));
+        BOOST_REQUIRE(group.until([&] { return in_line() >= size; }));
+        split = split || in_line() > size;
+        look();
     }
     void release(lease& held) {
         auto done = false;
@@ -93,24 +97,31 @@ struct fair_line {
             },
             limit);
         BOOST_REQUIRE(found);
+        look();
         return *won;
     }
-    /// Each client in turn gets the key, and gives it on. The order of the clients.
-    std::vector<std::size_t> pass(std::chrono::seconds limit = std::chrono::seconds(20)) {
+    /// Each client that waits gets the key in turn, and gives it on. The order of the clients.
+    std::vector<std::size_t> turns(std::uint64_t fence = 0,
+                                   std::chrono::seconds limit = std::chrono::seconds(20)) {
+        auto const left = std::count_if(waiting.begin(), waiting.end(),
+                                        [](attempt const& a) { return !a.done || a.won(); });
         std::vector<std::size_t> order;
-        auto fence = holder.fence();
-        split = split || !is_one_line();
-        release(holder);
-        for (std::size_t n = 0; n < waiting.size(); ++n) {
+        for (auto n = left; n > 0; --n) {
             auto const i = next(limit);
             order.push_back(i);
             if (options.fencing) BOOST_TEST(waiting[i].held.fence() > fence);
             fence = waiting[i].held.fence();
-            split = split || !is_one_line();
             release(waiting[i].held);
             waiting[i].held = {};
         }
         return order;
+    }
+    /// The same after the holder's turn.
+    std::vector<std::size_t> pass(std::chrono::seconds limit = std::chrono::seconds(20)) {
+        auto const fence = holder.fence();
+        look();
+        release(holder);
+        return turns(fence, limit);
     }
     /// Waits until each client that stands in line has asked for its place again, from this one on.
     void renew(std::size_t first = 0) {
@@ -133,16 +144,26 @@ struct fair_line {
     bool split = false; ///< the clients stood at several instances
 };
 
-/// True if the clients of the line that `make` makes pass the key on in order. A busy machine makes
-/// instances late, and a line goes on at another one. If that happened, another line is made.
-template <class Make>
-[[nodiscard]] bool in_order(Make make) {
+/// What `check` says of the line that `make` makes. A busy machine makes instances late, and a line
+/// goes on at another one. If that happened, another line is made.
+template <class Make, class Check>
+[[nodiscard]] bool on_one_line(Make make, Check check) {
     for (int n = 0; n < 5; ++n) {
         auto line = make();
-        auto const order = line.pass();
-        if (!line.split) return order == first_to_last(line.waiting.size());
+        bool const right = check(line);
+        if (!line.split) return right;
     }
+    BOOST_TEST_MESSAGE("no line stayed at one instance");
     return false;
+}
+
+/// True if the clients of the line that `make` makes pass the key on in order.
+template <class Make>
+[[nodiscard]] bool in_order(Make make) {
+    return on_one_line(std::move(make), [](auto& line) {
+        auto const all = line.waiting.size();
+        return line.pass() == first_to_last(all);
+    });
 }
 
 } // namespace holdfast::test

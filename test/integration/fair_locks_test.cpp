@@ -16,6 +16,7 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -107,45 +108,45 @@ BOOST_AUTO_TEST_CASE(fences_grow_along_the_line) {
 // Without the line, each release wakes all who wait.
 BOOST_AUTO_TEST_CASE(a_release_tells_the_next_process_alone) {
     fleet servers(3);
-    line all(servers, 8);
-    BOOST_TEST(all.pass() == first_to_last(8));
-    for (std::size_t i = 1; i <= 8; ++i) {
-        BOOST_TEST_INFO("client " << i);
-        BOOST_TEST(all.group.clients[i]->stats().wasted_wakeups == 0U);
-    }
-    all.check_nothing_left();
+    auto const alone = [](line& all) {
+        if (all.pass() != first_to_last(8)) return false;
+        auto const& clients = all.group.clients;
+        return std::none_of(clients.begin(), clients.end(),
+                            [](auto const& c) { return c->stats().wasted_wakeups > 0; });
+    };
+    BOOST_TEST(on_one_line([&] { return line(servers, 8); }, alone));
+    check_nothing_left(servers, 5s);
 }
 
 BOOST_AUTO_TEST_CASE(a_waiter_that_leaves_takes_its_place_out_of_the_line) {
     fleet servers(3);
-    line all(servers, 4);
-    all.waiting[0].signal.emit(asio::cancellation_type::terminal);
-    all.waiting[2].signal.emit(asio::cancellation_type::terminal);
-    BOOST_REQUIRE(all.group.until(
-        [&] { return all.waiting[0].done && all.waiting[2].done && in_line(servers, "k") == 2; }));
-    BOOST_TEST((all.waiting[0].how == errc::cancelled), all.waiting[0].how.what());
-    all.release(all.holder);
-    BOOST_TEST(all.next() == 1U);
-    all.release(all.waiting[1].held);
-    all.waiting[1].held = {};
-    BOOST_TEST(all.next() == 3U);
-    all.release(all.waiting[3].held);
-    all.check_nothing_left();
+    auto const goes_on = [](line& all) {
+        all.waiting[0].signal.emit(asio::cancellation_type::terminal);
+        all.waiting[2].signal.emit(asio::cancellation_type::terminal);
+        BOOST_REQUIRE(all.group.until(
+            [&] { return all.waiting[0].done && all.waiting[2].done && all.in_line() == 2; }));
+        BOOST_TEST((all.waiting[0].how == errc::cancelled), all.waiting[0].how.what());
+        return all.pass() == std::vector<std::size_t>{1, 3};
+    };
+    BOOST_TEST(on_one_line([&] { return line(servers, 4); }, goes_on));
+    check_nothing_left(servers, 5s);
 }
 
 // A client waits that has ended its life without a word: its entry stays in the line.
 BOOST_AUTO_TEST_CASE(entries_of_the_dead_cost_a_moment_each) {
     fleet servers(3);
-    line all(servers, 2);
-    for (server& instance : servers) {
-        redis_cli cli(instance);
-        if (!cli.exists(line_of("k"))) continue;
-        for (auto const* const dead :
-             {"dead:0123456789abcdef0123456789abcdef", "", "dead:1123456789abcdef0123456789abcdef"})
-            (void)cli.command({"LPUSH", line_of("k"), dead});
-    }
-    BOOST_TEST(all.pass() == first_to_last(2));
-    all.check_nothing_left();
+    auto const goes_on = [](line& all) {
+        for (server& instance : all.servers) {
+            redis_cli cli(instance);
+            if (!cli.exists(line_of("k"))) continue;
+            for (auto const* const dead : {"dead:0123456789abcdef0123456789abcdef", "",
+                                           "dead:1123456789abcdef0123456789abcdef"})
+                (void)cli.command({"LPUSH", line_of("k"), dead});
+        }
+        return all.pass() == first_to_last(2);
+    };
+    BOOST_TEST(on_one_line([&] { return line(servers, 2); }, goes_on));
+    check_nothing_left(servers, 5s);
 }
 
 BOOST_AUTO_TEST_CASE(a_newcomer_does_not_pass_those_who_stand_in_line) {
@@ -328,19 +329,31 @@ BOOST_AUTO_TEST_CASE(a_reservation_ends_by_itself) {
 // After 100 ms a waiter hears of the other instances too. They are free before the process that was
 // called has taken its turn. Here that one does not come.
 BOOST_AUTO_TEST_CASE(a_waiter_that_hears_of_a_free_quorum_lets_the_called_one_pass) {
-    constexpr auto called = "other:0123456789abcdef0123456789abcdef";
     fleet servers(3);
-    line all(servers, 1);
-    auto const already = tracked_keys(servers);
-    BOOST_REQUIRE(all.group.until([&] { return tracked_keys(servers) > already; }));
-    redis_cli cli(arbiter_of(servers));
-    (void)cli.command({"LPUSH", line_of("k"), called});
-    all.release(all.holder);
-    BOOST_TEST(cli.get("k").value_or("") == called);
-    BOOST_TEST(all.next() == 0U);
-    BOOST_TEST(cli.get("k").value_or("") != called);
-    all.release(all.waiting[0].held);
-    all.check_nothing_left();
+    auto slow = fair;
+    slow.max_retry_delay = 1s; // so a turn is long, too
+    std::size_t before = 0;
+    auto const make = [&] {
+        before = tracked_keys(servers);
+        return line(servers, 1, slow);
+    };
+    auto const lets_pass = [&](line& all) {
+        constexpr auto called = "other:0123456789abcdef0123456789abcdef";
+        // At the arbiter and at one more.
+        BOOST_REQUIRE(all.group.until([&] { return tracked_keys(servers) >= before + 2; }));
+        redis_cli cli(arbiter_of(servers));
+        (void)cli.command({"LPUSH", line_of("k"), called});
+        auto const first = cli.get("k");
+        all.release(all.holder); // ends at a quorum, perhaps without the arbiter
+        auto next = first;
+        BOOST_REQUIRE(all.group.until([&] { return (next = cli.get("k")) != first; }));
+        auto const was_called = next.value_or("") == called;
+        (void)all.next();
+        auto const passed = cli.get("k").value_or("") != called;
+        return all.turns() == first_to_last(1) && was_called && passed;
+    };
+    BOOST_TEST(on_one_line(make, lets_pass));
+    check_nothing_left(servers, 5s);
 }
 
 BOOST_AUTO_TEST_CASE(a_flush_of_all_servers_costs_no_waiter_its_lock) {
@@ -360,16 +373,14 @@ BOOST_AUTO_TEST_CASE(a_flush_of_all_servers_costs_no_waiter_its_lock) {
 
 BOOST_AUTO_TEST_CASE(a_key_that_another_program_deletes_goes_to_the_first_in_line) {
     fleet servers(3);
-    line all(servers, 2);
-    foreign_client foreign(servers);
-    BOOST_TEST(foreign.del_if_there("k") > 0U);
-    BOOST_TEST(all.next() == 0U);
-    all.holder = {};
-    all.release(all.waiting[0].held);
-    all.waiting[0].held = {};
-    BOOST_TEST(all.next() == 1U);
-    all.release(all.waiting[1].held);
-    all.check_nothing_left();
+    auto const in_turn = [](line& all) {
+        BOOST_TEST(foreign_client(all.servers).del_if_there("k") > 0U);
+        auto const right = all.turns() == first_to_last(2);
+        all.holder = {};
+        return right;
+    };
+    BOOST_TEST(on_one_line([&] { return line(servers, 2); }, in_turn));
+    check_nothing_left(servers, 5s);
 }
 
 BOOST_AUTO_TEST_CASE(a_line_whose_instance_dies_goes_on_elsewhere) {
@@ -409,17 +420,14 @@ BOOST_AUTO_TEST_CASE(fair_and_other_waiters_of_one_process_get_the_key) {
 
 BOOST_AUTO_TEST_CASE(a_shutdown_leaves_the_line) {
     fleet servers(3);
-    line all(servers, 3);
-    all.group.clients[1]->close();
-    BOOST_REQUIRE(all.group.until([&] { return all.waiting[0].done; }));
-    BOOST_TEST((all.waiting[0].how == errc::shut_down));
-    all.release(all.holder);
-    BOOST_TEST(all.next() == 1U);
-    all.release(all.waiting[1].held);
-    all.waiting[1].held = {};
-    BOOST_TEST(all.next() == 2U);
-    all.release(all.waiting[2].held);
-    all.check_nothing_left();
+    auto const goes_on = [](line& all) {
+        all.group.clients[1]->close();
+        BOOST_REQUIRE(all.group.until([&] { return all.waiting[0].done; }));
+        BOOST_TEST((all.waiting[0].how == errc::shut_down));
+        return all.pass() == std::vector<std::size_t>{1, 2};
+    };
+    BOOST_TEST(on_one_line([&] { return line(servers, 3); }, goes_on));
+    check_nothing_left(servers, 5s);
 }
 
 // A server that does not push: those who wait ask again and again.
