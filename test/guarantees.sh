@@ -40,7 +40,7 @@ named() { # project
 }
 
 check() { # project
-    local bad=0 known ids found id name
+    local bad=0 known ids found
     known=$(cases "$1")
     [ -n "$known" ] || { echo 'no test case was found'; return 1; }
     ids=$(grep -oE '^### G[0-9]+' "$1/doc/guarantees.md" || true)
@@ -53,15 +53,12 @@ check() { # project
     [ -z "$found" ] || { printf 'a promise names a case twice:\n%s\n' "$found"; bad=1; }
     found=$(awk '/^### /{id=$2; n=0} /^- Tests:/{if(++n == 2) print id}' "$1/doc/guarantees.md")
     [ -z "$found" ] || { printf 'a promise has two lists of tests:\n%s\n' "$found"; bad=1; }
-    while read -r id name; do
-        if [ -z "$name" ]; then
-            echo "$id names no test case"
-            bad=1
-        elif ! grep -qxF "$name" <<<"$known"; then
-            echo "$id names $name, which does not exist or is not built"
-            bad=1
-        fi
-    done < <(named "$1")
+    found=$(named "$1" | awk '
+        NR == FNR { known[$1]; next }
+        NF < 2 { print $1 " names no test case"; next }
+        !($2 in known) { print $1 " names " $2 ", which does not exist or is not built" }
+        ' <(echo "$known") -)
+    [ -z "$found" ] || { echo "$found"; bad=1; }
     return $bad
 }
 

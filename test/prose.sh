@@ -49,97 +49,88 @@ scripts() { # project
     done
 }
 
-# Prints "file:line: text" for each line that is too long.
+# Prints "file:line:text" for the lines of the named files that are too long.
+too_long() { LC_ALL=${utf8:-C} xargs -r -d '\n' grep -HnE "^.{$((columns + 1)),}" || true; }
 long_lines() { # project
-    local file
     {
-        markdown "$1" | while read -r file; do
-            LC_ALL=${utf8:-C} grep -HnE "^.{$((columns + 1)),}" "$file" |
-                grep -vE '^[^:]+:[0-9]+:[[:space:]]*\|' || true
-        done
-        { code "$1"; scripts "$1"; } | while read -r file; do
-            LC_ALL=${utf8:-C} grep -HnE "^.{$((columns + 1)),}" "$file" || true
-        done
+        markdown "$1" | too_long | grep -vE '^[^:]+:[0-9]+:[[:space:]]*\|' || true
+        { code "$1"; scripts "$1"; } | too_long
     } | grep -vE '^[^:]+:[0-9]+:[^ ]* *[^ ]* *[^ ]*https?://[^ ]+$' || true
 }
 
 # Prints "file:line: text" for each cell with too many words. Code does not count.
 long_cells() { # project
-    local file
-    markdown "$1" | while read -r file; do
-        awk -v most=$cell_words '
-            /^```/ { fenced = !fenced }
-            fenced || !/^ *\|/ { next }
-            {
-                gsub(/`[^`]*`/, ""); gsub(/\]\([^)]*\)/, "]"); gsub(/\\\|/, "")
-                cells = split($0, cell, "|")
-                for (i = 1; i <= cells; ++i)
-                    if (split(cell[i], ignored, " ") > most)
-                        print FILENAME ":" FNR ":" cell[i]
-            }' "$file"
-    done
+    markdown "$1" | xargs -r -d '\n' awk -v most=$cell_words '
+        FNR == 1 { fenced = 0 }
+        /^```/ { fenced = !fenced }
+        fenced || !/^ *\|/ { next }
+        {
+            gsub(/`[^`]*`/, ""); gsub(/\]\([^)]*\)/, "]"); gsub(/\\\|/, "")
+            cells = split($0, cell, "|")
+            for (i = 1; i <= cells; ++i)
+                if (split(cell[i], ignored, " ") > most)
+                    print FILENAME ":" FNR ":" cell[i]
+        }'
 }
 
-# The text of Markdown without code and addresses; the comments of C++ without what is quoted.
-# Each line keeps its number.
-text_of() { # file
-    case $1 in
-        *.md)
-            awk '
-                /^ *```/ { fenced = !fenced; print ""; next }
-                fenced { print ""; next }
-                {
-                    gsub(/`[^`]*`/, " "); gsub(/\]\([^)]*\)/, "]"); gsub(/https?:[^ ]*/, "")
-                    print
-                }' "$1"
-            ;;
-        *)
-            awk '
-                {
-                    gsub(/"([^"\\]|\\.)*"/, " "); gsub(/\047([^\047\\]|\\.)\047/, " ")
-                    at = index($0, "//")
-                    text = at ? substr($0, at) : ""
-                    gsub(/`[^`]*`/, " ", text); gsub(/what\(\)/, " ", text)
-                    gsub(/https?:[^ ]*/, "", text)
-                    print text
-                }' "$1"
-            ;;
-    esac
+# Prints "file:line:text" for the named files: the text of Markdown without code and addresses; the
+# comments of C++ without what is quoted.
+text() {
+    xargs -r -d '\n' awk '
+        FNR == 1 { markdown = FILENAME ~ /\.md$/; fenced = 0 }
+        markdown && /^ *```/ { fenced = !fenced; next }
+        fenced { next }
+        markdown {
+            gsub(/`[^`]*`/, " "); gsub(/\]\([^)]*\)/, "]"); gsub(/https?:[^ ]*/, "")
+            print FILENAME ":" FNR ":" $0
+            next
+        }
+        {
+            gsub(/"([^"\\]|\\.)*"/, " "); gsub(/\047([^\047\\]|\\.)\047/, " ")
+            at = index($0, "//")
+            if (!at) next
+            text = substr($0, at)
+            gsub(/`[^`]*`/, " ", text); gsub(/what\(\)/, " ", text)
+            gsub(/https?:[^ ]*/, "", text)
+            print FILENAME ":" FNR ":" text
+        }'
 }
 
-# Prints a line for each file of the group with a pronoun, and one for the group. Fails when the
-# group has too many.
-pronouns() { # name file...
-    local name=$1 file
-    shift
-    for file in "$@"; do
-        text_of "$file" | awk -v file="$file" '
-            {
-                gsub(/[^A-Za-z\047_]+/, " ")
-                n = split($0, word, " ")
-                words += n
-                for (i = 1; i <= n; ++i)
-                    if (tolower(word[i]) ~ /^(who|what|whose|whoever)$/) ++found
-            }
-            END { print found + 0, words + 0, file }'
-    done | awk -v name="$name" -v most=$pronouns_per_thousand '
+# Prints a line for each of the named files that has a pronoun, and one for them all. Fails when
+# they have too many.
+pronouns() { # name
+    text | awk -v name="$1" -v most=$pronouns_per_thousand '
         function rate(n, of) { return of ? 1000 * n / of : 0 }
-        { found += $1; words += $2 }
-        $1 { printf "  %3d of %5d words  %4.1f per 1,000  %s\n", $1, $2, rate($1, $2), $3 }
+        {
+            file = substr($0, 1, index($0, ":") - 1)
+            sub(/^[^:]*:[0-9]+:/, "")
+            gsub(/[^A-Za-z\047_]+/, " ")
+            if (!(file in words)) order[++files] = file
+            n = split($0, word, " ")
+            words[file] += n
+            for (i = 1; i <= n; ++i)
+                if (tolower(word[i]) ~ /^(who|what|whose|whoever)$/) ++found[file]
+        }
         END {
-            bad = rate(found, words) > most
-            printf "%s: %d of %d words, %.2f per 1,000 (at most %d)%s\n", name, found, words,
-                rate(found, words), most, bad ? ": too many" : ""
+            for (f = 1; f <= files; ++f) {
+                file = order[f]
+                of += words[file]
+                if (!found[file]) continue
+                all += found[file]
+                printf "  %3d of %5d words  %4.1f per 1,000  %s\n", found[file], words[file],
+                    rate(found[file], words[file]), file
+            }
+            bad = rate(all, of) > most
+            printf "%s: %d of %d words, %.2f per 1,000 (at most %d)%s\n", name, all, of,
+                rate(all, of), most, bad ? ": too many" : ""
             exit bad
         }'
 }
 
 # Prints each sentence that begins with a pronoun. Only there has a pronoun a capital.
 beginnings() { # project
-    local file
-    { markdown "$1"; files "$1" '*.[ch]pp' include src example; } | while read -r file; do
-        text_of "$file" | grep -nwE 'Who|What|Whose|Whoever' | sed "s|^|$file:|" || true
-    done
+    { markdown "$1"; files "$1" '*.[ch]pp' include src example; } | text |
+        grep -E '^[^:]*:[0-9]+:(.*[^[:alnum:]_])?(Who|What|Whose|Whoever)([^[:alnum:]_]|$)' || true
 }
 
 none() { # message command...
@@ -150,16 +141,13 @@ none() { # message command...
 }
 
 check() { # project
-    local bad=0 list
+    local bad=0
     none "lines of more than $columns columns" long_lines "$1" || bad=1
     none "cells of more than $cell_words words" long_cells "$1" || bad=1
     none 'sentences that begin with a pronoun' beginnings "$1" || bad=1
-    mapfile -t list < <(markdown "$1")
-    pronouns Markdown "${list[@]}" || bad=1
-    mapfile -t list < <(files "$1" '*.[ch]pp' include)
-    pronouns 'comments of include' "${list[@]}" || bad=1
-    mapfile -t list < <(files "$1" '*.[ch]pp' src)
-    pronouns 'comments of src' "${list[@]}" || bad=1
+    markdown "$1" | pronouns Markdown || bad=1
+    files "$1" '*.[ch]pp' include | pronouns 'comments of include' || bad=1
+    files "$1" '*.[ch]pp' src | pronouns 'comments of src' || bad=1
     return $bad
 }
 
@@ -170,8 +158,9 @@ if [ "$1" = --self-test ]; then
         rm -rf "${root:?}"/* "${root:?}/.ci"
         mkdir -p "$root"/{.ci,bench,cmake,doc,example,include,src,test,tools}
         printf '# Title\n\nA line.\n' >"$root/README.md"
-        check "$root" >/dev/null || { echo 'a clean project does not pass'; exit 1; }
     }
+    empty
+    check "$root" >/dev/null || { echo 'a clean project does not pass'; exit 1; }
     plant() { # file line
         empty
         printf '%s\n' "$2" >"$root/$1"

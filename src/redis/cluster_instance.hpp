@@ -122,8 +122,10 @@ private:
 
     // The map: cluster_map.cpp
     void ask_for_map();
+    void ask_again() noexcept;
     cluster_link* node_to_ask();
     void take_map(cluster_link& from);
+    void adopt_map(cluster_link& from);
     bool is_foreign() const;
     void refuse(cluster_link& from);
     void show_foreign();

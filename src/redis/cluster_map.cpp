@@ -3,6 +3,7 @@
 #include "redis/server_info.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace holdfast::redis {
@@ -51,8 +52,11 @@ void cluster_instance::ask_for_map() {
     ask_next_ = cluster_links::none;
 }
 
-void cluster_instance::on_map_part(cluster_link& from, pending_command const& c, element const& e) {
+void cluster_instance::on_map_part(cluster_link& from, pending_command const& c,
+                                   element const& e) try {
     if (question_.is_to(from)) question_.take_part(c, e);
+} catch (std::bad_alloc const&) { // the other commands of the connection do not suffer
+    ask_again();
 }
 
 void cluster_instance::on_map_reply(cluster_link& from, pending_command const& c) try {
@@ -78,11 +82,8 @@ void cluster_instance::on_map_reply(cluster_link& from, pending_command const& c
     show_map_problem();
     if (!available()) owner_.on_unavailable(number_);
     try_waiting();
-} catch (...) { // memory ran out: the session ends, and the question is asked again
-    question_.give_up();
-    refresh_.ended();
-    refresh_.want_urgently(owner_.time());
-    throw;
+} catch (std::bad_alloc const&) { // the next map completes the rest
+    ask_again();
 }
 
 /// Once no seed is left that might tell a map.
@@ -93,7 +94,10 @@ void cluster_instance::show_map_problem() {
 }
 
 void cluster_instance::on_map_lost(cluster_link& from) noexcept {
-    if (!question_.is_to(from)) return;
+    if (question_.is_to(from)) ask_again();
+}
+
+void cluster_instance::ask_again() noexcept {
     question_.give_up();
     refresh_.ended();
     refresh_.want_urgently(owner_.time());
@@ -142,6 +146,21 @@ void cluster_instance::ask_seeds() {
 void cluster_instance::take_map(cluster_link& from) {
     auto const was_available = available();
     auto const had_map = links_.has_map();
+    try {
+        adopt_map(from);
+    } catch (std::bad_alloc const&) { // the next map completes the rest
+        refresh_.want_urgently(owner_.time());
+    }
+    if (was_available && !available()) owner_.on_unavailable(number_);
+    if (!had_map && links_.has_map()) owner_.on_available(number_);
+    route_kept();
+    ask_seeds();
+    ask_for_map();
+    wake_waiters();
+    try_waiting();
+}
+
+void cluster_instance::adopt_map(cluster_link& from) {
     if (links_.take(question_.take_map(), from, question_.asked())) changed_ = true;
     if (!question_.members().empty()) members_ = question_.members();
     if (identity_ != question_.identity()) {
@@ -158,13 +177,6 @@ void cluster_instance::take_map(cluster_link& from) {
         untold = from.name() + ": " + presentable(untold, from.connection().secrets());
     board_.set_untold(std::move(untold));
     show_foreign();
-    if (was_available && !available()) owner_.on_unavailable(number_);
-    if (!had_map) owner_.on_available(number_);
-    route_kept();
-    ask_seeds();
-    ask_for_map();
-    wake_waiters();
-    try_waiting();
 }
 
 // A registration at the old owner of a slot is of no use. Waiters are woken all at once, and not

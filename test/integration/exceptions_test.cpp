@@ -353,8 +353,10 @@ public:
         : locks_(std::in_place, context_.get_executor(), servers, options)
         , of_locks_(of_locks) {}
 
-    void run(std::uint64_t fails_at, may_fail when) {
-        until([&] { return is_up(*locks_); }, "connected");
+    /// The flows begin when the client is `ready`.
+    void run(std::uint64_t fails_at, may_fail when,
+             std::function<bool(client const&)> const& ready = is_up) {
+        until([&] { return ready(*locks_); }, "connected");
         std::vector<lock> keys;
         keys.reserve(flows.size());
         for (std::size_t i = 0; i < flows.size(); ++i) {
@@ -443,6 +445,8 @@ public:
 struct target {
     std::vector<address> instances;
     std::vector<redis_cli> servers;
+    std::function<void()> before = [] {}; ///< before a client is made
+    std::function<bool(client const&)> ready = is_up;
 };
 
 std::vector<std::string> anothers() {
@@ -479,8 +483,9 @@ void sweep(target on, bool thread_safe, may_fail when, lock_options const& of_lo
     for (std::uint64_t n = 0; beyond < 5; ++n) {
         witness::counts of_flows;
         {
+            on.before();
             life l(on.instances, options, of_locks);
-            l.run(n, when);
+            l.run(n, when, on.ready);
             of_flows = l.of_flows;
             auto const& injected = last_failed_allocation();
             if (!injected.reached) ++beyond;
@@ -515,7 +520,8 @@ void sweep(target on, bool thread_safe, may_fail when, lock_options const& of_lo
 void sweep(std::size_t size, bool thread_safe, may_fail when,
            lock_options const& of_locks = long_lived) {
     fleet servers(size);
-    target t{addresses_of(servers), {}};
+    target t;
+    t.instances = addresses_of(servers);
     for (server& instance : servers) {
         t.servers.emplace_back(instance);
         for (auto const& key : anothers()) t.servers.back().set(key, "another's");
@@ -552,7 +558,8 @@ BOOST_AUTO_TEST_CASE(an_allocation_that_fails_is_one_operations_behind_sentinels
     sentinel_group_options options;
     options.replicas = 0;
     sentinel_group group(options);
-    target t{{address(group.url())}, {}};
+    target t;
+    t.instances = {address(group.url())};
     t.servers.push_back(group.cli(0));
     for (auto const& key : anothers()) t.servers.back().set(key, "another's");
     sweep(std::move(t), false, everywhere);
@@ -562,9 +569,36 @@ BOOST_AUTO_TEST_CASE(an_allocation_that_fails_is_one_operations_in_a_cluster) {
     cluster_group_options options;
     options.replicas = 0;
     cluster_group cluster(options);
-    target t{{address(cluster.url())}, {}};
+    target t;
+    t.instances = {address(cluster.url())};
     for (std::size_t i = 0; i < cluster.size(); ++i) t.servers.push_back(cluster.cli(i));
     for (auto const& key : anothers()) t.servers[cluster.owner_of(key)].set(key, "another's");
+    sweep(std::move(t), false, everywhere);
+}
+
+// The client asks for the map again when a node is late, and the flows go on meanwhile.
+BOOST_AUTO_TEST_CASE(an_allocation_for_the_map_of_a_cluster_is_of_no_operation) {
+    cluster_group_options options;
+    options.replicas = 0;
+    options.node_timeout = 10s;
+    cluster_group cluster(options);
+    target t;
+    t.instances = {address(cluster.url())};
+    for (std::size_t i = 0; i < cluster.size(); ++i) t.servers.push_back(cluster.cli(i));
+    for (auto const& key : anothers()) t.servers[cluster.owner_of(key)].set(key, "another's");
+    // The flows begin at another step of the connection to the late node each time.
+    std::uint64_t lives = 0, steps = 0;
+    t.before = [&] {
+        cluster.node(2).freeze();
+        steps = 0;
+    };
+    t.ready = [&](client const& c) {
+        if (!is_up(c)) return false;
+        if (steps == 0) cluster.node(2).thaw();
+        if (steps++ < lives % 16) return false;
+        ++lives;
+        return true;
+    };
     sweep(std::move(t), false, everywhere);
 }
 

@@ -127,13 +127,18 @@ server_options cluster_group::node_options(std::size_t i) const {
     return of_node;
 }
 
-// When it answers that it has slots, a node has noted the time of its start.
+// When it answers that it has slots, a node has noted the time of its start. Two nodes with one
+// epoch would settle that by a greater one. A node takes the epoch of its primary, and Valkey 9.1
+// ignores a node that tells a smaller epoch than before. So the primaries have the greater epochs.
 void cluster_group::assign_slots() {
     for (std::size_t i = 0; i < options_.primaries; ++i) {
         auto const share = share_of(i, options_.primaries);
         checked(clis_[i], {"CLUSTER", "ADDSLOTSRANGE", std::to_string(share.first),
                            std::to_string(share.last)});
-        checked(clis_[i], {"CLUSTER", "SET-CONFIG-EPOCH", std::to_string(i + 1)});
+    }
+    for (std::size_t i = 0; i < clis_.size(); ++i) {
+        auto const epoch = 1 + (i + options_.replicas) % clis_.size();
+        checked(clis_[i], {"CLUSTER", "SET-CONFIG-EPOCH", std::to_string(epoch)});
     }
 }
 
