@@ -160,14 +160,15 @@ void cluster_instance::take_map(cluster_link& from) {
     try_waiting();
 }
 
+// A Cluster that is another instance's is known for that before its nodes may grant.
 void cluster_instance::adopt_map(cluster_link& from) {
-    if (links_.take(question_.take_map(), from, question_.asked())) changed_ = true;
     if (!question_.members().empty()) members_ = question_.members();
     if (identity_ != question_.identity()) {
         auto identity = question_.identity();
         duplicate_ = !identity.empty() && !owner_.is_new_server(number_, identity);
         identity_ = std::move(identity);
     }
+    if (links_.take(question_.take_map(), from, question_.asked())) changed_ = true;
     board_.set_problem(duplicate_ ? errc::duplicate_instance : errc{},
                        duplicate_ ? reason_message() : std::string());
     board_.set_nodes(links_.board());
