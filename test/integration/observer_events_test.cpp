@@ -1,4 +1,4 @@
-// What an observer is told.
+// The events that an observer is told.
 #include <holdfast/observer.hpp>
 
 #include "integration/attempt.hpp"

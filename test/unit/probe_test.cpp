@@ -363,7 +363,7 @@ BOOST_AUTO_TEST_CASE(the_text_of_a_refused_password_is_not_shown) {
     ask(p, {.hello = "-ERR unknown command HELLO 3 AUTH u pass\\\"wo\r\n"}, i);
     BOOST_TEST((p.refused() == errc{}), p.message());
     for (auto const& lack : p.lacks()) BOOST_TEST(lack.message.find("pass") == std::string::npos);
-    // Whoever masks the password later needs the bytes of the server.
+    // Code that masks the password later needs the bytes of the server.
     auto const quoting = asked_of({.load = "-ERR no pass\"word\x01\r\n"}, i);
     BOOST_REQUIRE(quoting.lacks().size() == 1U);
     BOOST_TEST(quoting.lacks()[0].message == "SCRIPT LOAD: ERR no pass\"word\x01");
