@@ -70,6 +70,7 @@ holdfast_test(unit SOURCES
     unit/sentinel_replies_test.cpp
     unit/sentinel_view_test.cpp
     unit/series_test.cpp
+    unit/server_ages_test.cpp
     unit/server_info_test.cpp
     unit/session_test.cpp
     unit/shared_source_test.cpp

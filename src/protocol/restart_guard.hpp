@@ -4,8 +4,9 @@
 // Redlock assumes that an instance keeps a key for its ttl. A server that restarts has forgotten
 // all keys that were not on its disk. It could then grant a lock to a second client while the first
 // one holds it. https://redis.io/docs/latest/develop/use/patterns/distributed-locks/ recommends
-// "delayed restarts", but no server delays its start. The server's uptime does not help: it follows
-// the wall clock, which may be set.
+// "delayed restarts", but no server delays its start. The server's uptime does not replace this
+// guard: it follows the wall clock, which may be set. It only helps at the first contact:
+// server_ages.hpp.
 #ifndef HOLDFAST_PROTOCOL_RESTART_GUARD_HPP
 #define HOLDFAST_PROTOCOL_RESTART_GUARD_HPP
 
@@ -52,6 +53,7 @@ public:
         known_ = true;
         last_ = now;
         announced_ = 0;
+        if (first || restarted) unseen_ = first && observed_ && !strict_ && loses;
         if (was_replica && observed_) return forgetting::replacement;
         if (first ? !strict_ : !observed_) return forgetting::none;
         if (!first && !restarted) {
@@ -78,6 +80,12 @@ public:
         return replaced && observed_ ? forgetting::replacement : forgetting::none;
     }
 
+    /// True if a restart before the first contact may have cost keys, and did not count: the client
+    /// could not know of it. Other evidence may tell.
+    bool trusted_at_first_sight() const { return unseen_; }
+    /// There is such evidence.
+    void distrust() { unseen_ = false; }
+
     /// The server is a replica now. This counts when it connects as a primary.
     void is_replica() { replica_ = true; }
 
@@ -101,6 +109,7 @@ private:
     std::uint64_t announced_ = 0; ///< calls of emptied() since the last INFO
     bool observed_, strict_;
     bool known_ = false;
+    bool unseen_ = false; ///< see trusted_at_first_sight()
     bool replica_ = false;
 };
 

@@ -166,6 +166,8 @@ public:
         validity_.begin_lease(watched, now, longest);
         phase_ = tenure_phase::held;
     }
+    /// The next renewal is due at this time, or earlier.
+    void renew_by(time_point at) { validity_.renew_by(at); }
     /// This lease is not renewed any more.
     void stop_renewing() { validity_.stop_renewing(); }
     /// After `ended`. A holder that leaves the key to its ttl ignores the action.

@@ -72,6 +72,7 @@ public:
         lease_began_ = now;
         limit_ = longest < time_point::max() - now ? now + longest : time_point::max();
     }
+    void renew_by(time_point at) { renewal_ = std::min(renewal_, at); }
     void stop_renewing() { watched_ = 0; }
 
     /// Our clock stood still for up to `by`, at a moment before `until`. So all times that count

@@ -167,6 +167,7 @@ private:
     void on_clock_reading(unsigned, protocol::clock_reading const& r) override {
         user_.on_clock_reading(*this, r);
     }
+    void on_forgotten(unsigned instance) override { user_.owner().on_forgotten(instance); }
     std::uint64_t random_bits() override { return user_.owner().random_bits(); }
     void on_change() override { user_.owner().on_change(); }
     void on_idle() override { user_.owner().on_idle(); }

@@ -53,6 +53,12 @@ public:
     virtual void on_round_trip(unsigned /*instance*/, lease_clock::duration) {}
     /// The instance has told its time.
     virtual void on_clock_reading(unsigned /*instance*/, protocol::clock_reading const&) {}
+    /// The instance has told its age: its server was started at `start` at the latest.
+    virtual void on_age(unsigned /*instance*/, lease_clock::time_point /*start*/) {}
+    /// True while another instance may soon tell that it is older.
+    virtual bool awaits_ages(unsigned /*instance*/) const { return false; }
+    /// The instance may have forgotten leases of this client.
+    virtual void on_forgotten(unsigned /*instance*/) {}
     /// 64 random bits, for pauses.
     virtual std::uint64_t random_bits() = 0;
     /// The state of the instance has changed.
@@ -125,6 +131,9 @@ public:
     /// has not shown that yet.
     virtual void our_clock_stood_still(lease_clock::time_point from, lease_clock::time_point until,
                                        lease_clock::duration least, lease_clock::duration most) = 0;
+
+    /// Another instance is older. So if the server is young, it has been restarted.
+    virtual void on_older_instance() {}
 
     /// The instance had promised to push when a key changes, and has not, unless there is no
     /// breach. Calls nothing of its owner.

@@ -270,8 +270,8 @@ bool instance_connection::flush() noexcept {
     try {
         if (available() && connected()) kept_.send_due();
         auto& commands = state_.commands;
-        while (state_.live.current() == protocol::liveness::state::up && commands.has_room() &&
-               !commands.empty()) {
+        while (state_.live.current() == protocol::liveness::state::up && !server_.holds() &&
+               commands.has_room() && !commands.empty()) {
             auto& b = commands.send(state_.words);
             b.sent = state_.now();
             state_.live.sent(b.sent);

@@ -72,6 +72,7 @@ public:
         server_.our_clock_stood_still(from, until, least, most);
     }
 
+    void on_older_instance() override { server_.on_older_instance(); }
     void push_missed(protocol::breach) override;
 
     std::string_view run_id() const override { return server_.run_id(); }

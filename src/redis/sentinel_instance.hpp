@@ -72,6 +72,8 @@ public:
     std::string_view run_id() const override { return link_->run_id(); }
     std::uint64_t identity() const override { return link_->identity(); }
 
+    void on_older_instance() override { link_->on_older_instance(); }
+
     instance_status status() const override { return link_->status(); }
     instance_counts const& counts() const override { return link_->counts(); }
 
@@ -92,6 +94,9 @@ private:
     void on_clock_reading(unsigned i, protocol::clock_reading const& r) override {
         owner_.on_clock_reading(i, r);
     }
+    void on_age(unsigned i, lease_clock::time_point start) override { owner_.on_age(i, start); }
+    bool awaits_ages(unsigned i) const override { return owner_.awaits_ages(i); }
+    void on_forgotten(unsigned i) override { owner_.on_forgotten(i); }
     std::uint64_t random_bits() override { return owner_.random_bits(); }
     void on_change() override { owner_.on_change(); }
     void on_idle() override { owner_.on_idle(); }

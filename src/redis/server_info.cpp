@@ -78,6 +78,15 @@ dialect server_info::speaks() const {
 
 namespace {
 
+/// The text as a number; empty if it is anything else, or the number is too large.
+std::optional<std::int64_t> whole_number(std::string_view text) {
+    std::int64_t n = 0;
+    auto const* const end = text.data() + text.size();
+    auto const read = std::from_chars(text.data(), end, n);
+    if (read.ec != std::errc{} || read.ptr != end) return std::nullopt;
+    return n;
+}
+
 std::uint64_t count_in(std::string_view text) {
     std::uint64_t n = 0;
     std::from_chars(text.data(), text.data() + text.size(), n);
@@ -143,8 +152,7 @@ std::optional<server_info> parse_info(std::string_view info) {
     result.logs_writes = field(info, "aof_enabled") == "1";
     result.is_dragonfly = !field(info, "dragonfly_version").empty();
     result.replicas = parse_replicas(info);
-    auto const uptime = field(info, "uptime_in_seconds");
-    std::from_chars(uptime.data(), uptime.data() + uptime.size(), result.uptime);
+    result.uptime = whole_number(field(info, "uptime_in_seconds"));
     return result;
 }
 

@@ -27,7 +27,8 @@ struct server_info {
     /// The policy by which the server may delete keys that expire. Empty if it deletes none.
     std::string eviction{};
     bool logs_writes = false; ///< appendonly is on; says nothing about appendfsync
-    std::int64_t uptime = 0;  ///< in seconds, by the wall clock
+    /// In seconds, by the wall clock. Empty if the server does not tell a whole number.
+    std::optional<std::int64_t> uptime{};
     bool is_dragonfly = false;
     /// Empty if the server does not list its replicas.
     std::optional<protocol::replica_list> replicas{};

@@ -35,7 +35,7 @@ void server_watch::succeed(lease_clock::time_point until, std::string_view reaso
 
 bool server_watch::emptied() {
     if (!guard_.emptied(state_.now())) return false;
-    on_quarantine();
+    on_loss();
     return true;
 }
 
@@ -62,6 +62,29 @@ void server_watch::wake_at_end() {
 void server_watch::on_quarantine() {
     show();
     if (state_.connected()) state_.owner.on_unavailable(state_.number);
+}
+
+// Leases of this client may be lost as well: their holders have to hear of it soon.
+void server_watch::on_loss() {
+    on_quarantine();
+    state_.owner.on_forgotten(state_.number);
+}
+
+void server_watch::on_older_instance() {
+    if (guard_.older_one_found(state_.now())) on_quarantine();
+}
+
+// The other instances may be asked at the same time, and one of them may be older. Mostly it tells
+// so at once. An instance that hangs must not cost more than a part of the time that it has.
+void server_watch::tell_age() {
+    auto const start = guard_.start();
+    if (!start) return;
+    auto const now = state_.now();
+    state_.owner.on_age(state_.number, *start);
+    if (!guard_.is_young(now) || !state_.owner.awaits_ages(state_.number)) return;
+    held_until_ = now + lease_clock::duration(state_.options.instance_timeout) / 4;
+    state_.live.check_by(held_until_);
+    state_.needs_watch = true;
 }
 
 void server_watch::show() {
@@ -144,7 +167,9 @@ void server_watch::probed(server_info const& info, bool logs_each_write) {
     state_.status.set_durable(info.logs_writes && logs_each_write);
     // A server that does not tell its run id is as before.
     auto const known = !run_id_.empty();
-    if (known && guard_.connected(origin_of(info), info.uptime, state_.now())) on_quarantine();
+    held_until_ = {};
+    if (known && guard_.connected(origin_of(info), info.uptime, state_.now())) on_loss();
+    if (known) tell_age();
     mind_eviction(info);
 }
 
@@ -210,7 +235,7 @@ std::optional<server_info> server_watch::on_check() {
         return std::nullopt;
     }
     auto const announced = state_.relies_on_pushes();
-    if (guard_.server_checked(origin_of(*info), announced, state_.now())) on_quarantine();
+    if (guard_.server_checked(origin_of(*info), announced, state_.now())) on_loss();
     mind_eviction(*info);
     return info;
 }

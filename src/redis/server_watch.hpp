@@ -35,6 +35,14 @@ public:
     void succeed(lease_clock::time_point until, std::string_view reason);
     /// The server says that all its keys may be gone. True if a quarantine has begun.
     bool emptied();
+    /// Another instance is older. So if this server is young, it has been restarted.
+    void on_older_instance();
+    /// True while commands have to wait, because another instance may soon show that this server
+    /// has been restarted.
+    bool holds() const {
+        auto const now = state_.now();
+        return now < held_until_ && guard_.is_young(now) && state_.owner.awaits_ages(state_.number);
+    }
     /// The server has turned out to be a replica.
     void is_replica() noexcept { guard_.is_replica(); }
     std::string const& run_id() const { return run_id_; }
@@ -92,6 +100,8 @@ public:
 private:
     void ask_time();
     void on_quarantine();
+    void on_loss();
+    void tell_age();
     void show();
     void mind_eviction(server_info const&);
     void note_clock_offset(std::chrono::microseconds shown);
@@ -108,6 +118,7 @@ private:
     bool checking_ = false;
     std::string run_id_; ///< of the server that was probed; empty: it does not tell
     bool logs_each_write_ = false;
+    lease_clock::time_point held_until_{};
 };
 
 } // namespace holdfast::redis

@@ -12,10 +12,12 @@
 #include "protocol/clock_reading.hpp"
 #include "protocol/quarantine.hpp"
 #include "protocol/restart_guard.hpp"
+#include "protocol/server_ages.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +28,7 @@ class vote_guard {
 public:
     vote_guard(restart_policy on_restart, std::chrono::milliseconds max_ttl)
         : max_ttl_(max_ttl)
+        , by_uptime_(on_restart == restart_policy::by_uptime)
         , minds_forgetting_(on_restart != restart_policy::off)
         , restarts_(on_restart != restart_policy::off, on_restart == restart_policy::strict)
         , clock_(max_ttl)
@@ -58,11 +61,17 @@ public:
         }
     }
 
-    /// This server has answered the probe. True if a quarantine has begun.
-    bool connected(protocol::data_origin const& server, std::int64_t uptime,
+    /// This server has answered the probe. `uptime`: in seconds; empty if it tells none. True if a
+    /// quarantine has begun.
+    bool connected(protocol::data_origin const& server, std::optional<std::int64_t> uptime,
                    protocol::time_point now) noexcept {
         auto const loss = restarts_.connected(server);
         auto const replaced = std::exchange(new_server_, false) && quarantine_.active(now);
+        start_ = uptime ? protocol::latest_start(now, *uptime) : std::nullopt;
+        if (loss == protocol::forgetting::none && by_uptime_ && is_young(now)) {
+            begin_for_youth(now, "it may have been restarted");
+            return true;
+        }
         if (loss == protocol::forgetting::none || !replaced) return heed(loss, uptime, now);
         // Of course it is another process. The reason for that is told already.
         quarantine_.begin(now, max_ttl_);
@@ -71,15 +80,29 @@ public:
     /// The server has answered a server check. True if a quarantine has begun.
     bool server_checked(protocol::data_origin const& server, bool announced,
                         protocol::time_point now) noexcept {
-        return heed(restarts_.observed(server, announced), 0, now);
+        return heed(restarts_.observed(server, announced), {}, now);
     }
+    /// When the server was started at the latest; empty if it does not tell.
+    std::optional<protocol::time_point> start() const { return start_; }
+    /// True if the server was trusted at the first contact, and was started so shortly before that
+    /// it may have forgotten locks, if it had any.
+    bool is_young(protocol::time_point now) const {
+        return restarts_.trusted_at_first_sight() && start_ && now - *start_ < max_ttl_;
+    }
+    /// Another instance is older, so this one has been restarted. True if a quarantine has begun.
+    bool older_one_found(protocol::time_point now) noexcept {
+        if (!is_young(now)) return false;
+        begin_for_youth(now, "another instance is older, so it has been restarted");
+        return true;
+    }
+
     /// The server has turned out to be a replica.
     void is_replica() noexcept { restarts_.is_replica(); }
 
     /// The server announces that all its keys are gone. True if a quarantine has begun.
     bool emptied(protocol::time_point now) noexcept {
         if (!restarts_.emptied()) return false;
-        heed(protocol::forgetting::flush, 0, now);
+        heed(protocol::forgetting::flush, {}, now);
         return true;
     }
 
@@ -155,14 +178,36 @@ public:
     }
 
 private:
-    bool heed(protocol::forgetting loss, std::int64_t uptime, protocol::time_point now) noexcept {
+    /// Lasts until all leases from before the server's start have ended.
+    void begin_for_youth(protocol::time_point now, std::string_view evidence) noexcept {
+        using namespace std::chrono;
+        restarts_.distrust();
+        auto const until = *start_ + max_ttl_;
+        auto const longer = quarantined(now) && this->until() >= until;
+        quarantine_.extend(until);
+        begun_ = true;
+        if (longer) return;
+        jumped_ = false;
+        try {
+            reason_ = "up for less than max_ttl, " + std::to_string(max_ttl_.count()) +
+                      " ms, and " + std::string(evidence) +
+                      ": it may have forgotten locks (on_restart); its votes do not count for " +
+                      std::to_string(ceil<milliseconds>(until - now).count()) + " ms";
+        } catch (...) {
+            reason_.clear();
+        }
+    }
+
+    bool heed(protocol::forgetting loss, std::optional<std::int64_t> uptime,
+              protocol::time_point now) noexcept {
         switch (loss) {
         case protocol::forgetting::none:
             return false;
         case protocol::forgetting::restart:
             begin(now, [&] {
-                return "up for " + std::to_string(uptime) +
-                       " s, without each write on disk: it may have forgotten locks (on_restart)";
+                return (uptime ? "up for " + std::to_string(*uptime) + " s, "
+                               : std::string("up since an unknown time, ")) +
+                       "without each write on disk: it may have forgotten locks (on_restart)";
             });
             break;
         case protocol::forgetting::flush:
@@ -205,12 +250,14 @@ private:
     }
 
     std::chrono::milliseconds max_ttl_;
+    bool by_uptime_;
     bool minds_forgetting_;
     bool evicting_ = false;
     protocol::restart_guard restarts_;
     protocol::clock_guard clock_;
     protocol::clock_doubt doubt_;
     protocol::quarantine quarantine_;
+    std::optional<protocol::time_point> start_;
     bool new_server_ = false;           ///< and not connected to yet
     bool clock_of_predecessor_ = false; ///< the last reading was of another server
     bool begun_ = false;

@@ -128,7 +128,8 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , inspector_(turn_, surveyor_, completer_)
     , watcher_(turn_, instances_, surveyor_, timers_, completer_, counters_, random_)
     , remover_(turn_, instances_, surveyor_, completer_, *this, options.max_ttl)
-    , standstill_(static_cast<unsigned>(instances.size()), options.max_ttl) {
+    , standstill_(static_cast<unsigned>(instances.size()), options.max_ttl)
+    , ages_(options.max_ttl) {
     redis::tls_context_sources tls;
     for (unsigned i = 0; i < instances.size(); ++i) {
         auto const& a = instances[i];

@@ -26,6 +26,7 @@
 #include <holdfast/error.hpp>
 #include <holdfast/options.hpp>
 
+#include "protocol/server_ages.hpp"
 #include "protocol/standstill.hpp"
 #include "redis/instance.hpp"
 #include "runtime/acquirer.hpp"
@@ -175,6 +176,9 @@ private:
         instances_.heard(instance, took);
     }
     void on_clock_reading(unsigned instance, protocol::clock_reading const&) override;
+    void on_age(unsigned instance, lease_clock::time_point start) override;
+    bool awaits_ages(unsigned instance) const override;
+    void on_forgotten(unsigned) override { keeper_.check_all(); }
     std::uint64_t random_bits() override { return random_.pause_bits(); }
     void on_change() override;
     void on_idle() override;
@@ -241,6 +245,7 @@ private:
     instance_states states_;
     bool states_changed_ = false; ///< since the observer was told
     protocol::standstill standstill_;
+    protocol::server_ages ages_;
     lease_clock::time_point period_ends_{}, next_give_back_{}; ///< for the memory of the pools
     operation_list shutdowns_, drains_;
     drain_limit drain_limit_{*this};

@@ -1,4 +1,5 @@
-// Acts on a standstill of our own clock, which protocol/standstill.hpp detects.
+// Compares the instances with each other: their clocks, by which protocol/standstill.hpp detects a
+// standstill of our own clock; and their ages, by which protocol/server_ages.hpp finds restarts.
 #include "runtime/engine.hpp"
 
 namespace holdfast::runtime {
@@ -42,6 +43,21 @@ void engine::judge_clock() {
             instances_[i].our_clock_stood_still(found.from, found.to, found.least, found.most);
         });
     }
+}
+
+void engine::on_age(unsigned instance, lease_clock::time_point start) {
+    ages_.told(instance, start, turn_.time());
+    ages_.restarted(turn_.time()).for_each([&](unsigned i) {
+        turn_.attempt([&] { instances_[i].on_older_instance(); });
+    });
+}
+
+// An instance that is down, or overdue, is waited for no longer.
+bool engine::awaits_ages(unsigned instance) const {
+    for (unsigned i = 0; i < instances_.size(); ++i) {
+        if (i != instance && instances_[i].available() && !instances_[i].connected()) return true;
+    }
+    return false;
 }
 
 } // namespace holdfast::runtime

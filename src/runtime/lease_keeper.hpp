@@ -75,6 +75,9 @@ public:
     /// The clock of this process stood still for `by`, at a moment before `until`. If a deadline
     /// has passed because of that, the holder is told when the timer runs next.
     void clock_stood_still(active_tenure&, lease_clock::time_point until, lease_clock::duration by);
+    /// An instance may have forgotten leases. Extends each lease that the watchdog extends, soon
+    /// and one after the other. So its holder hears early if too few instances have its key.
+    void check_all();
 
     //
     // Calls of users

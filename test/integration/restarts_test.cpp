@@ -211,6 +211,75 @@ BOOST_AUTO_TEST_CASE(neither_uptime_nor_a_new_connection_ends_a_quarantine) {
     BOOST_TEST((lease_clock::now() >= over));
 }
 
+//
+// Restarts before the first contact
+//
+
+BOOST_AUTO_TEST_CASE(a_client_that_starts_after_the_restart_of_some_makes_no_second_holder) {
+    for (std::size_t const n : {3U, 5U}) {
+        fleet servers(n, {.shiftable_clock = true});
+        for (server& s : servers) s.shift_clock(120s);
+        auto const options = guarded(restart_policy::observed, 60s);
+        test_client a(servers, options);
+        BOOST_REQUIRE(a.all_up());
+        auto first = a.hold("k", unwatched(60s));
+        BOOST_REQUIRE(a.sees(servers, "k", true));
+        crash(servers, the_first(servers.quorum()), {&a});
+        for (int i = 0; i < 5; ++i) {
+            test_client b(servers, options);
+            auto const [e, none] = b.try_acquire("k", unwatched(60s));
+            BOOST_TEST((e == errc::quarantined || e == errc::contended), e.what());
+            BOOST_TEST(!none);
+            BOOST_TEST(b.until([&] { return are_quarantined(b, servers.quorum()); }));
+            BOOST_TEST(contains(b.status(0).message, "another instance is older"));
+            BOOST_TEST((b.status(0).quarantined_until <= lease_clock::now() + 60s));
+        }
+        BOOST_TEST(first.held());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(where_all_are_young_a_client_that_starts_later_trusts_them) {
+    fleet servers(3);
+    auto const options = guarded(restart_policy::observed, 60s);
+    test_client a(servers, options);
+    BOOST_REQUIRE(a.all_up());
+    crash(servers, the_first(2), {&a});
+    test_client b(servers, options);
+    auto l = b.hold("k", unwatched(60s));
+    BOOST_TEST(b.releases(l));
+    BOOST_REQUIRE(b.all_up());
+    BOOST_TEST(were_always_trusted(b.locks));
+}
+
+// A server that is down, or hangs, may be older. The first acquire does not wait for it.
+BOOST_AUTO_TEST_CASE(young_servers_do_not_wait_for_a_dead_minority) {
+    fleet servers(3);
+    auto options = guarded(restart_policy::observed, 60s);
+    for (bool const hangs : {false, true}) {
+        hangs ? servers[2].freeze() : servers[2].kill();
+        test_client client(servers, options);
+        auto l = client.hold("k", unwatched(60s));
+        BOOST_TEST((client.status(2).state != instance_state::up));
+        BOOST_TEST(client.releases(l));
+        hangs ? servers[2].thaw() : servers[2].restart();
+    }
+}
+
+// Without this check the holder would hear of it at the next renewal, 20 s after the first.
+BOOST_AUTO_TEST_CASE(a_restart_that_is_noticed_ends_the_leases_that_it_cost) {
+    fleet servers(3);
+    test_client client(servers, guarded(restart_policy::observed, 60s));
+    BOOST_REQUIRE(client.all_up());
+    std::vector<lease> leases;
+    for (int i = 0; i < 20; ++i)
+        leases.push_back(client.hold("k" + std::to_string(i), {.ttl = 60s}));
+    crash(servers, the_first(2), {&client});
+    for (auto& l : leases) {
+        BOOST_TEST(client.until([&] { return !l.held(); }));
+        BOOST_TEST((l.deadline() > lease_clock::now() + 45s)); // no renewal was due
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_second_restart_begins_a_quarantine_anew) {
     server instance;
     test_client client({instance.url()}, guarded(restart_policy::observed, 60s));

@@ -46,7 +46,8 @@ guards_tally stand(std::uint64_t schedules, guards_setup const& setup) {
                << ", misread " << seen.misread << "; flushes " << seen.flushes << ", replacements "
                << seen.replacements << " (announced to " << seen.announced << ", missed by "
                << seen.missed << "), refused by a replica " << seen.refused_by_replica
-               << "; final wins " << seen.final_wins << ", final refusals " << seen.final_refusals);
+               << ", found by age " << seen.found_by_age << "; final wins " << seen.final_wins
+               << ", final refusals " << seen.final_refusals);
     return seen;
 }
 
@@ -65,6 +66,10 @@ guards_setup restarts_and_late_starters() {
     return {.strict = true, .late_starters = true, .settings_change = guards_setup::never};
 }
 
+guards_setup restarts_of_the_aged() {
+    return {.late_starters = true, .aged = true, .settings_change = guards_setup::never};
+}
+
 guards_setup jumps() {
     return {.jumps = true};
 }
@@ -80,6 +85,14 @@ guards_setup lone_standstill() {
 guards_setup replacements() {
     return {.replacements = true};
 }
+
+struct compares_no_ages : guards_as_they_are {
+    static constexpr bool compares_ages() { return false; }
+};
+
+struct awaits_no_ages : guards_as_they_are {
+    static constexpr bool awaits_ages() { return false; }
+};
 
 struct trusts_who_is_durable_now : guards_as_they_are {
     static bool doubts(protocol::restart_guard& guard, protocol::data_origin const& now) {
@@ -210,6 +223,20 @@ BOOST_AUTO_TEST_CASE(nor_with_clients_that_start_later_if_they_are_strict) {
     auto const seen = stand(schedules_to_try() / 4, restarts_and_late_starters());
     all_happened({seen.late_starters, seen.uncounted, seen.forgotten, seen.doubted, seen.won,
                   seen.final_wins, seen.final_refusals});
+}
+
+BOOST_AUTO_TEST_CASE(nor_with_clients_that_start_later_if_one_instance_is_old) {
+    auto const seen = stand(schedules_to_try() / 2, restarts_of_the_aged());
+    all_happened({seen.late_starters, seen.found_by_age, seen.uncounted, seen.forgotten, seen.won,
+                  seen.final_wins, seen.final_refusals});
+}
+
+BOOST_AUTO_TEST_CASE(ages_that_are_not_compared_are_refuted) {
+    is_refuted<compares_no_ages>(restarts_of_the_aged(), "S1");
+}
+
+BOOST_AUTO_TEST_CASE(a_vote_before_the_older_one_has_told_its_age_is_refuted) {
+    is_refuted<awaits_no_ages>(restarts_of_the_aged(), "S1");
 }
 
 BOOST_AUTO_TEST_CASE(nor_whatever_is_flushed_or_replaced) {

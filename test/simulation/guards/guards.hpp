@@ -132,7 +132,7 @@ private:
             return;
         }
         auto m = vote(t, op, round);
-        if (conn.probed) return send(c, i, m);
+        if (conn.probed && !holds(c, i)) return send(c, i, m);
         m.serial = ++waited_;
         conn.waiting.push_back(m);
         at(real(timeout_, clients_[c].ppm), clients_[c], [this, c, i, m] {
@@ -210,13 +210,48 @@ private:
         if (m.replica) return leave_replica(c, i);
         if (Guards::doubts(conn.restarts, m.origin))
             doubt(c, i, Guards::doubted_for(max_ttl_, m.uptime));
+        if (setup_.aged) judge_ages(c, i, m.uptime);
         conn.run_seen = m.origin.run;
         conn.probed = true;
         conn.up = true;
         conn.suspect = false;
         send_kept(c, i);
-        for (auto const& w : std::exchange(conn.waiting, {})) send(c, i, w);
+        for (unsigned x = 0; x < instances_.size(); ++x) {
+            auto& other = clients_[c].connections[x];
+            if (!other.probed || holds(c, x)) continue;
+            for (auto const& w : std::exchange(other.waiting, {})) send(c, x, w);
+        }
         check_later(c, i, conn.session);
+    }
+
+    // As runtime::engine and redis::vote_guard do.
+    void judge_ages(unsigned c, unsigned i, duration uptime) {
+        auto& me = clients_[c];
+        auto const seconds = uptime / std::chrono::seconds(1);
+        auto const start = protocol::latest_start(local(c), seconds);
+        if (!start) return fail("ages", "an uptime is no number");
+        me.connections[i].start = *start;
+        me.ages.told(i, *start, local(c));
+        if (!Guards::compares_ages()) return;
+        me.ages.restarted(local(c)).for_each([&](unsigned x) {
+            auto& conn = me.connections[x];
+            if (!is_young(c, x)) return;
+            conn.restarts.distrust();
+            conn.doubted.extend(conn.start + max_ttl_);
+            ++seen_.doubted;
+            ++seen_.found_by_age;
+        });
+    }
+    bool is_young(unsigned c, unsigned i) const {
+        auto const& conn = clients_[c].connections[i];
+        return conn.restarts.trusted_at_first_sight() && local(c) - conn.start < max_ttl_;
+    }
+    /// True if commands wait because another instance has not told its age. The client of
+    /// production waits for a limited time.
+    bool holds(unsigned c, unsigned i) const {
+        auto const& all = clients_[c].connections;
+        return setup_.aged && Guards::awaits_ages() && is_young(c, i) &&
+               std::any_of(all.begin(), all.end(), [](auto const& x) { return !x.probed; });
     }
 
     void check_later(unsigned c, unsigned i, unsigned session) {

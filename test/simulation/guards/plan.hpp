@@ -152,6 +152,7 @@ private:
             auto const i = static_cast<unsigned>((first + n) % instances_.size());
             auto const down = one_in(2) ? some(delay_ * 4) : some_span() / 4;
             auto const t = when + some(apart);
+            if (setup_.aged && i == 0) continue;
             lasts_until(t + down);
             at(t, [this, i, down] { restart(i, down, std::nullopt); });
         }

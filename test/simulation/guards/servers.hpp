@@ -6,6 +6,7 @@
 #include "protocol/clock_guard.hpp"
 #include "protocol/quarantine.hpp"
 #include "protocol/restart_guard.hpp"
+#include "protocol/server_ages.hpp"
 #include "protocol/standstill.hpp"
 #include "protocol/tenure.hpp"
 
@@ -61,6 +62,7 @@ struct connection : test::connection<message> {
     std::deque<message> waiting;
 
     protocol::restart_guard restarts;
+    time_point start{}; ///< of the server, at the latest
     protocol::clock_guard clock;
     protocol::clock_doubt clock_doubt;
     time_point in_doubt_until{}; ///< the guards may end the doubt earlier
@@ -80,6 +82,7 @@ struct client : lessee<connection> {
     bool alive = false;
     protocol::standstill standstill{1, duration::zero()};
     std::vector<std::pair<true_time, true_time>> stops; ///< standstills of its clock
+    protocol::server_ages ages{duration::zero()};
     duration unnoticed{}; ///< the part of the standstills that the client has not noticed
 };
 
@@ -158,6 +161,7 @@ protected:
             if (setup_.long_rounds) c.ttl = &c == &clients_.front() ? max_ttl_ / 5 : max_ttl_;
             shortest_ = std::min(shortest_, c.ttl);
             c.watched = !one_in(3);
+            c.ages = protocol::server_ages(max_ttl_);
             c.standstill = protocol::standstill(static_cast<unsigned>(instances_.size()), max_ttl_);
             for (unsigned i = 0; i < instances_.size(); ++i) {
                 c.connections.emplace_back(setup_.observed, setup_.strict, max_ttl_);
@@ -171,6 +175,7 @@ protected:
             i.keeps = any_persistence();
             i.run = ++runs_;
             i.history = ++histories_;
+            if (setup_.aged) i.started = -3 * max_ttl_.count();
             i.offset = duration(between(-1'000'000'000'000, 1'000'000'000'000));
         }
         // By then every client has probed every instance.
@@ -327,7 +332,8 @@ protected:
         it.flushes = 0;
         it.started = now();
         // Models a machine that boots with a wrong time, which is corrected later.
-        it.set_after_start = one_in(3) ? duration(some(max_ttl_ * 2)) : duration::zero();
+        it.set_after_start =
+            !setup_.aged && one_in(3) ? duration(some(max_ttl_ * 2)) : duration::zero();
         it.down_until = std::max(it.down_until, now() + down);
         for (unsigned c = 0; c < clients_.size(); ++c) break_connection(c, i, down + travel());
     }

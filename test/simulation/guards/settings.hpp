@@ -21,7 +21,8 @@ struct guards_tally {
                   kept_by_healed = 0, jumps = 0, small_jumps = 0, jumps_back = 0, alarms = 0,
                   slow_checks = 0, known_all = 0, blind_overlaps = 0, standstills = 0, moved = 0,
                   excused = 0, misread = 0, final_wins = 0, final_refusals = 0, flushes = 0,
-                  replacements = 0, announced = 0, missed = 0, refused_by_replica = 0;
+                  replacements = 0, announced = 0, missed = 0, refused_by_replica = 0,
+                  found_by_age = 0;
 };
 
 /// The use of the guards. A broken use overrides a function.
@@ -38,6 +39,10 @@ struct guards_as_they_are {
     static constexpr bool hears() { return true; }
     /// The duration of the quarantine, given the uptime that the server shows.
     static duration doubted_for(duration max_ttl, duration /*uptime*/) { return max_ttl; }
+    /// True if the ages of the instances tell of restarts before the first contact.
+    static constexpr bool compares_ages() { return true; }
+    /// True if commands for a young instance wait until the others have told their ages.
+    static constexpr bool awaits_ages() { return true; }
     /// True if a jump of the instance's clock begins a quarantine.
     static constexpr bool heeds_jumps() { return true; }
     /// True if a grant counts that was asked for before the quarantine.
@@ -60,6 +65,7 @@ struct guards_setup {
     bool jumps = false;
     bool replacements = false;  ///< instances are flushed, and become replicas for a while
     bool late_starters = false; ///< some clients start after instances have restarted
+    bool aged = false;          ///< all instances are old, and one of them never restarts
     enum {
         never,
         when_seen, ///< at a restart, if all clients have seen the former setting
