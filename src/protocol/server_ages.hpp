@@ -14,6 +14,7 @@
 #include "protocol/instance_set.hpp"
 #include "protocol/time.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -29,7 +30,7 @@ inline constexpr duration uptime_error = std::chrono::seconds(1);
 constexpr std::optional<time_point> latest_start(time_point now, std::int64_t uptime) {
     constexpr std::int64_t most = 100 * 365 * std::int64_t{86'400};
     if (uptime < 0 || uptime > most) return std::nullopt;
-    return now - std::chrono::seconds(uptime) + uptime_error;
+    return std::min(now, now - std::chrono::seconds(uptime) + uptime_error);
 }
 
 class server_ages {
