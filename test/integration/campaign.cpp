@@ -1,0 +1,531 @@
+// A fault campaign: clients take locks by every call while servers die, hang, restart, fail over
+// and move slots. A referee looks for two holders and for fences that do not grow, and each call
+// is held against the bound that its header documents.
+//
+//   campaign sentinel | cluster | mixed [--seconds N] [--seed N]
+//
+// `mixed` is a list of three instances: a server, a primary behind Sentinel, and a Cluster. The
+// program prints each fault, then a line of results. Its exit status is 0 if nothing was wrong.
+#include <holdfast/client.hpp>
+
+#include "integration/referee.hpp"
+#include "support/cluster_group.hpp"
+#include "support/sentinel_group.hpp"
+#include "support/server.hpp"
+#include "support/wait.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/cancel_after.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace {
+
+namespace asio = boost::asio;
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+using clock_type = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds ttl{1'500};
+constexpr milliseconds instance_timeout{500};
+/// Beyond a bound, and beyond the pauses of the machine: what the scheduler of a busy machine adds.
+constexpr milliseconds slack{400};
+
+milliseconds since(clock_type::time_point t) {
+    return std::chrono::duration_cast<milliseconds>(clock_type::now() - t);
+}
+
+client_options options_of_clients() {
+    return {.max_ttl = 2s,
+            .instance_timeout = instance_timeout,
+            .connect_timeout = instance_timeout,
+            .max_reconnect_delay = 100ms};
+}
+
+/// The results of all clients. From any thread.
+class record {
+public:
+    void call(std::string_view name, milliseconds took, milliseconds bound, error const& e) {
+        std::lock_guard const lock(mutex_);
+        ++calls_;
+        auto& longest = longest_[std::string(name)];
+        longest = std::max(longest, took);
+        if (took > bound) {
+            std::ostringstream text;
+            text << name << " took " << took.count() << " ms, its bound is " << bound.count()
+                 << " ms; it ended with: " << e.what();
+            wrong_.push_back(text.str());
+        }
+        if (e) ++outcomes_[e.code().message()];
+    }
+    void wrong(std::string text) {
+        std::lock_guard const lock(mutex_);
+        wrong_.push_back(std::move(text));
+    }
+    void granted() { ++grants_; }
+    void lost() { ++losses_; }
+    std::uint64_t grants() const { return grants_; }
+
+    bool tell(std::uint64_t faults) const {
+        std::lock_guard const lock(mutex_);
+        for (auto const& [name, took] : longest_)
+            std::cout << "longest " << name << ": " << took.count() << " ms\n";
+        for (auto const& [name, count] : outcomes_) std::cout << count << " x " << name << '\n';
+        for (auto const& text : wrong_) std::cout << "WRONG: " << text << '\n';
+        std::cout << "calls=" << calls_ << " grants=" << grants_ << " losses=" << losses_
+                  << " faults=" << faults << " wrong=" << wrong_.size() << std::endl;
+        return wrong_.empty();
+    }
+
+private:
+    mutable std::mutex mutex_;
+    std::uint64_t calls_ = 0;
+    std::atomic<std::uint64_t> grants_{0}, losses_{0};
+    std::map<std::string, milliseconds> longest_;
+    std::map<std::string, std::uint64_t> outcomes_;
+    std::vector<std::string> wrong_;
+};
+
+/// A client in a thread of its own, with several coroutines for each key.
+class worker {
+public:
+    worker(std::vector<address> const& addresses, std::vector<std::string> const& keys,
+           unsigned seed, referee& judge, record& results)
+        : random_(seed)
+        , locks_(context_.get_executor(), addresses, options_of_clients())
+        , judge_(judge)
+        , results_(results) {
+        asio::co_spawn(context_, watch_pauses(), asio::detached);
+        for (auto const& key : keys) {
+            for (int i = 0; i < 3; ++i) {
+                ++running_;
+                asio::co_spawn(context_, work(key), [this](std::exception_ptr e) {
+                    if (e) results_.wrong("a call threw");
+                    --running_;
+                });
+            }
+        }
+        thread_ = std::jthread([this] {
+            auto const guard = asio::make_work_guard(context_);
+            context_.run();
+        });
+    }
+    ~worker() { stop(); }
+    worker(worker const&) = delete;
+    worker& operator=(worker const&) = delete;
+
+    /// Lets the coroutines end, and drains and shuts down the client, each within its bound.
+    void stop() {
+        stopping_ = true;
+        if (!thread_.joinable()) return;
+        if (!wait_until([&] { return running_ == 0; }, 60s))
+            results_.wrong("a call has not ended after 60 s");
+        end("drain", instance_timeout * 4 + ttl,
+            [this](auto done) { locks_.drain(ttl, [done](auto const&...) { *done = true; }); });
+        end("shutdown", instance_timeout * 4,
+            [this](auto done) { locks_.shutdown([done](auto const&...) { *done = true; }); });
+        context_.stop();
+        thread_.join();
+    }
+
+private:
+    using flag = std::shared_ptr<std::atomic<bool>>;
+
+    void end(std::string_view name, milliseconds bound, std::function<void(flag)> const& begin) {
+        auto const done = std::make_shared<std::atomic<bool>>(false);
+        auto const began = clock_type::now();
+        asio::post(context_, [&] { begin(done); });
+        if (!wait_until([&] { return done->load(); }, 30s))
+            results_.wrong(std::string(name) + " has not ended after 30 s");
+        results_.call(name, since(began), bound + slack + pause_.load(), error());
+    }
+
+    /// The longest time for which this thread has not run lately.
+    asio::awaitable<void> watch_pauses() {
+        asio::steady_timer timer(context_);
+        auto const quietly = asio::as_tuple(asio::deferred);
+        while (!stopping_) {
+            auto const due = clock_type::now() + 5ms;
+            timer.expires_at(due);
+            co_await timer.async_wait(quietly);
+            auto const late = since(due);
+            pause_ = std::max(pause_.load() - pause_.load() / 4'000, late);
+        }
+    }
+
+    unsigned draw(unsigned below) { return static_cast<unsigned>(random_() % below); }
+
+    asio::awaitable<void> work(std::string key) {
+        auto const fenced = key.starts_with("fenced");
+        auto const lock = locks_.make_lock(
+            key, {.ttl = ttl, .fencing = fenced, .fair = key.starts_with("fair")});
+        asio::steady_timer timer(context_);
+        auto const quietly = asio::as_tuple(asio::deferred);
+        while (!stopping_) {
+            milliseconds const limit(100 + draw(2'000));
+            auto const began = clock_type::now();
+            error e;
+            lease l;
+            std::string_view name;
+            milliseconds bound;
+            switch (draw(3)) {
+            case 0: {
+                // A round, and the question for the reason.
+                name = "try_acquire";
+                bound = 4 * instance_timeout + ttl / 3;
+                auto acquired = co_await lock.try_acquire(quietly);
+                e = std::get<0>(acquired);
+                l = std::move(std::get<1>(acquired));
+                break;
+            }
+            case 1: {
+                name = "try_acquire_for";
+                bound = limit + 2 * instance_timeout;
+                auto acquired = co_await lock.try_acquire_for(limit, quietly);
+                e = std::get<0>(acquired);
+                l = std::move(std::get<1>(acquired));
+                break;
+            }
+            default: {
+                name = "acquire, cancelled";
+                bound = limit;
+                auto const limited = asio::cancel_after(limit, quietly);
+                auto acquired = co_await lock.acquire(limited);
+                e = std::get<0>(acquired);
+                l = std::move(std::get<1>(acquired));
+            }
+            }
+            results_.call(name, since(began), bound + slack + pause_.load(), e);
+            if (e) {
+                timer.expires_after(milliseconds(2 + draw(40)));
+                co_await timer.async_wait(quietly);
+                continue;
+            }
+            judge_.begins(key, l, fenced);
+            results_.granted();
+            co_await hold(l, timer);
+            if (!l.held()) results_.lost();
+            judge_.ends(key, l);
+            auto const released = clock_type::now();
+            co_await l.release();
+            results_.call("release", since(released), 2 * instance_timeout + slack + pause_.load(), error());
+        }
+    }
+
+    /// For a moment, or beyond several renewals, or with an extension to another ttl.
+    asio::awaitable<void> hold(lease& l, asio::steady_timer& timer) {
+        auto const quietly = asio::as_tuple(asio::deferred);
+        auto const how = draw(20);
+        timer.expires_after(how == 0 ? milliseconds(2'000) : milliseconds(1 + draw(10)));
+        co_await timer.async_wait(quietly);
+        if (how != 1 || !l.held()) co_return;
+        auto const began = clock_type::now();
+        milliseconds const other(draw(2) == 0 ? 500 : 2'000);
+        auto extended = co_await l.extend(other, quietly);
+        results_.call("extend", since(began), 2 * instance_timeout + slack + pause_.load(),
+                      std::get<0>(extended));
+    }
+
+    std::mt19937 random_;
+    asio::io_context context_{1};
+    client locks_;
+    referee& judge_;
+    record& results_;
+    std::atomic<milliseconds> pause_{milliseconds(0)};
+    std::atomic<bool> stopping_{false};
+    std::atomic<int> running_{0};
+    std::jthread thread_;
+};
+
+//
+// Faults
+//
+
+struct fault {
+    std::string_view name;
+    std::function<void()> happens;
+};
+
+class campaign {
+public:
+    explicit campaign(unsigned seed)
+        : random_(seed) {}
+
+    void add_server() {
+        single_ = std::make_unique<server>();
+        addresses_.emplace_back(single_->url());
+        faults_.push_back({"server: freeze and thaw", [this] { freeze(*single_); }});
+        faults_.push_back({"server: kill and start", [this] {
+                               single_->kill();
+                               pause();
+                               single_->restart();
+                           }});
+    }
+
+    void add_sentinel() {
+        sentinel_ = std::make_unique<sentinel_group>();
+        addresses_.emplace_back(sentinel_->url());
+        auto& g = *sentinel_;
+        add("sentinel: kill of the primary", [this, &g] {
+            auto const before = g.majority();
+            auto const victim = g.primary();
+            g.member(victim).kill();
+            if (before) g.wait_for_switch(*before);
+            g.member(victim).restart();
+            g.wait_until_settled();
+        });
+        add("sentinel: the primary freezes and is replaced", [this, &g] {
+            auto const before = g.majority();
+            auto const victim = g.primary();
+            g.member(victim).freeze();
+            if (before) g.wait_for_switch(*before);
+            pause();
+            g.member(victim).thaw();
+            g.wait_until_settled();
+        });
+        add("sentinel: the primary freezes for a moment",
+            [this, &g] { freeze(g.member(g.primary())); });
+        add("sentinel: planned fail-over", [&g] {
+            auto const before = g.majority();
+            g.begin_failover();
+            if (before) g.wait_for_switch(*before);
+            g.wait_until_settled();
+        });
+        add("sentinel: a sentinel freezes",
+            [this, &g] { freeze(g.sentinel(draw(g.sentinels()))); });
+        add("sentinel: the primary restarts empty", [&g] {
+            g.restart_empty(g.primary());
+            g.wait_until_settled();
+        });
+        add("sentinel: replicas are cut off, and the primary is killed", [this, &g] {
+            auto const before = g.majority();
+            auto const victim = g.primary();
+            for (std::size_t i = 0; i < g.members(); ++i)
+                if (i != victim) g.cut_replication(i);
+            pause();
+            g.member(victim).kill();
+            if (before) g.wait_for_switch(*before);
+            g.member(victim).restart();
+            for (std::size_t i = 0; i < g.members(); ++i)
+                if (i != g.primary()) g.restore_replication(i);
+            g.wait_until_settled();
+        });
+    }
+
+    void add_cluster() {
+        cluster_ = std::make_unique<cluster_group>();
+        addresses_.emplace_back(cluster_->url());
+        auto& c = *cluster_;
+        add("cluster: kill of a primary", [this, &c] {
+            auto const slot = any_slot();
+            auto const victim = c.owner(slot);
+            c.node(victim).kill();
+            c.wait_for_other_owner(slot, victim);
+            c.node(victim).restart();
+            c.wait_until_agreed();
+        });
+        add("cluster: a primary freezes and is replaced", [this, &c] {
+            auto const slot = any_slot();
+            auto const victim = c.owner(slot);
+            c.node(victim).freeze();
+            c.wait_for_other_owner(slot, victim);
+            c.node(victim).thaw();
+            c.wait_until_agreed();
+        });
+        add("cluster: a primary freezes for a moment",
+            [this, &c] { freeze(c.node(c.owner(any_slot()))); });
+        for (auto const how : {cluster_group::takeover::planned, cluster_group::takeover::force}) {
+            add(how == cluster_group::takeover::planned ? "cluster: planned fail-over"
+                                                        : "cluster: forced fail-over",
+                [this, &c, how] {
+                    auto const slot = any_slot();
+                    auto const before = c.owner(slot);
+                    auto const replicas = c.replicas_of(before);
+                    if (replicas.empty()) return;
+                    c.begin_failover(replicas.front(), how);
+                    c.wait_for_owner(slot, replicas.front());
+                    c.wait_until_agreed();
+                });
+        }
+        add("cluster: slots migrate", [this, &c] {
+            auto const first = c.owner(0);
+            auto const last = c.owner(cluster_group::slots - 1);
+            if (first == last) return;
+            slot_range const range{0, 59};
+            slot_migration moving(c, range, first, last);
+            moving.begin();
+            while (moving.move_keys(1) > 0) pause(100);
+            pause();
+            while (moving.move_keys() > 0) continue;
+            moving.end();
+            c.wait_until_agreed();
+            c.migrate(range, last, first);
+            c.wait_until_agreed();
+        });
+        add("cluster: the target of a migration freezes", [this, &c] {
+            auto const first = c.owner(0);
+            auto const last = c.owner(cluster_group::slots - 1);
+            if (first == last) return;
+            slot_range const range{0, 59};
+            slot_migration moving(c, range, first, last);
+            moving.begin();
+            moving.move_keys(1);
+            c.node(last).freeze();
+            pause(1'000);
+            c.node(last).thaw();
+            c.wait_until_agreed();
+            while (moving.move_keys() > 0) continue;
+            moving.end();
+            c.wait_until_agreed();
+            c.migrate(range, last, first);
+            c.wait_until_agreed();
+        });
+        add("cluster: a primary restarts empty", [this, &c] {
+            c.restart_empty(c.owner(any_slot()));
+            c.wait_until_agreed();
+        });
+    }
+
+    bool run(std::chrono::seconds length) {
+        referee judge;
+        record results;
+        std::vector<std::string> keys;
+        for (std::string const kind : {"plain", "fenced", "fair"}) {
+            // One of each in the slots that migrate, in case there are any.
+            for (int i = 0; i < 3; ++i) keys.push_back(kind + std::to_string(i));
+            if (cluster_) keys.push_back(cluster_->key_on(cluster_->owner(0), kind));
+        }
+        if (cluster_) keys.push_back(migrating_key());
+        std::vector<std::unique_ptr<worker>> workers;
+        for (int i = 0; i < 3; ++i)
+            workers.push_back(std::make_unique<worker>(
+                addresses_, keys, static_cast<unsigned>(random_()), judge, results));
+        auto const end = clock_type::now() + length;
+        std::uint64_t happened = 0;
+        while (clock_type::now() < end) {
+            auto const& next = faults_[draw(faults_.size())];
+            std::cout << next.name << std::endl;
+            try {
+                next.happens();
+            } catch (std::exception const& e) {
+                // A group of servers that took too long: the next fault waits for it.
+                std::cout << "  " << e.what() << std::endl;
+            }
+            ++happened;
+            pause(2'000);
+        }
+        settle();
+        auto const before = results.grants();
+        if (!wait_until([&] { return results.grants() > before + 50; }, 60s))
+            results.wrong("no grants after the last fault");
+        for (auto const& each : workers) each->stop();
+        if (judge.overlaps() > 0) results.wrong("two clients had the key");
+        if (judge.regressions() > 0) results.wrong("a fence did not grow");
+        return results.tell(happened);
+    }
+
+private:
+    void add(std::string_view name, std::function<void()> happens) {
+        faults_.push_back({name, [this, happens = std::move(happens)] {
+                               settle();
+                               happens();
+                           }});
+    }
+    void settle() {
+        if (sentinel_) sentinel_->wait_until_settled(90s);
+        if (cluster_) cluster_->wait_until_agreed(90s);
+    }
+    void freeze(server& s) {
+        s.freeze();
+        pause(1'500);
+        s.thaw();
+    }
+    std::size_t draw(std::size_t below) { return random_() % below; }
+    // The length of a fault is no synchronisation: whatever happens meanwhile must be right.
+    void pause(std::size_t most = 600) {
+        std::this_thread::sleep_for(milliseconds(1 + draw(most)));
+    }
+    std::uint16_t any_slot() {
+        return static_cast<std::uint16_t>(draw(cluster_group::slots - 1'000) + 500);
+    }
+    std::string migrating_key() {
+        for (int i = 0;; ++i) {
+            auto key = "plain-moves" + std::to_string(i);
+            if (cluster_->slot_of(key) < 60) return key;
+        }
+    }
+
+    std::mt19937 random_;
+    std::unique_ptr<server> single_;
+    std::unique_ptr<sentinel_group> sentinel_;
+    std::unique_ptr<cluster_group> cluster_;
+    std::vector<address> addresses_;
+    std::vector<fault> faults_;
+};
+
+unsigned number(std::string_view option, std::string const& text) {
+    std::istringstream in(text);
+    int n = 0;
+    if (!(in >> n) || !in.eof() || n <= 0)
+        throw std::invalid_argument(std::string(option) + ": \"" + text +
+                                    "\" is not a positive number");
+    return static_cast<unsigned>(n);
+}
+
+} // namespace
+
+int main(int count, char** arguments) {
+    try {
+        std::string const kind = count > 1 ? arguments[1] : "";
+        unsigned seconds = 20, seed = 1;
+        for (int i = 2; i + 1 < count; i += 2) {
+            std::string_view const option = arguments[i];
+            if (option == "--seconds") {
+                seconds = number(option, arguments[i + 1]);
+            } else if (option == "--seed") {
+                seed = number(option, arguments[i + 1]);
+            } else {
+                throw std::invalid_argument("unknown option " + std::string(option));
+            }
+        }
+        campaign all(seed);
+        if (kind == "mixed") all.add_server();
+        if (kind == "sentinel" || kind == "mixed") all.add_sentinel();
+        if (kind == "cluster" || kind == "mixed") all.add_cluster();
+        if (kind != "sentinel" && kind != "cluster" && kind != "mixed")
+            throw std::invalid_argument(
+                "usage: campaign sentinel | cluster | mixed [--seconds N] [--seed N]");
+        return all.run(std::chrono::seconds(seconds)) ? 0 : 1;
+    } catch (std::exception const& e) {
+        std::cerr << "campaign: " << e.what() << '\n';
+        return 2;
+    }
+}
