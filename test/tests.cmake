@@ -136,6 +136,7 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/inspections_test.cpp
     integration/key_changes_test.cpp
     integration/key_releases_test.cpp
+    integration/late_commands_test.cpp
     integration/lease_ttl_test.cpp
     integration/leftovers_test.cpp
     integration/lifetimes_test.cpp

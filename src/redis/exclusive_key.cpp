@@ -55,11 +55,7 @@ void encode_raise(codec::request& request, wording w, command_args const& a) {
 
 void encode_extend(codec::request& request, wording w, command_args const& a) {
     static script const extend(extend_script);
-    if (w.dialect == dialect::scripts) {
-        extend.encode(request, w, 1, a.key, a.token.view(), a.ttl.count());
-    } else {
-        request.push("SET", a.key, a.token.view(), "IFEQ", a.token.view(), "PX", a.ttl.count());
-    }
+    extend.encode(request, w, 1, a.key, a.token.view(), a.ttl.count());
 }
 
 void encode_release(codec::request& request, wording w, command_args const& a) {
@@ -133,9 +129,7 @@ bool is_acquire(command c) {
 }
 
 bool is_native(sent_command const& c) {
-    if (c.command == command::extend) return c.words.dialect != dialect::scripts;
-    return c.command == command::release &&
-           (c.words.dialect == dialect::delifeq || c.words.dialect == dialect::delex);
+    return c.command == command::release && c.words.dialect != dialect::scripts;
 }
 
 /// The command in messages, with those within the script: servers do not always say which of them
@@ -148,22 +142,27 @@ std::string_view name_of(sent_command const& c) {
     }
     if (c.command == command::raise)
         return whole ? "EVAL (GET, SET, PEXPIRE)" : "EVALSHA (GET, SET, PEXPIRE)";
-    if (c.command == command::extend) {
-        if (is_native(c)) return "SET IFEQ";
+    if (c.command == command::extend)
         return whole ? "EVAL (GET, PEXPIRE)" : "EVALSHA (GET, PEXPIRE)";
-    }
     if (!is_native(c)) return whole ? "EVAL (GET, DEL)" : "EVALSHA (GET, DEL)";
     return c.words.dialect == dialect::delex ? "DELEX" : "DELIFEQ";
 }
 
-/// Whether the server refuses the native form, and a script may do.
+/// Whether the server, or a proxy before it, refuses the native form, and a script may do. Each has
+/// its own text. So every refusal counts but those that a script gets as well.
 bool refuses_native(sent_command const& c, std::string_view error) {
-    if (!is_native(c)) return false;
-    if (is_unknown_command(error)) return true;
-    // SET is needed in any case; a server that does not know IFEQ finds a wrong syntax.
-    if (c.command == command::extend) return error.starts_with("ERR syntax error");
-    auto const name = c.words.dialect == dialect::delex ? "'delex'" : "'delifeq'";
-    return error.starts_with("NOPERM") && error.find(name) != error.npos;
+    if (!is_native(c) || is_passing(error)) return false;
+    switch (classify(error)) {
+    case errc::rejected:
+        return true;
+    case errc::access_denied: {
+        // Without a right to the key a script fails, too.
+        auto const name = c.words.dialect == dialect::delex ? "'delex'" : "'delifeq'";
+        return error.find(name) != error.npos;
+    }
+    default:
+        return false;
+    }
 }
 
 void read_refusal(partial_answer& p, sent_command const& c, element const& e) {

@@ -2,7 +2,7 @@
 // lock has fences.
 //
 // SET NX PX, and compare-and-delete by script: https://redis.io/docs/latest/commands/set/
-// ("Patterns"). SET IFEQ: Valkey 8.1, Redis 8.4. DELIFEQ: Valkey 9.0. DELEX IFEQ: Redis 8.4.
+// ("Patterns"). DELIFEQ: Valkey 9.0. DELEX IFEQ: Redis 8.4.
 // Scripts that ask for TIME and then write:
 // https://redis.io/docs/latest/develop/programmability/eval-intro/ ("Script replication").
 #ifndef HOLDFAST_REDIS_EXCLUSIVE_KEY_HPP
@@ -24,9 +24,15 @@ void name_fence_key(std::string& name, std::string_view key);
 
 inline constexpr std::string_view release_script =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
+/// Never shortens the life of the key: an extension may be executed long after it was sent, when a
+/// later one, or a process that adopted the lease, has given the key a longer ttl. No native
+/// command can compare the expiry as well as the token. If the server refuses PTTL to the user,
+/// the script cannot compare either.
 inline constexpr std::string_view extend_script =
-    "if redis.call('get',KEYS[1])==ARGV[1] then return "
-    "redis.call('pexpire',KEYS[1],ARGV[2]) else return 0 end";
+    "if redis.call('get',KEYS[1])~=ARGV[1] then return 0 end "
+    "local l=redis.pcall('pttl',KEYS[1]) "
+    "if type(l)~='number' or l<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end "
+    "return 1";
 
 /// SET NX PX. Returns null if another holder has the key. A grant returns the next number of the
 /// key's tenures: one more than the counter, or the hint (ARGV[3]) if that is greater. A hint that
@@ -50,12 +56,14 @@ inline constexpr std::string_view fenced_acquire_script =
     "'..KEYS[2])";
 
 /// If the key is still ours, lifts the counter to at least our number, and renews the ttl of the
-/// counter.
+/// counter. As extend_script, it never shortens the life of the counter.
 inline constexpr std::string_view raise_script =
     "if redis.call('get',KEYS[1])~=ARGV[1] then return 0 end "
     "local n=tonumber(redis.call('get',KEYS[2]) or 0) "
-    "if not n or not (n>=tonumber(ARGV[2])) then redis.call('set',KEYS[2],ARGV[2],'px',ARGV[3]) "
-    "else redis.call('pexpire',KEYS[2],ARGV[3]) end return 1";
+    "local l=redis.pcall('pttl',KEYS[2]) "
+    "if type(l)~='number' or l<tonumber(ARGV[3]) then l=ARGV[3] end "
+    "if not n or not (n>=tonumber(ARGV[2])) then redis.call('set',KEYS[2],ARGV[2],'px',l) "
+    "else redis.call('pexpire',KEYS[2],l) end return 1";
 
 } // namespace holdfast::redis
 

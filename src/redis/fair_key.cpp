@@ -51,11 +51,18 @@ constexpr std::string_view release_end =
     "if type(n)=='number' and n>0 then redis.pcall('set',q..':'..ARGV[1],'','px',1) end return 0 "
     "end if call_next(ARGV[2]) then return 1 end return call('del',KEYS[1])";
 
-/// A key that is reserved for us becomes free, for the script that follows. A newcomer (the last
-/// argument) is refused while others stand in line.
+/// Frees a key that is ours, for the script that follows. That script then sets no shorter life
+/// than the key had: the command may be executed late, when an extension has given it a longer one.
+constexpr std::string_view free_own =
+    "local function free_own() local l=redis.pcall('pttl',KEYS[1]) "
+    "if type(l)=='number' and l>tonumber(ARGV[2]) then ARGV[2]=tostring(l) end "
+    "call('del',KEYS[1]) end ";
+
+/// A key that is reserved for us becomes free. A newcomer (the last argument) is refused while
+/// others stand in line.
 constexpr std::string_view acquire_start =
     "local v=redis.pcall('get',KEYS[1]) "
-    "if v==ARGV[1] then call('del',KEYS[1]) "
+    "if v==ARGV[1] then free_own() "
     "elseif v or (ARGV[#ARGV]=='1' and type(redis.pcall('lindex',q,0))=='string') then "
     "return false end ";
 
@@ -67,7 +74,7 @@ constexpr std::string_view acquire_start =
 /// given a key to tell of, or it would keep the registration.
 constexpr std::string_view contend_start =
     "local n=#ARGV local v=redis.pcall('get',KEYS[1]) "
-    "if v==ARGV[1] then call('del',KEYS[1]) else v=v or call_next(ARGV[n-2],true) "
+    "if v==ARGV[1] then free_own() else v=v or call_next(ARGV[n-2],true) "
     "if v and v~=ARGV[1] then "
     "local p=redis.pcall('lpos',q,ARGV[1]) "
     "if p==false then call(ARGV[n]=='1' and 'lpush' or 'rpush',q,ARGV[1]) end "
@@ -79,10 +86,11 @@ constexpr std::string_view plain_end = "call('set',KEYS[1],ARGV[1],'px',ARGV[2])
 constexpr std::string_view fenced_end = fenced_acquire_script;
 
 constexpr auto release_text = joined<start, call_next, release_end>::text;
-constexpr auto acquire_text = joined<start, acquire_start, plain_end>::text;
-constexpr auto fenced_acquire_text = joined<start, acquire_start, fenced_end>::text;
-constexpr auto contend_text = joined<start, call_next, contend_start, plain_end>::text;
-constexpr auto fenced_contend_text = joined<start, call_next, contend_start, fenced_end>::text;
+constexpr auto acquire_text = joined<start, free_own, acquire_start, plain_end>::text;
+constexpr auto fenced_acquire_text = joined<start, free_own, acquire_start, fenced_end>::text;
+constexpr auto contend_text = joined<start, call_next, free_own, contend_start, plain_end>::text;
+constexpr auto fenced_contend_text =
+    joined<start, call_next, free_own, contend_start, fenced_end>::text;
 
 constexpr std::array scripts{release_text, acquire_text, fenced_acquire_text, contend_text,
                              fenced_contend_text};

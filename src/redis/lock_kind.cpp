@@ -19,9 +19,6 @@ constexpr std::array<lock_kind const*, 1> loaded_kinds{
     &exclusive_key,
 };
 
-// In milliseconds, about a hundred years. A longer ttl may not fit our clock.
-constexpr std::int64_t longest_ttl = 3'000'000'000'000;
-
 std::string digest_of(std::string_view text) {
     boost::hash2::sha1_160 sha;
     sha.update(text.data(), text.size());

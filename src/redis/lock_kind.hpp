@@ -23,14 +23,13 @@
 
 namespace holdfast::redis {
 
-/// The commands with which a server compares before it deletes or extends.
+/// The command with which a server compares before it deletes.
 enum class dialect : std::uint8_t {
-    scripts,  ///< both by EVALSHA
-    set_ifeq, ///< extends by SET IFEQ, deletes by EVALSHA (Valkey 8.1)
-    delifeq,  ///< extends by SET IFEQ, deletes by DELIFEQ (Valkey 9)
-    delex,    ///< extends by SET IFEQ, deletes by DELEX IFEQ (Redis 8.4)
+    scripts, ///< EVALSHA
+    delifeq, ///< DELIFEQ (Valkey 9)
+    delex,   ///< DELEX IFEQ (Redis 8.4)
 };
-inline constexpr std::size_t dialects = 4;
+inline constexpr std::size_t dialects = 3;
 
 /// The form of a command for one instance.
 struct wording {
@@ -85,12 +84,6 @@ constexpr degradation lack_of(protocol::command c, bool fenced) {
     return fenced ? degradation::no_fencing : degradation::no_acquire;
 }
 
-/// The dialect that compares by script where this one does natively.
-constexpr dialect by_script(dialect d, protocol::command c) {
-    if (c == protocol::command::extend) return dialect::scripts;
-    return d == dialect::scripts ? d : dialect::set_ifeq;
-}
-
 struct lock_kind {
     /// The scripts of the kind's commands.
     std::span<std::string_view const> scripts;
@@ -140,7 +133,10 @@ private:
 std::optional<bool> truth_of(element const&);
 /// The number in a reply; zero if the text is no number.
 std::int64_t number_of(std::string_view text);
-/// Notes a time to live in milliseconds. A longer one than a duration can have is cut.
+/// In milliseconds, about a hundred years: the arithmetic of a clock has room for it. A server may
+/// name any number.
+inline constexpr std::int64_t longest_ttl = 3'000'000'000'000;
+/// Notes a time to live in milliseconds. One that is longer than longest_ttl is cut.
 void note_ttl(partial_answer&, std::int64_t left);
 /// Reads the reply to PTTL. If the reply is no number, the key counts as gone.
 void read_ttl(partial_answer&, element const&);

@@ -267,7 +267,7 @@ void lock_replies::send_again(pending_command c, rewording again) {
         state_.words.whole_script = true;
         break;
     case rewording::by_script:
-        state_.words.dialect = by_script(state_.words.dialect, c.command);
+        state_.words.dialect = dialect::scripts;
         break;
     case rewording::load_scripts:
         c.words.whole_script = false;

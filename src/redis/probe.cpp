@@ -154,8 +154,7 @@ std::unique_ptr<batch> probe::ask_all(introduction const& i) {
 }
 
 bool probe::compares_natively() const {
-    auto const d = info_.speaks();
-    return d == dialect::delifeq || d == dialect::delex;
+    return info_.speaks() != dialect::scripts;
 }
 
 // Without scripts, only native compare-and-delete releases a lock.

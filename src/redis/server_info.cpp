@@ -69,7 +69,6 @@ std::string_view name_or_number(std::string_view text) {
 dialect server_info::speaks() const {
     if (product == "valkey") {
         if (at_least(version, 9, 0)) return dialect::delifeq;
-        if (at_least(version, 8, 1)) return dialect::set_ifeq;
     } else if (product == "redis" && at_least(version, 8, 4)) {
         return dialect::delex;
     }

@@ -185,8 +185,8 @@ private:
 
     asio::awaitable<void> work(std::string key) {
         auto const fenced = key.starts_with("fenced");
-        auto const lock = locks_.make_lock(
-            key, {.ttl = ttl, .fencing = fenced, .fair = key.starts_with("fair")});
+        auto const lock =
+            locks_.make_lock(key, {.ttl = ttl, .fencing = fenced, .fair = key.starts_with("fair")});
         asio::steady_timer timer(context_);
         auto const quietly = asio::as_tuple(asio::deferred);
         while (!stopping_) {
@@ -236,7 +236,8 @@ private:
             judge_.ends(key, l);
             auto const released = clock_type::now();
             co_await l.release();
-            results_.call("release", since(released), 2 * instance_timeout + slack + pause_.load(), error());
+            results_.call("release", since(released), 2 * instance_timeout + slack + pause_.load(),
+                          error());
         }
     }
 

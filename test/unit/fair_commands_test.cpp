@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(other_commands_are_those_of_an_exclusive_key) {
 
 // A native deletion would not call the next process.
 BOOST_AUTO_TEST_CASE(a_release_is_a_script_on_every_server) {
-    for (auto const d : {dialect::scripts, dialect::set_ifeq, dialect::delifeq, dialect::delex})
+    for (auto const d : {dialect::scripts, dialect::delifeq, dialect::delex})
         BOOST_TEST(contains(encoded(command::release, {.dialect = d}), "EVALSHA"));
 }
 

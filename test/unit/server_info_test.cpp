@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(valkey_is_not_taken_for_the_redis_it_is_compatible_with) {
     constexpr std::array<std::pair<std::string_view, dialect>, 4> table{
         {{"7.2.8", dialect::scripts},
          {"8.0.2", dialect::scripts},
-         {"8.1.1", dialect::set_ifeq},
+         {"8.1.1", dialect::scripts},
          {"9.0.0", dialect::delifeq}}};
     for (auto const& [version, speaks] : table) {
         for (std::string_view const compatible : {"7.2.4", "8.4.0"}) {
@@ -249,8 +249,8 @@ BOOST_AUTO_TEST_CASE(versions_are_compared_as_numbers) {
                                                                     // have this version
     BOOST_TEST((spoken("redis", "8.4-rc1") == dialect::delex));
     BOOST_TEST((spoken("valkey", "8.0.9") == dialect::scripts));
-    BOOST_TEST((spoken("valkey", "8.1.0") == dialect::set_ifeq));
-    BOOST_TEST((spoken("valkey", "8.10.0") == dialect::set_ifeq));
+    BOOST_TEST((spoken("valkey", "8.1.0") == dialect::scripts));
+    BOOST_TEST((spoken("valkey", "8.10.0") == dialect::scripts));
     BOOST_TEST((spoken("valkey", "9.0.0-rc3") == dialect::delifeq));
     BOOST_TEST((spoken("valkey", "9.1.2") == dialect::delifeq));
     BOOST_TEST((spoken("valkey", "10.0.0") == dialect::delifeq));
