@@ -61,6 +61,11 @@ int main(int argc, char** argv) {
         add_time(run_app, "--wait", wait_ms, "Wait for the lock no longer than this");
     run_app.add_flag("--no-wait", no_wait, "Fail at once if the lock is held")->excludes(wait);
     run_app.add_flag("--fence-env", run_by.fence, "Set HOLDFAST_FENCE for the command");
+    run_app
+        .add_flag("--new-servers", run_by.new_servers,
+                  "Do not wait for servers that were started within --max-ttl: they are new, "
+                  "and have forgotten no lock (Env:HOLDFAST_NEW_SERVERS)")
+        ->envname("HOLDFAST_NEW_SERVERS");
     run_by.add_to(run_app);
 
     inspect_settings inspect_by;

@@ -41,6 +41,13 @@ constexpr std::chrono::milliseconds short_grace(1'000);
 /// SIGKILL comes this long before the deadline, because it takes time, too.
 constexpr std::chrono::milliseconds kill_margin(20);
 
+/// A user who has just set the servers up knows that they have forgotten no lock.
+constexpr char const* advice =
+    "; if the servers are new, so that they cannot have forgotten a lock, use --new-servers";
+
+/// Between two tries while servers get their votes back.
+constexpr lease_clock::duration least_pause = std::chrono::milliseconds(100);
+
 /// Tells the user, unless that would make this process wait: it has to watch the lock.
 void say(std::string const& text) {
     auto const line = "holdfast: " + text + '\n';
@@ -55,10 +62,11 @@ public:
     explicit supervisor(run_settings const& s)
         : settings_(s)
         , ttl_(s.ttl_ms)
-        , client_(context_.get_executor(), s.addresses(), s.options())
+        , client_(context_.get_executor(), s.addresses(), options_of(s))
         , lock_(client_.make_lock(s.key, {.ttl = ttl_, .fencing = s.fence}))
         , signals_(context_, SIGCHLD, SIGCONT)
-        , kill_timer_(context_) {
+        , kill_timer_(context_)
+        , vote_timer_(context_) {
         for (auto const number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP}) {
             if (!setup_.ignored(number)) signals_.add(number);
         }
@@ -72,11 +80,56 @@ public:
     }
 
 private:
+    // Each run is a client that starts anew. So it cannot know whether a server has just been
+    // restarted, and has forgotten the lock of another run.
+    static client_options options_of(run_settings const& s) {
+        auto o = s.options();
+        if (!s.new_servers) o.on_restart = restart_policy::by_uptime;
+        return o;
+    }
+
     void acquire() {
+        acquiring_ = true;
         auto handler = asio::bind_cancellation_slot(
             stop_.slot(), [this](error e, lease l) { on_acquired(std::move(e), std::move(l)); });
         if (!settings_.wait_ms) return lock_.acquire(std::move(handler));
-        lock_.try_acquire_for(std::chrono::milliseconds(*settings_.wait_ms), std::move(handler));
+        lock_.try_acquire_for(std::max(std::chrono::milliseconds(0), time_left()),
+                              std::move(handler));
+    }
+
+    std::chrono::milliseconds time_left() const {
+        auto const all = std::chrono::milliseconds(settings_.wait_ms.value_or(0));
+        return all - std::chrono::floor<std::chrono::milliseconds>(lease_clock::now() - begun_);
+    }
+
+    /// When the first instance gets its vote back; in the far future if none is in quarantine, or
+    /// none will leave it.
+    lease_clock::time_point next_vote() const {
+        auto const now = lease_clock::now();
+        auto first = lease_clock::time_point::max();
+        for (auto const& i : client_.instances()) {
+            if (i.quarantined_until > now) first = std::min(first, i.quarantined_until);
+        }
+        return first;
+    }
+
+    // Too few instances have a vote. Some get it back in time; false if they do not.
+    bool waits_for_votes(error const& e) {
+        auto const first = next_vote();
+        if (first == lease_clock::time_point::max()) return false;
+        auto const pause = std::max(first - lease_clock::now(), least_pause);
+        auto const in_time = !settings_.wait_ms || pause < time_left();
+        if (!std::exchange(told_wait_, true)) {
+            auto const* const then = in_time ? "; waiting for their votes" : "";
+            say(e.what() + then + (settings_.new_servers ? "" : advice));
+        }
+        if (!in_time) return false;
+        vote_timer_.expires_after(pause);
+        vote_timer_.async_wait([this](boost::system::error_code) {
+            if (result_ == 0) return acquire();
+            finish(); // a signal ended the wait
+        });
+        return true;
     }
 
     void on_acquired(error e, lease l) {
@@ -84,7 +137,8 @@ private:
         lease_ = std::move(l);
         if (e) {
             if (result_ == 0) { // else a signal ended the wait
-                say(e.what());
+                if (e == errc::quarantined && waits_for_votes(e)) return;
+                if (e != errc::quarantined || !told_wait_) say(e.what());
                 auto const waited = e == errc::contended || e == errc::wait_timeout;
                 result_ = waited ? contended : unavailable;
             }
@@ -145,6 +199,7 @@ private:
         } else if (number != SIGTSTP) {
             result_ = by_signal + number;
             if (acquiring_) stop_.emit(asio::cancellation_type::all);
+            vote_timer_.cancel();
         }
     }
 
@@ -211,7 +266,9 @@ private:
     lock lock_;
     lease lease_;
     asio::signal_set signals_;
-    asio::steady_timer kill_timer_;
+    asio::steady_timer kill_timer_, vote_timer_;
+    lease_clock::time_point const begun_ = lease_clock::now();
+    bool told_wait_ = false; ///< why the command does not start yet
     asio::cancellation_signal stop_;
     child_process child_{setup_};
     int result_ = 0;

@@ -17,6 +17,8 @@ struct run_settings : settings {
     std::int64_t ttl_ms = 30'000;
     std::optional<std::int64_t> wait_ms; ///< empty: for ever
     bool fence = false;
+    /// Servers that are younger than max_ttl are new, and were not restarted.
+    bool new_servers = false;
 };
 
 /// Returns the exit code.

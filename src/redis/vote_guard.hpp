@@ -28,6 +28,7 @@ class vote_guard {
 public:
     vote_guard(restart_policy on_restart, std::chrono::milliseconds max_ttl)
         : max_ttl_(max_ttl)
+        , by_uptime_(on_restart == restart_policy::by_uptime)
         , minds_forgetting_(on_restart != restart_policy::off)
         , restarts_(on_restart != restart_policy::off, on_restart == restart_policy::strict)
         , clock_(max_ttl)
@@ -67,6 +68,10 @@ public:
         auto const loss = restarts_.connected(server);
         auto const replaced = std::exchange(new_server_, false) && quarantine_.active(now);
         start_ = uptime ? protocol::latest_start(now, *uptime) : std::nullopt;
+        if (loss == protocol::forgetting::none && by_uptime_ && is_young(now)) {
+            begin_for_youth(now, "it may have been restarted");
+            return true;
+        }
         if (loss == protocol::forgetting::none || !replaced) return heed(loss, uptime, now);
         // Of course it is another process. The reason for that is told already.
         quarantine_.begin(now, max_ttl_);
@@ -87,7 +92,7 @@ public:
     /// Another instance is older, so this one has been restarted. True if a quarantine has begun.
     bool older_one_found(protocol::time_point now) noexcept {
         if (!is_young(now)) return false;
-        begin_for_youth(now);
+        begin_for_youth(now, "another instance is older, so it has been restarted");
         return true;
     }
 
@@ -174,7 +179,7 @@ public:
 
 private:
     /// Lasts until all leases from before the server's start have ended.
-    void begin_for_youth(protocol::time_point now) noexcept {
+    void begin_for_youth(protocol::time_point now, std::string_view evidence) noexcept {
         using namespace std::chrono;
         restarts_.distrust();
         auto const until = *start_ + max_ttl_;
@@ -185,8 +190,8 @@ private:
         jumped_ = false;
         try {
             reason_ = "up for less than max_ttl, " + std::to_string(max_ttl_.count()) +
-                      " ms, and another instance is older, so it has been restarted: it may have "
-                      "forgotten locks (on_restart); its votes do not count for " +
+                      " ms, and " + std::string(evidence) +
+                      ": it may have forgotten locks (on_restart); its votes do not count for " +
                       std::to_string(ceil<milliseconds>(until - now).count()) + " ms";
         } catch (...) {
             reason_.clear();
@@ -245,6 +250,7 @@ private:
     }
 
     std::chrono::milliseconds max_ttl_;
+    bool by_uptime_;
     bool minds_forgetting_;
     bool evicting_ = false;
     protocol::restart_guard restarts_;

@@ -29,15 +29,20 @@ using namespace std::chrono_literals;
 namespace {
 
 /// With single quotes in the shell.
-outcome run_under(fleet const& servers, std::string const& options, std::string const& command) {
+outcome run_beside(fleet const& servers, std::string const& options, std::string const& command) {
     return run_program(program("HOLDFAST_COMMAND") + " run k --instances '" + servers.url_list() +
                        "' " + options + " -- " + command);
+}
+
+/// The servers have just been started, and have forgotten nothing.
+outcome run_under(fleet const& servers, std::string const& options, std::string const& command) {
+    return run_beside(servers, "--new-servers " + options, command);
 }
 
 /// `holdfast run k ... -- sh -c script`.
 std::vector<std::string> shell(fleet const& servers, std::vector<std::string> const& options,
                                std::string const& script) {
-    std::vector<std::string> all{"run", "k", "--instances", servers.url_list()};
+    std::vector<std::string> all{"run", "k", "--new-servers", "--instances", servers.url_list()};
     all.insert(all.end(), options.begin(), options.end());
     for (auto const* const word : {"--", "sh", "-c"}) all.emplace_back(word);
     all.push_back(script);
@@ -222,8 +227,8 @@ BOOST_AUTO_TEST_CASE(messages_that_nobody_takes_delay_nothing) {
         auto const script = "mkfifo " + fifo + "; (exec 9<>" + fifo + "; exec " + reader +
                             ") & reader=$!; exec 2<>" + fifo +
                             "; dd if=/dev/zero bs=65536 count=1 >&2 2>/dev/null & filler=$!; " +
-                            program("HOLDFAST_COMMAND") + " run k --ttl 2s --instances '" +
-                            servers.url_list() +
+                            program("HOLDFAST_COMMAND") +
+                            " run k --new-servers --ttl 2s --instances '" + servers.url_list() +
                             "' -- sh -c 'echo $$; exec tail -f /dev/null'; "
                             "status=$?; kill $reader $filler 2>/dev/null; echo status $status";
         child c("HOLDFAST_SHELL", {"-c", script});
@@ -271,7 +276,8 @@ BOOST_AUTO_TEST_CASE(the_fence_of_an_outer_lock_is_not_that_of_an_inner_one) {
 // As under nohup(1); and a parent may have blocked everything.
 BOOST_AUTO_TEST_CASE(the_handling_of_signals_at_the_start_is_kept) {
     fleet servers(1);
-    auto const command = program("HOLDFAST_COMMAND") + " run k --instances '" + servers.url_list() +
+    auto const command = program("HOLDFAST_COMMAND") + " run k --new-servers --instances '" +
+                         servers.url_list() +
                          "' -- sh -c 'kill -HUP $PPID; kill -HUP $$; echo alive'";
     auto const o = run_program("trap '' HUP; " + command);
     BOOST_TEST(o.status == 0, o.said);
@@ -314,8 +320,9 @@ BOOST_AUTO_TEST_CASE(where_no_shell_waits_a_stop_has_no_effect) {
 // Under a shell with job control.
 BOOST_AUTO_TEST_CASE(a_command_that_is_stopped_gives_the_terminal_back) {
     fleet servers(1);
-    auto const command = program("HOLDFAST_COMMAND") + " run k --ttl 60s --instances '" +
-                         servers.url_list() + "' -- sh -c 'echo ready; read x; echo got $x'";
+    auto const command = program("HOLDFAST_COMMAND") +
+                         " run k --new-servers --ttl 60s --instances '" + servers.url_list() +
+                         "' -- sh -c 'echo ready; read x; echo got $x'";
     on_terminal t({"--norc", "-i"}, "/bin/bash");
     t.type("PS1='prompt$ '\n");
     t.type(command + "; echo first $((1+1))\n");
@@ -327,6 +334,49 @@ BOOST_AUTO_TEST_CASE(a_command_that_is_stopped_gives_the_terminal_back) {
     BOOST_TEST(t.shows("got again"), t.shown());
     t.type("exit 5\n");
     BOOST_TEST(t.status() == 5);
+}
+
+//
+// Servers that may have been restarted
+//
+
+BOOST_AUTO_TEST_CASE(a_command_does_not_start_beside_the_holder_of_before_a_restart) {
+    fleet servers(1);
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
+    auto held = client.hold("k", unwatched(60s));
+    servers[0].kill();
+    servers[0].restart();
+    for (std::string const wait : {"--no-wait", "--wait 1s"}) {
+        auto const o = run_beside(servers, wait, "echo it runs");
+        BOOST_TEST(held.held());
+        BOOST_TEST(o.status == 123, o.said);
+        BOOST_TEST(!contains(o.said, "it runs"), o.said);
+        BOOST_TEST(contains(o.said, "it may have been restarted"), o.said);
+        BOOST_TEST(contains(o.said, "--new-servers"), o.said);
+    }
+    BOOST_TEST(run_under(servers, "--no-wait", "echo it runs").status == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_command_waits_until_its_servers_are_old_enough) {
+    fleet servers(3);
+    auto const o = run_beside(servers, "--max-ttl 3s --ttl 2s", "echo it runs");
+    BOOST_TEST(o.status == 0, o.said);
+    BOOST_TEST(contains(o.said, "it runs"), o.said);
+    // They are old enough now.
+    auto const later = run_beside(servers, "--max-ttl 3s --ttl 2s --no-wait", "echo it runs");
+    BOOST_TEST(later.status == 0, later.said);
+    BOOST_TEST(!contains(later.said, "restarted"), later.said);
+}
+
+BOOST_AUTO_TEST_CASE(a_signal_ends_the_wait_for_votes) {
+    fleet servers(1);
+    auto const o =
+        run_program("timeout --preserve-status -s TERM 2 " + program("HOLDFAST_COMMAND") +
+                    " run k --instances '" + servers.url_list() + "' -- echo it runs");
+    BOOST_TEST(o.status == 128 + SIGTERM, o.said);
+    BOOST_TEST(contains(o.said, "waiting for their votes"), o.said);
+    BOOST_TEST(!contains(o.said, "it runs"), o.said);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

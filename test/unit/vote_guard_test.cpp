@@ -285,4 +285,21 @@ BOOST_AUTO_TEST_CASE(an_older_instance_says_nothing_of_one_that_is_old_durable_o
     }
 }
 
+BOOST_AUTO_TEST_CASE(by_uptime_a_young_server_is_in_quarantine_from_the_first_contact) {
+    holdfast::redis::vote_guard g(on_restart::by_uptime, max_ttl);
+    BOOST_TEST(g.connected(origin(1, false), 5, t0));
+    auto const over = t0 - 4s + max_ttl;
+    BOOST_TEST((g.until() == over));
+    BOOST_TEST(!g.older_one_found(t0 + 1s));
+    holdfast::redis::vote_guard old(on_restart::by_uptime, max_ttl);
+    BOOST_TEST(!old.connected(origin(1, false), 61, t0));
+    holdfast::redis::vote_guard durable(on_restart::by_uptime, max_ttl);
+    BOOST_TEST(!durable.connected(origin(1, true), 5, t0));
+    holdfast::redis::vote_guard silent(on_restart::by_uptime, max_ttl);
+    BOOST_TEST(!silent.connected(origin(1, false), {}, t0));
+    // Later restarts count as observed.
+    BOOST_TEST(old.connected(origin(2, false), 100, t0 + 1s));
+    BOOST_TEST((old.until() == t0 + 1s + max_ttl));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
