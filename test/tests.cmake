@@ -49,6 +49,7 @@ holdfast_test(unit SOURCES
     unit/log_lines_test.cpp
     unit/map_refresh_test.cpp
     unit/metrics_test.cpp
+    unit/option_texts_test.cpp
     unit/pending_releases_test.cpp
     unit/pipeline_test.cpp
     unit/pool_test.cpp

@@ -3,9 +3,12 @@
 
 #include <holdfast/trace_context.hpp>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace holdfast {
@@ -21,12 +24,52 @@ inline constexpr std::chrono::milliseconds min_ttl{10};
 inline constexpr std::size_t max_instances = 32;
 /// The longest owner_label, in bytes.
 inline constexpr std::size_t max_label_size = 31;
+/// The longest connection_name, in bytes.
+inline constexpr std::size_t max_connection_name_size = 255;
 /// The most replicas that client_options::replicas may name.
 inline constexpr unsigned max_replicas = 32;
 /// For client_options::replicas: as many as the primary lists.
 inline constexpr unsigned all_replicas = 0xffff'ffff;
 /// The largest handoff_limit: a fence has room for that many leases of one tenure.
 inline constexpr unsigned max_handoff_limit = 100;
+
+/// A text of up to `Max` bytes that is kept in place, so the options own it, and a function may
+/// build them from strings of its own and return them. Of a longer text it keeps the first `Max`
+/// bytes and the whole size, and the client refuses it. Trivially copyable and destructible.
+template <std::size_t Max>
+class bounded_text {
+public:
+    /// An empty text.
+    constexpr bounded_text() noexcept = default;
+    /// Copies `text`.
+    constexpr bounded_text(std::string_view text) noexcept
+        : size_(text.size()) {
+        std::copy_n(text.begin(), (std::min)(size_, Max), bytes_.begin());
+    }
+    /// Copies `text`.
+    bounded_text(std::string const& text) noexcept
+        : bounded_text(std::string_view(text)) {}
+    /// Copies `text`, which is not null and ends with a null byte.
+    constexpr bounded_text(char const* text) noexcept
+        : bounded_text(std::string_view(text)) {}
+
+    /// The text, or its first `Max` bytes. Valid for as long as this object is.
+    constexpr std::string_view view() const noexcept {
+        return {bytes_.data(), (std::min)(size_, Max)};
+    }
+    /// As view().
+    constexpr operator std::string_view() const noexcept { return view(); }
+    /// How many bytes the whole text has.
+    constexpr std::size_t size() const noexcept { return size_; }
+    /// Whether the text is empty.
+    constexpr bool empty() const noexcept { return size_ == 0; }
+    /// Whether the text has more than `Max` bytes, so that it was cut.
+    constexpr bool too_long() const noexcept { return size_ > Max; }
+
+private:
+    std::size_t size_ = 0;
+    std::array<char, Max> bytes_{};
+};
 
 /// How a client treats an instance that has restarted.
 ///
@@ -80,15 +123,15 @@ struct client_options {
     /// errc::invalid_options. An instance that may have forgotten keys has no vote for this long.
     /// Give all clients of the same locks the same value: the longest ttl in use. min_ttl to 24 h.
     std::chrono::milliseconds max_ttl{60'000};
-    /// Precedes every key. Shorter than max_key_size. The client copies it.
-    std::string_view key_prefix{};
+    /// Precedes every key. Shorter than max_key_size, without control bytes (below 0x20, and 0x7f).
+    bounded_text<max_key_size - 1> key_prefix{};
     /// The part of each token that names this client, so that reports of other clients show it as
     /// the holder. Every user with access to the keys can read the label. Empty: tokens are random
-    /// bits alone. Up to max_label_size letters, digits, and any of `.` `_` `-` `@`. The client
-    /// copies it.
-    std::string_view owner_label{};
-    /// The name in CLIENT LIST: printable ASCII without spaces, not empty. The client copies it.
-    std::string_view connection_name = "holdfast";
+    /// bits alone. Up to max_label_size letters, digits, and any of `.` `_` `-` `@`.
+    bounded_text<max_label_size> owner_label{};
+    /// The name in CLIENT LIST: printable ASCII without spaces, not empty, up to
+    /// max_connection_name_size.
+    bounded_text<max_connection_name_size> connection_name = "holdfast";
     /// Whether the client runs its own work on a strand. Set it to false where one thread runs the
     /// executor's context, to save the cost of the strand. Client, lock and lease may then be used
     /// on that thread only. Also where `asio::io_context` was made with the concurrency hint 1, the
@@ -139,7 +182,7 @@ struct client_options {
     /// - k, from 1 to max_replicas: at least k. An instance with fewer replicas grants nothing.
     /// - all_replicas: as many as the primary has listed during the connection, and at least one.
     ///
-    /// Only a number that includes *every* replica that may be promoted is a guard. WAIT does not
+    /// Only a number that includes every replica that may be promoted is a guard. WAIT does not
     /// tell which replicas have a grant: with 1 of 2, the other one may be promoted, and then every
     /// grant is lost. all_replicas does not count a replica that was cut off before the client
     /// connected, or that came within the last second. So name the number where it is known. No

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,17 @@ void check_range(char const* name, std::chrono::milliseconds value, std::chrono:
                                       std::to_string(most.count()) + " ms");
 }
 
+bool is_control(char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+}
+
+/// In quotes; of a text that was cut, with its size.
+template <std::size_t Max>
+std::string shown(bounded_text<Max> const& text) {
+    auto const said = quoted(text.view());
+    return text.too_long() ? said + ", of " + std::to_string(text.size()) + " bytes" : said;
+}
+
 } // namespace
 
 void reject(errc code, std::string const& message) {
@@ -30,8 +42,7 @@ void reject(errc code, std::string const& message) {
 std::string quoted(std::string_view key) {
     constexpr std::size_t most = 64;
     std::string text(key.substr(0, most));
-    std::replace_if(
-        text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+    std::replace_if(text.begin(), text.end(), is_control, '?');
     return '"' + text + (key.size() > most ? "...\"" : "\"");
 }
 
@@ -54,19 +65,30 @@ void check(client_options const& o) {
                                           " bytes; prefix and key together may have " +
                                           std::to_string(max_key_size));
     }
-    if (o.owner_label.size() > max_label_size ||
-        !std::all_of(o.owner_label.begin(), o.owner_label.end(), redis::fits_label)) {
-        reject(errc::invalid_options, "owner_label is " + quoted(o.owner_label) +
+    auto const prefix = o.key_prefix.view();
+    // Bytes that are not there by intention: a key that nobody can type, and that no log shows.
+    if (auto const at = std::find_if(prefix.begin(), prefix.end(), is_control);
+        at != prefix.end()) {
+        reject(errc::invalid_options, "key_prefix is " + quoted(prefix) +
+                                          "; it has the control byte " +
+                                          std::to_string(static_cast<unsigned char>(*at)) +
+                                          " at offset " + std::to_string(at - prefix.begin()));
+    }
+    auto const label = o.owner_label.view();
+    if (o.owner_label.too_long() || !std::all_of(label.begin(), label.end(), redis::fits_label)) {
+        reject(errc::invalid_options, "owner_label is " + shown(o.owner_label) +
                                           "; it may have up to " + std::to_string(max_label_size) +
                                           " letters, digits, and any of . _ - @");
     }
     // https://redis.io/docs/latest/commands/client-setname/
     auto const printable = [](char c) { return c > ' ' && c <= '~'; };
-    if (o.connection_name.empty() ||
-        !std::all_of(o.connection_name.begin(), o.connection_name.end(), printable)) {
-        reject(errc::invalid_options,
-               "connection_name is \"" + std::string(o.connection_name) +
-                   "\"; it must not be empty, nor hold spaces or special characters");
+    auto const name = o.connection_name.view();
+    if (name.empty() || o.connection_name.too_long() ||
+        !std::all_of(name.begin(), name.end(), printable)) {
+        reject(errc::invalid_options, "connection_name is " + shown(o.connection_name) +
+                                          "; it must have 1 to " +
+                                          std::to_string(max_connection_name_size) +
+                                          " bytes, and no spaces or special characters");
     }
 }
 

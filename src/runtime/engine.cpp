@@ -110,13 +110,13 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
                client_options const& options)
     : user_executor_(executor)
     , executor_(options.thread_safe ? strand_on(executor) : executor)
-    , key_prefix_(options.key_prefix)
+    , key_prefix_(options.key_prefix.view())
     , max_ttl_(options.max_ttl)
     , fence_ttl_(options.fence_ttl)
     , inbox_(*this, executor_, options.thread_safe, counters_)
     , events_(options, turn_, counters_)
     , timers_(executor_)
-    , random_(options.owner_label)
+    , random_(options.owner_label.view())
     , tenures_(turn_, instances_, timers_, counters_, *this)
     , completer_(turn_, timers_, counters_,
                  {&user_executor_, place_for_handlers(executor, options.thread_safe)})
@@ -141,7 +141,7 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
                                              .on_restart = options.on_restart,
                                              .detect_clock_jumps = options.detect_clock_jumps,
                                              .max_pending_releases = options.max_pending_releases,
-                                             .name = std::string(options.connection_name),
+                                             .name = std::string(options.connection_name.view()),
                                              .tls = tls.find_for(a),
                                              .source = a.credentials_source(),
                                              .replicas = options.replicas};

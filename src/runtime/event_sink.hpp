@@ -26,7 +26,7 @@ public:
     event_sink(client_options const& o, turn const& t, counters& c)
         : observer_(o.observer)
         , owned_(o.observer != nullptr ? o.observer->weak_from_this().lock() : nullptr)
-        , owner_label_(o.owner_label)
+        , owner_label_(o.owner_label.view())
         , turn_(t)
         , counters_(c) {}
 

@@ -12,6 +12,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -220,15 +221,28 @@ BOOST_AUTO_TEST_CASE(each_client_option_must_be_in_its_range) {
         {"max_pending_releases", "0", [](client_options& o) { o.max_pending_releases = 0; }});
     std::string const prefix(max_key_size, 'p');
     mistakes.push_back({"key_prefix", "1024", [&](client_options& o) { o.key_prefix = prefix; }});
-    for (char const* name : {"", "two words", "line\nfeed", "caf\xc3\xa9", "del\x7f"})
-        mistakes.push_back(
-            {"connection_name", name, [name](client_options& o) { o.connection_name = name; }});
+    for (std::string const& bytes : {std::string("app\0:", 5), std::string("app\n:"),
+                                     std::string("app\x1b:"), std::string("app\x7f:")})
+        mistakes.push_back({"key_prefix",
+                            "\"app?:\"; it has the control byte " +
+                                std::to_string(static_cast<int>(bytes[3])) + " at offset 3",
+                            [bytes](client_options& o) { o.key_prefix = bytes; }});
+    for (std::string const name : {"", "two words", "line\nfeed", "caf\xc3\xa9", "del\x7f"}) {
+        auto shown = name;
+        std::replace(shown.begin(), shown.end(), '\n', '?');
+        std::replace(shown.begin(), shown.end(), '\x7f', '?');
+        mistakes.push_back({"connection_name", '"' + shown + '"',
+                            [name](client_options& o) { o.connection_name = name; }});
+    }
+    std::string const long_name(max_connection_name_size + 1, 'n');
+    mistakes.push_back(
+        {"connection_name", "256", [&](client_options& o) { o.connection_name = long_name; }});
     std::string const label(max_label_size + 1, 'l');
     // A colon ends the label in a token.
     for (std::string_view const bad : {std::string_view(label), std::string_view("two words"),
                                        std::string_view("a:b"), std::string_view("caf\xc3\xa9")})
-        mistakes.push_back(
-            {"owner_label", std::string(bad), [bad](client_options& o) { o.owner_label = bad; }});
+        mistakes.push_back({"owner_label", std::string(bad.substr(0, max_label_size)),
+                            [bad](client_options& o) { o.owner_label = bad; }});
 
     asio::io_context context;
     for (auto const& m : mistakes) {
