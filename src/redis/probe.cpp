@@ -163,7 +163,11 @@ void probe::judge() {
     if (!has_fsync_) {
         lack(degradation::no_durability_check, "CONFIG GET", "it does not tell appendfsync");
     }
-    if (no_eval_.empty() || compares_natively()) return;
+    if (no_eval_.empty()) return;
+    if (compares_natively()) {
+        // Only a script compares the key's time to live, too, so that it is never shortened.
+        return lack(degradation::no_extend, "EVAL", no_eval_);
+    }
     // A program that knows neither HELLO, nor INFO, nor scripts is something else.
     if (resp2_ && !has_info_) {
         auto const& reason = no_hello_.empty() ? no_evalsha_ : no_hello_;
