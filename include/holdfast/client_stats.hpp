@@ -68,8 +68,8 @@ struct client_stats {
 
     std::uint64_t held = 0;    ///< leases that have a holder and have not ended
     std::uint64_t pending = 0; ///< acquires under way
-    /// Pending acquires that wait for a holder: behind others of this process, or refused by the
-    /// instances.
+    /// Pending acquires that wait: behind others of this process, refused by the instances, or for
+    /// instances in an outage.
     std::uint64_t waiters = 0;
 
     /// Commands for each lease given out, with renewals and releases. Zero before the first lease.

@@ -64,9 +64,12 @@ public:
         return state_ ? state_->executor() : boost::asio::any_io_executor();
     }
 
-    /// Acquires the lock, and waits for as long as another holder has it. Fails when too few
-    /// instances are reachable. An acquire that is already waiting for a holder first allows the
-    /// instances client_options::instance_timeout to reconnect.
+    /// Acquires the lock, and waits for as long as another holder has it, or too few instances can
+    /// grant it: lock_options::on_outage. Between two tries in an outage it pauses 50 ms, twice as
+    /// long each time, up to a second; it tries at once when enough instances are back.
+    ///
+    /// Keep the lease: dropped, it releases the lock at once, and the section runs without it.
+    /// clang++ warns of that; g++ 12 does not.
     ///
     /// @code
     /// holdfast::lease lease = co_await lock.acquire(boost::asio::cancel_after(5s));
@@ -75,8 +78,9 @@ public:
     /// @par Handler signature  `void(error, lease)`; the lease is empty if there is an error.
     /// @par Errors
     ///   - errc::no_quorum, or the code that all missing instances share
-    ///     (error_condition::unavailable): too few instances answered. The call fails within
-    ///     twice client_options::instance_timeout for each round.
+    ///     (error_condition::unavailable): too few instances can grant the lock, and waiting is of
+    ///     no use or not wanted: outage_policy. The call fails within twice
+    ///     client_options::instance_timeout for each round.
     ///   - errc::wrong_type: on a quorum the key holds something that is no lock.
     ///   - errc::granted_too_late: the servers take longer than the ttl.
     ///   - errc::cancelled, with the report of the wait; errc::shut_down, errc::out_of_memory.
@@ -103,9 +107,10 @@ public:
     /// As acquire, for no longer than `limit`. A limit of zero or less makes it try_acquire().
     ///
     /// @par Handler signature, cancellation  As for acquire.
-    /// @par Errors  errc::wait_timeout where acquire would go on waiting for a holder.
-    ///     errc::no_quorum if no instance has answered in that time. Else as for acquire. A round
-    ///     that is under way at the limit is given up and released.
+    /// @par Errors  errc::wait_timeout where acquire would go on waiting for a holder. In an outage
+    ///     the code of the last try, or errc::no_quorum if no instance has answered in that time:
+    ///     both are error_condition::unavailable. Else as for acquire. A round that is under way at
+    ///     the limit is given up and released.
     template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto try_acquire_for(std::chrono::nanoseconds limit, Token&& token = {}) const {
         return start({detail::wait_limit::kind::until, limit}, token);

@@ -23,7 +23,7 @@ struct lock_event {
     lease_clock::time_point at;   ///< the beginning of the client's turn in which this happened
 };
 
-/// An acquire found the lock held, and waits.
+/// An acquire waits: the lock is held, or too few instances can grant it.
 struct waiting_event : lock_event {};
 
 /// An acquire got its lease.
@@ -108,7 +108,7 @@ public:
     /// An observer may be destroyed through its base.
     virtual ~observer();
 
-    /// An acquire found the lock held, and waits.
+    /// An acquire waits: the lock is held, or too few instances can grant it.
     virtual void on_waiting(waiting_event const&) {}
     /// An acquire got its lease from the instances.
     virtual void on_acquired(acquired_event const&) {}

@@ -216,6 +216,17 @@ struct client_options {
     std::size_t max_pending_releases = 100'000;
 };
 
+/// What an acquire does that may wait, where too few instances can grant its lock.
+enum class outage_policy : std::uint8_t {
+    /// Waits for the instances, as it waits for a holder: for as long as the caller has allowed. It
+    /// fails at once where waiting is of no use: errors that a person has to mend (a wrong
+    /// password, a right that is missing, a server that is no Redis) keep it from a quorum.
+    wait,
+    /// Fails. An acquire that is already waiting for a holder first allows the instances
+    /// client_options::instance_timeout to come back.
+    fail,
+};
+
 /// Options of a lock. Trivially destructible, for the same reason.
 struct lock_options {
     // Options that most programs set.
@@ -252,6 +263,9 @@ struct lock_options {
     /// The longest pause before a waiter tries again without a signal: after a split vote, and on
     /// servers that refuse CLIENT TRACKING. The pause is random, up to this. 1 ms to 60 s.
     std::chrono::milliseconds max_retry_delay{50};
+    /// Whether lock::acquire() and lock::try_acquire_for() wait for instances that are unreachable,
+    /// silent, in quarantine or in a fail-over. lock::try_acquire() and client::adopt() never do.
+    outage_policy on_outage = outage_policy::wait;
     /// How many leases one ownership of the key on the servers (a *tenure*) may serve. A released
     /// lease goes to the next waiter of this process in memory (a *hand-over*), until this limit
     /// gives other processes their turn. The limit does not end a tenure that is younger than its

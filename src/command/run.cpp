@@ -45,8 +45,14 @@ constexpr std::chrono::milliseconds kill_margin(20);
 constexpr char const* advice =
     "; if the servers are new, so that they cannot have forgotten a lock, use --new-servers";
 
-/// Between two tries while servers get their votes back.
+/// Between two tries while servers get their votes back, or are away.
 constexpr lease_clock::duration least_pause = std::chrono::milliseconds(100);
+
+/// Whether the instances may get better without a person's help.
+bool passes(error const& e) {
+    return e == errc::unreachable || e == errc::instance_timeout || e == errc::read_only ||
+           e == errc::no_quorum || e == errc::no_sentinel_majority || e == errc::too_few_replicas;
+}
 
 /// Tells the user, unless that would make this process wait: it has to watch the lock.
 void say(std::string const& text) {
@@ -63,7 +69,7 @@ public:
         : settings_(s)
         , ttl_(s.ttl_ms)
         , client_(context_.get_executor(), s.addresses(), options_of(s))
-        , lock_(client_.make_lock(s.key, {.ttl = ttl_, .fencing = s.fence}))
+        , lock_(client_.make_lock(s.key, options_of_lock(s)))
         , signals_(context_, SIGCHLD, SIGCONT)
         , kill_timer_(context_)
         , vote_timer_(context_) {
@@ -86,6 +92,13 @@ private:
         auto o = s.options();
         if (!s.new_servers) o.on_restart = restart_policy::by_uptime;
         return o;
+    }
+
+    // The command tells the user why it waits, so it waits itself.
+    static lock_options options_of_lock(run_settings const& s) {
+        return {.ttl = std::chrono::milliseconds(s.ttl_ms),
+                .fencing = s.fence,
+                .on_outage = outage_policy::fail};
     }
 
     void acquire() {
@@ -123,13 +136,24 @@ private:
             auto const* const then = in_time ? "; waiting for their votes" : "";
             say(e.what() + then + (settings_.new_servers ? "" : advice));
         }
-        if (!in_time) return false;
+        if (in_time) acquire_after(pause);
+        return in_time;
+    }
+
+    // Too few instances can be reached. A user who gave a time to wait means it.
+    bool waits_for_instances(error const& e) {
+        if (!passes(e) || !settings_.wait_ms || time_left() <= least_pause) return false;
+        if (!std::exchange(told_outage_, true)) say(e.what() + "; waiting for the instances");
+        acquire_after(least_pause);
+        return true;
+    }
+
+    void acquire_after(lease_clock::duration pause) {
         vote_timer_.expires_after(pause);
         vote_timer_.async_wait([this](boost::system::error_code) {
             if (result_ == 0) return acquire();
             finish(); // a signal ended the wait
         });
-        return true;
     }
 
     void on_acquired(error e, lease l) {
@@ -138,6 +162,7 @@ private:
         if (e) {
             if (result_ == 0) { // else a signal ended the wait
                 if (e == errc::quarantined && waits_for_votes(e)) return;
+                if (waits_for_instances(e)) return;
                 if (e != errc::quarantined || !told_wait_) say(e.what());
                 auto const waited = e == errc::contended || e == errc::wait_timeout;
                 result_ = waited ? contended : unavailable;
@@ -268,7 +293,8 @@ private:
     asio::signal_set signals_;
     asio::steady_timer kill_timer_, vote_timer_;
     lease_clock::time_point const begun_ = lease_clock::now();
-    bool told_wait_ = false; ///< why the command does not start yet
+    bool told_wait_ = false;   ///< why the command does not start yet
+    bool told_outage_ = false; ///< that too few instances can be reached
     asio::cancellation_signal stop_;
     child_process child_{setup_};
     int result_ = 0;

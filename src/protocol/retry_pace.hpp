@@ -18,6 +18,7 @@ public:
     /// A try was answered after this time.
     void answered_after(duration d) {
         round_trip_ = round_trip_ == duration::zero() ? d : (3 * round_trip_ + d) / 4;
+        outages_ = 0;
     }
     /// An instance has pushed, and so caused the next try.
     void pushed() { pushed_ = true; }
@@ -49,12 +50,20 @@ public:
     duration backoff(duration longest, std::uint64_t random) {
         return full_jitter(Rules::first_backoff, longest, std::min(failures_++, 16U), random);
     }
+    /// The pause after a try that found too few instances. Doubles with each in a row.
+    duration outage_pause(std::uint64_t random) {
+        auto const longest = Rules::first_outage_pause * (1U << std::min(outages_++, 16U));
+        auto const pause = std::min<duration>(longest, Rules::longest_outage_pause);
+        return pause - full_jitter(pause / 4, pause / 4, 0, random);
+    }
+    unsigned outages() const { return outages_; }
     duration round_trip() const { return round_trip_; }
     duration stand_back() const { return Rules::stand_back(round_trip_); }
 
 private:
     duration round_trip_{};
     unsigned failures_ = 0; ///< in a row
+    unsigned outages_ = 0;  ///< tries in a row that found too few instances
     unsigned missed_ = 0;   ///< turns of other processes since our last turn
     bool pushed_ = false;   ///< since the last try
     bool vanished_ = false; ///< at the last refusal the key was already gone

@@ -39,7 +39,7 @@
 namespace holdfast::protocol {
 
 template <class Rules>
-class basic_wait_queue {
+class basic_wait_queue : public waiter_line {
 public:
     explicit basic_wait_queue(unsigned configured = 1)
         : watch_(configured)
@@ -59,9 +59,8 @@ public:
     /// that adopts a tenure goes first: it proves that nobody else can have the key.
     [[nodiscard]] bool join(waiter& w) {
         auto const free = phase_ == phase::ready || phase_ == phase::standing_back;
-        if (w.adopts ? phase_ == phase::held : !w.waits && (!free || !waiters_.empty()))
-            return false;
-        waiters_.insert(w.adopts ? end_of_adopters(waiters_) : waiters_.end(), w);
+        if (w.adopts ? phase_ == phase::held : !w.waits && (!free || !empty())) return false;
+        add(w);
         return true;
     }
     /// How long this process leaves a free key to clients that poll for it.
@@ -69,13 +68,6 @@ public:
     /// Whether the processes get the key in the order in which they came.
     void is_fair(bool fair) { line_.fair(fair); }
     bool is_fair() const { return line_.fair(); }
-    /// `w` was cancelled, timed out, refused or has failed.
-    void leave(waiter& w) { waiters_.erase(waiters_.iterator_to(w)); }
-    /// Removes all waiters, and tells them nothing.
-    void abandon() { waiters_.clear(); }
-    bool empty() const { return waiters_.empty(); }
-    waiter& front() { return waiters_.front(); }
-    waiter const& front() const { return waiters_.front(); }
 
     queue_action next(time_point now, instance_set reachable) {
         for (;;) {
@@ -88,18 +80,18 @@ public:
                 watch_.forget();
                 return {.effect = effect::cancel_try};
             case phase::to_inspect:
-                phase_ = waiters_.empty() ? phase::ready : phase::inspecting;
+                phase_ = empty() ? phase::ready : phase::inspecting;
                 if (phase_ == phase::inspecting) return {.effect = effect::inspect};
                 break;
             case phase::inspecting:
                 return {};
             case phase::held: // an adoption may have overtaken tries that do not wait
-                if (waiters_.empty()) return {.effect = is_plain() ? effect::fold : effect::none};
+                if (empty()) return {.effect = is_plain() ? effect::fold : effect::none};
                 if (front().waits) return {};
                 return {.effect = effect::refuse};
             case phase::waiting:
-                if (!waiters_.empty() && front().is_refused()) return {.effect = effect::refuse};
-                if (now < wake_ && !waiters_.empty() && !front().adopts) {
+                if (!empty() && front().is_refused()) return {.effect = effect::refuse};
+                if (now < wake_ && !empty() && !front().adopts) {
                     auto const watching =
                         awaits_ == awaits::push ? watch_.next(now, reachable) : watch_action::none;
                     if (watching == watch_action::ask) return {.watch = watch_.to_ask()};
@@ -109,7 +101,7 @@ public:
                 phase_ = phase::ready;
                 break;
             case phase::standing_back:
-                if (now < wake_ && (waiters_.empty() || front().waits)) {
+                if (now < wake_ && (empty() || front().waits)) {
                     return {.effect = stand_back_.take_question() ? effect::listen : effect::none};
                 }
                 stand_back_.end(now);
@@ -163,6 +155,7 @@ public:
                    std::uint64_t random) {
         rivals_.meet();
         excused_ = false;
+        awaits_ = awaits::time;
         watch_.forget();
         // A quorum that refuses shows a holder. Otherwise contenders kept each other from a quorum.
         auto const a_holder = votes.no().size() >= votes.quorum();
@@ -173,8 +166,8 @@ public:
             auto const at_once = a_holder && !again; // but not twice in a row
             if (at_once) pace_.failed();
             wake_ = at_once ? now : now + pace_.backoff(longest_pause, random);
-            phase_ = obstacle_known_ && (waiters_.empty() || front().waits) ? phase::waiting
-                                                                            : phase::to_inspect;
+            phase_ =
+                obstacle_known_ && (empty() || front().waits) ? phase::waiting : phase::to_inspect;
             return;
         }
         auto const at_once = try_.reserved && line_.missed(a_holder);
@@ -305,14 +298,18 @@ public:
         awaits_ = awaits::instances;
         wake_ = until;
     }
-    /// Too few instances are left for the try. False if the queue has waited for them already.
-    [[nodiscard]] bool failed_in_outage(time_point until) {
-        if (awaits_ == awaits::instances) return false;
+    /// Too few instances are left for the try. The next one is at `until`, or when enough are back.
+    void failed_in_outage(time_point until) {
         phase_ = phase::waiting;
         awaits_ = awaits::instances;
         wake_ = until;
-        return true;
     }
+    /// The pause before the next try in an outage.
+    duration outage_pause(std::uint64_t random) { return pace_.outage_pause(random); }
+    /// How many tries in a row have found too few instances.
+    unsigned failed_outage_tries() const { return pace_.outages(); }
+    /// True if the queue has waited for instances since a try was last answered.
+    bool in_outage() const { return awaits_ == awaits::instances; }
     /// Enough instances for a quorum are back.
     void restored(time_point now, std::uint64_t random) {
         watch_.check_soon(now, random);
@@ -331,7 +328,7 @@ public:
     /// the tenure.
     bool hands_over(time_point now, duration left, duration ttl, unsigned limit,
                     duration longest) const {
-        return phase_ == phase::held && !waiters_.empty() && front().ttl <= ttl &&
+        return phase_ == phase::held && !empty() && front().ttl <= ttl &&
                (try_.fenced ? leases_ < leases_per_number : !front().fenced) &&
                Rules::may_hand_over(leases_, limit, held_since_ - try_.begun, now - held_since_,
                                     longest) &&
@@ -349,10 +346,10 @@ public:
     /// The tenure is released. `opposed`: other clients had votes already when it was won.
     void released(time_point now, bool opposed = false) {
         phase_ = phase::ready;
-        if (line_.fair() && !waiters_.empty()) rivals_.contest(); // the next try joins the line
+        if (line_.fair() && !empty()) rivals_.contest(); // the next try joins the line
         if (line_.fair()) return;
         auto const others = rivals_.contested() || opposed || yields_ > duration::zero();
-        if (!Rules::stands_back() || (waiters_.empty() && !others)) return;
+        if (!Rules::stands_back() || (empty() && !others)) return;
         if (!others && stand_back_.is_alone(now)) return;
         phase_ = phase::standing_back;
         stand_back_.begin(!rivals_.contested()); // two processes can take turns and never meet
@@ -387,7 +384,7 @@ private:
     }
 
     queue_action begin_try(time_point now, instance_set reachable) {
-        if (waiters_.empty()) return {.effect = effect::forget};
+        if (empty()) return {.effect = effect::forget};
         phase_ = phase::trying;
         if (awaits_ == awaits::push) awaits_ = awaits::time;
         auto const recheck = rechecks_.take(now);
@@ -411,18 +408,12 @@ private:
         awaits_ = awaits::time;
         wake_ = at;
     }
-    waiter& pop() {
-        auto& w = front();
-        waiters_.pop_front();
-        return w;
-    }
     /// True if the try that is under way serves the first waiter.
     bool try_is_wanted() const {
-        if (waiters_.empty()) return false;
+        if (empty()) return false;
         return try_.serves(front()) && (Rules::inherits() || &front() == try_.made_for);
     }
 
-    waiter_list waiters_;
     basic_key_watch<Rules> watch_;
     recheck_schedule<Rules> rechecks_;
     stand_back<Rules> stand_back_;

@@ -26,6 +26,7 @@ struct waiter : waiter_hook {
     bool watched = true;        ///< whether its lease will be extended
     bool fenced = false;        ///< whether its lease is to have a fence
     bool waits = true;          ///< if not, the waiter is refused at once when the key is held
+    bool stays = false;         ///< waits through an outage
     bool again = false;  ///< a waiter that does not wait has had its second try: see overslept()
     bool adopts = false; ///< takes over a tenure that another client has won
     /// A whole number of milliseconds, as all ttls.
@@ -51,13 +52,45 @@ struct attempt {
     time_point begun{};
 };
 
-using waiter_list = boost::intrusive::list<waiter, boost::intrusive::base_hook<waiter_hook>,
-                                           boost::intrusive::constant_time_size<false>>;
+/// The waiters of a queue, in the order in which they came. Those that adopt a tenure stand first.
+class waiter_line {
+public:
+    waiter_line() = default;
+    waiter_line(waiter_line&&) noexcept = default;
+    waiter_line& operator=(waiter_line&&) noexcept = default;
 
-/// Behind the waiters that adopt a tenure: those stand first.
-inline waiter_list::iterator end_of_adopters(waiter_list& all) {
-    return std::find_if(all.begin(), all.end(), [](waiter const& w) { return !w.adopts; });
-}
+    /// `w` was cancelled, timed out, refused or has failed.
+    void leave(waiter& w) { waiters_.erase(waiters_.iterator_to(w)); }
+    /// Removes all waiters, and tells them nothing.
+    void abandon() { waiters_.clear(); }
+    bool empty() const { return waiters_.empty(); }
+    waiter& front() { return waiters_.front(); }
+    waiter const& front() const { return waiters_.front(); }
+    /// Visits all waiters in order. `visit` may call leave() for its waiter.
+    template <class Visit>
+    void for_each_waiter(Visit visit) {
+        for (auto it = waiters_.begin(); it != waiters_.end();) visit(*it++);
+    }
+
+protected:
+    ~waiter_line() = default;
+
+    void add(waiter& w) {
+        auto const behind = [](waiter const& other) { return !other.adopts; };
+        waiters_.insert(
+            w.adopts ? std::find_if(waiters_.begin(), waiters_.end(), behind) : waiters_.end(), w);
+    }
+    waiter& pop() {
+        auto& w = front();
+        waiters_.pop_front();
+        return w;
+    }
+
+private:
+    boost::intrusive::list<waiter, boost::intrusive::base_hook<waiter_hook>,
+                           boost::intrusive::constant_time_size<false>>
+        waiters_;
+};
 
 } // namespace holdfast::protocol
 

@@ -92,6 +92,9 @@ struct waiting_rules : watching_rules {
     static constexpr duration longest_between_rechecks = std::chrono::seconds(30);
     /// If no push is available, one of so many tries asks all instances.
     static constexpr unsigned polls_between_rechecks = 4;
+    /// The pauses between the tries of an acquire that waits for instances.
+    static constexpr duration first_outage_pause = std::chrono::milliseconds(50);
+    static constexpr duration longest_outage_pause = std::chrono::seconds(1);
     static constexpr duration first_backoff = std::chrono::milliseconds(2);
 };
 

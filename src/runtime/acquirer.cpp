@@ -90,6 +90,7 @@ bool acquirer::admit(operation& op) {
     op.handoffs =
         static_cast<std::uint16_t>(adopted != nullptr ? protocol::handoffs_of(adopted->fence) : 0);
     op.waits = op.limit_mode != detail::wait_limit::kind::none;
+    op.stays = op.waits && !op.adopts && options.on_outage == outage_policy::wait;
     op.again = false;
     return true;
 }
@@ -121,7 +122,10 @@ void acquirer::join(operation& op, active_queue& q) {
     op.stage = operation_stage::queued;
     auto const first = q.machine.empty() && !q.machine.held();
     auto const now = op.started();
-    if (!q.machine.join(op)) {
+    auto const outage = q.machine.failed_outage_tries() != 0 && !q.machine.empty();
+    if (outage && !op.stays && !op.adopts) {
+        fail(op, common_cause(q.round, instances_.causes()));
+    } else if (!q.machine.join(op)) {
         fail(op, errc::contended);
     } else if (!first) {
         count_as_waiting(op);
@@ -144,6 +148,8 @@ void acquirer::cancel(operation& op, asio::cancellation_type_t type) {
 }
 
 void acquirer::on_time(operation& op, lease_clock::time_point) {
+    auto const& q = *op.queue;
+    if (q.machine.in_outage()) return give_up(op, common_cause(q.round, instances_.causes()));
     give_up(op, waited_for_a_holder(op) ? errc::wait_timeout : errc::no_quorum);
 }
 

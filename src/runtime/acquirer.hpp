@@ -174,7 +174,10 @@ private:
     void leave_line(active_queue&) noexcept;
     void on_try_failed(active_tenure&, protocol::tenure_effect);
     void on_adoption_refused(active_tenure&);
+    bool counts_for(active_tenure const&, operation const&) const;
     void fail_try(active_tenure&, errc);
+    void on_outage(active_tenure&, errc);
+    void fail_impatient(active_queue&, errc);
 
     // Questions about the state of a key: acquirer_watch.cpp
     void begin_inspection(active_queue&);

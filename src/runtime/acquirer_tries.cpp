@@ -286,13 +286,13 @@ void acquirer::on_try_failed(active_tenure& t, effect how) {
         q.detach();
         break;
     default: {
-        // An acquire that has waited allows the instances `instance_timeout_` to come back.
-        auto const goes_on = how == effect::no_quorum && op.behind && !op.cancel_requested &&
-                             !instances_.has_quorum() &&
-                             q.machine.failed_in_outage(now + instance_timeout_);
-        if (!goes_on) {
-            auto const late = how == effect::expired;
-            fail_try(t, late ? errc::granted_too_late : common_cause(q.round, instances_.causes()));
+        auto const causes = instances_.causes();
+        if (how == effect::expired) {
+            fail_try(t, errc::granted_too_late);
+        } else if (op.adopts || needs_mending(q.round, causes)) {
+            fail_try(t, common_cause(q.round, causes));
+        } else {
+            on_outage(t, common_cause(q.round, causes));
         }
         q.detach();
         break;
@@ -308,20 +308,49 @@ void acquirer::on_adoption_refused(active_tenure& t) {
     t.queue->detach();
 }
 
-// The try counts for all acquires that started before it and need no more than it did. They fail
-// too, because another try would fail in the same way.
+// The try counts for all acquires that started before it and need no more than it did: another try
+// would fail in the same way.
+bool acquirer::counts_for(active_tenure const& t, operation const& other) const {
+    auto const& q = *t.queue;
+    return other.started() <= q.asked && other.ttl <= t.machine.ttl() &&
+           (other.fenced || !t.machine.fenced() || !refused_command(q.round));
+}
+
 void acquirer::fail_try(active_tenure& t, errc cause) {
     auto& q = *t.queue;
     q.machine.failed();
     auto& op = q.front();
     leave(op, op.cancel_requested ? errc::cancelled : cause);
     if (t.adopts) return;
-    auto const ttl = t.machine.ttl();
-    auto const fails_plain = !t.machine.fenced() || !refused_command(q.round);
-    auto const same = [&](operation const& other) {
-        return other.started() <= q.asked && other.ttl <= ttl && (other.fenced || fails_plain);
-    };
-    while (!q.machine.empty() && same(q.front())) leave(q.front(), cause);
+    while (!q.machine.empty() && counts_for(t, q.front())) leave(q.front(), cause);
+}
+
+// Too few instances can grant the key for now. Acquires that wait for them stay in the queue.
+void acquirer::on_outage(active_tenure& t, errc cause) {
+    auto& q = *t.queue;
+    auto const now = turn_.time();
+    if (q.front().cancel_requested) leave(q.front(), errc::cancelled);
+    auto const stays = !q.machine.empty() && q.front().stays;
+    auto const is_patient = stays || q.machine.empty() || !q.front().behind;
+    if (!is_patient && !instances_.has_quorum() && !q.machine.in_outage()) {
+        return q.machine.failed_in_outage(now + instance_timeout_);
+    }
+    q.machine.failed();
+    while (!q.machine.empty() && !q.front().stays && counts_for(t, q.front()))
+        leave(q.front(), cause);
+    if (q.machine.empty() || !q.front().stays) return;
+    count_as_waiting(q.front());
+    auto const pause = q.machine.outage_pause(random_.pause_bits());
+    if (q.machine.failed_outage_tries() == 1) fail_impatient(q, cause);
+    q.machine.failed_in_outage(now + pause);
+}
+
+// Those that come later are refused when they join.
+void acquirer::fail_impatient(active_queue& q, errc cause) {
+    q.machine.for_each_waiter([&](protocol::waiter& w) {
+        auto& op = static_cast<operation&>(w);
+        if (!op.stays) leave(op, cause);
+    });
 }
 
 } // namespace holdfast::runtime

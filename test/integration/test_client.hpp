@@ -93,6 +93,12 @@ constexpr lock_options unwatched(std::chrono::milliseconds ttl) {
     return {.ttl = ttl, .watchdog = false};
 }
 
+/// A call fails where an acquire would wait for instances.
+constexpr lock_options impatient(lock_options options = long_lived) {
+    options.on_outage = outage_policy::fail;
+    return options;
+}
+
 /// The client checks each server about once a second.
 inline client_options brisk() {
     auto options = patient();
@@ -117,9 +123,10 @@ struct test_client {
     explicit test_client(fleet const& servers, client_options const& options = patient())
         : test_client(addresses_of(servers), options) {}
 
+    // Waits for a holder, and not for instances.
     std::pair<error, lease> acquire(std::string_view key,
                                     lock_options const& options = long_lived) {
-        auto const lock = locks.make_lock(key, options);
+        auto const lock = locks.make_lock(key, impatient(options));
         return wait([&](auto handler) { lock.acquire(std::move(handler)); });
     }
     std::pair<error, lease> try_acquire(std::string_view key,

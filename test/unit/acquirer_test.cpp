@@ -60,6 +60,8 @@ private:
     void lead_time(active_tenure& t, lease_clock::time_point now) override { room.on_time(t, now); }
 };
 
+constexpr lock_options impatient{.on_outage = outage_policy::fail};
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(acquirer)
@@ -83,7 +85,7 @@ BOOST_AUTO_TEST_CASE(the_error_is_the_cause_that_all_failures_share) {
     acquirer_alone a;
     a.fakes[1]->up = a.fakes[2]->up = false;
     acquirer_alone::call c;
-    a.at(0ms, [&] { a.start(c, 1s); });
+    a.at(0ms, [&] { a.start(c, 1s, impatient); });
     BOOST_CHECK(a.code(c) == errc::unreachable);
     auto const* const report = c.result->report();
     BOOST_REQUIRE(report != nullptr);
@@ -174,6 +176,131 @@ BOOST_AUTO_TEST_CASE(a_waiter_inherits_the_try_of_the_one_before_it) {
     BOOST_REQUIRE(a.winners.size() == 1U);
     BOOST_TEST(a.winners.front() == second.op);
     BOOST_TEST(a.count.rounds.load() == 1U);
+}
+
+//
+// Outages
+//
+
+BOOST_AUTO_TEST_CASE(an_acquire_waits_for_instances_within_its_limit) {
+    acquirer_alone a;
+    a.fakes[1]->up = a.fakes[2]->up = false;
+    acquirer_alone::call c;
+    a.at(0ms, [&] { a.start(c, 10s); });
+    BOOST_TEST(!c.result.has_value());
+    BOOST_TEST(a.count.waiters.load() == 1U);
+    a.at(1s, [&] {
+        a.fakes[1]->up = true;
+        a.instances.changed();
+        a.room.on_available();
+    });
+    a.wait_until(1010ms);
+    a.at(1011ms, [&] {
+        a.fakes[0]->answer(command::acquire, verdict::yes);
+        a.fakes[1]->answer(command::acquire, verdict::yes);
+    });
+    BOOST_REQUIRE(a.winners.size() == 1U);
+    BOOST_TEST(a.winners.front() == c.op);
+}
+
+BOOST_AUTO_TEST_CASE(the_pauses_between_tries_in_an_outage_grow_to_a_second) {
+    acquirer_alone a;
+    a.fakes[1]->up = a.fakes[2]->up = false;
+    acquirer_alone::call c;
+    a.at(0ms, [&] { a.start(c, 60s); });
+    for (auto t = 1ms; t < 30s; t += 1ms) a.wait_until(t);
+    BOOST_TEST(!c.result.has_value());
+    // 50, 100, 200, 400, 800 ms and then 1 s, each up to a quarter shorter.
+    BOOST_TEST(a.count.rounds.load() >= 30U);
+    BOOST_TEST(a.count.rounds.load() <= 5U + 40U);
+}
+
+BOOST_AUTO_TEST_CASE(a_limit_that_ends_in_an_outage_tells_its_cause) {
+    acquirer_alone a;
+    a.fakes[1]->up = a.fakes[2]->up = false;
+    acquirer_alone::call c;
+    a.at(0ms, [&] { a.start(c, 500ms); });
+    for (auto t = 1ms; t < 499ms; t += 1ms) a.wait_until(t);
+    BOOST_TEST(!c.result.has_value());
+    a.wait_until(501ms);
+    BOOST_CHECK(a.code(c) == errc::unreachable);
+    BOOST_REQUIRE(c.result->report() != nullptr);
+    BOOST_TEST(c.result->report()->instances[1].message == "unplugged");
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_that_was_seen_before_an_outage_is_not_its_cause) {
+    acquirer_alone a;
+    acquirer_alone::call c;
+    a.at(0ms, [&] { a.start(c, 2s); });
+    a.at(1ms, [&] { a.answer_all(command::acquire, verdict::no); });
+    a.at(2ms, [&] {
+        for (auto const i : {0U, 1U}) {
+            a.fakes[i]->answer(command::inspect,
+                               {.verdict = verdict::yes, .ttl_known = true, .ttl_left = 100ms});
+        }
+        a.fakes[1]->up = a.fakes[2]->up = false;
+        a.instances.changed();
+        a.room.on_unavailable(1);
+        a.room.on_unavailable(2);
+    });
+    for (auto t = 3ms; t < 2001ms; t += 1ms) a.wait_until(t);
+    BOOST_CHECK(a.code(c) == errc::unreachable);
+}
+
+BOOST_AUTO_TEST_CASE(behind_an_acquire_that_waits_for_instances_the_others_hear_of_the_outage) {
+    acquirer_alone a;
+    a.fakes[1]->up = a.fakes[2]->up = false;
+    acquirer_alone::call patient, before, after, once;
+    a.at(0ms, [&] {
+        a.start(patient, 10s);
+        a.start(before, 10s, impatient);
+    });
+    a.at(1ms, [&] {
+        a.start(after, 10s, impatient);
+        a.start(once, 0s);
+    });
+    BOOST_TEST(!patient.result.has_value());
+    for (auto const* c : {&before, &after, &once}) BOOST_CHECK(a.code(*c) == errc::unreachable);
+}
+
+BOOST_AUTO_TEST_CASE(an_acquire_that_waits_goes_on_behind_one_that_does_not) {
+    acquirer_alone a;
+    acquirer_alone::call hasty, patient;
+    a.at(0ms, [&] {
+        a.start(hasty, 0s);
+        a.start(patient, 10s);
+    });
+    a.at(1ms, [&] {
+        a.fakes[0]->answer(command::acquire, verdict::unknown);
+        a.fakes[1]->answer(command::acquire, verdict::unknown);
+    });
+    BOOST_CHECK(a.code(hasty) == errc::unreachable);
+    BOOST_TEST(!patient.result.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(what_a_person_has_to_mend_is_not_waited_for) {
+    acquirer_alone a;
+    acquirer_alone::call c;
+    a.at(0ms, [&] { a.start(c, 10s); });
+    redis::answer const denied{.verdict = verdict::refused, .cause = errc::access_denied};
+    a.at(1ms, [&] {
+        a.fakes[0]->answer(command::acquire, denied);
+        a.fakes[1]->answer(command::acquire, denied);
+    });
+    BOOST_CHECK(a.code(c) == errc::access_denied);
+}
+
+BOOST_AUTO_TEST_CASE(a_total_cancellation_in_an_outage_is_heard_at_the_end_of_the_try) {
+    acquirer_alone a;
+    acquirer_alone::call c;
+    a.at(0ms, [&] { a.start(c, 10s); });
+    a.at(1ms, [&] {
+        a.room.cancel(*c.op, asio::cancellation_type_t::total);
+        a.fakes[0]->answer(command::acquire, verdict::unknown);
+        a.fakes[1]->answer(command::acquire, verdict::unknown);
+    });
+    BOOST_REQUIRE(c.result.has_value());
+    BOOST_CHECK(c.result->code() == asio::error::operation_aborted);
 }
 
 BOOST_AUTO_TEST_CASE(an_end_refuses_all) {
