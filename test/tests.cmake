@@ -145,6 +145,7 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/minority_test.cpp
     integration/names_test.cpp
     integration/observer_events_test.cpp
+    integration/outages_test.cpp
     integration/proxies_test.cpp
     integration/refusals_test.cpp
     integration/replicas_test.cpp
