@@ -306,8 +306,7 @@ std::optional<lease_clock::time_point> instance_connection::waits_since() const 
 }
 
 bool instance_connection::settled() const {
-    auto const& commands = state_.commands;
-    return !available() || (commands.empty() && (commands.idle() || !connected()));
+    return !available() || !state_.commands.owes_locks();
 }
 
 } // namespace holdfast::redis

@@ -58,6 +58,18 @@ void pipeline::add(pending_command c, wording w) {
     append(*open_, std::move(c), scratch_.payload());
 }
 
+bool pipeline::owes_locks() const {
+    auto const owes = [](batch const& b) {
+        return !b.held.empty() ||
+               std::any_of(b.commands.begin() + static_cast<std::ptrdiff_t>(b.next),
+                           b.commands.end(),
+                           [](auto const& c) { return c.type == command_type::lock; });
+    };
+    return waits() || owes(*open_) ||
+           std::any_of(in_flight_.begin(), in_flight_.end(),
+                       [&](auto const& b) { return owes(*b); });
+}
+
 void pipeline::encode(pending_command const& c, command_args const& args) {
     scratch_.clear();
     if (c.asking) scratch_.push("ASKING");

@@ -107,6 +107,8 @@ public:
 
     bool has_room() const { return in_flight_.size() < max_in_flight; }
     bool idle() const { return in_flight_.empty(); }
+    /// True if a lock's command is unsent, or has no reply yet. Others may be under way always.
+    bool owes_locks() const;
     /// The batch that is being answered. The pipeline must not be idle.
     batch const& front() const { return *in_flight_.front(); }
     /// From now on a batch with grants ends with WAIT, unless that is for no replicas.

@@ -113,6 +113,7 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , key_prefix_(options.key_prefix.view())
     , max_ttl_(options.max_ttl)
     , fence_ttl_(options.fence_ttl)
+    , instance_timeout_(options.instance_timeout)
     , inbox_(*this, executor_, options.thread_safe, counters_)
     , events_(options, turn_, counters_)
     , timers_(executor_)

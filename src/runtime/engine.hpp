@@ -156,6 +156,17 @@ private:
         engine& engine_;
     };
 
+    /// The time limit of a shutdown: when it has passed, nothing more is awaited.
+    class shutdown_limit final : public timed {
+    public:
+        explicit shutdown_limit(engine& e)
+            : engine_(e) {}
+        void on_time(lease_clock::time_point now) override;
+
+    private:
+        engine& engine_;
+    };
+
     // instance_owner
     void in_turn(turn_work&) override;
     lease_clock::time_point time() const noexcept override { return turn_.time(); }
@@ -223,6 +234,7 @@ private:
     std::string const key_prefix_;
     std::chrono::milliseconds const max_ttl_;
     std::chrono::milliseconds const fence_ttl_;
+    std::chrono::milliseconds const instance_timeout_;
 
     lock_settings_cache settings_;
     counters counters_;
@@ -249,6 +261,8 @@ private:
     lease_clock::time_point period_ends_{}, next_give_back_{}; ///< for the memory of the pools
     operation_list shutdowns_, drains_;
     drain_limit drain_limit_{*this};
+    shutdown_limit shutdown_limit_{*this};
+    bool shutdown_overdue_ = false;
     bool draining_ = false; ///< no lease is granted any more
     bool stopping_ = false;
     bool stopped_ = false;

@@ -12,6 +12,7 @@ void engine::begin_shutdown(errc left_over) {
     refuse_waiting();
     watcher_.shut_down();
     timers_.cancel(drain_limit_);
+    timers_.schedule(shutdown_limit_, turn_.time() + 2 * instance_timeout_);
     auto const lost = draining_ && counters::get(counters_.lost) != lost_before_drain_;
     drained_ = keeper_.holds() ? left_over : lost ? errc::lease_lost : errc{};
     keeper_.lose_all([this](active_queue* q) { settle(q); });
@@ -54,6 +55,11 @@ void engine::drain_limit::on_time(lease_clock::time_point) {
     engine_.begin_shutdown(errc::wait_timeout);
 }
 
+// Instances that answer late, one after the other, do not keep a client for ever.
+void engine::shutdown_limit::on_time(lease_clock::time_point) {
+    engine_.shutdown_overdue_ = true;
+}
+
 // Called at the end of each turn.
 void engine::end_drain_if_done() {
     if (draining_ && !stopping_ && !keeper_.has_tenures()) begin_shutdown();
@@ -64,7 +70,8 @@ void engine::end_drain_if_done() {
 void engine::finish_shutdown_if_done() noexcept {
     if (!stopping_) return;
     if (!stopped_) {
-        if (keeper_.is_releasing() || tenures_.owes() || !instances_.settled()) return;
+        auto const owes = keeper_.is_releasing() || tenures_.owes() || !instances_.settled();
+        if (owes && !shutdown_overdue_) return;
         stopped_ = true;
         // A queue that stands back keeps its lock state, and so this engine. Its timer will not run
         // any more.
