@@ -232,16 +232,17 @@ void cluster_link::on_time_shown(lease_clock::time_point sent, lease_clock::dura
 //
 
 std::optional<lease_clock::time_point> cluster_link::ask_by() const {
-    if (!up() || pinging_) return std::nullopt;
-    return silence_.ask_again_by();
+    if (!up()) return std::nullopt;
+    auto const by = silence_.ask_again_by();
+    return by ? std::optional(std::max(*by, pinging_until_)) : std::nullopt;
 }
 
 void cluster_link::ping() {
-    if (!up() || pinging_) return;
+    if (!up() || time() < pinging_until_) return;
     // The connection is never idle, so it does not send these by itself.
     connection_->ask_due();
     connection_->ask(question_number(cluster_question::ping, 0), "PING");
-    pinging_ = true;
+    pinging_until_ = time() + options_.instance_timeout;
 }
 
 //
@@ -279,7 +280,7 @@ void cluster_link::on_reply(pending_command const& c) {
     case cluster_question::node_timeout:
         break;
     case cluster_question::ping:
-        pinging_ = false;
+        pinging_until_ = {};
         user_.on_ready(*this);
         break;
     case cluster_question::state:
@@ -291,7 +292,7 @@ void cluster_link::on_reply(pending_command const& c) {
 }
 
 void cluster_link::on_connection_lost() noexcept {
-    pinging_ = false;
+    pinging_until_ = {};
     user_.on_map_lost(*this);
 }
 

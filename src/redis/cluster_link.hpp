@@ -235,7 +235,9 @@ private:
     std::string asking_error_; ///< of the ASKING before the last command that had one
     std::string setting_;
     lease_clock::time_point heard_sent_{}; ///< when the last answered command was sent
-    bool pinging_ = false;
+    /// A ping is under way, unless it was dropped with a node that was suspect: then no reply
+    /// comes.
+    lease_clock::time_point pinging_until_{};
 };
 
 } // namespace holdfast::redis
