@@ -20,6 +20,7 @@ enum class cluster_obstacle : std::uint8_t {
     quarantine, ///< the node's grants do not count
     refused,    ///< a node refused the command: MOVED or ASK too often, or CLUSTERDOWN
     migrating,  ///< TRYAGAIN: the keys of the command are at two nodes
+    target,     ///< ASK, and the node that the slot migrates to cannot be asked now
 };
 
 struct cluster_patience {
@@ -41,6 +42,7 @@ struct cluster_patience {
             return sole ? std::min(since, lost) + instance_timeout : since;
         case cluster_obstacle::no_owner:
         case cluster_obstacle::refused:
+        case cluster_obstacle::target:
             return sole ? since + instance_timeout : since;
         case cluster_obstacle::migrating:
             return sole ? since + std::max(instance_timeout, ttl / 3) : since;

@@ -163,28 +163,42 @@ void cluster_instance::follow(cluster_link& from, pending_command c,
     if (resends && to != nullptr) {
         auto const o = obstacle_of(to, c.command);
         if (o != obstacle::none) {
+            bool const asked = c.asking;
             c.asking = false;
-            return wait(std::move(c), o, slot);
+            return wait_after_refusal(std::move(c), asked ? behind(o) : o, slot);
         }
         auto copy = c;
         try {
             return send(*to, std::move(copy));
         } catch (...) { // memory ran out
             c.asking = false;
-            return wait(std::move(c), obstacle::refused, slot);
+            return wait_after_refusal(std::move(c), obstacle::refused, slot);
         }
     }
+    bool const unknown = c.asking && resends; // too many nodes were named
     c.asking = false;
-    wait(std::move(c), refusal.type == kind::try_again ? obstacle::migrating : obstacle::refused,
-         slot);
+    auto const o = refusal.type == kind::try_again ? obstacle::migrating
+                   : unknown                       ? obstacle::target
+                                                   : obstacle::refused;
+    wait_after_refusal(std::move(c), o, slot);
 }
 
 //
 // Waiting
 //
 
+// The owner of the slot can be asked, and refuses the command again. So each refusal pauses,
+// whatever the obstacle is.
+void cluster_instance::wait_after_refusal(pending_command c, obstacle o, unsigned slot) {
+    auto const now = owner_.time();
+    auto const since = c.waits_since == 0 ? now : time_of(c.waits_since, now);
+    auto const pause = protocol::cluster_patience::pause(now - since, owner_.random_bits());
+    wait(std::move(c), o, slot, now + pause);
+}
+
 /// The command is answered later, never from here.
-void cluster_instance::wait(pending_command c, obstacle o, unsigned slot) {
+void cluster_instance::wait(pending_command c, obstacle o, unsigned slot,
+                            lease_clock::time_point next) {
     auto const now = owner_.time();
     c.hops = 0;
     auto const since = c.waits_since == 0 ? now : time_of(c.waits_since, now);
@@ -194,9 +208,13 @@ void cluster_instance::wait(pending_command c, obstacle o, unsigned slot) {
     w.until = patience_.until(o, since, lost_since(slot), ttl);
     // The owner of a pending release has its answer. The key goes with its ttl.
     if (w.command.answered) w.until = since + ttl + protocol::redlock_rules::drift(ttl);
-    auto const pauses = o == obstacle::refused || o == obstacle::migrating;
-    if (pauses) w.next = now + protocol::cluster_patience::pause(now - since, owner_.random_bits());
+    w.next = next;
     waiting_.add(std::move(w));
+}
+
+/// The obstacle for a command if there is this one at the node that its slot migrates to.
+cluster_instance::obstacle cluster_instance::behind(obstacle at_target) {
+    return at_target == obstacle::quarantine ? at_target : obstacle::target;
 }
 
 /// When the primary of the slot was lost. Without a map, no node has answered yet, and there is
@@ -285,6 +303,9 @@ std::string cluster_instance::explain(obstacle o, unsigned slot) const noexcept 
     case obstacle::migrating:
         return node + "slot " + std::to_string(slot) +
                " migrates: the keys of the lock are at two nodes";
+    case obstacle::target:
+        return node + "slot " + std::to_string(slot) +
+               " migrates, and the node that gets it cannot be asked now";
     }
     return {};
 } catch (...) { // memory ran out

@@ -109,7 +109,9 @@ private:
     cluster_link* link_for(pending_command&, unsigned slot);
     obstacle obstacle_of(cluster_link const*, protocol::command) const;
     void send(cluster_link&, pending_command);
-    void wait(pending_command, obstacle, unsigned slot);
+    void wait(pending_command, obstacle, unsigned slot, lease_clock::time_point next = {});
+    void wait_after_refusal(pending_command, obstacle, unsigned slot);
+    static obstacle behind(obstacle at_target);
     void follow(cluster_link& from, pending_command, protocol::cluster_refusal const&,
                 lease_clock::time_point sent);
     bool try_again(waiting_command&) noexcept;

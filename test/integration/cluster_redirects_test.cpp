@@ -14,6 +14,7 @@
 #include <atomic>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace holdfast;
@@ -212,6 +213,36 @@ BOOST_AUTO_TEST_CASE(an_ask_is_followed_with_asking_and_leaves_the_map) {
     BOOST_TEST(count_of(nodes.history(), at(home, "SET k")) == 2U);
 }
 
+// The owner of the slot can be asked meanwhile, and says ASK each time.
+BOOST_AUTO_TEST_CASE(an_ask_to_a_node_that_cannot_be_asked_pauses_and_ends) {
+    for (auto const how : {behaviour::refused, behaviour::silent, behaviour::closes}) {
+        BOOST_TEST_CONTEXT(how) {
+            fake_server target(how);
+            std::atomic<bool> asks{true};
+            fake_cluster nodes(
+                3, [&](std::size_t node, command_line const& words) -> std::optional<std::string> {
+                    if (!asks || node != home || !(is_grant(words) || is_release(words)))
+                        return std::nullopt;
+                    return ask_at(target.address());
+                });
+            test_client client({address(nodes.url())}, hasty());
+            auto const [e, none] = client.acquire(key);
+            BOOST_TEST((e == error_condition::unavailable), e.what());
+            BOOST_TEST(contains(e.what(), "migrates, and the node that gets it"), e.what());
+            BOOST_TEST(nodes.history().size() < 50U);
+            // A release, too.
+            asks = false;
+            auto l = client.hold(key);
+            asks = true;
+            auto const before = nodes.history().size();
+            BOOST_TEST(!client.releases(l));
+            BOOST_TEST(nodes.history().size() < before + 50U);
+            asks = false;
+            BOOST_TEST(client.until([&] { return nodes.keys(home).empty(); }));
+        }
+    }
+}
+
 // A migration to a new node begins so: no map names it yet.
 BOOST_AUTO_TEST_CASE(an_ask_leads_to_a_node_without_slots) {
     fake_cluster* all = nullptr;
@@ -349,6 +380,69 @@ BOOST_AUTO_TEST_CASE(a_waiter_tries_again_when_its_slot_has_another_owner) {
     BOOST_TEST(nodes.keys(other).size() >= 1U);
     BOOST_TEST(client.releases(l));
     BOOST_TEST(client.releases(call.mine));
+}
+
+//
+// Pings
+//
+
+namespace {
+
+/// Pings follow each other at once.
+std::optional<std::string> short_node_timeout(command_line const& words) {
+    if (words.size() != 3 || words[2] != "cluster-node-timeout") return std::nullopt;
+    return resp::array({resp::bulk("cluster-node-timeout"), resp::bulk("400")});
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(pings_that_are_always_under_way_do_not_hold_a_shutdown) {
+    for (auto const drains : {false, true}) {
+        fake_cluster nodes(
+            3, [&](std::size_t, command_line const& words) -> std::optional<std::string> {
+                if (is_command(words, "PING")) std::this_thread::sleep_for(200ms); // a slow server
+                return short_node_timeout(words);
+            });
+        test_client client({address(nodes.url())}, hasty());
+        BOOST_REQUIRE(client.all_up());
+        BOOST_REQUIRE(client.until([&] { return nodes.node(home).count("PING") > 2U; }));
+        auto ended = false;
+        auto const note = [&](error) { ended = true; };
+        if (drains) client.locks.drain(10s, note);
+        if (!drains) client.locks.shutdown(note);
+        BOOST_TEST(client.until([&] { return ended; }));
+    }
+}
+
+// The ping was dropped with the node's other commands, so no reply comes.
+BOOST_AUTO_TEST_CASE(a_node_that_was_suspect_is_pinged_again) {
+    std::atomic<bool> stops{false};
+    fake_cluster* all = nullptr;
+    fake_cluster nodes(
+        3, [&](std::size_t node, command_line const& words) -> std::optional<std::string> {
+            if (stops && node == home && is_grant(words)) all->wait_at_gate();
+            return short_node_timeout(words);
+        });
+    all = &nodes;
+    test_client client({address(nodes.url())}, hasty());
+    BOOST_REQUIRE(client.all_up());
+    stops = true;
+    // Two batches are under way, so the ping has to wait.
+    cancellable first(client);
+    BOOST_REQUIRE(client.until([&] { return nodes.node(home).count("SET") == 1U; }));
+    auto second = client.locks.make_lock("{k}2", impatient());
+    second.try_acquire([](error, lease) {});
+    auto const suspect = [&] {
+        auto const all_nodes = client.status(0).nodes;
+        return std::any_of(all_nodes.begin(), all_nodes.end(),
+                           [](auto const& n) { return n.state == instance_state::suspect; });
+    };
+    BOOST_REQUIRE(client.until(suspect));
+    stops = false;
+    nodes.open_gate();
+    BOOST_REQUIRE(client.until([&] { return !suspect(); }));
+    auto const before = nodes.node(home).count("PING");
+    BOOST_TEST(client.until([&] { return nodes.node(home).count("PING") >= before + 3U; }));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -34,13 +34,14 @@ BOOST_AUTO_TEST_CASE(a_fenced_command_waits_for_the_migration_for_a_third_of_its
 
 BOOST_AUTO_TEST_CASE(a_slot_that_no_node_serves_is_waited_for) {
     BOOST_CHECK(sole.until(cluster_obstacle::refused, since, lost, 10s) == since + 500ms);
+    BOOST_CHECK(sole.until(cluster_obstacle::target, since, lost, 10s) == since + 500ms);
     BOOST_CHECK(sole.until(cluster_obstacle::no_owner, since, lost, 10s) == since + 500ms);
 }
 
 BOOST_AUTO_TEST_CASE(with_other_instances_only_a_connection_is_waited_for) {
     for (auto const o :
          {cluster_obstacle::down, cluster_obstacle::no_owner, cluster_obstacle::refused,
-          cluster_obstacle::migrating, cluster_obstacle::quarantine}) {
+          cluster_obstacle::migrating, cluster_obstacle::quarantine, cluster_obstacle::target}) {
         BOOST_CHECK(beside.until(o, since, since, 30s) <= since);
     }
 }
