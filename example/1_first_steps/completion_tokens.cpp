@@ -8,6 +8,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
 
+#include <chrono>
 #include <exception>
 #include <future>
 #include <iostream>
@@ -15,11 +16,12 @@
 #include <vector>
 
 namespace asio = boost::asio;
+using namespace std::chrono_literals;
 
 // The handlers run on the client's executor, never inside the call. The lease may be destroyed
 // while its release is under way.
 void with_callbacks(holdfast::lock const& seat, std::promise<void>& done) {
-    seat.acquire([&](holdfast::error error, holdfast::lease lease) {
+    seat.try_acquire_for(5s, [&](holdfast::error error, holdfast::lease lease) {
         if (error) {
             std::cout << "callback: " << error.what() << '\n';
             done.set_value();
@@ -35,7 +37,7 @@ void with_callbacks(holdfast::lock const& seat, std::promise<void>& done) {
 
 // Blocks, so the thread must not be the one that runs the context. get() throws a system_error.
 void with_futures(holdfast::lock const& seat) {
-    std::future<holdfast::lease> acquired = seat.acquire(asio::use_future);
+    std::future<holdfast::lease> acquired = seat.try_acquire_for(5s, asio::use_future);
     holdfast::lease lease = acquired.get();
     std::cout << "future: held\n";
     std::future<holdfast::release_result> released = lease.release(asio::use_future);

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 asio::awaitable<void> reserve(holdfast::client& locks) {
     holdfast::lock seat = locks.make_lock("seat:12", {.ttl = 10s});
-    holdfast::lease lease = co_await seat.acquire(asio::cancel_after(5s));
+    holdfast::lease lease = co_await seat.try_acquire_for(5s);
     std::cout << "seat 12 is ours for another " << lease.remaining() / 1ms
               << " ms, and longer if we stay\n";
     auto const released = co_await lease.release();

@@ -40,7 +40,7 @@ void tell(std::string_view call, result const& ended) {
 
 asio::awaitable<void> compete(holdfast::client& locks) {
     auto const seat = locks.make_lock("seat:12");
-    holdfast::lease holder = co_await seat.acquire();
+    holdfast::lease holder = co_await seat.try_acquire_for(5s);
 
     result ended = co_await seat.try_acquire(asio::as_tuple);
     tell("try_acquire", ended);

@@ -9,12 +9,14 @@
 #include <boost/asio/io_context.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <future>
 #include <iostream>
 #include <vector>
 
 namespace asio = boost::asio;
+using namespace std::chrono_literals;
 
 constexpr int threads = 4;
 constexpr int turns = 50;
@@ -28,7 +30,7 @@ void increment(std::atomic<int>& counter) {
 asio::awaitable<void> count(holdfast::client& locks, std::atomic<int>& counter) {
     auto const lock = locks.make_lock("counter");
     for (int i = 0; i < turns; ++i) {
-        holdfast::lease lease = co_await lock.acquire();
+        holdfast::lease lease = co_await lock.try_acquire_for(5s);
         increment(counter);
         co_await lease.release();
     }

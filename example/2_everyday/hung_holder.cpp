@@ -25,7 +25,7 @@ long long milliseconds_since(steady::time_point start) {
 // The watchdog extends the lease, but not beyond 900 ms after its grant.
 asio::awaitable<void> limited_by_time(holdfast::client& locks) {
     auto const report = locks.make_lock("report", {.ttl = 500ms, .max_hold = 900ms});
-    holdfast::lease hangs = co_await report.acquire();
+    holdfast::lease hangs = co_await report.try_acquire_for(5s);
     auto const start = steady::now();
     co_await hangs.wait_lost(); // a real holder would hang here, and hear nothing
     std::cout << "max_hold: lost after " << milliseconds_since(start) << " ms\n";

@@ -175,6 +175,7 @@ private:
     void on_try_failed(active_tenure&, protocol::tenure_effect);
     void on_adoption_refused(active_tenure&);
     bool counts_for(active_tenure const&, operation const&) const;
+    bool is_in_the_way(active_tenure const&) const;
     void fail_try(active_tenure&, errc);
     void on_outage(active_tenure&, errc);
     void fail_impatient(active_queue&, errc);

@@ -289,7 +289,7 @@ void acquirer::on_try_failed(active_tenure& t, effect how) {
         auto const causes = instances_.causes();
         if (how == effect::expired) {
             fail_try(t, errc::granted_too_late);
-        } else if (op.adopts || needs_mending(q.round, causes)) {
+        } else if (op.adopts || needs_mending(q.round, causes) || is_in_the_way(t)) {
             fail_try(t, common_cause(q.round, causes));
         } else {
             on_outage(t, common_cause(q.round, causes));
@@ -314,6 +314,15 @@ bool acquirer::counts_for(active_tenure const& t, operation const& other) const 
     auto const& q = *t.queue;
     return other.started() <= q.asked && other.ttl <= t.machine.ttl() &&
            (other.fenced || !t.machine.fenced() || !refused_command(q.round));
+}
+
+// An instance refused the fence, and others in the queue need none.
+bool acquirer::is_in_the_way(active_tenure const& t) const {
+    auto& q = *t.queue;
+    if (!t.machine.fenced() || !refused_command(q.round)) return false;
+    auto some = false;
+    q.machine.for_each_waiter([&](protocol::waiter const& w) { some = some || !w.fenced; });
+    return some;
 }
 
 void acquirer::fail_try(active_tenure& t, errc cause) {

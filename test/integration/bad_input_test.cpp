@@ -820,7 +820,7 @@ BOOST_AUTO_TEST_CASE(passwords_are_never_shown) {
                 std::set<std::string> seen; // also states that last a moment only
                 auto done = false;
                 error e;
-                client.locks.make_lock("k").acquire([&](error got, lease) {
+                client.locks.make_lock("k", impatient({})).acquire([&](error got, lease) {
                     e = std::move(got);
                     done = true;
                 });

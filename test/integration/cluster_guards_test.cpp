@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_grant_of_an_old_primary_that_thaws_does_not_count) {
         auto first = late.hold(key);
         BOOST_TEST(late.releases(first));
         cluster.node(0).freeze();
-        attempt slow(late, key, long_lived);
+        attempt slow(late, key, impatient());
         late.context.poll(); // the command lies in the socket of the frozen node
         cluster.wait_for_other_owner(slot, 0);
         test_client other(address_of(cluster), waiting_for_late_answers());

@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(behind_sentinel_processes_get_the_key_in_order) {
 BOOST_AUTO_TEST_CASE(after_a_failover_the_line_is_at_the_new_primary) {
     on_failover_kinds([](sentinel_group_options const& options) {
         sentinel_group group(options);
-        auto lock = fair;
+        auto lock = impatient(fair);
         lock.ttl = 10s;
         auto before = line_behind(group, 3, lock, alert(10s));
         auto const told = [&] {

@@ -436,7 +436,7 @@ BOOST_AUTO_TEST_CASE(a_lost_reply_leaks_no_key) {
         wire.hold_replies();
         auto done = false;
         error e;
-        client.locks.make_lock("k", long_lived).acquire([&](error got, lease) {
+        client.locks.make_lock("k", impatient()).acquire([&](error got, lease) {
             e = std::move(got);
             done = true;
         });

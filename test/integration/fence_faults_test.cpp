@@ -44,7 +44,7 @@ struct divided {
     void begin(bool try_only = false) {
         auto const before = proxies[0].replies_forwarded();
         proxies[1].hold_replies();
-        auto const lock = client.locks.make_lock("k", fenced);
+        auto const lock = client.locks.make_lock("k", impatient(fenced));
         if (try_only) {
             w.start_try(lock);
         } else {

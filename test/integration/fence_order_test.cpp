@@ -319,7 +319,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_cannot_have_a_fence_does_not_keep_others_from
             attempt first, second, third;
             first.start(client.locks.make_lock("k", fenced));
             second.start(client.locks.make_lock("k", long_lived));
-            third.start(client.locks.make_lock("k", fenced));
+            third.start(client.locks.make_lock("k", impatient(fenced)));
             BOOST_REQUIRE(client.until([&] { return first.done && second.done; }));
             BOOST_TEST((first.how == error_condition::unavailable), first.how.what());
             BOOST_TEST(!second.how, second.how.what());

@@ -523,7 +523,7 @@ BOOST_AUTO_TEST_CASE(silent_servers_are_told_to_the_whole_queue_at_once) {
     // The connection is given up late. The waiters must not wait for that.
     test_client client(servers, {.instance_timeout = 200ms, .connect_timeout = 30s});
     std::array<attempt, 6> queue;
-    for (auto& w : queue) w.start(client.locks.make_lock("k", long_lived));
+    for (auto& w : queue) w.start(client.locks.make_lock("k", impatient()));
     BOOST_TEST(client.until([&] {
         return std::all_of(queue.begin(), queue.end(), [](attempt const& w) { return w.done; });
     }));

@@ -489,7 +489,7 @@ client_options options_for(point p, fault const& f, client_options const& hangin
 }
 
 lock_options lock_options_for(point p) {
-    auto o = long_lived;
+    auto o = impatient();
     o.watchdog = false;
     o.fencing = p == point::fenced;
     return o;

@@ -385,7 +385,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_is_served_after_the_quarantine_of_the_other_instan
             test_client client(
                 servers, guarded(restart_policy::observed, longest, in_time ? patient() : hasty()));
             BOOST_REQUIRE(client.all_up());
-            attempt w(client, "k", unwatched(longest));
+            attempt w(client, "k", impatient(unwatched(longest)));
             BOOST_REQUIRE(client.until([&] { return tracking_instances(servers).size() == 1; }));
             auto const arbiter = tracking_instances(servers).front();
             indexes others;

@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(a_key_that_goes_at_any_step_of_the_body_is_a_loss) {
 BOOST_AUTO_TEST_CASE(a_majority_that_hangs_at_any_step_is_a_loss_after_which_nothing_runs) {
     constexpr client_options quick{
         .instance_timeout = 60ms, .connect_timeout = 60ms, .max_reconnect_delay = 20ms};
-    constexpr lock_options options{.ttl = 200ms};
+    constexpr auto options = impatient({.ttl = 200ms});
     fleet servers(3);
     auto lost = 0;
     for (int n = 0; n < 40; ++n) {

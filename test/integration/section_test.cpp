@@ -411,7 +411,7 @@ BOOST_AUTO_TEST_CASE(without_the_lock_the_body_is_not_called) {
     // Two of three instances are down.
     servers.kill(2);
     ending down;
-    with_lock(client.locks.make_lock("k", long_lived), body, down.take());
+    with_lock(client.locks.make_lock("k", impatient()), body, down.take());
     BOOST_REQUIRE(client.until([&] { return down.done; }));
     BOOST_TEST((down.code() == error_condition::unavailable));
     BOOST_TEST(called == 0);

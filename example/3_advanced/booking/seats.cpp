@@ -53,8 +53,10 @@ std::int64_t wall_clock() {
 
 asio::awaitable<outcome> seats::change(action wanted, int id, std::string owner,
                                        std::chrono::milliseconds limit) {
-    auto const lock =
-        locks_.make_lock("seat:" + std::to_string(id), {.ttl = settings_.ttl, .fencing = true});
+    // A buyer hears at once of an outage, and can try again.
+    auto const lock = locks_.make_lock(
+        "seat:" + std::to_string(id),
+        {.ttl = settings_.ttl, .fencing = true, .on_outage = holdfast::outage_policy::fail});
     std::optional<outcome> ended;
     auto const section = [&](holdfast::lease& lease) -> asio::awaitable<void> {
         ended = co_await under_lease(wanted, id, owner, lease.fence());
