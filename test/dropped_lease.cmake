@@ -1,6 +1,6 @@
 # Compiles refused/dropped_lease.cpp with all warnings: a lease that nobody keeps must give one.
-# g++ 12 gives none for a dropped co_await, so this needs `clang`; without it, only the forms without
-# co_await are checked, with `compiler`.
+# g++ 12 gives none for a dropped co_await, so this needs `clang`; without it, only the forms
+# without co_await are checked, with `compiler`.
 set(system)
 foreach(folder ${boost})
     list(APPEND system -isystem "${folder}")

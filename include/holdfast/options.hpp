@@ -216,7 +216,7 @@ struct client_options {
     std::size_t max_pending_releases = 100'000;
 };
 
-/// What an acquire does that may wait, where too few instances can grant its lock.
+/// How an acquire that may wait treats an outage: too few instances can grant its lock.
 enum class outage_policy : std::uint8_t {
     /// Waits for the instances, as it waits for a holder: for as long as the caller has allowed. It
     /// fails at once where waiting is of no use: errors that a person has to mend (a wrong
