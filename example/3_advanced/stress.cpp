@@ -104,8 +104,9 @@ public:
         , end_(clock_type::now() + std::chrono::seconds(settings_.seconds)) {
         results_.inside.resize(settings_.keys);
         for (unsigned k = 0; k < settings_.keys; ++k) {
-            keys_.push_back(
-                locks_.make_lock("stress:" + std::to_string(k), {.ttl = settings_.ttl}));
+            keys_.push_back(locks_.make_lock(
+                "stress:" + std::to_string(k),
+                {.ttl = settings_.ttl, .on_outage = holdfast::outage_policy::fail}));
         }
     }
 
