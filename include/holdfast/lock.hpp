@@ -78,8 +78,8 @@ public:
     /// @par Handler signature  `void(error, lease)`; the lease is empty if there is an error.
     /// @par Errors
     ///   - errc::no_quorum, or the code that all missing instances share
-    ///     (error_condition::unavailable): too few instances can grant the lock, and waiting is of
-    ///     no use or not wanted: outage_policy. The call fails within twice
+    ///     (error_condition::unavailable): too few instances can grant the lock, and the errors
+    ///     are permanent, or the policy is outage_policy::fail. The call fails within twice
     ///     client_options::instance_timeout for each round.
     ///   - errc::wrong_type: on a quorum the key holds something that is no lock.
     ///   - errc::granted_too_late: the servers take longer than the ttl.

@@ -219,8 +219,8 @@ struct client_options {
 /// How an acquire that may wait treats an outage: too few instances can grant its lock.
 enum class outage_policy : std::uint8_t {
     /// Waits for the instances, as it waits for a holder: for as long as the caller has allowed. It
-    /// fails at once where waiting is of no use: errors that a person has to mend (a wrong
-    /// password, a right that is missing, a server that is no Redis) keep it from a quorum.
+    /// fails at once if permanent errors keep it from a quorum, such as a wrong password, a missing
+    /// right, or a server that is not Redis: they last until somebody changes the setup.
     wait,
     /// Fails. An acquire that is already waiting for a holder first allows the instances
     /// client_options::instance_timeout to come back.

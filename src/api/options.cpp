@@ -66,7 +66,7 @@ void check(client_options const& o) {
                                           std::to_string(max_key_size));
     }
     auto const prefix = o.key_prefix.view();
-    // Bytes that are not there by intention: a key that nobody can type, and that no log shows.
+    // Nobody can type such a key, and a log does not show it: it is there by mistake.
     if (auto const at = std::find_if(prefix.begin(), prefix.end(), is_control);
         at != prefix.end()) {
         reject(errc::invalid_options, "key_prefix is " + quoted(prefix) +

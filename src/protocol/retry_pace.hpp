@@ -18,8 +18,10 @@ public:
     /// A try was answered after this time.
     void answered_after(duration d) {
         round_trip_ = round_trip_ == duration::zero() ? d : (3 * round_trip_ + d) / 4;
-        outages_ = 0;
+        outage_ended();
     }
+    /// A try has found enough instances.
+    void outage_ended() { outages_ = 0; }
     /// An instance has pushed, and so caused the next try.
     void pushed() { pushed_ = true; }
     void won() {

@@ -57,8 +57,8 @@ public:
     /// True if the missing answers can no longer make a quorum of yes.
     bool impossible() const { return yes_.size() + pending_.size() < quorum_; }
     /// True if so many instances failed that the others are no quorum.
-    bool too_few_answered() const { return failed().size() + quorum_ > configured_; }
-    /// True if so many instances are out of the question that the others are no quorum.
+    bool too_few_answered() const { return impossible_without(failed().size()); }
+    /// True if so many instances are missing that the others are no quorum.
     bool impossible_without(unsigned some) const { return some + quorum_ > configured_; }
     /// True if the votes for and against are together a quorum.
     bool has_verdict() const { return yes_.size() + no_.size() >= quorum_; }

@@ -156,6 +156,7 @@ public:
         rivals_.meet();
         excused_ = false;
         awaits_ = awaits::time;
+        pace_.outage_ended();
         watch_.forget();
         // A quorum that refuses shows a holder. Otherwise contenders kept each other from a quorum.
         auto const a_holder = votes.no().size() >= votes.quorum();

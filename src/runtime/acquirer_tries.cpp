@@ -289,7 +289,7 @@ void acquirer::on_try_failed(active_tenure& t, effect how) {
         auto const causes = instances_.causes();
         if (how == effect::expired) {
             fail_try(t, errc::granted_too_late);
-        } else if (op.adopts || needs_mending(q.round, causes) || is_in_the_way(t)) {
+        } else if (op.adopts || fails_permanently(q.round, causes) || is_in_the_way(t)) {
             fail_try(t, common_cause(q.round, causes));
         } else {
             on_outage(t, common_cause(q.round, causes));

@@ -55,7 +55,7 @@ void engine::drain_limit::on_time(lease_clock::time_point) {
     engine_.begin_shutdown(errc::wait_timeout);
 }
 
-// Instances that answer late, one after the other, do not keep a client for ever.
+// Instances that answer late, one after another, would otherwise keep a client from ending.
 void engine::shutdown_limit::on_time(lease_clock::time_point) {
     engine_.shutdown_overdue_ = true;
 }
@@ -73,6 +73,7 @@ void engine::finish_shutdown_if_done() noexcept {
         auto const owes = keeper_.is_releasing() || tenures_.owes() || !instances_.settled();
         if (owes && !shutdown_overdue_) return;
         stopped_ = true;
+        timers_.cancel(shutdown_limit_);
         // A queue that stands back keeps its lock state, and so this engine. Its timer will not run
         // any more.
         acquirer_.for_each_queue([this](active_queue& q) { acquirer_.forget(q); });

@@ -126,14 +126,14 @@ errc common_cause(round_record const& round, std::span<errc const> causes) {
     return same && common ? *common : errc::no_quorum;
 }
 
-bool needs_mending(round_record const& round, std::span<errc const> causes) {
-    unsigned lasting = 0;
+bool fails_permanently(round_record const& round, std::span<errc const> causes) {
+    unsigned permanent = 0;
     round.votes.failed().for_each([&](unsigned i) {
         auto const noted = round.of(i).cause;
         auto const cause = noted != errc{} ? noted : causes[i];
-        if (!is_silence(cause) && cause != errc::read_only) ++lasting;
+        if (!is_silence(cause) && cause != errc::read_only) ++permanent;
     });
-    return round.votes.impossible_without(lasting);
+    return round.votes.impossible_without(permanent);
 }
 
 bool refused_command(round_record const& round) {

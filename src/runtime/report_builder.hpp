@@ -52,9 +52,9 @@ bool needs_message(round_record const&, unsigned instance);
 /// errc::no_quorum if their causes differ. `causes`: the reason why each instance cannot be asked.
 errc common_cause(round_record const&, std::span<errc const> causes);
 
-/// True if errors that last until a person mends them rule out a quorum, whatever the instances do
-/// that are away for now. `causes`: as for common_cause().
-bool needs_mending(round_record const&, std::span<errc const> causes);
+/// True if permanent errors rule out a quorum, even if the instances come back that are away for
+/// now. `causes`: as for common_cause().
+bool fails_permanently(round_record const&, std::span<errc const> causes);
 
 /// True if an instance refused the command itself. That instance may accept a command without a
 /// fence, because it needs no script.

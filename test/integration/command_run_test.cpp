@@ -373,6 +373,24 @@ BOOST_AUTO_TEST_CASE(a_command_waits_until_its_servers_are_old_enough) {
     BOOST_TEST(!contains(later.said, "restarted"), later.said);
 }
 
+BOOST_AUTO_TEST_CASE(with_a_time_to_wait_a_command_waits_for_its_servers) {
+    fleet servers(1);
+    servers.kill(1);
+    auto const run = program("HOLDFAST_COMMAND") + " run k --new-servers --instances '" +
+                     servers.url_list() + "' ";
+    for (std::string const wait : {"", "--no-wait ", "--wait 300ms "}) {
+        auto const o = run_program(run + wait + "-- echo it runs");
+        BOOST_TEST(o.status == 123, o.said);
+        BOOST_TEST(contains(o.said, "cannot be reached"), o.said);
+    }
+    child c("HOLDFAST_SHELL", {"-c", "exec 2>&1; " + run + "--wait 60s -- echo it runs"});
+    auto const said = c.line();
+    BOOST_TEST(contains(said, "cannot be reached; waiting for the instances"), said);
+    servers[0].restart();
+    BOOST_TEST(c.line() == "it runs");
+    BOOST_TEST(c.status() == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_signal_ends_the_wait_for_votes) {
     fleet servers(1);
     auto const o =

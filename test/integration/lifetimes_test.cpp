@@ -104,6 +104,31 @@ BOOST_AUTO_TEST_CASE(a_lease_may_go_while_its_operations_are_under_way) {
     BOOST_TEST(client.until([&] { return client.locks.stats().held == 0; }));
 }
 
+// Each answer comes in time, but there are several batches, one after another.
+BOOST_AUTO_TEST_CASE(a_shutdown_does_not_wait_for_all_answers_of_a_slow_server) {
+    constexpr std::size_t count = 30'000;
+    server instance;
+    proxy wire(instance);
+    test_client client({wire.url()}, trusting(brisk()));
+    std::vector<lease> held;
+    held.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        client.locks.make_lock("k" + std::to_string(i), unwatched(60s))
+            .acquire([&](error e, lease l) {
+                if (!e) held.push_back(std::move(l));
+            });
+    }
+    BOOST_REQUIRE(client.until([&] { return held.size() == count; }, 60s));
+    auto const before = wire.replies_forwarded();
+    wire.delay_replies(700ms);
+    auto released = 0, ended = 0;
+    held.back().release([&](release_result) { ++released; });
+    client.locks.shutdown([&](error) { ++ended; });
+    BOOST_TEST(client.until([&] { return ended == 1 && released == 1; }, 60s));
+    BOOST_TEST(wire.replies_forwarded() > before);
+    BOOST_TEST(wire.replies_forwarded() < before + count);
+}
+
 BOOST_AUTO_TEST_CASE(a_lease_may_be_moved_onto_itself) {
     fleet servers(1);
     test_client client(servers);

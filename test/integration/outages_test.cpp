@@ -40,10 +40,18 @@ struct call {
     std::optional<std::pair<error, lease>> result;
 };
 
-/// Nobody tries to connect for long while a test runs.
-client_options brief() {
-    return trusting(hasty());
-}
+/// One server behind a proxy, and a client that connects again soon.
+struct single {
+    single() { BOOST_REQUIRE(p.all_up()); }
+    void lose() {
+        ways[0].down();
+        BOOST_REQUIRE(p.becomes(0, instance_state::down));
+    }
+
+    fleet servers{1};
+    proxy_group ways{servers};
+    test_client p{ways.addresses(), trusting(hasty())};
+};
 
 } // namespace
 
@@ -63,17 +71,12 @@ BOOST_AUTO_TEST_CASE(a_reset_connection_fails_no_acquire_with_a_limit) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(an_acquire_waits_until_the_servers_are_back) {
-    fleet servers(1);
-    proxy_group ways(servers);
-    test_client p(ways.addresses(), brief());
-    BOOST_REQUIRE(p.all_up());
-    ways[0].down();
-    BOOST_REQUIRE(p.until([&] { return p.status(0).state == instance_state::down; }));
+BOOST_FIXTURE_TEST_CASE(an_acquire_waits_until_the_servers_are_back, single) {
+    lose();
     call without_limit(p);
     without_limit.key.acquire(without_limit.handler());
     BOOST_TEST(p.until([&] { return p.locks.stats().waiters == 1U; }));
-    // Others hear at once of what stands in their way.
+    // A try fails at once, and reports what stands in its way.
     auto const [e, none] = p.try_acquire("k");
     BOOST_TEST((e == errc::unreachable), e.what());
     BOOST_TEST(!without_limit.result.has_value());
@@ -81,12 +84,8 @@ BOOST_AUTO_TEST_CASE(an_acquire_waits_until_the_servers_are_back) {
     BOOST_TEST(without_limit.succeeds(), without_limit.what());
 }
 
-BOOST_AUTO_TEST_CASE(a_limit_ends_with_the_cause_of_the_outage) {
-    fleet servers(1);
-    proxy_group ways(servers);
-    test_client p(ways.addresses(), brief());
-    BOOST_REQUIRE(p.all_up());
-    ways[0].down();
+BOOST_FIXTURE_TEST_CASE(a_limit_ends_with_the_cause_of_the_outage, single) {
+    lose();
     call c(p);
     c.key.try_acquire_for(500ms, c.handler());
     BOOST_REQUIRE(c.ends());
@@ -97,13 +96,21 @@ BOOST_AUTO_TEST_CASE(a_limit_ends_with_the_cause_of_the_outage) {
     BOOST_TEST(p.idle());
 }
 
-BOOST_AUTO_TEST_CASE(who_wants_to_fails_at_once) {
-    fleet servers(1);
-    proxy_group ways(servers);
-    test_client p(ways.addresses(), brief());
-    BOOST_REQUIRE(p.all_up());
-    ways[0].down();
-    BOOST_REQUIRE(p.until([&] { return p.status(0).state == instance_state::down; }));
+// A holder that was seen before is not the cause.
+BOOST_FIXTURE_TEST_CASE(a_limit_ends_with_the_silence_of_the_servers, single) {
+    test_client holder(servers);
+    auto const held = holder.hold("k");
+    call c(p);
+    c.key.try_acquire_for(3s, c.handler());
+    BOOST_REQUIRE(p.until([&] { return p.locks.stats().waiters == 1U; }));
+    servers.freeze(1);
+    BOOST_REQUIRE(c.ends());
+    servers.thaw_all();
+    BOOST_TEST((c.result->first == error_condition::unavailable), c.what());
+}
+
+BOOST_FIXTURE_TEST_CASE(with_the_policy_fail_an_acquire_fails_at_once, single) {
+    lose();
     call c(p, impatient());
     c.key.acquire(c.handler());
     BOOST_REQUIRE(c.ends());

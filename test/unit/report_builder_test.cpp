@@ -150,20 +150,20 @@ BOOST_AUTO_TEST_CASE(a_refused_command_is_not_silence) {
     BOOST_TEST(refused_command(round));
 }
 
-BOOST_AUTO_TEST_CASE(errors_that_last_rule_out_a_quorum_only_if_they_are_enough) {
+BOOST_AUTO_TEST_CASE(permanent_errors_rule_out_a_quorum_only_if_they_are_enough) {
     auto round = round_of({verdict::refused, verdict::unsent, verdict::unsent});
     std::array causes{errc{}, errc::unreachable, errc::access_denied};
     BOOST_REQUIRE(round.record(0, 3) != nullptr);
-    for (auto const lasting : {errc::access_denied, errc::not_redis, errc::wrong_type,
-                               errc::duplicate_instance, errc::invalid_fence, errc::rejected}) {
-        round.instances[0].cause = lasting;
-        BOOST_TEST(needs_mending(round, causes), make_error_code(lasting).message());
+    for (auto const permanent : {errc::access_denied, errc::not_redis, errc::wrong_type,
+                                 errc::duplicate_instance, errc::invalid_fence, errc::rejected}) {
+        round.instances[0].cause = permanent;
+        BOOST_TEST(fails_permanently(round, causes), make_error_code(permanent).message());
     }
     for (auto const passing :
          {errc::unreachable, errc::instance_timeout, errc::read_only, errc::quarantined,
           errc::too_few_replicas, errc::no_sentinel_majority, errc::out_of_memory}) {
         round.instances[0].cause = passing;
-        BOOST_TEST(!needs_mending(round, causes), make_error_code(passing).message());
+        BOOST_TEST(!fails_permanently(round, causes), make_error_code(passing).message());
     }
 }
 

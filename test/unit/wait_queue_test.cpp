@@ -421,6 +421,22 @@ BOOST_AUTO_TEST_CASE(an_outage_is_told_unless_it_ends_in_time) {
     BOOST_TEST((next(1s, {}) == queue_effect::forget));
 }
 
+BOOST_AUTO_TEST_CASE(a_try_that_finds_a_holder_ends_an_outage) {
+    waiting();
+    q.outage(at(1s));
+    BOOST_REQUIRE(next(1s, {}) == queue_effect::try_all);
+    q.try_begun(at(1s), 1);
+    q.outage_pause(0);
+    q.failed_in_outage(at(1050ms));
+    BOOST_TEST(q.in_outage());
+    BOOST_TEST(q.failed_outage_tries() == 1U);
+    BOOST_REQUIRE(next(1050ms) != queue_effect::none);
+    q.try_begun(at(1050ms), 1);
+    q.contended(at(1051ms), held_elsewhere, retry, 0);
+    BOOST_TEST(!q.in_outage());
+    BOOST_TEST(q.failed_outage_tries() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(an_outage_that_ends_is_followed_by_a_try) {
     waiting();
     q.outage(at(4s));
