@@ -19,6 +19,7 @@ holdfast_test(unit SOURCES
     unit/cluster_nodes_test.cpp
     unit/cluster_patience_test.cpp
     unit/cluster_route_test.cpp
+    unit/cluster_steps_test.cpp
     unit/connection_failure_test.cpp
     unit/credential_schedule_test.cpp
     unit/diagnosis_test.cpp
@@ -45,6 +46,7 @@ holdfast_test(unit SOURCES
     unit/liveness_test.cpp
     unit/lock_command_test.cpp
     unit/lock_kind_test.cpp
+    unit/lock_replies_test.cpp
     unit/lock_settings_test.cpp
     unit/log_lines_test.cpp
     unit/map_refresh_test.cpp
@@ -69,10 +71,12 @@ holdfast_test(unit SOURCES
     unit/secret_list_test.cpp
     unit/sentinel_directory_test.cpp
     unit/sentinel_replies_test.cpp
+    unit/sentinel_steps_test.cpp
     unit/sentinel_view_test.cpp
     unit/series_test.cpp
     unit/server_ages_test.cpp
     unit/server_info_test.cpp
+    unit/server_watch_test.cpp
     unit/session_test.cpp
     unit/shared_source_test.cpp
     unit/slot_maps_test.cpp
@@ -130,6 +134,7 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/flushes_test.cpp
     integration/foreign_keys_test.cpp
     integration/forks_test.cpp
+    integration/full_tables_test.cpp
     integration/handovers_test.cpp
     integration/holders_test.cpp
     integration/hostile_test.cpp

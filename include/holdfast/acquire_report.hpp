@@ -21,7 +21,7 @@ enum class reported_call : std::uint8_t {
 
 /// The answer of one instance to a call.
 enum class instance_outcome : std::uint8_t {
-    unanswered,   ///< asked, or still connecting; the call ended before an answer
+    unanswered,   ///< asked; the call ended before an answer
     granted,      ///< gave us the key, and has been asked to release it
     held,         ///< the key exists there: a holder's, or left over
     unreachable,  ///< no connection, or the connection broke
@@ -30,8 +30,8 @@ enum class instance_outcome : std::uint8_t {
     quarantined,  ///< its votes do not count for now: see instance_state::quarantined
     unreplicated, ///< too few of its replicas have the grant: see instance_state::unreplicated
     not_needed,   ///< up; the call was decided without its vote
-    done,         ///< extend, release: did so
-    missing,      ///< extend, release: does not have our key any more
+    done,         ///< extend, release: did so; adopt: has the lease
+    missing,      ///< extend, release: does not have our key any more; adopt: not this lease
 };
 
 /// The value in words, for example "granted".

@@ -42,9 +42,10 @@ namespace holdfast {
 ///     see close_at_exit.
 /// @par Lifetimes  The client, its locks and its leases may outlive the executor's context. When
 ///     the context is destroyed, operations under way are dropped: no handler is called, nothing is
-///     sent, and keys go with their ttl. From then on no lease is held, asynchronous functions
-///     throw errc::shut_down from the call, and destructors do nothing. Make no call while another
-///     thread destroys the context.
+///     sent, and keys go with their ttl. From then on no lease is held, destructors do nothing, and
+///     asynchronous functions throw errc::shut_down from the call. Those that destructors of users
+///     may call do not throw then: lease::release(), lease::detach(), shutdown() and drain(). Make
+///     no call while another thread destroys the context.
 /// @par Forks  A process that forks calls `notify_fork` of the context before and after, as Asio
 ///     asks. No other thread may be in a call of the client meanwhile, instances() and stats()
 ///     included. The locks stay the parent's, and nothing changes there. In the child the client is
@@ -282,14 +283,16 @@ public:
     /// released, then the connections are closed.
     ///
     /// @par Handler signature  `void(error)`, without error: it cannot fail.
+    /// @par Executor  When the context has been destroyed the client has ended already. The handler
+    ///     is called on an executor of its own. A handler without one is destroyed and not called.
     /// @par Cancellation  None. It ends by itself within twice client_options::instance_timeout. An
     ///     instance that does not answer in that time, or refuses the release, keeps its keys until
     ///     they expire.
     /// @throws system_error  From the call itself: errc::shut_down for a client that was moved
-    ///     from, or when the context has been destroyed.
+    ///     from.
     template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto shutdown(Token&& token = {}) {
-        auto const& executor = checked_executor();
+        auto const& executor = own_executor();
         return boost::asio::async_initiate<Token, void(error)>(
             detail::initiate_shutdown{{engine_, executor}}, token);
     }
@@ -308,15 +311,17 @@ public:
     /// @par Errors
     ///   - errc::wait_timeout: leases were left after `limit`, and are lost.
     ///   - errc::shut_down: a shutdown came before the limit; the leases that were left are lost.
+    ///     So it ends, too, when the context has been destroyed.
     ///   - errc::lease_lost: no lease is left, and one was lost during the drain.
     ///   - errc::cancelled.
     ///
     /// The call completes within `limit` and twice client_options::instance_timeout in any case.
+    /// @par Executor  As shutdown().
     /// @par Cancellation  total, partial, terminal: the wait ends; the drain goes on.
     /// @throws system_error  As shutdown().
     template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto drain(std::chrono::nanoseconds limit, Token&& token = {}) {
-        auto const& executor = checked_executor();
+        auto const& executor = own_executor();
         return boost::asio::async_initiate<Token, void(error)>(
             detail::initiate_drain{{engine_, executor}}, token, limit);
     }
@@ -349,6 +354,9 @@ private:
     detail::lock_state_ptr make_watch(std::string_view key, key_report const& last) const;
     /// Checks the token, too.
     detail::lock_state_ptr make_release(std::string_view key, std::string_view holder_token) const;
+    /// Empty when the context has been destroyed. Throws for a client that was moved from.
+    boost::asio::any_io_executor const& own_executor() const;
+    /// The same, and throws when the context has been destroyed.
     boost::asio::any_io_executor const& checked_executor() const;
 
     std::shared_ptr<runtime::engine> engine_;

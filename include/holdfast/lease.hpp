@@ -90,8 +90,9 @@ private:
 /// @par Lifetimes  Operations share the lease's state: the object may be destroyed while one is
 ///     under way. An extend ends first; the lease is then released, and a wait_lost() under way
 ///     ends with errc::lease_released. A lease may outlive the client and its context. When the
-///     context has been destroyed held() is false, the asynchronous functions and renew_while()
-///     throw errc::shut_down from the call, and destroying the lease does nothing.
+///     context has been destroyed held() is false, extend(), wait_lost() and renew_while() throw
+///     errc::shut_down from the call, and destroying the lease does nothing. release() and detach()
+///     do not throw then, so destructors may call them.
 /// @par Executor  Handlers run on their associated executor, by default the client's; never inside
 ///     the call. On a context with one thread as for lock: they must not run the context.
 /// @par Thread safety  Distinct leases: safe. One lease: held(), remaining(), deadline() from any
@@ -170,12 +171,15 @@ public:
     /// the latest after twice client_options::instance_timeout.
     ///
     /// @par Handler signature  `void(release_result)`; see there for the codes.
+    /// @par Executor  When the client's context has been destroyed, nothing is sent. The handler is
+    ///     called on an executor of its own with errc::shut_down. A handler without one is
+    ///     destroyed and not called, as Asio does with the handlers of a context that ends.
     /// @par Cancellation  None: giving up would leave the key in the way of others for its ttl.
     template <
         boost::asio::completion_token_for<void(release_result)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto release(Token&& token = {}) {
         return boost::asio::async_initiate<Token, void(release_result)>(
-            detail::initiate_release{{checked()}, share_}, token);
+            detail::initiate_release{{present()}, share_}, token);
     }
 
     /// Extends the lease now, to a whole ttl from now. The watchdog does this by itself; if an
@@ -226,8 +230,9 @@ public:
     /// From now on held() is false, for all objects of the lease. extend() and wait_lost() under
     /// way complete with errc::lease_released, and so does a later release(). Waiters of this
     /// client find the key held, as all others do.
-    /// @throws system_error  errc::lease_released for an empty lease, errc::shut_down when the
-    ///     context has been destroyed.
+    /// When the context has been destroyed it does nothing: no lease is left then, and the key goes
+    /// with its ttl.
+    /// @throws system_error  errc::lease_released for an empty lease. std::bad_alloc.
     void detach();
 
     /// The token of the lease, for client::adopt() in another process. No I/O.
@@ -274,10 +279,16 @@ private:
 
     /// Checks the ttl, too.
     std::chrono::nanoseconds checked(std::chrono::milliseconds ttl) const;
-    detail::lease_ref checked() const {
+    /// Throws for an empty lease.
+    detail::lease_ref present() const {
         if (!share_) throw_error(errc::lease_released);
-        detail::require_context(share_->data()->lock->executor());
         return detail::lease_ref(share_->data());
+    }
+    /// Throws when the context has been destroyed, too.
+    detail::lease_ref checked() const {
+        auto data = present();
+        detail::require_context(data->lock->executor());
+        return data;
     }
 
     detail::share_ref share_;

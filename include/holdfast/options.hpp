@@ -149,9 +149,9 @@ struct client_options {
     /// fence, or asking for the holder. Time in which this process does not run does not count. 1
     /// ms to 60 s.
     std::chrono::milliseconds instance_timeout{500};
-    /// How long one attempt to connect may take. The handshake of TLS may take three quarters of
-    /// this time, within the same attempt. The same limit applies once more to the DNS lookup. 1 ms
-    /// to 60 s.
+    /// How long one attempt to connect may take. The addresses of a name share this time, and the
+    /// handshake of TLS may take three quarters of a share. The same limit applies once more to the
+    /// DNS lookup. 1 ms to 60 s.
     std::chrono::milliseconds connect_timeout{1'000};
     /// The longest pause between two attempts to connect. The first pause is 20 ms, also after a
     /// connection that was up for this long. 1 ms to 60 s. If the setup seems wrong, for example

@@ -82,7 +82,7 @@ char const* to_string(instance_outcome o) noexcept {
     case instance_outcome::done:
         return "done";
     case instance_outcome::missing:
-        return "has not our key any more";
+        return "does not have the lease";
     }
     return "?";
 }

@@ -81,8 +81,12 @@ runtime::engine& client::checked() const {
     return *engine_;
 }
 
+asio::any_io_executor const& client::own_executor() const {
+    return checked().executor();
+}
+
 asio::any_io_executor const& client::checked_executor() const {
-    auto const& executor = checked().executor();
+    auto const& executor = own_executor();
     detail::require_context(executor);
     return executor;
 }

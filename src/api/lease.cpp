@@ -44,8 +44,9 @@ lease lease::share() const {
 }
 
 void lease::detach() {
-    auto const data = checked();
+    auto const data = present();
     auto const lock = data->lock;
+    if (!lock->executor()) return;
     // Before the call, so that no other thread releases the lease meanwhile.
     auto const was_detached = data->detached.exchange(true);
     try {

@@ -129,12 +129,12 @@ private:
     bool ceded_ = false;
 };
 
-/// A slot has moved from a node in quarantine. The keys that the old owner lacks did not come
-/// along, so the new owner lacks them, too. Its quarantine lasts at least as long as that of the
-/// old owner.
+/// A slot has moved from a node in quarantine until `until`. The keys that the old owner lacks did
+/// not come along, so the new owner lacks them, too. Returns for how long it is in quarantine: as
+/// long as the old owner, and `longest` at most. Zero: it is in none.
 template <class Rules = cluster_guard_rules>
-void inherit_quarantine(quarantine& heir, quarantine const& from, time_point now) {
-    if (Rules::inherits() && from.active(now)) heir.begin(now, from.until() - now);
+constexpr duration inherited_quarantine(time_point until, time_point now, duration longest) {
+    return Rules::inherits() && until > now ? std::min(until - now, longest) : duration::zero();
 }
 
 /// A primary that was frozen or cut off may have been replaced. When it goes on, it executes the

@@ -24,8 +24,8 @@ namespace holdfast::protocol {
 /// The right rules. Tests break them one at a time.
 struct cluster_rules {
     static constexpr unsigned most_hops = 3;
-    /// True if a grant may be sent again after a redirect.
-    static constexpr bool may_resend_grant(bool release_submitted) { return !release_submitted; }
+    /// True if a grant may be sent again after a redirect. `wanted`: no release was submitted.
+    static constexpr bool may_resend_grant(bool wanted) { return wanted; }
     /// True if a release goes to the node that got the last copy of its grant; else it goes to the
     /// owner of the slot.
     static constexpr bool release_follows_grant() { return true; }
@@ -73,7 +73,8 @@ public:
         auto const end =
             c == command::release ? cluster_step::kind::keep : cluster_step::kind::not_executed;
         cluster_step step{.type = end, .set_owner = moved, .refresh_map = stale};
-        if (!by.redirects() || to_itself || !wanted || hops_ == Rules::most_hops) return step;
+        auto const may_resend = is_grant(c) ? Rules::may_resend_grant(wanted) : wanted;
+        if (!by.redirects() || to_itself || !may_resend || hops_ == Rules::most_hops) return step;
         ++hops_;
         step.type =
             by.type == kind::ask ? cluster_step::kind::resend_asking : cluster_step::kind::resend;
@@ -95,8 +96,6 @@ public:
 
     /// A copy of the grant was sent to this node.
     void grant_sent(node to) { last_copy_ = to; }
-    /// True if a refused grant may be sent again.
-    bool may_resend() const { return Rules::may_resend_grant(released_); }
     /// The release is submitted. Returns the node that it goes to. `owner`: the owner of the slot
     /// by the present map.
     node release(node owner) {

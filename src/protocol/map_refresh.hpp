@@ -43,8 +43,6 @@ public:
     bool overdue(time_point now) const { return under_way_ && now >= asked_ + limit_; }
 
     bool under_way() const { return under_way_; }
-    /// When the last question was sent.
-    time_point last_asked() const { return asked_; }
     /// When due() or overdue() may have changed.
     time_point wake() const { return under_way_ ? asked_ + limit_ : due_; }
 

@@ -16,8 +16,12 @@ public:
     void fair(bool is) { fair_ = is; }
     bool fair() const { return fair_; }
 
-    /// The arbiter has reserved the key for this process.
-    void called() { called_ = true; }
+    /// The arbiter says that it has reserved the key for this process. After a call in vain it is
+    /// asked before all others, with the token that stands in line: that costs no place.
+    void called() { called_ = !doubts_; }
+    /// The arbiter had not reserved the key. With a full table of clients to tell, a server tells
+    /// them without a reason (tracking-table-max-keys).
+    void called_in_vain() { doubts_ = true; }
     /// True once after called(): the next try is for the reserved key.
     bool take_call() { return std::exchange(called_, false); }
 
@@ -25,12 +29,13 @@ public:
     /// contenders kept each other from a quorum. True if the process goes back to the front of the
     /// line. It does not do so twice in a row.
     bool missed(bool a_holder) { return front_ = !front_ && !a_holder; }
-    void won() { front_ = false; }
+    void won() { front_ = doubts_ = false; }
     bool goes_to_front() const { return front_; }
 
 private:
     bool fair_ = false;
     bool called_ = false;
+    bool doubts_ = false;
     bool front_ = false;
 };
 

@@ -48,6 +48,8 @@ public:
     duration after_wake_up(std::uint64_t random) const {
         return Rules::wake_delay(round_trip_, missed_, random);
     }
+    /// A push leads to no try before this time. `last`: when the last try began.
+    time_point earliest(time_point last) const { return last + Rules::between_tries(missed_); }
     /// The pause after a failed try. It grows with each failure in a row.
     duration backoff(duration longest, std::uint64_t random) {
         return full_jitter(Rules::first_backoff, longest, std::min(failures_++, 16U), random);

@@ -92,7 +92,6 @@ public:
         auto const peers = (counted() - identified).size();
         return identified.size() + std::max(unidentified(), peers);
     }
-    bool learns() const { return learns_; }
     /// True if a list has more sentinels than there is room for.
     bool overflows() const { return learns_ && !(cut_ & counted()).empty(); }
 

@@ -75,6 +75,7 @@ public:
     /// `repeats`: see acquisition::begin_all().
     tenure_action acquire(time_point now, instance_set reachable, unsigned repeats = 0) {
         validity_.begin_round(now);
+        reserved_ = repeats > 0;
         return conclude(round_.acquiring().begin_all(now, reachable, repeats), now);
     }
     /// Asks the arbiter alone.
@@ -235,9 +236,8 @@ private:
             return {.effect =
                         round_.inspected_last(instance, v) ? effect::inspected : effect::none};
         default: // heal: see key_presence
-            break;
+            return {};
         }
-        return {};
     }
 
     tenure_action judge(time_point now) {
@@ -277,9 +277,9 @@ private:
 
     template <class Now>
     tenure_action acquire_answer(unsigned instance, verdict v, Now now, std::uint64_t number) {
-        // An unknown outcome counts as a possible grant, until a release is confirmed.
+        // A release also takes our token out of the line, if the key was not reserved after all.
         opposed_ = opposed_ || v == verdict::no;
-        if (sets_no_key(v)) presence_.deny(instance);
+        if (sets_no_key(v) && !reserved_) presence_.deny(instance);
         if (phase_ != tenure_phase::acquiring) return {};
         auto const clock = [&] { return usual_ != nullptr ? read_time(now) : time_point{}; };
         auto const a = round_.acquiring().vote(instance, v, clock, number_, number);
@@ -438,7 +438,7 @@ private:
     round_trips const* usual_ = nullptr;
     [[no_unique_address]] key_presence presence_;
     tenure_phase phase_ = tenure_phase::acquiring;
-    bool opposed_ = false;
+    bool opposed_ = false, reserved_ = false;
     std::uint32_t round_number_ = 0;
     tenure_round<Rules> round_;
 };

@@ -171,6 +171,7 @@ public:
                 obstacle_known_ && (empty() || front().waits) ? phase::waiting : phase::to_inspect;
             return;
         }
+        if (try_.reserved && votes.no().contains(arbiter_)) line_.called_in_vain();
         auto const at_once = try_.reserved && line_.missed(a_holder);
         auto const elsewhere = !at_once && choice_.refused_by(votes.no());
         wake_ = at_once || elsewhere ? now : now + pace_.backoff(longest_pause, random);
@@ -264,7 +265,7 @@ public:
         auto const watched = watch_.push(now, instance, random);
         if (!waits_at(instance)) return watched;
         pace_.pushed();
-        wake_at(now + yields_ + pace_.after_wake_up(random));
+        wake_at(std::max(now + yields_ + pace_.after_wake_up(random), pace_.earliest(try_.begun)));
         return true;
     }
 
@@ -272,7 +273,8 @@ public:
     bool called(time_point now, unsigned instance) {
         if (!line_.fair() || !waits_at(instance)) return false;
         line_.called();
-        wake_at(now);
+        pace_.pushed();
+        wake_at(std::max(now, pace_.earliest(try_.begun)));
         return true;
     }
     /// True if the try that is under way is of a process that does not stand in line.
@@ -389,6 +391,7 @@ private:
         phase_ = phase::trying;
         if (awaits_ == awaits::push) awaits_ = awaits::time;
         auto const recheck = rechecks_.take(now);
+        if (recheck) obstacle_known_ = false; // the key may be no lock any more
         // So many failed as arbiters that there may be no quorum. A try at all instances shows it.
         auto const outage =
             configured_ - choice_.failures() < redlock_rules::quorum(configured_, configured_);

@@ -22,6 +22,12 @@ struct waiting_rules : watching_rules {
                                          std::uint64_t random) {
         return full_jitter(3 * round_trip / (1 + missed), max_wake_delay, 0, random);
     }
+    /// The least time between two tries that follow pushes. A server pushes each change of a key,
+    /// and another program may change it thousands of times a second. `missed`: so many of these
+    /// tries in a row were in vain.
+    static constexpr duration between_tries(unsigned missed) {
+        return missed < 32 ? duration::zero() : std::chrono::milliseconds(2);
+    }
     /// How long a process that has released the key stays away from it: until the push has reached
     /// the other processes (half a round trip), their pauses are over (three round trips or less),
     /// and the first of their tries has arrived.

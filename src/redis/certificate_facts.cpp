@@ -1,9 +1,10 @@
 #include "redis/certificate_facts.hpp"
 
+#include "redis/server_info.hpp"
+
 #include <boost/asio/ip/address_v4.hpp>
 #include <boost/asio/ip/address_v6.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <ctime>
@@ -27,9 +28,7 @@ struct free_names {
 
 /// The certificate may come from anybody.
 std::string printable(std::string_view text) {
-    std::string shown(text.substr(0, certificate_facts::longest_text));
-    std::replace_if(
-        shown.begin(), shown.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+    auto shown = harmless(std::string(text.substr(0, certificate_facts::longest_text)));
     if (shown.size() < text.size()) shown += "...";
     return shown;
 }

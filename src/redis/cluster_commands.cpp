@@ -153,7 +153,8 @@ void cluster_instance::follow(cluster_link& from, pending_command c,
     // These have several commands, and ASKING holds for one. A report can do without them.
     auto const reports = c.command == command::inspect || c.command == command::survey;
     auto const cannot_ask = c.asking && reports;
-    if (!wanted || cannot_ask) return answer_unsent(c, obstacle::none, slot);
+    if (!wanted || cannot_ask)
+        return answer_unsent(c, wanted ? obstacle::target : obstacle::none, slot);
     if (refusal.type == kind::cross_slot) {
         auto const keys = std::string_view("CROSSSLOT: the keys of a lock have different slots");
         return c.owner->on_answer(

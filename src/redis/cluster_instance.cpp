@@ -10,7 +10,8 @@
 namespace holdfast::redis {
 
 cluster_instance::cluster_instance(asio::any_io_executor executor, unsigned number,
-                                   connection_options options, bool sole, instance_owner& owner)
+                                   connection_options options, bool sole, instance_owner& owner,
+                                   location::stream_factory factory)
     : executor_(std::move(executor))
     , options_([&] {
         options.counts = &counts_;
@@ -20,7 +21,7 @@ cluster_instance::cluster_instance(asio::any_io_executor executor, unsigned numb
     , owner_(owner)
     , number_(number)
     , board_(options_.address.to_string())
-    , links_(executor_, static_cast<cluster_link_user&>(*this), options_)
+    , links_(executor_, static_cast<cluster_link_user&>(*this), options_, std::move(factory))
     , unrouted_(options_.max_pending_releases)
     , patience_{.instance_timeout = options_.instance_timeout, .sole = sole}
     , refresh_(options_.instance_timeout)

@@ -45,7 +45,7 @@ public:
     /// `options`: of each node's connection; the address is that of the Cluster. `sole`: the client
     /// has no other instance.
     cluster_instance(asio::any_io_executor, unsigned number, connection_options options, bool sole,
-                     instance_owner&);
+                     instance_owner&, location::stream_factory = make_plain_stream);
     ~cluster_instance() override;
 
     void start() override;
@@ -86,6 +86,8 @@ private:
         " belongs to another Cluster: a client uses the first Cluster that it has found";
 
     // cluster_link_user
+    bool may_connect() noexcept override { return links_.may_connect(); }
+    void on_connecting_ended() noexcept override { links_.connect_waiting(); }
     void on_link_up(cluster_link&) override;
     void on_link_down(cluster_link&) noexcept override;
     void on_doubt(cluster_link&) noexcept override;

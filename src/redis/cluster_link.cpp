@@ -22,7 +22,8 @@ protocol::node_origin origin_of(server_info const& info) {
 } // namespace
 
 cluster_link::cluster_link(asio::any_io_executor const& executor, cluster_link_user& user, index i,
-                           protocol::cluster_node node, connection_options options)
+                           protocol::cluster_node node, connection_options options,
+                           location::stream_factory factory)
     : user_(user)
     , index_(i)
     , node_(std::move(node))
@@ -32,7 +33,8 @@ cluster_link::cluster_link(asio::any_io_executor const& executor, cluster_link_u
     auto with_rules = options_;
     with_rules.rules = this;
     connection_ = std::make_shared<instance_connection>(
-        executor, user_.number(), std::move(with_rules), static_cast<instance_owner&>(*this));
+        executor, user_.number(), std::move(with_rules), static_cast<instance_owner&>(*this),
+        std::move(factory));
 }
 
 cluster_link::~cluster_link() {
@@ -128,6 +130,7 @@ bool cluster_link::named_by_another(lease_clock::time_point asked) {
 }
 
 void cluster_link::on_probe(server_info const& info) {
+    end_connecting();
     durable_ = connection_->durable();
     origin_ = origin_of(info);
     needs_origin_ = owns_ && origin_->replica;
@@ -199,11 +202,12 @@ void cluster_link::begin_distrust() noexcept {
 }
 
 void cluster_link::inherits_from(cluster_link const& from, bool told) noexcept {
-    auto const now = time();
     predecessor_ = from.number();
     if (told || from.connection().reason() == errc::read_only) predecessor_retired();
-    if (auto const until = from.connection_->quarantined_until(); until > now) {
-        connection_->begin_quarantine(std::min<lease_clock::duration>(until - now, quarantine()),
+    auto const inherited =
+        protocol::inherited_quarantine(from.connection_->quarantined_until(), time(), quarantine());
+    if (inherited > protocol::duration::zero()) {
+        connection_->begin_quarantine(inherited,
                                       "it got slots of a node that may have forgotten locks");
     }
     if (!options_.detect_clock_jumps || !from.clock_) return;

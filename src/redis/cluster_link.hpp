@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace holdfast::redis {
@@ -25,6 +26,10 @@ class cluster_link;
 /// The Cluster, as its links see it. All calls are made within a turn.
 class cluster_link_user {
 public:
+    /// Whether one more link may be connected now.
+    virtual bool may_connect() noexcept = 0;
+    /// A link is connected, or could not be: another one may be now.
+    virtual void on_connecting_ended() noexcept = 0;
     /// The node was probed and can be asked.
     virtual void on_link_up(cluster_link&) = 0;
     /// The node does not answer any more, or the connection is lost.
@@ -83,7 +88,7 @@ public:
 
     /// `options`: those of the connection, without rules.
     cluster_link(asio::any_io_executor const&, cluster_link_user&, index, protocol::cluster_node,
-                 connection_options options);
+                 connection_options options, location::stream_factory = make_plain_stream);
     ~cluster_link();
     cluster_link(cluster_link const&) = delete;
     cluster_link& operator=(cluster_link const&) = delete;
@@ -107,6 +112,9 @@ public:
         return up() && !awaits_origin() && !silence_.doubted() && !silence_.stale(now);
     }
     bool doubted() const { return silence_.doubted(); }
+    bool connecting() const { return connecting_; }
+    /// The link is to be connected as soon as the Cluster allows.
+    bool waits_to_connect() const { return waits_to_connect_; }
     /// When the link was lost, or could not be made for the last time.
     lease_clock::time_point down_since() const { return down_since_; }
     /// The node could not be connected, or was lost, since the link was made.
@@ -175,6 +183,13 @@ private:
     // link_rules
     errc objection(protocol::command, lease_clock::time_point sent) noexcept override;
     std::string_view objection_text(errc) const noexcept override;
+    bool may_connect() noexcept override {
+        auto const is_known = seed || heard_sent_ != lease_clock::time_point{};
+        connecting_ = connecting_ || is_known || user_.may_connect();
+        waits_to_connect_ = !connecting_;
+        return connecting_;
+    }
+    void on_link_lost(errc) noexcept override { end_connecting(); }
     bool votes() const noexcept override { return !seed; }
     void on_connection() noexcept override;
     void on_heard(lease_clock::time_point sent) noexcept override;
@@ -194,6 +209,9 @@ private:
         return needs_origin_ && options_.on_restart != restart_policy::off &&
                connection_->checks_data();
     }
+    void end_connecting() noexcept {
+        if (std::exchange(connecting_, false)) user_.on_connecting_ended();
+    }
     void ask_for_origin();
     void judge_ownership();
     void judge_clock(protocol::clock_offset const& before);
@@ -208,6 +226,7 @@ private:
     protocol::cluster_node node_;
     connection_options const options_;
     std::shared_ptr<instance_connection> connection_;
+    bool connecting_ = false, waits_to_connect_ = false;
     bool was_up_ = false, failed_ = false;
     lease_clock::time_point down_since_{};
     unsigned slots_ = 0;

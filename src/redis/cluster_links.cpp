@@ -18,10 +18,11 @@ bool is_numeric(std::string const& host) {
 } // namespace
 
 cluster_links::cluster_links(asio::any_io_executor const& executor, cluster_link_user& user,
-                             connection_options const& options)
+                             connection_options const& options, location::stream_factory factory)
     : executor_(executor)
     , user_(user)
-    , options_(options) {}
+    , options_(options)
+    , factory_(std::move(factory)) {}
 
 //
 // Making links
@@ -83,7 +84,7 @@ cluster_link* cluster_links::make(protocol::cluster_node n) {
         });
         auto const known = remembered_.find(id);
         *free = std::make_unique<cluster_link>(executor_, user_, number, std::move(n),
-                                               std::move(options));
+                                               std::move(options), factory_);
         if (known != remembered_.end()) (*free)->restore(known->second);
     } catch (system_error const&) {
         return nullptr;
@@ -109,6 +110,17 @@ void cluster_links::use_seeds() {
         made->seed = true;
         made->start();
     }
+}
+
+bool cluster_links::may_connect() const noexcept {
+    return std::ranges::count_if(links_, [](auto const& l) { return l && l->connecting(); }) <
+           most_connecting;
+}
+
+void cluster_links::connect_waiting() noexcept {
+    for_each([this](cluster_link& l) {
+        if (l.waits_to_connect() && may_connect()) l.connection().connect_if_due();
+    });
 }
 
 //

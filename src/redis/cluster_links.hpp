@@ -26,7 +26,8 @@ public:
     static constexpr std::chrono::seconds kept_unused{30};
 
     /// `options`: of each connection; the address is that of the Cluster.
-    cluster_links(asio::any_io_executor const&, cluster_link_user&, connection_options const&);
+    cluster_links(asio::any_io_executor const&, cluster_link_user&, connection_options const&,
+                  location::stream_factory);
 
     /// True once there was a map.
     bool has_map() const { return has_map_; }
@@ -64,6 +65,10 @@ public:
 
     /// Connects to the configured nodes, so that they can be asked for the map.
     void use_seeds();
+    /// A map may name a thousand nodes, and each may be out of reach. So only some links are being
+    /// connected at a time: the process needs descriptors for its other work.
+    bool may_connect() const noexcept;
+    void connect_waiting() noexcept;
     /// Takes a map. `from`: the node that was asked for it, at `asked`. True if a slot that had an
     /// owner has another one.
     bool take(protocol::slot_map, cluster_link& from, lease_clock::time_point asked);
@@ -98,6 +103,7 @@ private:
     /// Nodes that redirects name in addition to those of the map.
     static constexpr std::size_t most_named = 64;
     static constexpr std::size_t most_remembered = 1024;
+    static constexpr std::ptrdiff_t most_connecting = 64;
 
     cluster_link* make(protocol::cluster_node);
     cluster_link* find(std::string_view host, std::uint16_t port) const;
@@ -111,6 +117,7 @@ private:
     asio::any_io_executor executor_;
     cluster_link_user& user_;
     connection_options const options_;
+    location::stream_factory const factory_;
     std::vector<std::unique_ptr<cluster_link>> links_;
     protocol::slot_map map_;
     std::vector<index> link_of_node_; ///< by the index of the node in the map

@@ -300,6 +300,7 @@ void read_survey(partial_answer& p, sent_command const& c, unsigned left, elemen
         if (p.answer.cause == errc::wrong_type) return;
         if (refused) return read_lack(p, c, e, "GETRANGE", degradation::no_holder_names);
         p.text = e.value;
+        p.answer.value = p.text;
         p.answer.verdict = verdict::yes;
         return;
     default:
@@ -310,7 +311,7 @@ void read_survey(partial_answer& p, sent_command const& c, unsigned left, elemen
     if (a.verdict == verdict::yes) {
         a.cause = {};
         a.present = a.present || a.ttl_known || !p.text.empty();
-        a.value = p.text;
+        if (!a.present) a.value.reset();
         auto const number = is_error(e.type) ? 0 : number_of(e.value);
         if (number > 0) a.number = static_cast<std::uint64_t>(number);
     } else {

@@ -44,7 +44,7 @@ std::optional<expiry_check::held_grant> expiry_check::take_asked() {
 }
 
 void expiry_check::take_part(element const& e) {
-    if (e.type == reply_type::number) told_ = std::min(number_of(e.value), longest_ttl);
+    if (e.type == reply_type::number) told_ = milliseconds_of(e.value);
     if (!is_error(e.type)) return;
     problem_ = "PTTL: " + presentable(e.value, state_.secrets);
     if (!is_passing(e.value)) state_.services.add(degradation::no_expiry_times, problem_);

@@ -1,13 +1,16 @@
 #include "redis/fair_key.hpp"
 
 #include "protocol/fence.hpp"
+#include "protocol/waiting_rules.hpp"
 #include "redis/exclusive_key.hpp"
 #include "redis/server_info.hpp"
 #include "redis/slot_fence_key.hpp"
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 namespace holdfast::redis {
 
@@ -71,14 +74,16 @@ constexpr std::string_view acquire_start =
 /// in ms, and 1 for a place at the front. A refusal is negative: -2 for a key that never expires,
 /// else -3 less the time to live. A value of another program in place of the list stays as it is.
 /// The command that follows registers for our turn, also if the key is ours now. So the server is
-/// given a key to tell of, or it would keep the registration.
+/// given a key to tell of, or it would keep the registration: with its time to live that ends too,
+/// if this process dies.
 constexpr std::string_view contend_start =
     "local n=#ARGV local v=redis.pcall('get',KEYS[1]) "
     "if v==ARGV[1] then free_own() else v=v or call_next(ARGV[n-2],true) "
     "if v and v~=ARGV[1] then "
     "local p=redis.pcall('lpos',q,ARGV[1]) "
     "if p==false then call(ARGV[n]=='1' and 'lpush' or 'rpush',q,ARGV[1]) end "
-    "if type(p)~='table' then call('pexpire',q,ARGV[n-1]) end "
+    "if type(p)~='table' then call('pexpire',q,ARGV[n-1]) "
+    "redis.pcall('set',q..':'..ARGV[1],'','px',ARGV[n-1]) end "
     "local l=call('pttl',KEYS[1]) return l<0 and -2 or -3-l end end "
     "redis.pcall('set',q..':'..ARGV[1],'','px',ARGV[n-2]) ";
 
@@ -172,6 +177,10 @@ std::uint8_t replies(command c, bool tracked) {
 // Replies
 //
 
+constexpr auto longest_reservation =
+    protocol::waiting_rules::reservation(protocol::duration::max());
+static_assert(longest_reservation < protocol::waiting_rules::stays_in_line);
+
 /// The command in messages, with those within the script.
 std::string_view name_of(sent_command const& c) {
     auto const whole = c.words.whole_script;
@@ -225,7 +234,10 @@ void read_contend(partial_answer& p, sent_command const& c, unsigned left, eleme
         if (!p.tracked) read_lack(p, c, e, "CLIENT CACHING", degradation::no_push);
     } else {
         if (is_error(e.type)) read_lack(p, c, e, "PTTL", degradation::no_expiry_times);
-        p.answer.called = e.type == reply_type::number && number_of(e.value) >= 0;
+        // The key that calls us lives for as long as the reservation. The one that was written when
+        // we joined the line lives for longer.
+        auto const lives = e.type == reply_type::number ? milliseconds_of(e.value) : -1;
+        p.answer.called = lives >= 0 && std::chrono::milliseconds(lives) <= longest_reservation;
         p.answer.push_follows = p.tracked && c.trusts_pushes && !is_error(e.type);
     }
 }
@@ -248,6 +260,8 @@ void read(partial_answer& p, sent_command const& c, unsigned left, element const
 constinit lock_kind const fair_key{
     .scripts = scripts, .replies = replies, .encode = encode, .read = read};
 
+// The name of a counter is made in three ways, and two keys may have one counter: `a` and `{a}`. A
+// line has the way at its end, so that no two keys share it.
 void name_line(std::string& name, std::string_view key, bool in_cluster) {
     constexpr std::string_view suffix = ":fence";
     if (in_cluster) {
@@ -255,7 +269,10 @@ void name_line(std::string& name, std::string_view key, bool in_cluster) {
     } else {
         name_fence_key(name, key);
     }
-    name.replace(name.size() - suffix.size(), suffix.size(), ":queue");
+    name.resize(name.size() - suffix.size());
+    auto const added = name.size() - key.size();
+    constexpr std::size_t braces = 2;
+    name += added == 0 ? ":queue:own" : added == braces ? ":queue" : ":queue:slot";
 }
 
 } // namespace holdfast::redis

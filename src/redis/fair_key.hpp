@@ -18,7 +18,8 @@ namespace holdfast::redis {
 
 extern lock_kind const fair_key;
 
-/// Sets `name` to the list that belongs to `key`. Both are in the same slot of a Cluster.
+/// Sets `name` to the list that belongs to `key`, and to no other. Both are in the same slot of a
+/// Cluster.
 void name_line(std::string& name, std::string_view key, bool in_cluster);
 
 } // namespace holdfast::redis

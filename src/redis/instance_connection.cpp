@@ -206,12 +206,13 @@ void instance_connection::on_probed() {
     if (!source_failure_.empty()) {
         state_.services.add(degradation::old_credentials, source_failure_);
     }
-    server_.probed(info, probe_.logs_each_write());
+    server_.probed(info, probe_.logs_each_write(), probe_.tracking_limit());
     replicas_.found(info.replicas);
     if (auto* const rules = state_.rules()) rules->on_probe(info);
     state_.live.probed(state_.now());
     state_.live.none_queued();
     tell_state(errc{}, {});
+    session_->accepted();
     kept_.drop_expired();
     kept_.send();
     reauthentication_.after_probe();

@@ -90,6 +90,7 @@ void instance_connection::came_back() {
     // Sends all kept releases, however old: the instance may be late with the SETs of their keys
     // too.
     kept_.send();
+    reauthentication_.came_back();
     state_.owner.on_available(state_.number);
 }
 

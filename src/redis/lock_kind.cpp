@@ -19,6 +19,8 @@ constexpr std::array<lock_kind const*, 1> loaded_kinds{
     &exclusive_key,
 };
 
+constexpr std::int64_t longest_ttl = 3'000'000'000'000;
+
 std::string digest_of(std::string_view text) {
     boost::hash2::sha1_160 sha;
     sha.update(text.data(), text.size());
@@ -45,8 +47,15 @@ std::optional<bool> truth_of(element const& e) {
 
 std::int64_t number_of(std::string_view text) {
     std::int64_t n = 0;
-    std::from_chars(text.data(), text.data() + text.size(), n);
-    return n;
+    auto const* const end = text.data() + text.size();
+    constexpr auto most = std::int64_t{1} << 53U;
+    if (std::from_chars(text.data(), end, n).ec == std::errc::result_out_of_range)
+        return text.starts_with('-') ? -most : most;
+    return std::clamp(n, -most, most);
+}
+
+std::int64_t milliseconds_of(std::string_view text) {
+    return std::clamp(number_of(text), -longest_ttl, longest_ttl);
 }
 
 void note_ttl(partial_answer& p, std::int64_t left) {
@@ -55,7 +64,7 @@ void note_ttl(partial_answer& p, std::int64_t left) {
 }
 
 void read_ttl(partial_answer& p, element const& e) {
-    auto const left = e.type == reply_type::number ? number_of(e.value) : -2;
+    auto const left = e.type == reply_type::number ? milliseconds_of(e.value) : -2;
     p.answer.ttl_known = left >= -1;
     if (left >= 0) note_ttl(p, left);
 }

@@ -131,12 +131,14 @@ private:
 /// True for OK or 1, false for null or 0: the replies to SET, to a script or to a native delete.
 /// Empty for any other reply.
 std::optional<bool> truth_of(element const&);
-/// The number in a reply; zero if the text is no number.
+// A server may name any number. These are cut, so that arithmetic has room for them.
+
+/// The number in a reply, from -2^53 to 2^53; zero if the text is no number.
 std::int64_t number_of(std::string_view text);
-/// In milliseconds, about a hundred years: the arithmetic of a clock has room for it. A server may
-/// name any number.
-inline constexpr std::int64_t longest_ttl = 3'000'000'000'000;
-/// Notes a time to live in milliseconds. One that is longer than longest_ttl is cut.
+/// The number in a reply as a time in milliseconds: up to about a hundred years, as the arithmetic
+/// of a clock has room for. Negative numbers have other meanings.
+std::int64_t milliseconds_of(std::string_view text);
+/// Notes a time to live in milliseconds, cut as that of milliseconds_of().
 void note_ttl(partial_answer&, std::int64_t left);
 /// Reads the reply to PTTL. If the reply is no number, the key counts as gone.
 void read_ttl(partial_answer&, element const&);

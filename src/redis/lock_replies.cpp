@@ -120,7 +120,11 @@ void lock_replies::take_answer(pending_command c) {
 }
 
 void lock_replies::on_release(pending_command const& c) {
-    if (reply_.result().verdict != protocol::verdict::refused) return kept_.accepted();
+    using protocol::verdict;
+    auto const said = reply_.result().verdict;
+    if (said == verdict::yes || said == verdict::no) return kept_.accepted();
+    // The reply was that of another command. The session ends, and the next one sends it again.
+    if (said != verdict::refused) return kept_.keep(c.owner);
     // If the ACL forbids the release, it will forbid the next try too. The key goes with its ttl.
     if (!state_.services.has(degradation::no_release)) kept_.keep_refused(c);
 }

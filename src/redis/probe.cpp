@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -141,6 +142,7 @@ std::unique_ptr<batch> probe::ask_all(introduction const& i) {
     }
     q.ask(step::evalsha, "EVALSHA", no_digest, 0);
     q.ask(step::fsync, "CONFIG", "GET", "*appendfsync*"); // and no-appendfsync-on-rewrite
+    if (!resp2_) q.ask(step::tracking_limit, "CONFIG", "GET", "tracking-table-max-keys");
     q.ask(step::flushes, "INFO", "commandstats");
     if (i.asks_time) q.add({.type = command_type::time}, "TIME");
     if (i.waits) q.add({.type = command_type::wait}, "WAIT", 0, 1);
@@ -210,7 +212,8 @@ void probe::take_part(pending_command const& c, element const& e) {
     // HELLO was refused: the rest was asked in vain, and comes again.
     if (!resp2_ && !no_hello_.empty()) return;
     if (e.depth > 0) {
-        if (s == step::fsync && e.depth == 1) take_setting(e.value);
+        auto const of_setting = s == step::fsync || s == step::tracking_limit;
+        if (of_setting && e.depth == 1) take_setting(e.value);
         if (s == step::hello && e.depth == 1) take_hello(e.value);
         return;
     }
@@ -237,6 +240,7 @@ void probe::take_error(step s, std::string_view error) {
         break;
     case step::name: // a name in CLIENT LIST, and no more
     case step::untracking:
+    case step::tracking_limit: // it is as refused as the other settings
         break;
     case step::select:
         refuse(classify(error), error, protocol::fault::setup);
@@ -281,6 +285,9 @@ void probe::take_reply(step s, element const& e) {
         break;
     case step::fsync:
         fsync_always_ = relaxed_by_rewrite_ = is_value_ = false;
+        break;
+    case step::tracking_limit:
+        is_value_ = false;
         break;
     case step::flushes:
         flushes_ = count_flushes(e.value);
@@ -329,10 +336,14 @@ void probe::take_setting(std::string_view part) {
             fsync_always_ = part == "always";
         }
         if (setting_ == setting::relaxed_by_rewrite) relaxed_by_rewrite_ = part != "no";
+        constexpr auto most = std::numeric_limits<std::int64_t>::max();
+        if (setting_ == setting::tracking_limit)
+            tracking_limit_ = to_count(part, most).value_or(tracking_limit_);
         return;
     }
     setting_ = part == "appendfsync"                 ? setting::fsync
                : part == "no-appendfsync-on-rewrite" ? setting::relaxed_by_rewrite
+               : part == "tracking-table-max-keys"   ? setting::tracking_limit
                                                      : setting::other;
 }
 
@@ -357,7 +368,8 @@ void probe::take_info(std::string_view text) {
 void server_check::ask(pipeline& connection) {
     pending_command const c{.type = command_type::server_check};
     if (asks_for_all_) return connection.add(c, "INFO", "all");
-    connection.add(c, "INFO", "server", "replication", "memory", "persistence", "commandstats");
+    connection.add(c, "INFO", "server", "replication", "memory", "persistence", "stats",
+                   "commandstats");
 }
 
 void server_check::take_part(element const& e) noexcept try {

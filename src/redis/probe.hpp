@@ -67,6 +67,8 @@ public:
     /// Whether each write is on disk before it is answered, provided that appendonly is on.
     bool logs_each_write() const { return fsync_always_ && !relaxed_by_rewrite_; }
     bool durable() const { return info_.logs_writes && logs_each_write(); }
+    /// How many keys the server tracks at most (tracking-table-max-keys). Zero: no limit.
+    std::int64_t tracking_limit() const { return tracking_limit_; }
     /// The services that the client does without. The texts are the server's.
     std::vector<instance_degradation> const& lacks() const { return lacks_; }
 
@@ -82,6 +84,7 @@ private:
         evalsha,
         eval,
         fsync,
+        tracking_limit,
         flushes,
         info,
     };
@@ -93,6 +96,7 @@ private:
         other,
         fsync,
         relaxed_by_rewrite,
+        tracking_limit,
     };
     class questionnaire;
 
@@ -118,7 +122,8 @@ private:
     std::string no_hello_, no_evalsha_, no_eval_;
     std::string field_; ///< of HELLO, whose value is being read
     std::uint64_t flushes_ = 0;
-    unsigned awaited_ = 0; ///< replies
+    std::int64_t tracking_limit_ = 1'000'000; ///< the servers' default
+    unsigned awaited_ = 0;                    ///< replies
     phase phase_{};
     setting setting_{}; ///< the setting that is being read
     bool heard_ = false;

@@ -8,6 +8,7 @@ void reauthentication::start() noexcept try {
     outdated_ = false;
     auto const& c = credentials_.current();
     if (c.password.empty()) return;
+    unanswered_ = true;
     pending_command const command{.type = command_type::authenticate};
     if (c.user.empty()) {
         state_.commands.add(command, "AUTH", c.password);
@@ -19,6 +20,7 @@ void reauthentication::start() noexcept try {
 }
 
 void reauthentication::on_reply() {
+    unanswered_ = false;
     if (error_.empty()) return state_.services.remove(degradation::old_credentials);
     state_.services.add(degradation::old_credentials,
                         "AUTH: " + std::string(shown_refusal(error_)));

@@ -19,11 +19,15 @@ public:
         , credentials_(credentials) {}
 
     /// A new connection is probed, with the present credentials.
-    void begin() { outdated_ = false; }
+    void begin() { outdated_ = unanswered_ = false; }
     /// The credentials have changed during the probe.
     void put_off() { outdated_ = true; }
     void after_probe() {
         if (outdated_) start();
+    }
+    /// The server answers again. The command may have been dropped while it was suspect.
+    void came_back() {
+        if (unanswered_) start();
     }
     /// The command has its place among the others of the connection.
     void start() noexcept;
@@ -36,8 +40,9 @@ public:
 private:
     connection_state& state_;
     credential_keeper& credentials_;
-    bool outdated_ = false; ///< the connection was made with others than the present ones
-    std::string error_;     ///< of the last AUTH; empty: the server has accepted it
+    bool outdated_ = false;   ///< the connection was made with others than the present ones
+    bool unanswered_ = false; ///< an AUTH was to be sent, and has no reply
+    std::string error_;       ///< of the last AUTH; empty: the server has accepted it
 };
 
 } // namespace holdfast::redis

@@ -60,9 +60,9 @@ struct answer {
     std::uint64_t number = 0;
     std::string_view holder{}; ///< inspect: the holder's label, valid during the call
     bool present = false;      ///< survey: there is a key
-    /// survey: the key's value, or as much of it as a token has bytes. Valid during the call. Empty
-    /// if the server does not show it.
-    std::string_view value{};
+    /// survey: the key's value, or as much of it as a token has bytes. Valid during the call.
+    /// Without a value the server does not show it; it may be empty.
+    std::optional<std::string_view> value{};
 };
 
 class reply_handler {

@@ -31,11 +31,13 @@ address_parts parts_for(address const& deployment, server_address const& server)
 } // namespace
 
 sentinel_instance::sentinel_instance(asio::any_io_executor executor, unsigned number,
-                                     connection_options options, instance_owner& owner)
+                                     connection_options options, instance_owner& owner,
+                                     location::stream_factory factory)
     : executor_(executor)
     , options_(std::move(options))
     , owner_(owner)
     , number_(number)
+    , factory_(std::move(factory))
     , view_({.sentinels = options_.address.hosts(),
              .primary_name = options_.address.primary_name(),
              .on_restart = options_.on_restart,
@@ -44,7 +46,7 @@ sentinel_instance::sentinel_instance(asio::any_io_executor executor, unsigned nu
     auto link_options = options_;
     link_options.rules = static_cast<link_rules*>(this);
     link_ = std::make_shared<instance_connection>(executor, number, std::move(link_options),
-                                                  static_cast<instance_owner&>(*this));
+                                                  static_cast<instance_owner&>(*this), factory_);
 }
 
 sentinel_instance::~sentinel_instance() {
@@ -214,7 +216,7 @@ sentinel_instance::make_watcher(sentinel_view::sentinel const& s) {
                         .answer_timeout = confirmation_time,
                         .connect_timeout = options_.connect_timeout,
                         .max_reconnect_delay = options_.max_reconnect_delay},
-        static_cast<instance_owner&>(*this), static_cast<watcher_user&>(*this));
+        static_cast<instance_owner&>(*this), static_cast<watcher_user&>(*this), factory_);
 }
 
 //

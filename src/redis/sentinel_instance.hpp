@@ -39,7 +39,7 @@ class sentinel_instance final : public instance,
 public:
     /// `options.address` is that of a Sentinel deployment.
     sentinel_instance(asio::any_io_executor, unsigned number, connection_options options,
-                      instance_owner&);
+                      instance_owner&, location::stream_factory = make_plain_stream);
     ~sentinel_instance() override;
 
     void start() override;
@@ -136,6 +136,7 @@ private:
     connection_options const options_;
     instance_owner& owner_;
     unsigned const number_;
+    location::stream_factory const factory_;
 
     sentinel_view view_;
     std::vector<std::shared_ptr<sentinel_watcher>> watchers_;

@@ -93,7 +93,10 @@ void sentinel_watcher::on_reply(pending_command c) {
         return;
     }
     waits_ = false;
-    if (up_since_ == lease_clock::time_point{}) up_since_ = owner_.time();
+    if (up_since_ == lease_clock::time_point{}) {
+        up_since_ = owner_.time();
+        session_->accepted();
+    }
     arm();
     user_->on_report(number_, replies_.report(), begun_);
     if (asks_again_) ask();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <utility>
 
 namespace holdfast::redis {
 
@@ -152,6 +153,7 @@ std::optional<server_info> parse_info(std::string_view info) {
     result.is_dragonfly = !field(info, "dragonfly_version").empty();
     result.replicas = parse_replicas(info);
     result.uptime = whole_number(field(info, "uptime_in_seconds"));
+    result.tracked_keys = whole_number(field(info, "tracking_total_keys")).value_or(0);
     return result;
 }
 
@@ -274,33 +276,57 @@ std::string_view without_arguments(std::string_view server_error) {
 
 namespace {
 
+using utf8 = boost::nowide::utf::utf_traits<char>;
+
 /// The end of the whole characters in the first `most` bytes.
 std::size_t end_within(std::string const& text, std::size_t most) {
-    while (most > 0 && boost::nowide::utf::utf_traits<char>::is_trail(text[most])) --most;
+    while (most > 0 && utf8::is_trail(text[most])) --most;
     return most;
 }
 
 bool is_utf8(std::string const& text) {
     for (auto at = text.begin(); at != text.end();) {
-        if (!boost::nowide::utf::is_valid_codepoint(
-                boost::nowide::utf::utf_traits<char>::decode(at, text.end()))) {
-            return false;
-        }
+        if (!boost::nowide::utf::is_valid_codepoint(utf8::decode(at, text.end()))) return false;
     }
     return true;
 }
+
+/// True for characters that act on a terminal, or on the order of other text: controls, line and
+/// paragraph separators, and those of the bidirectional algorithm
+/// (https://www.unicode.org/reports/tr9/, section 2).
+bool acts(boost::nowide::utf::code_point c) {
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
+} // namespace
+
+std::string harmless(std::string text) {
+    if (!is_utf8(text)) {
+        std::ranges::replace_if(
+            text, [](unsigned char c) { return c >= 0x80; }, '?');
+    }
+    std::string shown;
+    shown.reserve(text.size());
+    for (auto at = text.cbegin(); at != text.cend();) {
+        auto const start = at;
+        if (acts(utf8::decode(at, text.cend()))) {
+            shown += ' ';
+        } else {
+            shown.append(start, at);
+        }
+    }
+    return shown;
+}
+
+namespace {
 
 // Secrets are masked before the text is cut: a cut one would not be found.
 template <class Mask>
 std::string one_line(std::string_view message, std::size_t most, Mask mask) {
     std::string text(without_arguments(message));
     mask(text);
-    std::ranges::replace_if(
-        text, [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
-    if (!is_utf8(text)) {
-        std::ranges::replace_if(
-            text, [](unsigned char c) { return c >= 0x80; }, '?');
-    }
+    text = harmless(std::move(text));
     if (text.size() > most) {
         text.resize(end_within(text, most));
         text += "...";

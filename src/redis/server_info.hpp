@@ -29,6 +29,8 @@ struct server_info {
     bool logs_writes = false; ///< appendonly is on; says nothing about appendfsync
     /// In seconds, by the wall clock. Empty if the server does not tell a whole number.
     std::optional<std::int64_t> uptime{};
+    /// The keys of which the server tells clients when they change.
+    std::int64_t tracked_keys = 0;
     bool is_dragonfly = false;
     /// Empty if the server does not list its replicas.
     std::optional<protocol::replica_list> replicas{};
@@ -64,10 +66,13 @@ std::string_view shown_refusal(std::string_view server_error);
 /// The text before the arguments that a server quotes from an unknown command.
 std::string_view without_arguments(std::string_view server_error);
 
+/// The text on one line, in UTF-8, and without characters that act on a terminal or on the order of
+/// other text.
+std::string harmless(std::string text);
 /// The length at which the text of a server is cut.
 inline constexpr std::size_t longest_text = 1024;
 
-/// `message` on one line, in UTF-8, at most about as long as `most`, and without secrets: without
+/// `message`, harmless(), at most about as long as `most`, and without secrets: without
 /// the arguments that a server quotes from an unknown command, and with the secrets masked.
 std::string presentable(std::string_view message, secret_list const&,
                         std::size_t most = longest_text);

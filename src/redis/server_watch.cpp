@@ -104,6 +104,29 @@ void server_watch::mind_eviction(server_info const& info) {
     }
 }
 
+// A full table of tracked keys loses registrations: that of any key for that of a new one. With
+// NOLOOP the client whose own command was the cause is not told. So waiters poll until the table
+// has room again.
+void server_watch::mind_tracking(server_info const& info) {
+    auto const room = tracking_limit_ / (cannot_track_ ? 8 : 16);
+    auto const full = tracking_limit_ > 0 && info.tracked_keys >= tracking_limit_ - room;
+    if (full == cannot_track_) return;
+    if (full) {
+        if (!state_.relies_on_pushes()) return;
+        cannot_track_ = true;
+        state_.words.tracked = false;
+        state_.services.add(degradation::no_push,
+                            "CLIENT TRACKING: the server's table of tracked keys is full "
+                            "(tracking-table-max-keys " +
+                                std::to_string(tracking_limit_) + ")");
+        if (state_.connected()) state_.owner.on_unavailable(state_.number);
+    } else {
+        cannot_track_ = false;
+        state_.words.tracked = true;
+        state_.services.remove(degradation::no_push);
+    }
+}
+
 //
 // Questions
 //
@@ -161,7 +184,8 @@ void server_watch::begin() {
     asking_time_ = state_.options.detect_clock_jumps;
 }
 
-void server_watch::probed(server_info const& info, bool logs_each_write) {
+void server_watch::probed(server_info const& info, bool logs_each_write,
+                          std::int64_t tracking_limit) {
     run_id_ = info.run_id;
     logs_each_write_ = logs_each_write;
     state_.status.set_durable(info.logs_writes && logs_each_write);
@@ -171,6 +195,9 @@ void server_watch::probed(server_info const& info, bool logs_each_write) {
     if (known && guard_.connected(origin_of(info), info.uptime, state_.now())) on_loss();
     if (known) tell_age();
     mind_eviction(info);
+    tracking_limit_ = tracking_limit;
+    cannot_track_ = false;
+    mind_tracking(info);
 }
 
 void server_watch::unsent(command_type type) {
@@ -237,6 +264,7 @@ std::optional<server_info> server_watch::on_check() {
     auto const announced = state_.relies_on_pushes();
     if (guard_.server_checked(origin_of(*info), announced, state_.now())) on_loss();
     mind_eviction(*info);
+    mind_tracking(*info);
     return info;
 }
 

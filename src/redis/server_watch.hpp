@@ -9,6 +9,7 @@
 #include "redis/probe.hpp"
 #include "redis/vote_guard.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -82,7 +83,8 @@ public:
 
     /// A new one, whose probe asks all of this.
     void begin();
-    void probed(server_info const&, bool logs_each_write);
+    /// `tracking_limit`: see probe.hpp.
+    void probed(server_info const&, bool logs_each_write, std::int64_t tracking_limit);
     void lost() { asking_time_ = checking_ = false; }
     /// A question was not sent, so it is due again.
     void unsent(command_type);
@@ -104,6 +106,7 @@ private:
     void tell_age();
     void show();
     void mind_eviction(server_info const&);
+    void mind_tracking(server_info const&);
     void note_clock_offset(std::chrono::microseconds shown);
     protocol::data_origin origin_of(server_info const&) const;
 
@@ -118,6 +121,8 @@ private:
     bool checking_ = false;
     std::string run_id_; ///< of the server that was probed; empty: it does not tell
     bool logs_each_write_ = false;
+    std::int64_t tracking_limit_ = 0;
+    bool cannot_track_ = false; ///< the server's table is full
     lease_clock::time_point held_until_{};
 };
 

@@ -1,6 +1,7 @@
 #include "redis/session.hpp"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <new>
 #include <utility>
@@ -15,6 +16,24 @@ constexpr std::size_t least_room = 4 * 1024;
 /// Says nothing about the error: the stream's own end.
 bool is_end(error_code ec) {
     return ec == asio::error::eof || ec == asio::error::operation_aborted;
+}
+
+// Each endpoint gets a share of the time for one connection.
+constexpr std::size_t most_known = 64, most_tried = 8;
+
+/// Takes the families in turn, beginning with that of the first endpoint.
+location::endpoints with_families_in_turn(location::endpoints const& all) {
+    location::endpoints result;
+    result.reserve(all.size());
+    if (all.empty()) return result;
+    std::array<location::endpoints, 2> families;
+    for (auto const& e : all) families[e.protocol() == all[0].protocol() ? 0 : 1].push_back(e);
+    for (std::size_t i = 0; result.size() < all.size(); ++i) {
+        for (auto const& family : families) {
+            if (i < family.size()) result.push_back(family[i]);
+        }
+    }
+    return result;
 }
 
 } // namespace
@@ -47,11 +66,57 @@ void location::find_numeric() {
     }
 }
 
+void location::found(endpoints all) {
+    known = with_families_in_turn(all);
+    if (known.size() > most_known) known.resize(most_known);
+    std::erase_if(failed_, [this](auto const& e) {
+        return std::find(known.begin(), known.end(), e) == known.end();
+    });
+}
+
+location::endpoints location::to_try() const {
+    auto order = known;
+    for (auto const& e : failed_) {
+        auto const at = std::find(order.begin(), order.end(), e);
+        if (at != order.end()) std::rotate(at, at + 1, order.end());
+    }
+    if (order.size() > most_tried) order.resize(most_tried);
+    return order;
+}
+
+void location::failed(asio::ip::tcp::endpoint const& e) noexcept try {
+    if (known.size() < 2) return;
+    std::erase(failed_, e);
+    failed_.push_back(e);
+} catch (...) { // memory ran out: the order stays
+}
+
 std::unique_ptr<stream> make_plain_stream(asio::any_io_executor const& executor, address const& a,
                                           location::endpoints endpoints) {
     if (!a.socket_path().empty()) return make_unix_stream(executor, a.socket_path());
     return make_tcp_stream(executor, std::move(endpoints));
 }
+
+/// The user of a stream until it is connected. The result of a stream that was given up may still
+/// come, and goes nowhere.
+class session::attempt final : public stream_user {
+public:
+    explicit attempt(std::shared_ptr<session> s)
+        : session_(std::move(s)) {}
+    void give_up() noexcept { session_.reset(); }
+
+    void on_handshake() override {
+        if (auto const s = session_) s->on_handshake();
+    }
+    void on_connected(error_code ec) override {
+        if (auto const s = std::move(session_)) s->on_connected(ec);
+    }
+    void on_read(error_code, std::size_t) override {}
+    void on_writable(error_code) override {}
+
+private:
+    std::shared_ptr<session> session_;
+};
 
 session::session(asio::any_io_executor const& executor, location& place,
                  std::chrono::milliseconds connect_timeout, instance_owner& owner,
@@ -99,7 +164,7 @@ void session::resolve() {
 
 void session::on_resolved(error_code ec, location::endpoints found) {
     if (!ec && !found.empty()) {
-        location_.known = std::move(found);
+        location_.found(std::move(found));
     } else {
         auto const reason = ec == asio::error::timed_out ? "no answer in time" : ec.message();
         unresolved_ = "the name " + location_.name + " was not found: " + reason;
@@ -109,10 +174,39 @@ void session::on_resolved(error_code ec, location::endpoints found) {
 }
 
 void session::connect() {
-    limit_time(clock::now() + connect_timeout_,
-               [](session& s) { s.end(errc::unreachable, "no connection in time"); });
-    stream_ = location_.make_stream();
-    stream_->connect(shared_from_this());
+    to_try_ = location_.to_try();
+    connect_by_ = clock::now() + connect_timeout_;
+    connect_next();
+}
+
+// An endpoint that hangs must leave time for the others.
+void session::connect_next() {
+    auto const now = clock::now();
+    auto const left = static_cast<clock::rep>(std::max<std::size_t>(to_try_.size() - tried_, 1));
+    share_ = (connect_by_ - now) / left;
+    limit_time(now + share_, [](session& s) {
+        if (!s.try_another()) s.end(errc::unreachable, "no connection in time");
+    });
+    location::endpoints at;
+    if (tried_ < to_try_.size()) at.push_back(to_try_[tried_++]);
+    stream_ = location_.make_stream(std::move(at));
+    auto const a = std::make_shared<attempt>(shared_from_this());
+    attempt_ = a;
+    stream_->connect(a);
+}
+
+/// The present endpoint has failed. False if none is left.
+bool session::try_another() {
+    if (tried_ == to_try_.size() || clock::now() >= connect_by_) return false;
+    leave_endpoint();
+    connect_next();
+    return true;
+}
+
+void session::leave_endpoint() noexcept {
+    if (auto const a = attempt_.lock()) a->give_up();
+    if (tried_ != 0) location_.failed(to_try_[tried_ - 1]);
+    if (stream_) stream_->close();
 }
 
 // Calls late(*this) at that time. A handler that is queued already cannot be cancelled, and must
@@ -131,8 +225,9 @@ void session::on_handshake() {
     in_turn([&] {
         using std::chrono::milliseconds;
         auto const now = clock::now();
-        auto const limit = protocol::handshake_limit(connect_timeout_, timer_.expiry() - now);
+        auto const limit = protocol::handshake_limit(share_, timer_.expiry() - now);
         limit_time(now + limit, [limit](session& s) {
+            if (s.try_another()) return;
             auto const failure = s.stream_->explain(
                 asio::error::timed_out, {.limit = std::chrono::ceil<milliseconds>(limit)});
             s.end_unconnected(failure.message, failure.fault);
@@ -145,6 +240,7 @@ void session::on_connected(error_code ec) {
         ++limits_;
         timer_.cancel();
         if (ec) {
+            if (try_another()) return;
             auto failure = stream_->explain(ec, {});
             return end_unconnected(std::move(failure.message), failure.fault);
         }
@@ -169,6 +265,7 @@ void session::end(errc cause, std::string message, protocol::fault f) {
 
 void session::close() noexcept {
     user_ = nullptr;
+    if (!std::exchange(accepted_, true)) leave_endpoint();
     unwritten_ = {};
     location_.look_up.cancel();
     try {

@@ -47,10 +47,20 @@ public:
 
     std::string name; ///< empty if the address is numeric, or a path
     resolver look_up;
-    endpoints known;
+    endpoints known; ///< the families in turn: RFC 8305, section 4
 
-    std::unique_ptr<stream> make_stream() {
-        return tls_ ? tls_->make_stream(executor_, known) : factory_(executor_, address_, known);
+    /// A look-up has found these.
+    void found(endpoints);
+    /// The endpoints for one connection, in the order in which they are tried: those that have
+    /// failed come last, and the first of them was the first to fail. Empty for a path.
+    endpoints to_try() const;
+    /// No connection was made there, or none that served.
+    void failed(asio::ip::tcp::endpoint const&) noexcept;
+
+    /// `at`: one endpoint; none for a path.
+    std::unique_ptr<stream> make_stream(endpoints at) {
+        return tls_ ? tls_->make_stream(executor_, std::move(at))
+                    : factory_(executor_, address_, std::move(at));
     }
     bool has_files() const { return tls_.has_value(); }
     /// Whether files have changed, so that a connection that failed may succeed now.
@@ -65,6 +75,7 @@ private:
     address address_;
     stream_factory factory_;
     std::optional<tls_connector> tls_;
+    endpoints failed_; ///< the last one failed last
 };
 
 /// TCP or a Unix socket, as the address says.
@@ -96,6 +107,9 @@ public:
     /// Writes as much of the batch as possible now, and the rest later. The batch must stay where
     /// it is until it is written, or until close() is called.
     void write(batch&);
+    /// The server is one that the user wants. An endpoint at which this is not called before the
+    /// end has failed, and the next connection begins with another one.
+    void accepted() noexcept { accepted_ = true; }
     /// The user gets no more calls, and may be destroyed.
     void close() noexcept;
 
@@ -104,10 +118,14 @@ public:
 
 private:
     using clock = asio::steady_timer::clock_type;
+    class attempt;
 
     void resolve();
     void on_resolved(error_code, location::endpoints);
     void connect();
+    void connect_next();
+    bool try_another();
+    void leave_endpoint() noexcept;
     template <class Late>
     void limit_time(clock::time_point, Late);
     template <class Work>
@@ -128,6 +146,12 @@ private:
     instance_owner& owner_;
     session_user* user_;
     std::unique_ptr<stream> stream_;
+    std::weak_ptr<attempt> attempt_; ///< to connect
+    location::endpoints to_try_;
+    std::size_t tried_ = 0;
+    bool accepted_ = false;
+    clock::time_point connect_by_{};
+    clock::duration share_{}; ///< of the time for connecting, for the present endpoint
     asio::steady_timer timer_;
     unsigned limits_ = 0;    ///< limits set or lifted so far; handlers of older limits do nothing
     std::string unresolved_; ///< why the look-up failed; the endpoints are from an older one

@@ -153,6 +153,8 @@ void slot_map_reader::end_node() {
     }
     auto const [at, fresh] = known_.try_emplace(node_.id, slot_map::none);
     if (fresh) {
+        if (map_.nodes().size() == max_primaries)
+            return refuse("it names more than " + std::to_string(max_primaries) + " primaries");
         at->second = map_.add(std::move(node_));
     } else if (map_.nodes()[at->second] != node_) {
         return refuse("two addresses for node " + node_.id);

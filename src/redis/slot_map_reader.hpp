@@ -21,6 +21,10 @@ namespace holdfast::redis {
 class slot_map_reader {
 public:
     static constexpr std::size_t max_id = 64;
+    /// The most nodes of a Cluster by its specification
+    /// (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/). A node that
+    /// names more is broken or hostile, and each name costs a connection.
+    static constexpr std::size_t max_primaries = 1'000;
 
     /// `connected_to`: the host of the connection that the question went over. It is the host of
     /// nodes without a known endpoint.

@@ -194,6 +194,7 @@ void acquirer::fail(operation& op, errc cause) {
 std::shared_ptr<acquire_report const> acquirer::make_report(operation const& op) {
     auto const& q = *op.queue;
     report_input input{.key = op.lock->key(),
+                       .adopts = op.adopts,
                        .attempts = q.machine.counts().tries - op.tries_before,
                        .waited = turn_.time() - op.started(),
                        .asked = {},

@@ -182,6 +182,7 @@ private:
 
     // Questions about the state of a key: acquirer_watch.cpp
     void begin_inspection(active_queue&);
+    void inspect(active_queue&, protocol::instance_set);
     void on_inspection(active_tenure&, unsigned instance, redis::answer const&);
     void on_inspected(active_queue&);
     void listen(active_queue&);

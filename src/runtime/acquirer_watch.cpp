@@ -17,7 +17,12 @@ using effect = protocol::tenure_effect;
 
 void acquirer::begin_inspection(active_queue& q) {
     q.round.wrong_types = 0;
-    auto const asked = q.round.votes.no() & instances_.reachable();
+    q.round.inspected = {};
+    inspect(q, q.round.votes.no() & instances_.reachable());
+}
+
+void acquirer::inspect(active_queue& q, protocol::instance_set asked) {
+    q.round.inspected = q.round.inspected | asked;
     apply(*q.tenure, q.tenure->machine.inspect(turn_.time(), asked));
 }
 
@@ -45,9 +50,14 @@ void acquirer::on_inspection(active_tenure& t, unsigned instance, redis::answer 
 
 // If an instance is late, the report lacks its holder and ttl.
 void acquirer::on_inspected(active_queue& q) {
+    auto const spare = instances_.size() - q.round.votes.quorum();
+    auto const found = q.round.wrong_types;
+    // The round may have ended before the other instances at which the key is no lock had answered.
+    auto const others = instances_.reachable() - q.round.votes.yes() - q.round.inspected;
+    if (found != 0 && found <= spare && found + others.size() > spare) return inspect(q, others);
     q.machine.inspected(q.tenure->machine.inspected_all());
     q.detach();
-    if (q.round.wrong_types <= instances_.size() - q.round.votes.quorum()) return;
+    if (found <= spare) return;
     // The key is no lock at so many instances that a quorum is impossible. So all waiters fail.
     while (!q.machine.empty()) leave(q.front(), errc::wrong_type);
 }

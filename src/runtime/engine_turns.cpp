@@ -33,6 +33,7 @@ void engine::run_turn() {
 }
 
 void engine::take_calls(inbox::arrivals arrivals) {
+    timers_.run_late(turn_.began());
     if (inbox_.deliver(arrivals, receiver{*this})) turn_.ask_for_another();
 }
 

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -41,10 +42,11 @@ public:
     operation* op; ///< null once the call is over
     std::string const key;
     lease_clock::time_point const began;
-    key_report report;               ///< forced: the key as it was
-    std::vector<std::string> tokens; ///< forced: by instance; empty: none, or none to delete
-    instance_set others;             ///< forced: these have other tokens than the caller has seen
-    instance_set surveyed;           ///< forced: asked, and not yet answered
+    key_report report; ///< forced: the key as it was
+    /// Forced: by instance. None: no key, or none to delete.
+    std::vector<std::optional<std::string>> tokens;
+    instance_set others;   ///< forced: these have other tokens than the caller has seen
+    instance_set surveyed; ///< forced: asked, and not yet answered
     round_record round;
 
 private:
@@ -148,17 +150,17 @@ void key_remover::on_survey(job& j, unsigned instance, redis::answer const& a) {
     if (j.op == nullptr) return;
     j.surveyed.erase(instance);
     // If memory runs out, the answer is missing, and nothing is deleted there.
-    if (surveyor_.take(j.report, instance, a, j.began) && a.present && !a.value.empty()) {
+    if (surveyor_.take(j.report, instance, a, j.began) && a.present && a.value) {
         auto& answer = j.report.instances[instance];
         turn_.attempt([&] {
             // No more was read, so there is nothing to compare with.
-            if (a.value.size() > redis::token::max_size) {
+            if (a.value->size() > redis::token::max_size) {
                 answer.message = "not deleted: the value is longer than a token";
             } else if (!may_delete(*j.op, answer)) {
                 j.others.insert(instance);
                 answer.message = "not deleted: another lock than the one seen before";
             } else {
-                j.tokens[instance] = a.value;
+                j.tokens[instance] = *a.value;
             }
         });
     }
@@ -171,7 +173,7 @@ void key_remover::remove_seen(job& j) {
     }
     instance_set holding;
     for (unsigned i = 0; i < j.tokens.size(); ++i) {
-        if (!j.tokens[i].empty()) holding.insert(i);
+        if (j.tokens[i]) holding.insert(i);
     }
     boost::intrusive_ptr<job> const alive(&j);
     j.round.votes =
@@ -180,8 +182,8 @@ void key_remover::remove_seen(job& j) {
         instance_set same;
         std::string_view token;
         holding.for_each([&](unsigned i) {
-            if (same.empty()) token = j.tokens[i];
-            if (j.tokens[i] == token) same.insert(i);
+            if (same.empty()) token = *j.tokens[i];
+            if (*j.tokens[i] == token) same.insert(i);
         });
         holding = holding - same;
         boost::intrusive_ptr<removal> r;
@@ -257,7 +259,7 @@ void key_remover::conclude_force(job& j, operation& op) {
     if (found == removal::unconfirmed) {
         cause = j.report.state == key_state::not_a_lock ? errc::wrong_type : errc::no_quorum;
         votes.failed().for_each([&](unsigned i) {
-            if (j.tokens[i].empty()) return;
+            if (!j.tokens[i]) return;
             auto const& vote = j.round.of(i);
             turn_.attempt([&] {
                 all[i].message =

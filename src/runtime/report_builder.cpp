@@ -43,16 +43,18 @@ bool failed(round_record const& round, unsigned instance) {
 }
 
 /// The outcome of an instance without a vote in the last round. If the instance is up, its vote was
-/// not needed.
-instance_outcome outcome_without_vote(bool asked, instance_snapshot const& s) {
-    if (asked || s.status.state == instance_state::connecting) return instance_outcome::unanswered;
+/// not needed. `awaited`: the round ended before its answer.
+instance_outcome outcome_without_vote(bool asked, bool awaited, instance_snapshot const& s) {
+    auto const connecting = s.status.state == instance_state::connecting;
+    if (asked || (awaited && connecting)) return instance_outcome::unanswered;
     return s.status.state == instance_state::up ? instance_outcome::not_needed
                                                 : outcome_of(or_unreachable(s.cause));
 }
 
-void add_vote(instance_report& to, reported_call call, round_record const& round, unsigned instance,
+void add_vote(instance_report& to, report_input const& in, unsigned instance,
               instance_snapshot& s) {
-    auto const acquires = call == reported_call::acquire;
+    auto const& round = in.round;
+    auto const acquires = in.call == reported_call::acquire && !in.adopts;
     auto const& vote = round.of(instance);
     if (vote.noted && vote.held) {
         to.outcome = acquires ? instance_outcome::held : instance_outcome::missing;
@@ -91,13 +93,14 @@ acquire_report build_report(report_input const& in) {
     for (unsigned i = 0; i < count; ++i) {
         auto& s = in.instances[i];
         if (s.status.state == instance_state::up && s.serves_key) ++r.up;
-        auto const without_vote = outcome_without_vote(in.asked.contains(i), s);
+        auto const without_vote =
+            outcome_without_vote(in.asked.contains(i), in.round.votes.pending().contains(i), s);
         instance_report each{.address = std::move(s.status.address),
                              .outcome = without_vote,
                              .ttl_left = {},
                              .message = {}};
         if (!in.held_here) {
-            add_vote(each, in.call, in.round, i, s);
+            add_vote(each, in, i, s);
             if (r.holder.empty()) r.holder = each.holder;
         } else if (in.held_here->instances.contains(i)) {
             each.outcome = instance_outcome::held;

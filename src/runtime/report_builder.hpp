@@ -34,6 +34,7 @@ struct own_tenure {
 struct report_input {
     std::string_view key;
     reported_call call = reported_call::acquire;
+    bool adopts = false; ///< the acquire asks for a token that the instances should have
     unsigned attempts = 0;
     std::chrono::nanoseconds waited{0};
     protocol::instance_set asked; ///< instances that the try under way has asked

@@ -32,6 +32,7 @@ struct round_record {
     protocol::tally votes;              ///< of the last round to all instances
     std::vector<vote_record> instances; ///< empty until an instance does not grant
     unsigned wrong_types = 0;           ///< instances at which the key is no lock
+    protocol::instance_set inspected;   ///< instances that were asked for that
 
     /// `count`: the number of configured instances. Returns null if memory ran out.
     vote_record* record(unsigned instance, unsigned count) noexcept {

@@ -160,7 +160,8 @@ key_answer surveyor::answer_of(unsigned instance, redis::answer const& a, std::s
         return found;
     }
     if (a.verdict != protocol::verdict::yes) {
-        if (found.message.empty()) found.message = make_error_code(a.cause).message();
+        if (found.message.empty())
+            found.message = a.cause != errc{} ? make_error_code(a.cause).message() : "no answer";
         return found;
     }
     if (protocol::is_fence_count(a.number)) found.fence = protocol::fence_of(a.number, 0);
@@ -168,9 +169,10 @@ key_answer surveyor::answer_of(unsigned instance, redis::answer const& a, std::s
         found.found = key_answer::kind::present;
         found.ttl_known = a.ttl_known;
         found.ttl_left = a.ttl_left;
-        if (!a.value.empty()) found.digest = digest_of(a.value);
-        found.holder = acquirer_.has_token(key, a.value) ? std::string("this client")
-                                                         : std::string(redis::label_of(a.value));
+        if (!a.value) return found;
+        found.digest = digest_of(*a.value);
+        found.holder = acquirer_.has_token(key, *a.value) ? std::string("this client")
+                                                          : std::string(redis::label_of(*a.value));
     } else if (instances_[instance].may_grant()) {
         found.found = key_answer::kind::absent;
     } else {

@@ -100,6 +100,12 @@ public:
         if (thrown) std::rethrow_exception(thrown);
     }
 
+    /// Calls the timers that are late, if there are any: before calls of users, which may depend on
+    /// what has ended meanwhile. This thread may have stood still.
+    void run_late(lease_clock::time_point now) {
+        if (!queue_.empty() && queue_.begin()->when_ <= now) run_due(now);
+    }
+
     /// Called when the wait was aborted, because the Asio timer was set to an earlier time.
     void woken_early() noexcept {
         if (!stopped_ && !wait_->under_way && armed_for_ != lease_clock::time_point::max()) wait();

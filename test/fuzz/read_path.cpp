@@ -379,7 +379,8 @@ private:
         auto const time = "*2\r\n" + bulk("1700000000") + bulk("0");
         return "%1\r\n" + bulk("proto") + ":3\r\n+OK\r\n" + bulk("a") + bulk("b") + bulk("c") +
                bulk("d") + "-NOSCRIPT x\r\n%1\r\n" + bulk("appendfsync") + bulk("always") +
-               bulk("") + ((version & 0x80U) != 0 ? time : "") +
+               "%1\r\n" + bulk("tracking-table-max-keys") + bulk("1000") + bulk("") +
+               ((version & 0x80U) != 0 ? time : "") +
                bulk("# Server\r\n" + std::string(versions[version % versions.size()]) +
                     "\r\nrun_id:0123456789abcdef0123456789abcdef0123456" +
                     std::to_string(version / 4 % 8) +

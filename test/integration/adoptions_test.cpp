@@ -165,6 +165,8 @@ BOOST_AUTO_TEST_CASE(a_token_proves_nothing_without_its_key) {
     BOOST_REQUIRE(a.sees(servers, "k", false));
     auto const gone = adopt(b, token);
     BOOST_TEST((gone.first == errc::lease_lost), gone.first.what());
+    BOOST_TEST(contains(gone.first.what(), "does not have the lease"), gone.first.what());
+    BOOST_TEST(!contains(gone.first.what(), "held"), gone.first.what());
     BOOST_TEST(copies(servers, "k") == 0U);
     // Somebody else has it.
     auto other = a.hold("k");

@@ -1,5 +1,6 @@
 // If the clock of an instance jumps ahead, its keys expire early. A client that sees the jump
 // quarantines the instance. Without the guard a lock then has two holders.
+#include "integration/attempt.hpp"
 #include "integration/guards.hpp"
 #include "integration/proxy_group.hpp"
 #include "support/proxy.hpp"
@@ -196,6 +197,23 @@ BOOST_AUTO_TEST_CASE(a_clock_that_goes_back_is_no_jump_but_its_return_is) {
     instance.shift_clock(120s);
     BOOST_TEST(client.becomes(0, instance_state::quarantined));
     check_quarantined(client, 0, jumped);
+}
+
+BOOST_AUTO_TEST_CASE(a_clock_that_goes_back_lengthens_the_life_of_a_key_by_as_much) {
+    server instance({.shiftable_clock = true});
+    test_client client({instance.url()}, brisk());
+    auto held = client.hold("k", unwatched(2s));
+    held.detach();
+    instance.shift_clock(-20s);
+    attempt waiter(client, "k", unwatched(2s));
+    BOOST_REQUIRE(waits(client));
+    auto const left = redis_cli(instance).command({"PTTL", "k"}).integer();
+    BOOST_TEST(left > 18'000);
+    BOOST_TEST(left <= 22'000);
+    // The waiter gets the key as soon as the clock is right again.
+    instance.shift_clock(20s);
+    BOOST_TEST(client.until([&] { return waiter.done; }));
+    BOOST_TEST((!waiter.how || waiter.how == errc::quarantined), waiter.how.what());
 }
 
 BOOST_AUTO_TEST_CASE(a_jump_while_no_client_is_connected_is_seen_afterwards) {

@@ -5,15 +5,25 @@
 #include "integration/test_client.hpp"
 #include "support/fake_cluster.hpp"
 
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 using namespace holdfast;
 using namespace holdfast::test;
@@ -36,6 +46,8 @@ public:
         std::string state = "ok";
         unsigned epoch = 7;
         bool moved = false; ///< `other` has all slots
+        int named = 0;      ///< so many nodes have a slot each, at
+        int port = 0;       ///< this port of addresses of their own
     };
 
     told_maps()
@@ -80,12 +92,26 @@ private:
         auto const& said = latest_.at(at); // with the same question
         if (said.epoch == word_.epoch && said.state == word_.state && said.moved == word_.moved)
             ++word_told_;
-        if (!said.moved) return std::nullopt;
+        if (!said.moved && said.named == 0) return std::nullopt;
         auto const id = std::string(39, 'a') + static_cast<char>('a' + static_cast<int>(other));
+        if (said.named > 0) return crowd(said.named, said.port);
         return resp::array(
             {resp::array({resp::integer(0), resp::integer(slots - 1),
                           resp::array({resp::bulk("127.0.0.1"), resp::integer(nodes.port(other)),
                                        resp::bulk(id), resp::array({})})})});
+    }
+
+    static std::string crowd(int named, int port) {
+        std::vector<std::string> ranges;
+        for (int n = 0; n < named; ++n) {
+            auto const host =
+                "127.1." + std::to_string(n / 250) + '.' + std::to_string(n % 250 + 1);
+            auto const id = "node" + std::to_string(n);
+            ranges.push_back(resp::array({resp::integer(n), resp::integer(n),
+                                          resp::array({resp::bulk(host), resp::integer(port),
+                                                       resp::bulk(id), resp::array({})})}));
+        }
+        return resp::array(ranges);
     }
 
     std::mutex mutex_;
@@ -183,6 +209,55 @@ BOOST_AUTO_TEST_CASE(a_map_of_the_present_epoch_ends_the_count_of_earlier_ones) 
         BOOST_TEST(w.client.until([&] { return w.maps.told() > 0; }));
     }
     w.check_lock(home);
+}
+
+BOOST_AUTO_TEST_CASE(a_cluster_that_names_ten_thousand_nodes_is_refused) {
+    told_maps maps;
+    maps.say({.named = 10'000, .port = 1});
+    server first, second;
+    test_client client({address(maps.nodes.url()), first.url(), second.url()}, patient());
+    auto l = client.hold(key);
+    BOOST_TEST(client.goes_down(0, errc::unreachable));
+    BOOST_TEST(contains(client.status(0).message, "it names more than 1000 primaries"),
+               client.status(0).message);
+    BOOST_TEST(client.releases(l));
+}
+
+// All of them accept connections and say nothing.
+BOOST_AUTO_TEST_CASE(some_of_a_thousand_nodes_are_being_connected_at_a_time) {
+    using asio::ip::tcp;
+    server first, second;
+    told_maps maps;
+    auto options = patient();
+    options.connect_timeout = options.instance_timeout = 200ms;
+    std::size_t accepted = 0, open = 0, most = 0;
+    test_client client({address(maps.nodes.url()), first.url(), second.url()}, options);
+    tcp::acceptor everywhere(client.context, {tcp::v4(), 0});
+    auto const hold = [&](tcp::socket s) -> asio::awaitable<void> {
+        most = std::max(most, ++open);
+        std::array<char, 1024> ignored;
+        error_code ec;
+        while (!ec) {
+            co_await s.async_read_some(asio::buffer(ignored),
+                                       asio::redirect_error(asio::use_awaitable, ec));
+        }
+        --open;
+    };
+    auto const serve = [&]() -> asio::awaitable<void> {
+        for (;;) {
+            auto s = co_await everywhere.async_accept(asio::use_awaitable);
+            ++accepted;
+            asio::co_spawn(client.context, hold(std::move(s)), asio::detached);
+        }
+    };
+    asio::co_spawn(client.context, serve(), [](std::exception_ptr) {});
+    maps.say({.named = 1'000, .port = everywhere.local_endpoint().port()});
+    auto l = client.hold(key);
+    BOOST_TEST(client.until([&] { return accepted > 300; }, 60s));
+    BOOST_TEST(most <= 128U); // an end is noticed a moment later
+    BOOST_TEST(client.status(0).nodes.size() > 1'000U);
+    BOOST_TEST(l.held());
+    BOOST_TEST(client.releases(l));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

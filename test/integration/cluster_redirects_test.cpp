@@ -243,6 +243,31 @@ BOOST_AUTO_TEST_CASE(an_ask_to_a_node_that_cannot_be_asked_pauses_and_ends) {
 }
 
 // A migration to a new node begins so: no map names it yet.
+// An inspection has several commands, and ASKING holds for one.
+BOOST_AUTO_TEST_CASE(an_inspection_of_a_slot_that_migrates_says_so) {
+    std::string target;
+    fake_cluster nodes(
+        3, [&](std::size_t at, command_line const& words) -> std::optional<std::string> {
+            auto const asks = is_command(words, "PTTL") || is_command(words, "TYPE") ||
+                              is_command(words, "GETRANGE") || is_command(words, "GET");
+            return asks && at == home ? std::optional(ask_at(target)) : std::nullopt;
+        });
+    target = nodes.node(other).address();
+    test_client client({address(nodes.url())}, hasty());
+    BOOST_REQUIRE(client.all_up());
+    key_report report;
+    auto done = false;
+    client.locks.inspect(key, [&](error e, key_report r) {
+        BOOST_TEST(!e, e.what());
+        report = std::move(r);
+        done = true;
+    });
+    BOOST_REQUIRE(client.until([&] { return done; }));
+    BOOST_TEST((report.state == key_state::unknown), report);
+    BOOST_TEST(contains(report.to_string(), "slot " + std::to_string(slot) + " migrates"), report);
+    BOOST_TEST(!contains(report.to_string(), "unknown holdfast error"), report);
+}
+
 BOOST_AUTO_TEST_CASE(an_ask_leads_to_a_node_without_slots) {
     fake_cluster* all = nullptr;
     fake_cluster nodes(

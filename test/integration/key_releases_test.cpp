@@ -3,6 +3,7 @@
 
 #include "integration/attempt.hpp"
 #include "integration/foreign_client.hpp"
+#include "integration/kinds.hpp"
 #include "integration/proxy_group.hpp"
 #include "integration/restricted.hpp"
 #include "integration/test_client.hpp"
@@ -267,6 +268,20 @@ BOOST_AUTO_TEST_CASE(force_of_a_lock_that_was_seen_deletes_no_other) {
     seen = {};
     BOOST_TEST((try_it().how == errc::lease_lost)); // nothing was seen, so nothing is deleted
     BOOST_TEST(copies(servers, "k") == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(force_deletes_a_key_with_an_empty_value) {
+    on_oldest_and_newest([](server_kind const& kind) {
+        fleet servers(3, {.kind = kind});
+        test_client client(servers);
+        BOOST_REQUIRE(client.all_up());
+        for (server& s : servers) redis_cli(s).set("empty", "");
+        auto const done = force(client, "empty");
+        BOOST_TEST(!done.how, done.how.what());
+        BOOST_TEST((done.before.state == key_state::held), done.before);
+        BOOST_TEST(!done.before.digest.empty());
+        BOOST_TEST(copies(servers, "empty") == 0U);
+    });
 }
 
 BOOST_AUTO_TEST_CASE(force_never_deletes_what_is_no_lock) {

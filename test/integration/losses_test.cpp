@@ -1,5 +1,6 @@
 // Holders hear of a loss in time: ahead of the deadline if they ask for that, by the deadline
 // however many they are, and at their first check after a stop.
+#include "integration/attempt.hpp"
 #include "integration/child.hpp"
 #include "integration/loss_watch.hpp"
 #include "integration/proxy_group.hpp"
@@ -313,6 +314,25 @@ BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_sees_at_its_first_look_that_its_
 }
 
 // The answers would have extended the lease. They came in time, but the client read them too late.
+// The lease is over, and the timer that ends it has not run yet.
+BOOST_AUTO_TEST_CASE(the_first_try_after_a_standstill_does_not_meet_its_own_lease) {
+    fleet servers(3);
+    test_client client(servers);
+    auto options = unwatched(100ms);
+    for (auto const shares : {false, true}) {
+        auto held = client.hold("k", options);
+        auto const other = shares ? held.share() : lease();
+        while (lease_clock::now() <= held.deadline() + 5ms) {
+        }
+        BOOST_TEST(!held.held());
+        attempt again;
+        again.start_try(client.locks.make_lock("k", options));
+        BOOST_REQUIRE(client.until([&] { return again.done; }));
+        BOOST_TEST(!again.how, again.how.what());
+        BOOST_TEST(client.releases(again.held));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_nothing) {
     for (auto const watchdog : {false, true}) {
         BOOST_TEST_CONTEXT("watchdog " << watchdog) {

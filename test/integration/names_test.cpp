@@ -5,17 +5,24 @@
 #include "support/fleet.hpp"
 #include "support/proxy.hpp"
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include <condition_variable>
 #include <cstddef>
 #include <dlfcn.h>
+#include <functional>
 #include <mutex>
 #include <netdb.h>
 #include <string>
 #include <string_view>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 using namespace holdfast;
 using namespace holdfast::test;
@@ -31,8 +38,8 @@ struct name_service {
     std::mutex mutex;
     std::condition_variable changed;
     bool silent = true; ///< silent_name gets no answer
-    bool known = true;  ///< known_name is `address`
-    std::string address = "127.0.0.1";
+    bool known = true;  ///< known_name has `addresses`
+    std::vector<std::string> addresses{"127.0.0.1"};
     std::size_t waiting = 0, asked_for_known = 0;
 };
 
@@ -60,6 +67,16 @@ struct silence {
     }
 };
 
+/// known_name has these addresses until the end of the test.
+struct several_addresses {
+    explicit several_addresses(std::vector<std::string> all) { set(std::move(all)); }
+    ~several_addresses() { set({"127.0.0.1"}); }
+    static void set(std::vector<std::string> all) {
+        std::lock_guard const lock(dns().mutex);
+        dns().addresses = std::move(all);
+    }
+};
+
 using look_up = int (*)(char const*, char const*, addrinfo const*, addrinfo**);
 
 } // namespace
@@ -77,15 +94,20 @@ extern "C" int getaddrinfo(char const* name, char const* service, addrinfo const
         dns().changed.notify_all();
         return EAI_AGAIN;
     }
-    std::string address;
-    if (wanted == known_name) {
+    if (wanted != known_name) return system(name, service, hints, found);
+    std::vector<std::string> addresses;
+    {
         std::lock_guard const lock(dns().mutex);
         ++dns().asked_for_known;
         if (!dns().known) return EAI_NONAME;
-        address = dns().address;
-        name = address.c_str();
+        addresses = dns().addresses;
     }
-    return system(name, service, hints, found);
+    for (auto const& address : addresses) {
+        auto const failure = system(address.c_str(), service, hints, found);
+        if (failure != 0) return failure;
+        while (*found != nullptr) found = &(*found)->ai_next;
+    }
+    return 0;
 }
 
 BOOST_AUTO_TEST_SUITE(names)
@@ -183,16 +205,47 @@ BOOST_AUTO_TEST_CASE(a_name_whose_address_changes_leads_to_the_new_one) {
     };
     auto l = client.hold("k");
     BOOST_TEST(!uses("127.0.0.2"));
-    auto const change = [](std::string const& address) {
-        std::lock_guard const lock(dns().mutex);
-        dns().address = address;
-    };
+    auto const change = [](std::string const& address) { several_addresses::set({address}); };
     change("127.0.0.2");
     admin.command({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
     BOOST_TEST(client.until([&] { return client.status(0).connections == 2; }));
     change("127.0.0.1");
     BOOST_TEST(uses("127.0.0.2"));
     BOOST_TEST(client.releases(l));
+}
+
+// A dead address beside a good one, as of a machine that is gone.
+BOOST_AUTO_TEST_CASE(a_name_with_several_addresses_is_connected_where_it_is_served) {
+    using asio::ip::tcp;
+    server redis;
+    several_addresses const all({"127.0.0.2", "127.0.0.3", "127.0.0.1"});
+    auto options = patient();
+    options.connect_timeout = 1s;
+    auto const connects = [&] {
+        test_client client({std::string(known_name) + ':' + std::to_string(redis.port())}, options);
+        auto l = client.hold("k");
+        BOOST_TEST(client.releases(l));
+    };
+    // Nobody listens at the other addresses.
+    connects();
+    // A program that says nothing.
+    asio::io_context context;
+    tcp::acceptor other(context);
+    other.open(tcp::v4());
+    other.set_option(tcp::acceptor::reuse_address(true));
+    other.bind({asio::ip::make_address("127.0.0.2"), redis.port()});
+    other.listen();
+    connects();
+    // It closes each connection at once.
+    std::function<void()> accept = [&] {
+        other.async_accept([&](boost::system::error_code ec, tcp::socket const&) {
+            if (!ec) accept();
+        });
+    };
+    accept();
+    std::jthread const closing([&] { context.run(); });
+    connects();
+    asio::post(context, [&] { other.close(); });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -31,7 +31,7 @@ void refute(std::string_view property) {
 }
 
 struct resend_after_release : cluster_rules {
-    static constexpr bool may_resend_grant(bool) { return true; }
+    static constexpr bool may_resend_grant(bool /*wanted*/) { return true; }
 };
 
 struct release_to_the_owner : cluster_rules {

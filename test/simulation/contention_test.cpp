@@ -423,9 +423,10 @@ BOOST_AUTO_TEST_CASE(every_schedule_of_a_fair_key_keeps_every_promise) {
                   << ", smallest share " << seen.smallest_share << " (" << seen.smallest_turns
                   << " of the turns), most turns of another process meanwhile "
                   << seen.most_overtaken);
-    all_happened({seen.calls, seen.most_overtaken, seen.turns_taken, seen.line_left, seen.lost,
-                  seen.deaths, seen.disconnects, seen.expiries, seen.flushes, seen.kept,
-                  seen.foreign, seen.measured, seen.handoffs, seen.cancelled, seen.timed_out});
+    all_happened({seen.calls, seen.most_overtaken, seen.turns_taken, seen.line_left,
+                  seen.told_in_vain, seen.lost, seen.deaths, seen.disconnects, seen.expiries,
+                  seen.flushes, seen.kept, seen.foreign, seen.measured, seen.handoffs,
+                  seen.cancelled, seen.timed_out});
 }
 
 BOOST_AUTO_TEST_CASE(a_reservation_that_counts_as_a_vote_is_refuted) {

@@ -130,6 +130,51 @@ BOOST_AUTO_TEST_CASE(a_refused_try_asks_what_is_in_the_way) {
     BOOST_CHECK(c.result->report()->waited == 2ms);
 }
 
+// Instance 2 has a key that a stranger left, and answers before instance 1. So the round ends with
+// one of the two instances at which the key is no lock.
+BOOST_AUTO_TEST_CASE(a_round_that_ends_early_does_not_lose_its_reason) {
+    constexpr redis::answer no_lock{.verdict = verdict::refused, .cause = errc::wrong_type};
+    constexpr redis::answer held{.verdict = verdict::yes, .ttl_known = true};
+    for (auto const limit : {0s, 1s}) {
+        acquirer_alone a;
+        acquirer_alone::call c;
+        a.at(0ms, [&] { a.start(c, limit); });
+        a.at(1ms, [&] {
+            a.fakes[0]->answer(command::acquire, verdict::no);
+            a.fakes[2]->answer(command::acquire, verdict::no);
+        });
+        a.at(2ms, [&] {
+            a.fakes[2]->answer(command::inspect, held);
+            a.fakes[0]->answer(command::inspect, no_lock);
+        });
+        BOOST_TEST(!c.result.has_value());
+        a.at(3ms, [&] {
+            a.fakes[1]->answer(command::acquire, verdict::no);
+            a.fakes[1]->answer(command::release, verdict::no);
+            a.fakes[1]->answer(command::inspect, no_lock);
+        });
+        BOOST_CHECK(a.code(c) == errc::wrong_type);
+    }
+}
+
+// One instance alone cannot be in the way.
+BOOST_AUTO_TEST_CASE(a_key_that_is_no_lock_at_one_instance_is_held_elsewhere) {
+    acquirer_alone a;
+    acquirer_alone::call c;
+    a.at(0ms, [&] { a.start(c, 0s); });
+    a.at(1ms, [&] { a.answer_all(command::acquire, verdict::no); });
+    a.at(2ms, [&] {
+        a.fakes[0]->answer(command::inspect,
+                           {.verdict = verdict::refused, .cause = errc::wrong_type});
+        a.fakes[1]->answer(command::inspect, {.verdict = verdict::yes, .ttl_known = true});
+    });
+    a.at(3ms, [&] {
+        a.fakes[2]->answer(command::release, verdict::no);
+        a.fakes[2]->answer(command::inspect, {.verdict = verdict::yes, .ttl_known = true});
+    });
+    BOOST_CHECK(a.code(c) == errc::contended);
+}
+
 BOOST_AUTO_TEST_CASE(a_limit_ends_the_wait_for_a_holder) {
     acquirer_alone a;
     acquirer_alone::call c;

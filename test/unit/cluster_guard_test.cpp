@@ -148,15 +148,10 @@ BOOST_AUTO_TEST_CASE(an_idle_connection_asks_each_quarter_of_the_node_timeout) {
 }
 
 BOOST_AUTO_TEST_CASE(a_quarantine_goes_along_with_a_slot) {
-    quarantine from, heir;
-    inherit_quarantine(heir, from, at(0s));
-    BOOST_TEST(!heir.active(at(0s)));
-    from.begin(at(0s), 10s);
-    inherit_quarantine(heir, from, at(4s));
-    BOOST_TEST((heir.until() == at(10s)));
-    heir.begin(at(5s), 60s);
-    inherit_quarantine(heir, from, at(6s));
-    BOOST_TEST((heir.until() == at(65s)));
+    BOOST_TEST((inherited_quarantine(time_point{}, at(0s), 60s) == 0s));
+    BOOST_TEST((inherited_quarantine(at(10s), at(4s), 60s) == 6s));
+    BOOST_TEST((inherited_quarantine(at(10s), at(10s), 60s) == 0s));
+    BOOST_TEST((inherited_quarantine(at(90s), at(4s), 60s) == 60s));
 }
 
 BOOST_AUTO_TEST_CASE(an_owner_with_a_clock_ahead_ends_leases_early) {

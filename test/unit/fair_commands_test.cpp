@@ -1,4 +1,5 @@
 // The commands of a fair lock, and the answers that replies to them give.
+#include "protocol/hash_slot.hpp"
 #include "redis/exclusive_key.hpp"
 #include "redis/fair_key.hpp"
 #include "redis/lock_command.hpp"
@@ -7,9 +8,12 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +25,8 @@ using holdfast::errc;
 using holdfast::protocol::command;
 using holdfast::protocol::verdict;
 using holdfast::test::contains;
+
+namespace protocol = holdfast::protocol;
 
 namespace {
 
@@ -103,8 +109,34 @@ BOOST_AUTO_TEST_SUITE(fair_commands)
 
 BOOST_AUTO_TEST_CASE(the_list_has_the_slot_of_the_key) {
     BOOST_TEST(name_of_line("seat:7") == "{seat:7}:queue");
-    BOOST_TEST(name_of_line("{show}:7") == "{show}:7:queue");
-    BOOST_TEST(name_of_line("a}b", true).ends_with("}a}b:queue"));
+    BOOST_TEST(name_of_line("{show}:7") == "{show}:7:queue:own");
+    for (std::string const key : {"seat:7", "{show}:7", "a}b", "@@@@}", ""}) {
+        auto const name = name_of_line(key, true);
+        BOOST_TEST(protocol::hash_slot(name) == protocol::hash_slot(key), name);
+    }
+    BOOST_TEST(name_of_line("a}b", true).ends_with("}a}b:queue:slot"));
+}
+
+// Processes that wait for two keys in one line would give each key to those that want the other.
+BOOST_AUTO_TEST_CASE(no_two_keys_share_a_list) {
+    for (auto const in_cluster : {false, true}) {
+        std::vector<std::string> keys{"",   "a",    "{a}", "{{a}}", "{a}b",
+                                      "a}", "{a}}", "{}",  "{",     "}"};
+        // Keys that look like the names that are made of the others.
+        for (std::size_t i = 0, own = keys.size(); i < own; ++i) {
+            auto const name = name_of_line(keys[i], in_cluster);
+            for (std::string_view const end : {":queue:own", ":queue:slot", ":queue", ":own"}) {
+                if (name.ends_with(end)) keys.push_back(name.substr(0, name.size() - end.size()));
+            }
+        }
+        std::ranges::sort(keys);
+        keys.erase(std::ranges::unique(keys).begin(), keys.end());
+        std::set<std::string> names;
+        for (auto const& key : keys) {
+            auto const name = name_of_line(key, in_cluster);
+            BOOST_TEST(names.insert(name).second, key << " has the list of another: " << name);
+        }
+    }
 }
 
 // The key that calls the process is registered after the process has joined the line.
@@ -188,6 +220,12 @@ BOOST_AUTO_TEST_CASE(a_turn_that_came_before_the_registration_is_seen) {
     replies const called(command::contend, {number("-203"), ok, number("150")});
     BOOST_TEST((called->verdict == verdict::no));
     BOOST_TEST(called->called);
+    // The key that the process has written itself, when it joined the line, lives for longer.
+    replies const joined(command::contend, {number("-203"), ok, number("3200")});
+    BOOST_TEST(!joined->called);
+    // Reservations of a client with other options are longer.
+    replies const patient(command::contend, {number("-203"), ok, number("2100")});
+    BOOST_TEST(patient->called);
 }
 
 BOOST_AUTO_TEST_CASE(without_pushes_a_contender_waits_for_none) {

@@ -110,9 +110,9 @@ void check(asker const& a, std::size_t n, verdict said, errc cause = {},
 }
 
 /// Asked each second while there is no vote.
-std::string const question =
-    resp::command({"INFO", "server", "replication", "memory", "persistence", "commandstats"}) +
-    resp::command({"WAIT", "0", "1"});
+std::string const question = resp::command({"INFO", "server", "replication", "memory",
+                                            "persistence", "stats", "commandstats"}) +
+                             resp::command({"WAIT", "0", "1"});
 constexpr std::string_view missing = "0 of 1 replica confirmed the last writes (replicas)";
 
 } // namespace

@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 using namespace holdfast::redis;
@@ -725,6 +726,23 @@ BOOST_AUTO_TEST_CASE(secrets_are_not_in_messages) {
     BOOST_TEST(i->message == "the key holds a ***, not a lock");
 }
 
+// A server may name any number.
+BOOST_AUTO_TEST_CASE(numbers_are_cut_so_that_arithmetic_has_room) {
+    constexpr auto most = std::int64_t{1} << 53U;
+    for (auto const& [text, number, time] :
+         {std::tuple{"0", std::int64_t{0}, std::int64_t{0}},
+          {"-2", -2, -2},
+          {"3000000000001", 3'000'000'000'001, 3'000'000'000'000},
+          {"9223372036854775807", most, 3'000'000'000'000},
+          {"99999999999999999999999", most, 3'000'000'000'000},
+          {"-9223372036854775808", -most, -3'000'000'000'000},
+          {"-99999999999999999999999", -most, -3'000'000'000'000},
+          {"x", 0, 0}}) {
+        BOOST_TEST(number_of(text) == number, text);
+        BOOST_TEST(milliseconds_of(text) == time, text);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_contender_hears_for_how_long_the_key_is_held) {
     auto const left = [](element const& e) { return replies(command::contend, {null, e}); };
     BOOST_TEST((left(number("0"))->ttl_left == 0ms));
@@ -870,7 +888,7 @@ BOOST_AUTO_TEST_CASE(a_survey_tells_the_value_the_ttl_and_the_counter) {
         replies(command::survey, {number("1500"), simple("string"), blob(labelled), blob("42")});
     BOOST_TEST((r->verdict == verdict::yes));
     BOOST_TEST(r->present);
-    BOOST_TEST(r->value == labelled);
+    BOOST_TEST(r->value.value() == labelled);
     BOOST_TEST(r->ttl_known);
     BOOST_TEST((r->ttl_left == 1500ms));
     BOOST_TEST(r->number == 42U);
@@ -881,13 +899,24 @@ BOOST_AUTO_TEST_CASE(a_survey_tells_the_value_the_ttl_and_the_counter) {
     BOOST_TEST(never->number == 0U);
 }
 
+// Another program may set a key to nothing.
+BOOST_AUTO_TEST_CASE(a_survey_tells_an_empty_value_from_one_that_is_not_shown) {
+    auto const shown = replies(command::survey, {number("7"), simple("string"), blob(""), null});
+    BOOST_TEST(shown->present);
+    BOOST_TEST(shown->value.value() == "");
+    auto const hidden =
+        replies(command::survey, {number("7"), simple("string"), error("NOPERM no"), null});
+    BOOST_TEST(hidden->present);
+    BOOST_TEST(!hidden->value.has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_survey_of_a_key_that_is_not_there_or_goes_says_so) {
     for (auto const* const ttl : {"-2", "1500"}) { // with 1500, the key went after the PTTL
         auto const r = replies(command::survey, {number(ttl), simple("none"), blob(""), blob("7")});
         BOOST_TEST((r->verdict == verdict::yes));
         BOOST_TEST(!r->present);
         BOOST_TEST(!r->ttl_known);
-        BOOST_TEST(r->value.empty());
+        BOOST_TEST(!r->value.has_value());
         BOOST_TEST(r->number == 7U);
     }
 }
@@ -918,7 +947,7 @@ BOOST_AUTO_TEST_CASE(a_survey_does_with_the_commands_that_are_allowed) {
     BOOST_TEST((by_type->cause == errc{}));
     auto const by_value = replies(command::survey, {forbidden, forbidden, blob("x"), forbidden});
     BOOST_TEST(by_value->present);
-    BOOST_TEST(by_value->value == "x");
+    BOOST_TEST(by_value->value.value() == "x");
     auto const gone = replies(command::survey, {number("-2"), forbidden, forbidden, forbidden});
     BOOST_TEST((gone->verdict == verdict::yes));
     BOOST_TEST(!gone->present);

@@ -53,7 +53,7 @@ public:
         redis::in_turn(*this, [&] { connection_->start(); });
         wire_.context.poll();
         wire_.take_written();
-        wire_.send("%0\r\n+OK\r\n+a\r\n+b\r\n+c\r\n+d\r\n-NOSCRIPT no\r\n%0\r\n$0\r\n\r\n" +
+        wire_.send("%0\r\n+OK\r\n+a\r\n+b\r\n+c\r\n+d\r\n-NOSCRIPT no\r\n%0\r\n%0\r\n$0\r\n\r\n" +
                    (o.replicas != 0 ? o.may_wait : std::string()) + o.info);
         BOOST_REQUIRE(connection_->connected());
         wire_.take_written();

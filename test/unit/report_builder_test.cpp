@@ -95,6 +95,32 @@ BOOST_AUTO_TEST_CASE(this_client_may_have_the_key_itself) {
     BOOST_CHECK(r.instances[2].outcome == instance_outcome::not_needed);
 }
 
+BOOST_AUTO_TEST_CASE(an_instance_that_connects_may_have_been_asked) {
+    round_record round;
+    round.votes = tally(3, 2, instance_set::first(2));
+    auto instances = instances_up(3);
+    for (auto const i : {1, 2}) instances[i].status.state = instance_state::connecting;
+    auto const r = build_report({.key = "k", .asked = {}, .round = round, .instances = instances});
+    BOOST_CHECK(r.instances[1].outcome == instance_outcome::unanswered);
+    BOOST_CHECK(r.instances[2].outcome == instance_outcome::unreachable);
+}
+
+BOOST_AUTO_TEST_CASE(an_adoption_tells_which_instances_do_not_have_the_lease) {
+    round_record round;
+    round.votes = tally(3, 2, instance_set::first(3));
+    for (auto const i : {0U, 1U}) {
+        round.votes.count(i, verdict::no);
+        round.note(i, 3, {.verdict = verdict::no}, {});
+    }
+    round.votes.count(2, verdict::yes);
+    auto instances = instances_up(3);
+    auto const r = build_report(
+        {.key = "k", .adopts = true, .asked = {}, .round = round, .instances = instances});
+    BOOST_CHECK(r.instances[0].outcome == instance_outcome::missing);
+    BOOST_CHECK(r.instances[1].outcome == instance_outcome::missing);
+    BOOST_CHECK(r.instances[2].outcome == instance_outcome::done);
+}
+
 BOOST_AUTO_TEST_CASE(an_instance_without_a_vote) {
     round_record const round; // no instance was asked
     auto instances = instances_up(6);
@@ -112,7 +138,7 @@ BOOST_AUTO_TEST_CASE(an_instance_without_a_vote) {
         {.key = "k", .asked = instance_set::only(4), .round = round, .instances = instances});
 
     BOOST_CHECK(r.instances[0].outcome == instance_outcome::not_needed);
-    BOOST_CHECK(r.instances[1].outcome == instance_outcome::unanswered);
+    BOOST_CHECK(r.instances[1].outcome == instance_outcome::unreachable); // never asked
     BOOST_CHECK(r.instances[2].outcome == instance_outcome::timed_out);
     BOOST_TEST(r.instances[2].message == "silent for 50 ms");
     BOOST_CHECK(r.instances[3].outcome == instance_outcome::quarantined);

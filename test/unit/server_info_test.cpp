@@ -376,6 +376,18 @@ BOOST_AUTO_TEST_CASE(arguments_that_a_server_quotes_are_cut_off) {
 BOOST_AUTO_TEST_CASE(a_message_stays_one_line) {
     BOOST_TEST(presentable("ERR one\r\ntwo\tthree\x01", "") == "ERR one  two three ");
     BOOST_TEST(presentable("ERR one\x7f", "") == "ERR one ");
+    // So do the controls of C1, and those that turn the order of text around.
+    BOOST_TEST(presentable("ERR a\xc2\x9b"
+                           "31mb",
+                           "") == "ERR a 31mb");
+    BOOST_TEST(presentable("ERR a\xe2\x80\xae"
+                           "b",
+                           "") == "ERR a b");
+    BOOST_TEST(presentable("ERR a\xe2\x81\xa6"
+                           "b\xe2\x80\xa8"
+                           "c\xd8\x9c"
+                           "d",
+                           "") == "ERR a b c d");
     // Letters beyond ASCII stay unchanged.
     BOOST_TEST(presentable("ERR gr\xc3\xbc\xc3\x9f", "") == "ERR gr\xc3\xbc\xc3\x9f");
 }

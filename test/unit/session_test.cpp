@@ -32,6 +32,7 @@ namespace {
 
 asio::ip::tcp::endpoint const first{asio::ip::make_address("192.0.2.1"), 1};
 asio::ip::tcp::endpoint const second{asio::ip::make_address("192.0.2.2"), 1};
+asio::ip::tcp::endpoint const third{asio::ip::make_address("192.0.2.3"), 1};
 
 /// The state of a stream that the test sees. It may outlive the stream.
 struct line {
@@ -265,8 +266,107 @@ BOOST_AUTO_TEST_CASE(a_name_is_looked_up_and_its_endpoints_are_kept) {
     world w(named);
     w.names->found = {first, second};
     w.connect();
-    BOOST_TEST((w.dialled == endpoints{first, second}));
+    BOOST_TEST((w.dialled == endpoints{first}));
     BOOST_TEST((w.place.known == endpoints{first, second}));
+}
+
+BOOST_AUTO_TEST_CASE(an_endpoint_that_refuses_is_followed_by_the_next) {
+    world w(named);
+    w.names->found = {first, second, third};
+    w.session->start();
+    w.run_until([&] { return w.current != nullptr; });
+    for (auto const& at : {first, second}) {
+        BOOST_TEST((w.dialled == endpoints{at}));
+        auto const left = w.current;
+        left->connected(asio::error::connection_refused);
+        w.run();
+        BOOST_TEST(left->closed);
+        BOOST_TEST(w.user.ended == 0);
+    }
+    BOOST_TEST((w.dialled == endpoints{third}));
+    w.current->connected();
+    w.run();
+    BOOST_TEST(w.user.connected == 1);
+    // The next connection begins with the one that served.
+    w.session->accepted();
+    BOOST_TEST((w.place.to_try() == endpoints{third, first, second}));
+}
+
+BOOST_AUTO_TEST_CASE(if_all_endpoints_refuse_the_last_one_is_the_reason) {
+    world w(named);
+    w.names->found = {first, second};
+    w.session->start();
+    w.run_until([&] { return w.current != nullptr; });
+    w.current->connected(asio::error::network_unreachable);
+    w.run();
+    w.current->connected(asio::error::connection_refused);
+    w.run();
+    BOOST_TEST(w.user.ended == 1);
+    BOOST_TEST(w.user.message == "Connection refused");
+    BOOST_TEST((w.place.to_try() == endpoints{first, second}));
+}
+
+// A dead IPv6 beside a good IPv4.
+BOOST_AUTO_TEST_CASE(an_endpoint_that_hangs_leaves_time_for_the_next) {
+    world w(named, 200ms);
+    w.names->found = {first, second};
+    w.session->start();
+    w.run_until([&] { return w.current != nullptr; });
+    auto const hanging = w.current;
+    auto const late = hanging->connecting; // its result may be queued already
+    w.run_until([&] { return w.current != hanging; });
+    BOOST_TEST((w.dialled == endpoints{second}));
+    BOOST_TEST(hanging->closed);
+    late->on_handshake();
+    late->on_connected({});
+    BOOST_TEST(w.user.connected == 0);
+    w.current->connected();
+    w.run();
+    BOOST_TEST(w.user.connected == 1);
+    BOOST_TEST(w.user.ended == 0, w.user.message);
+}
+
+BOOST_AUTO_TEST_CASE(a_handshake_that_hangs_leaves_time_for_the_next) {
+    world w(named, 200ms);
+    w.names->found = {first, second};
+    w.session->start();
+    w.run_until([&] { return w.current != nullptr; });
+    auto const silent = w.current;
+    silent->shakes();
+    w.run_until([&] { return w.current != silent; });
+    BOOST_TEST((w.dialled == endpoints{second}));
+}
+
+// A replica, a server that closes at once, and one that is silent: the user ends the session.
+BOOST_AUTO_TEST_CASE(an_endpoint_that_does_not_serve_is_the_last_of_the_next_connection) {
+    world w(named);
+    w.names->found = {first, second};
+    w.connect();
+    w.session->close();
+    BOOST_TEST((w.place.to_try() == endpoints{second, first}));
+    w.place.failed(second);
+    BOOST_TEST((w.place.to_try() == endpoints{first, second}));
+    w.place.found({second, third});
+    BOOST_TEST((w.place.to_try() == endpoints{third, second}));
+}
+
+BOOST_AUTO_TEST_CASE(the_families_take_turns) {
+    world w(named);
+    asio::ip::tcp::endpoint const six{asio::ip::make_address("2001:db8::1"), 1},
+        six_too{asio::ip::make_address("2001:db8::2"), 1};
+    w.place.found({six, six_too, first, second, third});
+    BOOST_TEST((w.place.known == endpoints{six, first, six_too, second, third}));
+    w.place.found({});
+    BOOST_TEST(w.place.to_try().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_name_with_thousands_of_endpoints_is_cut) {
+    world w(named);
+    endpoints many;
+    for (unsigned short port = 1; port < 5000; ++port) many.emplace_back(first.address(), port);
+    w.place.found(many);
+    BOOST_TEST(w.place.known.size() == 64U);
+    BOOST_TEST(w.place.to_try().size() == 8U);
 }
 
 BOOST_AUTO_TEST_CASE(a_name_that_is_not_found_is_said_to_be_the_reason) {

@@ -88,9 +88,28 @@ std::string alternating() {
     return all;
 }
 
+/// A map of so many primaries, with a slot each.
+std::string crowd(int primaries) {
+    std::string all = '*' + std::to_string(primaries) + "\r\n";
+    for (int n = 0; n < primaries; ++n) {
+        all += range(n, n,
+                     list({text("127.0.0.1"), number(7000 + n), text("node" + std::to_string(n)),
+                           list({})}));
+    }
+    return all;
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(slot_maps)
+
+BOOST_AUTO_TEST_CASE(a_map_names_a_thousand_primaries_at_most) {
+    auto const r = read(crowd(1'000));
+    BOOST_TEST_REQUIRE(r.problem == "");
+    BOOST_TEST(r.map->nodes().size() == 1'000U);
+    check_refused(crowd(1'001), "it names more than 1000 primaries");
+    check_refused(crowd(10'000), "it names more than 1000 primaries");
+}
 
 BOOST_AUTO_TEST_CASE(ranges_and_their_primaries_are_read_and_replicas_are_not) {
     auto const r = read(list({

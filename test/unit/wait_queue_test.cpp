@@ -97,6 +97,22 @@ struct fixture {
 
 BOOST_FIXTURE_TEST_SUITE(wait_queue, fixture)
 
+// Another program changes the key thousands of times a second, and the server pushes each change.
+BOOST_AUTO_TEST_CASE(many_pushes_in_vain_lead_to_few_tries) {
+    waiting(60s);
+    auto tries = 0;
+    for (duration now = 200ms; now < 1200ms; now += 100us) {
+        (void)q.push(at(now), 1, 0);
+        if (next(now) != queue_effect::try_arbiter) continue;
+        q.try_begun(at(now), 1);
+        q.refused(at(now + 50us), 60s, true, retry, 0);
+        BOOST_REQUIRE(next(now + 50us) == queue_effect::none);
+        ++tries;
+    }
+    BOOST_TEST(tries > 400);
+    BOOST_TEST(tries < 600);
+}
+
 // The pushes of instance 1 do not arrive: it has promised one, and the key has changed without.
 BOOST_AUTO_TEST_CASE(a_change_that_was_not_told_is_known_at_the_next_try) {
     waiting(3s);

@@ -224,6 +224,23 @@ bool is_local(Handler const& handler, asio::any_io_executor const& client) {
     }
 }
 
+/// Completes a call on a client whose context has been destroyed, with a `Result` made of `args`.
+/// The handler is sent to its own executor. Without one that takes functions there is no place to
+/// call it, and it is destroyed.
+template <class Result, class Given, class... Args>
+void complete_without_client(Given&& given, Args... args) {
+    using handler_type = std::decay_t<Given>;
+    using own_executor = asio::associated_executor_t<handler_type, asio::any_io_executor>;
+    if constexpr (can_defer<own_executor>) {
+        own_executor const own = asio::get_associated_executor(given, asio::any_io_executor());
+        if constexpr (std::is_same_v<own_executor, asio::any_io_executor>) {
+            if (!own) return;
+        }
+        asio::defer(own, bound_completion<handler_type, Result>{std::forward<Given>(given),
+                                                                Result(args...)});
+    }
+}
+
 /// `in_place`: the client calls the handlers of its own executor in place.
 template <class... Args, class Given>
 asio::any_completion_handler<void(delivery, Args...)>

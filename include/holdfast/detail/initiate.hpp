@@ -9,6 +9,7 @@
 #include <holdfast/detail/configuration.hpp>
 #include <holdfast/detail/lease_data.hpp>
 #include <holdfast/detail/lock_state.hpp>
+#include <holdfast/error.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 
@@ -20,7 +21,6 @@
 
 namespace holdfast {
 
-class error;
 class lease;
 struct key_report;
 class release_result;
@@ -132,10 +132,12 @@ struct initiate_release : initiate_on_lease {
 
     template <class Handler>
     void operator()(Handler&& handler) const {
-        require_context(lease->lock->executor());
-        async_release(
-            lease, share,
-            erased<release_result>(std::forward<Handler>(handler), lease->lock->executor()));
+        auto const& client = lease->lock->executor();
+        if (!client) {
+            return complete_without_client<release_result>(std::forward<Handler>(handler),
+                                                           errc::shut_down);
+        }
+        async_release(lease, share, erased<release_result>(std::forward<Handler>(handler), client));
     }
 };
 
@@ -168,7 +170,7 @@ struct initiate_on_client {
 struct initiate_shutdown : initiate_on_client {
     template <class Handler>
     void operator()(Handler&& handler) const {
-        require_context(executor);
+        if (!executor) return complete_without_client<error>(std::forward<Handler>(handler));
         async_shutdown(engine, erased<error>(std::forward<Handler>(handler), executor));
     }
 };
@@ -176,7 +178,9 @@ struct initiate_shutdown : initiate_on_client {
 struct initiate_drain : initiate_on_client {
     template <class Handler>
     void operator()(Handler&& handler, std::chrono::nanoseconds limit) const {
-        require_context(executor);
+        if (!executor) {
+            return complete_without_client<error>(std::forward<Handler>(handler), errc::shut_down);
+        }
         async_drain(engine, limit, erased<error>(std::forward<Handler>(handler), executor));
     }
 };

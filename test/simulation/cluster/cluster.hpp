@@ -276,7 +276,10 @@ private:
         auto& l = me.links[to];
         me.links[from].succession.retired();
         if (by == from) l.succession.ceded();
-        protocol::inherit_quarantine<Guard>(l.quarantine, me.links[from].quarantine, local());
+        auto const inherited =
+            protocol::inherited_quarantine<Guard>(me.links[from].quarantine.until(), local(),
+                                                  protocol::node_quarantine(ttl, node_timeout));
+        if (inherited > protocol::duration::zero()) l.quarantine.begin(local(), inherited);
         if (l.owner_guard.serves(origin(to), false) != protocol::ownership::known) {
             if (!nodes_[to].promoted) fail("migration", "a node that got the slot is quarantined");
             quarantine(l, protocol::node_quarantine(ttl, node_timeout));
@@ -415,7 +418,7 @@ private:
         auto& t = tenures_[s.tenure];
         ++seen_.refused;
         auto const grant = s.op == command::acquire;
-        auto const wanted = grant ? t.route.may_resend() : s.op == command::release || !t.over;
+        auto const wanted = grant ? !t.route.released() : s.op == command::release || !t.over;
         auto const next = s.hops.refused(*r.refused, s.op, wanted, r.target == s.node);
         if (next.set_owner) set_owner(t.client, r.target, s.node);
         if (next.refresh_map) ask_map(t.client);

@@ -35,6 +35,10 @@ protected:
             ttl_ = one_in(2) ? 200ms : 1'000ms;
             plan_kill(some(horizon_));
         }
+        if (line_rules_.fair && !calm_ && one_in(2)) {
+            for (auto n = 1 + below(4); n > 0; --n)
+                plan(some(horizon_), [this](unsigned i, unsigned) { forget_registrations(i); });
+        }
         // The bound covers a push, the pauses before the next try, and the stand-back of the last
         // holder. It also covers two tries with their rounds, and the error of a clock.
         auto const trips = 2 * static_cast<std::int64_t>(clients_.size()) + 8;
@@ -213,6 +217,18 @@ protected:
             if (instances_[i].has.holder != stranger || (instances >> i & 1U) == 0) continue;
             instances_[i].has.holder = nobody;
             written(i, nobody);
+        }
+    }
+
+    /// Other programs fill the server's table of tracked keys. It tells all that had registered.
+    void forget_registrations(unsigned i) {
+        progress();
+        for (auto const& [token, p] : std::exchange(instances_[i].registered, {})) {
+            ++seen_.told_in_vain;
+            message m;
+            m.pushed = true;
+            m.turn = token;
+            answer(p, i, m);
         }
     }
 

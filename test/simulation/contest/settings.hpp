@@ -17,7 +17,7 @@ struct contest_tally {
                   late_arbiters = 0, late_releases = 0, late_inspections = 0, moved = 0,
                   watches = 0, listens = 0, stays = 0, remnants = 0, rescued = 0, folded = 0,
                   unfolded = 0, unfolded_to_stand_back = 0, lost_folded = 0, beyond_limit = 0,
-                  calls = 0, turns_taken = 0, repeats = 0, line_left = 0;
+                  calls = 0, turns_taken = 0, repeats = 0, line_left = 0, told_in_vain = 0;
     std::uint64_t most_overtaken = 0; ///< the turns of another process while one stood in line
     double longest_try = 0; ///< of a try or release beside a silent minority, as part of its bound
     double most_tries =

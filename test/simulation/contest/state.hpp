@@ -85,6 +85,8 @@ struct instance : test::instance {
     struct entry {
         int token;
         true_time reserve;
+        unsigned process;
+        std::uint64_t epoch; ///< of its connection
     };
     std::deque<entry> line;
     true_time line_expires = 0;

@@ -299,7 +299,11 @@ protected:
         auto const token = token_of(m.tenure);
         auto const stands =
             std::any_of(line.begin(), line.end(), [&](auto const& e) { return e.token == token; });
-        instance::entry const mine{token, reservation().count()};
+        instance::entry const mine{token, reservation().count(), p,
+                                   clients_[p].connections[i].epoch};
+        auto const twice = [&](auto const& e) { return e.process == p && e.epoch == mine.epoch; };
+        if (!stands && std::any_of(line.begin(), line.end(), twice))
+            fail("S4", "a process has left a place in line behind");
         if (!stands && m.front) line.push_front(mine);
         if (!stands && !m.front) line.push_back(mine);
         at.line_expires = now() + (protocol::waiting_rules::stays_in_line + reservation()).count();

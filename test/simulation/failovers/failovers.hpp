@@ -84,7 +84,6 @@ private:
         typename Parts::guard guard;
         typename Parts::replica_guard replicas;
         unsigned link = 0;            ///< counts the links to primaries
-        std::uint64_t history = 0;    ///< of the data of the primary that it used last
         bool met = false;             ///< the primary has been checked on this link
         std::vector<true_time> until; ///< cuts, from servers and then from sentinels
         bool cut_loses = true;
@@ -213,44 +212,28 @@ private:
         check(c);
     }
 
-    /// Asks the primary for its role, its time and its history.
+    /// Asks the primary for its role and its replicas.
     void check(unsigned c) {
         auto& me = clients_[c];
         if (!me.directory.named()) return;
         auto const i = me.directory.named()->server;
-        carry(c, i, [this, c, i, sent = local(c), link = me.link] {
-            auto const& s = servers_[i];
-            carry(c, i,
-                  [this, c, sent, link, primary = s.is_primary(), shown = wall(s),
-                   history = s.history, former = s.former_history, list = list_of(i)] {
-                      in(clients_[c], [=, this] {
-                          on_checked(c, link, primary, sent, duration(shown), history, former,
-                                     list);
-                      });
-                  });
+        carry(c, i, [this, c, i, link = me.link] {
+            carry(c, i, [this, c, link, primary = servers_[i].is_primary(), list = list_of(i)] {
+                in(clients_[c], [=, this] { on_checked(c, link, primary, list); });
+            });
         });
     }
 
-    void on_checked(unsigned c, unsigned link, bool primary, time_point sent, duration shown,
-                    std::uint64_t history, std::uint64_t former,
-                    protocol::replica_list const& list) {
+    void on_checked(unsigned c, unsigned link, bool primary, protocol::replica_list const& list) {
         auto& me = clients_[c];
         if (me.link != link) return;
         if (!primary) return leave(c, protocol::leave_reason::not_primary);
-        me.guard.told_time(sent, local(c), shown);
         if (me.met) {
             me.replicas.listed(list);
         } else {
             me.replicas.connected(list);
         }
-        if (!std::exchange(me.met, true) && setup_.waits() && me.history != history &&
-            me.guard.lift({.fleet_waits = true,
-                           .same_history = former == me.history,
-                           .known_replica = true})) {
-            ++seen_.lifted;
-            tell_story("client ", c, " lifts its quarantine");
-        }
-        me.history = history;
+        me.met = true;
     }
 
     void check_later(unsigned c) {

@@ -1,0 +1,400 @@
+// A Cluster as an instance, stepped without a server: refusals of its nodes, the ways of commands
+// between them, and the guards of each node.
+#include "protocol/hash_slot.hpp"
+#include "redis/cluster_instance.hpp"
+#include "redis/lock_command.hpp"
+
+#include "support/resp.hpp"
+#include "support/text.hpp"
+#include "unit/memory_net.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace holdfast::redis;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+using holdfast::address;
+using holdfast::errc;
+using holdfast::lease_clock;
+using holdfast::restart_policy;
+using holdfast::protocol::command;
+using holdfast::protocol::verdict;
+
+namespace {
+
+constexpr std::uint16_t first = 7001, second = 7002;
+std::string const key = "k";
+unsigned const slot = holdfast::protocol::hash_slot(key);
+
+class asker final : public reply_handler {
+public:
+    struct heard {
+        command asked;
+        verdict said;
+        errc cause;
+        std::string message;
+    };
+
+    command_args arguments(command) const noexcept override {
+        return {.key = key, .token = "t", .ttl = 10s};
+    }
+    bool still_wants(command) const noexcept override { return wants; }
+    void on_answer(unsigned, command c, std::uint32_t, answer const& a) override {
+        answers.push_back({c, a.verdict, a.cause, std::string(a.message)});
+    }
+
+    bool wants = true;
+    std::vector<heard> answers;
+
+private:
+    void recycle() noexcept override {}
+};
+
+/// Two nodes, and a client of their Cluster. The first node has all slots.
+class world final : public lone_owner {
+public:
+    /// Empty: the node answers as a server does that owns the slot.
+    using hook = std::function<std::optional<std::string>(std::uint16_t, command_line const&)>;
+
+    explicit world(hook h = {})
+        : answers(std::move(h))
+        , net_(context_)
+        , cluster_(std::make_shared<cluster_instance>(
+              context_.get_executor(), 0U,
+              connection_options{.address = address("redis+cluster://127.0.0.1:7001"),
+                                 .instance_timeout = 1s,
+                                 .connect_timeout = 1s,
+                                 .max_reconnect_delay = 1s,
+                                 .max_ttl = 60s,
+                                 .on_restart = restart_policy::observed,
+                                 .detect_clock_jumps = false,
+                                 .max_pending_releases = 10,
+                                 .name = "unit"},
+              true, static_cast<instance_owner&>(*this), net_.factory())) {
+        holdfast::redis::in_turn(*this, [&] { cluster_->start(); });
+        run();
+    }
+    ~world() {
+        holdfast::redis::in_turn(*this, [&] { cluster_->stop(); });
+        net_.poll();
+        cluster_.reset();
+        net_.poll();
+    }
+
+    void submit(command c, asker& a) {
+        holdfast::redis::in_turn(*this, [&] {
+            encoder_.start(c, a);
+            cluster_->submit(encoder_, &a, 0);
+        });
+        run();
+    }
+    /// Runs timers and answers questions until then.
+    template <class Condition>
+    [[nodiscard]] bool until(Condition condition) {
+        auto const end = lease_clock::now() + 30s;
+        while (!condition() && lease_clock::now() < end) {
+            context_.restart();
+            context_.run_one_for(100ms);
+            run();
+        }
+        return condition();
+    }
+    /// The nodes answer until nobody has a question.
+    void run() {
+        for (auto more = true; more;) {
+            net_.poll();
+            more = false;
+            for (auto const port : {first, second}) more = serve(port) || more;
+        }
+    }
+    std::size_t count(std::uint16_t port, std::string_view name) const {
+        return static_cast<std::size_t>(std::ranges::count_if(
+            log, [&](auto const& l) { return l.first == port && l.second == name; }));
+    }
+
+    hook answers;
+    bool silent = false; ///< the nodes answer nothing
+    std::uint16_t owner_of_slots = first;
+    std::vector<std::pair<std::uint16_t, std::string>> log;
+    cluster_instance& cluster() { return *cluster_; }
+    memory_net& net() { return net_; }
+
+private:
+    void in_turn(turn_work& work) override {
+        work.run();
+        BOOST_TEST(cluster_->flush());
+    }
+    lease_clock::time_point time() const noexcept override { return lease_clock::now(); }
+    std::uint64_t random_bits() override { return random_ += 0x9e3779b97f4a7c15U; }
+
+    bool serve(std::uint16_t port) {
+        if (silent || !net_.is_open(port)) return false;
+        auto const bytes = net_.sent(port);
+        std::string all;
+        std::string_view rest = bytes;
+        while (auto const words = resp::take_command(rest)) {
+            log.emplace_back(port, words->at(0));
+            auto const special = answers ? answers(port, *words) : std::nullopt;
+            all += special ? *special : usual(port, *words);
+        }
+        if (!all.empty()) net_.send(port, all);
+        return !all.empty();
+    }
+    std::string usual(std::uint16_t port, command_line const& words) const {
+        auto const& name = words.at(0);
+        auto const id = std::string(40, port == first ? 'a' : 'b');
+        if (name == "HELLO" || name == "CONFIG") return "%0\r\n";
+        if (name == "EVALSHA") return words.at(2) == "0" ? "-NOSCRIPT no\r\n" : ":1\r\n";
+        if (name == "SCRIPT") return resp::bulk("x");
+        if (name == "INFO") {
+            return words.size() == 2
+                       ? resp::bulk("")
+                       : resp::bulk("redis_version:7.0.15\r\nrun_id:" + id +
+                                    "\r\nrole:master\r\nmaster_replid:" + id + "\r\n");
+        }
+        if (name == "CLUSTER" && words.at(1) == "INFO")
+            return resp::bulk("cluster_state:ok\r\ncluster_current_epoch:1\r\n");
+        if (name == "CLUSTER" && words.at(1) == "SLOTS") {
+            auto const owner = std::string(40, owner_of_slots == first ? 'a' : 'b');
+            return resp::array(
+                {resp::array({resp::integer(0), resp::integer(16'383),
+                              resp::array({resp::bulk("127.0.0.1"), resp::integer(owner_of_slots),
+                                           resp::bulk(owner), resp::array({})})})});
+        }
+        if (name == "CLUSTER") {
+            return resp::bulk(std::string(40, 'a') + " 127.0.0.1:7001@17001 master - 0 0 1\n" +
+                              std::string(40, 'b') + " 127.0.0.1:7002@17002 master - 0 0 2\n");
+        }
+        return "+OK\r\n";
+    }
+
+    std::uint64_t random_ = 0;
+    asio::io_context context_{1};
+    memory_net net_;
+    encoder encoder_;
+    std::shared_ptr<cluster_instance> cluster_;
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(cluster_steps)
+
+//
+// Refusals
+//
+
+BOOST_AUTO_TEST_CASE(a_command_goes_to_the_owner_of_its_slot) {
+    asker a;
+    world w;
+    BOOST_TEST(w.cluster().available());
+    w.submit(command::acquire, a);
+    BOOST_REQUIRE(a.answers.size() == 1U);
+    BOOST_TEST((a.answers[0].said == verdict::yes));
+    BOOST_TEST(w.count(first, "SET") == 1U);
+    BOOST_TEST(w.count(second, "SET") == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(moved_is_followed_and_remembered) {
+    asker a, again;
+    world w;
+    w.answers = [&](std::uint16_t port, command_line const& words) -> std::optional<std::string> {
+        if (port != first || words.at(0) != "SET") return std::nullopt;
+        w.owner_of_slots = second;
+        return resp::error("MOVED " + std::to_string(slot) + " 127.0.0.1:7002");
+    };
+    w.submit(command::acquire, a);
+    BOOST_REQUIRE(w.until([&] { return a.answers.size() == 1; }));
+    BOOST_TEST((a.answers[0].said == verdict::yes), a.answers[0].message);
+    BOOST_TEST(w.count(second, "SET") == 1U);
+    w.submit(command::acquire, again);
+    BOOST_REQUIRE(w.until([&] { return again.answers.size() == 1; }));
+    BOOST_TEST(w.count(first, "SET") == 1U);
+    BOOST_TEST(w.count(second, "SET") == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(ask_is_followed_with_asking_and_not_remembered) {
+    std::array<asker, 2> askers;
+    world w;
+    w.answers = [](std::uint16_t port, command_line const& words) -> std::optional<std::string> {
+        if (port != first || words.at(0) != "SET") return std::nullopt;
+        return resp::error("ASK " + std::to_string(slot) + " 127.0.0.1:7002");
+    };
+    for (std::size_t n = 1; n <= 2; ++n) {
+        auto& a = askers[n - 1];
+        auto const before = w.count(first, "SET");
+        w.submit(command::acquire, a);
+        BOOST_REQUIRE(w.until([&] { return a.answers.size() == 1; }));
+        BOOST_TEST((a.answers[0].said == verdict::yes), a.answers[0].message);
+        BOOST_TEST(w.count(first, "SET") > before); // more than once while the second is connected
+        BOOST_TEST(w.count(second, "ASKING") == n);
+        BOOST_TEST(w.count(second, "SET") == n);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_target_that_cannot_be_asked_pauses_each_try_and_is_told) {
+    asker a;
+    world w;
+    w.net().at(second).refuses = true;
+    w.answers = [](std::uint16_t port, command_line const& words) -> std::optional<std::string> {
+        if (port != first || words.at(0) != "SET") return std::nullopt;
+        return resp::error("ASK " + std::to_string(slot) + " 127.0.0.1:7002");
+    };
+    w.submit(command::acquire, a);
+    BOOST_REQUIRE(w.until([&] { return a.answers.size() == 1; }));
+    BOOST_TEST((a.answers[0].said == verdict::unsent));
+    BOOST_TEST(contains(a.answers[0].message, "migrates"), a.answers[0].message);
+    BOOST_TEST(w.count(first, "SET") > 1U);
+    BOOST_TEST(w.count(first, "SET") < 100U);
+}
+
+BOOST_AUTO_TEST_CASE(a_refusal_that_passes_is_waited_for) {
+    for (auto const* const text : {"TRYAGAIN Multiple keys request during rehashing of slot",
+                                   "CLUSTERDOWN Hash slot not served", "MOVED garbage"}) {
+        BOOST_TEST_CONTEXT(text) {
+            asker a;
+            world w;
+            auto refusals = 3;
+            w.answers = [&](std::uint16_t,
+                            command_line const& words) -> std::optional<std::string> {
+                if (words.at(0) != "SET" || refusals == 0) return std::nullopt;
+                --refusals;
+                return resp::error(text);
+            };
+            w.submit(command::acquire, a);
+            BOOST_REQUIRE(w.until([&] { return a.answers.size() == 1; }));
+            BOOST_TEST((a.answers[0].said == verdict::yes), a.answers[0].message);
+            BOOST_TEST(refusals == 0);
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_nobody_wants_any_more_is_not_sent_again) {
+    asker a;
+    world w;
+    w.answers = [&](std::uint16_t, command_line const& words) -> std::optional<std::string> {
+        if (words.at(0) != "SET") return std::nullopt;
+        a.wants = false;
+        return resp::error("MOVED " + std::to_string(slot) + " 127.0.0.1:7002");
+    };
+    w.submit(command::acquire, a);
+    BOOST_REQUIRE(w.until([&] { return a.answers.size() == 1; }));
+    BOOST_TEST((a.answers[0].said == verdict::unsent));
+    BOOST_TEST((a.answers[0].cause == errc{}));
+    BOOST_TEST(w.count(second, "SET") == 0U);
+}
+
+// The slot moves while the grant is under way. The release must not be there first.
+BOOST_AUTO_TEST_CASE(a_release_goes_where_its_grant_went) {
+    asker a;
+    world w;
+    w.silent = true;
+    w.submit(command::acquire, a);
+    w.submit(command::release, a);
+    w.owner_of_slots = second;
+    w.silent = false;
+    w.run();
+    BOOST_REQUIRE(w.until([&] { return a.answers.size() == 2; }));
+    BOOST_TEST(w.count(first, "SET") == 1U);
+    BOOST_TEST(w.count(second, "SET") == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(keys_of_two_slots_are_a_fault_that_is_told_at_once) {
+    asker a;
+    world w;
+    w.answers = [](std::uint16_t, command_line const& words) -> std::optional<std::string> {
+        if (words.at(0) != "SET") return std::nullopt;
+        return resp::error("CROSSSLOT Keys in request don't hash to the same slot");
+    };
+    w.submit(command::acquire, a);
+    BOOST_REQUIRE(a.answers.size() == 1U);
+    BOOST_TEST((a.answers[0].said == verdict::refused));
+    BOOST_TEST((a.answers[0].cause == errc::rejected));
+    BOOST_TEST(contains(a.answers[0].message, "CROSSSLOT"));
+}
+
+BOOST_AUTO_TEST_CASE(an_inspection_does_not_follow_an_ask) {
+    asker a;
+    world w;
+    w.answers = [](std::uint16_t, command_line const& words) -> std::optional<std::string> {
+        if (words.at(0) != "PTTL" && words.at(0) != "TYPE" && words.at(0) != "GETRANGE")
+            return std::nullopt;
+        return resp::error("ASK " + std::to_string(slot) + " 127.0.0.1:7002");
+    };
+    w.submit(command::inspect, a);
+    BOOST_REQUIRE(w.until([&] { return a.answers.size() == 1; }));
+    BOOST_TEST((a.answers[0].said == verdict::unsent));
+    BOOST_TEST(contains(a.answers[0].message, "migrates"), a.answers[0].message);
+    BOOST_TEST(w.count(second, "ASKING") == 0U);
+}
+
+//
+// Links
+//
+
+// Without a word for half of the node timeout, another node may have replaced it. Nobody else can
+// vouch for a node here, so it vouches for itself by a map of one primary.
+BOOST_AUTO_TEST_CASE(a_link_that_is_lost_leaves_its_commands_to_the_next_one) {
+    asker a, next;
+    world w;
+    w.silent = true;
+    w.submit(command::acquire, a);
+    w.net().cut(first);
+    w.silent = false;
+    BOOST_REQUIRE(w.until([&] { return a.answers.size() == 1; }));
+    BOOST_TEST((a.answers[0].said == verdict::unknown));
+    BOOST_TEST((a.answers[0].cause == errc::unreachable));
+    BOOST_REQUIRE(w.until([&] { return w.cluster().connected(); }));
+    w.submit(command::acquire, next);
+    BOOST_REQUIRE(w.until([&] { return next.answers.size() == 1; }));
+    BOOST_TEST((next.answers[0].said == verdict::yes), next.answers[0].message);
+}
+
+// A promoted replica may lack the last grants of its primary.
+BOOST_AUTO_TEST_CASE(a_promoted_node_has_no_vote_for_a_time) {
+    asker a;
+    world w;
+    w.answers = [&](std::uint16_t port, command_line const& words) -> std::optional<std::string> {
+        if (words.at(0) == "SET" && port == first) {
+            w.owner_of_slots = second;
+            return resp::error("MOVED " + std::to_string(slot) + " 127.0.0.1:7002");
+        }
+        if (port != second || words.at(0) != "INFO" || words.size() == 2) return std::nullopt;
+        return resp::bulk("redis_version:7.0.15\r\nrun_id:" + std::string(40, 'b') +
+                          "\r\nrole:master\r\nmaster_replid:" + std::string(40, 'c') +
+                          "\r\nmaster_replid2:" + std::string(40, 'a') + "\r\n");
+    };
+    w.submit(command::acquire, a);
+    BOOST_REQUIRE(w.until([&] { return a.answers.size() == 1; }));
+    BOOST_TEST((a.answers[0].cause == errc::quarantined), a.answers[0].message);
+    BOOST_TEST(contains(a.answers[0].message, "127.0.0.1:7002"), a.answers[0].message);
+}
+
+BOOST_AUTO_TEST_CASE(a_stopped_cluster_answers_what_waits) {
+    asker a;
+    world w;
+    w.net().at(second).refuses = true;
+    w.answers = [](std::uint16_t, command_line const& words) -> std::optional<std::string> {
+        if (words.at(0) != "SET") return std::nullopt;
+        return resp::error("CLUSTERDOWN Hash slot not served");
+    };
+    w.submit(command::acquire, a);
+    BOOST_TEST(a.answers.empty());
+    holdfast::redis::in_turn(w, [&] { w.cluster().stop(); });
+    BOOST_REQUIRE(a.answers.size() == 1U);
+    BOOST_TEST((a.answers[0].said == verdict::unsent));
+    BOOST_TEST(!w.cluster().available());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
