@@ -53,7 +53,7 @@ private:
     std::size_t next_ = 0;
 };
 
-std::size_t places(fleet const& servers, std::string const& key) {
+std::size_t places(fleet& servers, std::string const& key) {
     redis_cli cli(servers[0]);
     return static_cast<std::size_t>(cli.command({"LLEN", line_of(key)}).integer());
 }

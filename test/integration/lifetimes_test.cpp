@@ -8,8 +8,10 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/strand.hpp>
+#include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
 
@@ -457,7 +459,7 @@ void check_ends_without_context(left_over& all) {
         l->detach();
     }
     auto const inline_only = [&](release_result) { BOOST_ERROR("called inside a call"); };
-    all.held.release(asio::bind_executor(boost::asio::system_executor(), asio::detached));
+    all.held.release(asio::bind_executor(asio::system_executor(), asio::detached));
     all.held.release(inline_only);
     auto coroutine_told = false;
     auto const await_release = [&]() -> asio::awaitable<void> {

@@ -18,18 +18,22 @@ using namespace holdfast;
 using namespace holdfast::test;
 
 /// Runs a schedule with these rules. Returns the violation.
-template <class Rules>
+template <class Rules, class Servers = faithful_servers>
 auto under(tally_of_events& seen) {
     return [&seen](std::uint64_t seed, std::ostream* story) {
-        return world<Rules>(seed, seen, story).run();
+        return world<Rules, Servers>(seed, seen, story).run();
     };
 }
 
-template <class Rules>
+template <class Rules, class Servers = faithful_servers>
 void refute(std::string_view property) {
     tally_of_events seen;
-    test::refute(under<Rules>(seen), property);
+    test::refute(under<Rules, Servers>(seen), property);
 }
+
+struct shortening_servers {
+    static constexpr bool shorten() { return true; }
+};
 
 struct quorum_of_the_reachable : protocol::redlock_rules {
     static constexpr unsigned quorum(unsigned, unsigned reachable) { return reachable / 2 + 1; }
@@ -77,17 +81,29 @@ BOOST_AUTO_TEST_SUITE(schedules)
 BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
     tally_of_events seen;
     stands(schedules_to_try(), under<protocol::redlock_rules>(seen));
-    BOOST_TEST_MESSAGE("won " << seen.won << ", contended " << seen.contended << ", no quorum "
-                              << seen.no_quorum << ", expired " << seen.expired << ", cancelled "
-                              << seen.cancelled << ", extended " << seen.extended
-                              << ", not extended " << seen.extension_failed << ", lost "
-                              << seen.lost << ", released " << seen.released << ", unconfirmed "
-                              << seen.unconfirmed << ", healed " << seen.healed << ", late grants "
-                              << seen.late_grants << ", releases kept and sent " << seen.resent
-                              << ", pauses " << seen.pauses << ", raised " << seen.raised);
-    all_happened({seen.won, seen.contended, seen.no_quorum, seen.expired, seen.cancelled,
-                  seen.extended, seen.extension_failed, seen.lost, seen.released, seen.unconfirmed,
-                  seen.healed, seen.late_grants, seen.resent, seen.pauses, seen.raised});
+    BOOST_TEST_MESSAGE(
+        "won " << seen.won << ", contended " << seen.contended << ", no quorum " << seen.no_quorum
+               << ", expired " << seen.expired << ", cancelled " << seen.cancelled << ", extended "
+               << seen.extended << ", not extended " << seen.extension_failed << ", lost "
+               << seen.lost << ", released " << seen.released << ", unconfirmed "
+               << seen.unconfirmed << ", healed " << seen.healed << ", late grants "
+               << seen.late_grants << ", releases kept and sent " << seen.resent << ", pauses "
+               << seen.pauses << ", raised " << seen.raised << ", other ttls " << seen.shortened
+               << " and " << seen.lengthened << ", left " << seen.left << ", adopted "
+               << seen.adopted << " and not " << seen.not_adopted << ", late commands "
+               << seen.ghosts << ", extensions " << seen.ghost_extensions);
+    all_happened(
+        {seen.won,       seen.contended,        seen.no_quorum, seen.expired,  seen.cancelled,
+         seen.extended,  seen.extension_failed, seen.lost,      seen.released, seen.unconfirmed,
+         seen.healed,    seen.late_grants,      seen.resent,    seen.pauses,   seen.raised,
+         seen.shortened, seen.lengthened,       seen.left,      seen.adopted,  seen.not_adopted,
+         seen.ghosts,    seen.ghost_extensions});
+}
+
+// The extension of an earlier ttl, from a connection that has ended, or by the first holder of a
+// lease that another client has adopted.
+BOOST_AUTO_TEST_CASE(a_late_extension_that_shortens_a_key_is_refuted) {
+    refute<protocol::redlock_rules, shortening_servers>("S1");
 }
 
 BOOST_AUTO_TEST_CASE(a_quorum_of_the_reachable_is_refuted) {

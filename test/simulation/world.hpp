@@ -4,7 +4,9 @@
 // All events follow from a seed: the number of instances and clients, the rates of their clocks,
 // the travel time of each message, all faults, and the wishes of the clients. The world obeys the
 // assumptions of Redlock: an instance keeps a key for its ttl, by a clock whose rate is bounded. A
-// `forgetful` world does not, and checks no property that depends on them.
+// `forgetful` world does not, and checks no property that depends on them. A server may execute
+// commands long after their connection has ended. Holders choose other ttls, and hand leases over
+// to other clients.
 //
 // Properties, named in doc/guarantees.md: S1 no two valid leases, S3 no other client deletes a held
 // key, S4 no key is left behind, L1 the quorum-th answer decides, L3 every call settles within its
@@ -24,6 +26,7 @@
 #include <deque>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,15 +44,28 @@ using protocol::verdict;
 struct tally_of_events {
     std::uint64_t won = 0, contended = 0, no_quorum = 0, expired = 0, cancelled = 0, extended = 0,
                   extension_failed = 0, lost = 0, released = 0, unconfirmed = 0, healed = 0,
-                  late_grants = 0, resent = 0, pauses = 0, raised = 0;
+                  late_grants = 0, resent = 0, pauses = 0, raised = 0, shortened = 0,
+                  lengthened = 0, left = 0, adopted = 0, not_adopted = 0, ghosts = 0,
+                  ghost_extensions = 0;
 };
 
-struct world_client : lessee<connection<message>> {
+struct world_message : message {
+    duration ttl{};
+    bool adopts = false; ///< an extension, which counts as a grant
+};
+
+struct world_client : lessee<connection<world_message>> {
     unsigned pauses = 0;
     unsigned attempts_left = 0;
 };
 
-template <class Rules>
+/// What the servers do with the commands.
+struct faithful_servers {
+    /// An extension that is executed late may shorten the life of a key.
+    static constexpr bool shorten() { return false; }
+};
+
+template <class Rules, class Servers = faithful_servers>
 class world : network<world_client, instance> {
 public:
     world(std::uint64_t seed, tally_of_events& seen, std::ostream* story = nullptr)
@@ -66,11 +82,12 @@ public:
         delay_ = duration(ttl_.count() / std::array{10'000, 1'000, 100, 10, 3}[below(5)]);
         // Fast instances and slow clients are the most dangerous combination.
         auto const extreme = one_in(4);
-        eager_ = one_in(6);
+        turbulent_ = one_in(6);
+        eager_ = turbulent_ || one_in(6);
         for (auto& i : instances_) i.ppm = extreme ? max_ppm : between(-max_ppm, max_ppm);
         for (auto& c : clients_) {
             c.ppm = extreme ? -max_ppm : between(-max_ppm, max_ppm);
-            c.watched = !one_in(3);
+            c.watched = turbulent_ ? one_in(4) : !one_in(3);
             c.connections.resize(instances_.size());
         }
         auto const faults = one_in(4) ? 0 : below(2 + 2 * instances_.size());
@@ -98,6 +115,8 @@ private:
     struct tenure_state {
         unsigned client;
         protocol::basic_tenure<Rules> machine;
+        unsigned token;      ///< the number of the tenure that was the first with this key
+        bool adopts = false; ///< asks for a lease that another client has left
         time_point started{};
         unsigned pauses_before = 0;
         bool settled = false; ///< the acquire has ended
@@ -163,9 +182,14 @@ private:
         for (unsigned c = 0; c < clients_.size(); ++c) break_connection(c, i, span + travel());
     }
 
-    // Breaks a connection. The client hears of it when it runs.
+    // Breaks a connection. The client hears of it when it runs. The instance may carry out the
+    // messages under way later.
     void break_connection(unsigned c, unsigned i, true_time span) {
+        auto& conn = clients_[c].connections[i];
+        auto late = one_in(2) ? conn.to_server : std::deque<world_message>();
         sever(c, i);
+        conn.ghosts = std::move(late);
+        conn.ghosts_at = now() + some(one_in(2) ? ttl_ : delay_ * 8);
         on_client(c, [this, c, i] { lose(c, i); });
         reconnect_after(c, i, span);
     }
@@ -189,7 +213,13 @@ private:
             return;
         }
         ++tenures_[t].pending;
-        auto const serial = transmit(c, i, {.tenure = t, .op = op, .round = round});
+        world_message m;
+        m.tenure = t;
+        m.op = op;
+        m.round = round;
+        m.ttl = tenures_[t].machine.ttl();
+        m.adopts = op == command::acquire && tenures_[t].adopts;
+        auto const serial = transmit(c, i, std::move(m));
         at(real(timeout_, clients_[c].ppm), clients_[c], [this, c, i, serial] {
             if (is_awaited(c, i, serial)) give_up_answers(c, i);
         });
@@ -198,18 +228,23 @@ private:
     void send_kept(unsigned c, unsigned i, bool new_session) {
         auto& conn = clients_[c].connections[i];
         for (auto const& k : std::exchange(conn.kept, {})) {
-            auto const gone =
-                std::max(k.since, conn.ended) + real(ttl_ + Rules::drift(ttl_), clients_[c].ppm);
+            auto const longest = longest_ttl();
+            auto const gone = std::max(k.since, conn.ended) +
+                              real(longest + Rules::drift(longest), clients_[c].ppm);
             if (new_session && gone <= now()) {
                 finished(k.tenure);
                 continue;
             }
             ++seen_.resent;
-            transmit(c, i, {.tenure = k.tenure, .op = command::release, .answered = true});
+            world_message m;
+            m.tenure = k.tenure;
+            m.op = command::release;
+            m.answered = true;
+            transmit(c, i, std::move(m));
         }
     }
 
-    void on_silence(unsigned c, unsigned i, message& m) override {
+    void on_silence(unsigned c, unsigned i, world_message& m) override {
         auto& conn = clients_[c].connections[i];
         if (!m.answered) tell(m, i, verdict::unknown);
         if (conn.up) return;
@@ -220,7 +255,7 @@ private:
         }
     }
 
-    void on_reply(unsigned c, unsigned i, message& m) override {
+    void on_reply(unsigned c, unsigned i, world_message& m) override {
         if (std::exchange(clients_[c].connections[i].suspect, false)) send_kept(c, i, false);
         if (m.answered && m.op == command::acquire && m.said == verdict::yes) ++seen_.late_grants;
         if (!m.answered) tell(m, i, m.said);
@@ -235,19 +270,34 @@ private:
 
     void check_clean(unsigned t) {
         auto const& state = tenures_[t];
-        if (!state.over || state.pending != 0) return;
+        // A key that was left goes with its ttl, and so does one that came after its connection.
+        if (!state.over || state.pending != 0 || stays_.contains(state.token)) return;
         for (auto const& i : instances_) {
-            if (i.has.keeps(t, now()))
+            if (i.has.keeps(state.token, now()))
                 fail("S4", "a key stays behind when everything has been answered");
         }
     }
 
-    bool execute(unsigned /*c*/, unsigned i, message& m, bool /*ghost*/) override {
+    bool execute(unsigned /*c*/, unsigned i, world_message& m, bool ghost) override {
         auto& at = instances_[i];
         at.expire(now());
-        auto const done = carry_out(at.has, m.op, m.tenure, now() + real(ttl_, at.ppm));
-        if (m.op == command::release && done.changed && held(tenures_[m.tenure]))
-            fail("S3", "the key of a lease that is held was deleted");
+        auto const token = tenures_[m.tenure].token;
+        auto const op = m.adopts ? command::extend : m.op;
+        auto expires = now() + real(m.ttl, at.ppm);
+        if (op == command::extend && !Servers::shorten())
+            expires = std::max(expires, at.has.expires);
+        auto const done = carry_out(at.has, op, token, expires);
+        if (ghost) {
+            ++seen_.ghosts;
+            if (done.changed && op == command::extend) ++seen_.ghost_extensions;
+            if (done.changed && op != command::release) stays_.insert(token);
+        }
+        if (op == command::release && done.changed) {
+            for (auto const& t : tenures_) {
+                if (t.token == token && held(t))
+                    fail("S3", "the key of a lease that is held was deleted");
+            }
+        }
         m.said = done.said;
         return true;
     }
@@ -260,7 +310,10 @@ private:
         auto& me = clients_[c];
         if (me.attempts_left-- == 0) return;
         auto const t = static_cast<unsigned>(tenures_.size());
-        tenures_.push_back({c, {size(), ttl_, me.watched}});
+        auto const adopted = std::exchange(offered_, std::nullopt);
+        auto const ttl = adopted ? any_ttl() : ttl_;
+        tenures_.push_back(
+            {c, {size(), ttl, me.watched}, adopted.value_or(t), adopted.has_value()});
         auto& state = tenures_.back();
         me.current = static_cast<int>(t);
         state.started = local(c);
@@ -271,7 +324,7 @@ private:
         apply(t, state.machine.acquire(local(c), reachable(c)));
     }
 
-    void tell(message const& m, unsigned i, verdict v) {
+    void tell(world_message const& m, unsigned i, verdict v) {
         auto& state = tenures_[m.tenure];
         using phase = protocol::tenure_phase;
         auto const was_acquiring = state.machine.phase() == phase::acquiring;
@@ -296,8 +349,10 @@ private:
         auto& state = tenures_[t];
         auto const c = state.client;
         seen_.healed += a.heal.size();
-        send_all(a, state.machine.round_number(),
-                 [&](unsigned i, command op, std::uint32_t round) { submit(t, i, op, round); });
+        send_all(a, state.machine.round_number(), [&](unsigned i, command op, std::uint32_t round) {
+            // An adoption that fails leaves the key.
+            if (op != command::release || !state.adopts) submit(t, i, op, round);
+        });
         switch (a.effect) {
         case tenure_effect::none:
         case tenure_effect::renewal_due:
@@ -362,6 +417,10 @@ private:
         ++seen_.won;
         settle(t);
         auto& state = tenures_[t];
+        if (std::exchange(state.adopts, false)) {
+            ++seen_.adopted;
+            state.machine.adopt(0);
+        }
         if (local(state.client) >= state.machine.deadline())
             fail("S1", "a lease was given out that has run out");
         for (auto const& other : tenures_) {
@@ -369,14 +428,13 @@ private:
                 fail("S1", "two leases are valid at once");
         }
         auto const c = state.client;
-        auto const hold = one_in(3) ? some(ttl_ * 2) : some(ttl_ / 3);
-        if (one_in(3)) {
-            at(some(ttl_ / 2), clients_[c], [this, t] { extend(t); });
-        }
-        at(hold, clients_[c], [this, t] { release(t); });
+        auto const hold = turbulent_ || one_in(3) ? some(ttl_ * 2) : some(ttl_ / 3);
+        if (one_in(turbulent_ ? 1 : 3)) at(some(ttl_ / 2), clients_[c], [this, t] { extend(t); });
+        at(hold, clients_[c], [this, t] { one_in(4) ? leave(t) : release(t); });
     }
 
     void on_failed(unsigned t) {
+        if (tenures_[t].adopts) ++seen_.not_adopted;
         settle(t);
         tenures_[t].over = true;
         check_clean(t);
@@ -399,18 +457,49 @@ private:
 
     void extend(unsigned t) {
         auto& state = tenures_[t];
-        if (state.over || state.told || state.machine.extending()) return;
-        begin_extension(t);
+        if (state.over || state.told) return;
+        if (one_in(2)) {
+            if (!state.machine.extending()) begin_extension(t);
+            return;
+        }
+        extend_to(t, any_ttl());
+        if (!turbulent_ || !one_in(2)) return;
+        // The bytes of this extension may outlive their connection, and the next extension.
+        auto const i = static_cast<unsigned>(below(size()));
+        at(some(delay_ / 2),
+           [this, c = state.client, i] { break_connection(c, i, some(delay_ * 2)); });
+        at(some(delay_ * 8), clients_[state.client], [this, t] { extend_to(t, longest_ttl()); });
+    }
+    void extend_to(unsigned t, duration ttl) {
+        auto& state = tenures_[t];
+        if (state.over || state.told) return;
+        ++(ttl < state.machine.ttl() ? seen_.shortened : seen_.lengthened);
+        begin_extension(t, ttl);
+    }
+    duration any_ttl() { return ttl_ * std::array{1, 2, 4}[below(3)] / 2; }
+    duration longest_ttl() const { return ttl_ * 2; }
+
+    /// The holder leaves the key to its ttl, and gives the token to another client, mostly.
+    void leave(unsigned t) {
+        auto& state = tenures_[t];
+        if (state.over || state.told) return;
+        ++seen_.left;
+        state.over = true;
+        state.extension_pending = false;
+        stays_.insert(state.token);
+        (void)state.machine.abandon();
+        if (!one_in(4)) offered_ = state.token;
+        next(state.client);
     }
 
-    void begin_extension(unsigned t) {
+    void begin_extension(unsigned t, duration ttl = {}) {
         auto& state = tenures_[t];
         state.extension_pending = true;
         state.extension_started = local(state.client);
         state.old_deadline = state.machine.deadline();
         state.extended_by = {};
         state.pauses_before = clients_[state.client].pauses;
-        auto const action = state.machine.extend(local(state.client), reachable(state.client));
+        auto const action = state.machine.extend(local(state.client), reachable(state.client), ttl);
         state.round = state.machine.round_number();
         apply(t, action);
     }
@@ -474,8 +563,11 @@ private:
 
     tally_of_events& seen_;
     bool forgetful_ = false, eager_ = false;
+    bool turbulent_ = false; ///< connections break while extensions are under way
     duration ttl_{}, timeout_{}, delay_{};
     std::deque<tenure_state> tenures_;
+    std::optional<unsigned> offered_; ///< a token for the next client that acquires
+    std::set<unsigned> stays_;        ///< tokens whose keys go with their ttl
 };
 
 } // namespace holdfast::test
