@@ -269,10 +269,11 @@ public:
         return true;
     }
 
-    /// `instance` has reserved the key for this process. False if the queue does not wait there.
-    bool called(time_point now, unsigned instance) {
+    /// `instance` has reserved the key for this process. If that is not certain, it is asked again
+    /// before the others. False if the queue does not wait there.
+    bool called(time_point now, unsigned instance, bool certain = true) {
         if (!line_.fair() || !waits_at(instance)) return false;
-        line_.called();
+        if (certain) line_.called();
         pace_.pushed();
         wake_at(std::max(now, pace_.earliest(try_.begun)));
         return true;

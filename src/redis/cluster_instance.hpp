@@ -59,6 +59,7 @@ public:
     bool may_grant() const override;
     bool connected() const override;
     bool serves(std::string_view key) const override;
+    bool moves_keys() const override { return true; }
     errc reason() const override;
     std::string reason_message() const override;
     std::optional<lease_clock::time_point> waits_since() const override;

@@ -62,12 +62,12 @@ constexpr std::string_view free_own =
     "call('del',KEYS[1]) end ";
 
 /// A key that is reserved for us becomes free. A newcomer (the last argument) is refused while
-/// others stand in line.
+/// others stand in line. If we stand there and the key was free, we leave the line.
 constexpr std::string_view acquire_start =
     "local v=redis.pcall('get',KEYS[1]) "
     "if v==ARGV[1] then free_own() "
     "elseif v or (ARGV[#ARGV]=='1' and type(redis.pcall('lindex',q,0))=='string') then "
-    "return false end ";
+    "return false elseif ARGV[#ARGV]~='1' then redis.pcall('lrem',q,0,ARGV[1]) end ";
 
 /// A free key goes to the first in the list. If that is another, or the key is another's, we join
 /// the list, unless we stand there. The last arguments: the times of a reservation and of the list
@@ -188,7 +188,8 @@ std::string_view name_of(sent_command const& c) {
         return whole ? "EVAL (GET, DEL, SET, LPOP, LREM)" : "EVALSHA (GET, DEL, SET, LPOP, LREM)";
     }
     if (c.command == command::acquire)
-        return whole ? "EVAL (GET, DEL, SET, LINDEX)" : "EVALSHA (GET, DEL, SET, LINDEX)";
+        return whole ? "EVAL (GET, DEL, SET, LINDEX, LREM)"
+                     : "EVALSHA (GET, DEL, SET, LINDEX, LREM)";
     return whole ? "EVAL (GET, DEL, SET, LPOP, LPOS, LPUSH, RPUSH, PEXPIRE, PTTL)"
                  : "EVALSHA (GET, DEL, SET, LPOP, LPOS, LPUSH, RPUSH, PEXPIRE, PTTL)";
 }

@@ -113,6 +113,8 @@ public:
     virtual bool connected() const = 0;
     /// False for a Cluster whose node for the key cannot be asked now.
     virtual bool serves(std::string_view /*key*/) const { return true; }
+    /// True for a Cluster. A key that migrates is deleted at its old node, and pushed as changed.
+    virtual bool moves_keys() const { return false; }
     /// The reason why the instance cannot be asked, or may not grant. errc{} if it can and may.
     virtual errc reason() const = 0;
     virtual std::string reason_message() const = 0;

@@ -228,7 +228,7 @@ void acquirer::on_arbiter_refused(active_tenure& t, active_queue& q, redis::answ
     instances_[arbiter].push_missed(q.machine.take_breach());
     if (t.fair) {
         turn_.attempt([&] { line_.enter(q, q.in_line, t.own_token(), arbiter); });
-        if (a.called) q.machine.called(turn_.time(), arbiter);
+        if (a.called) q.machine.called(turn_.time(), arbiter, !instances_[arbiter].moves_keys());
     }
     if (op.cancel_requested) leave(op, errc::cancelled);
 }

@@ -113,7 +113,8 @@ void acquirer::on_push(unsigned instance, std::string_view key) {
     if (wake(instance, key)) counters::add(counters_.pushes);
     auto* const q = line_.called(key);
     auto const now = turn_.time();
-    if (q == nullptr || !q->machine.called(now, instance)) return;
+    auto const certain = !instances_[instance].moves_keys();
+    if (q == nullptr || !q->machine.called(now, instance, certain)) return;
     counters::add(counters_.pushes);
     settle(*q, now);
 }

@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(a_cluster_that_names_ten_thousand_nodes_is_refused) {
     server first, second;
     test_client client({address(maps.nodes.url()), first.url(), second.url()}, patient());
     auto l = client.hold(key);
-    BOOST_TEST(client.goes_down(0, errc::unreachable));
+    BOOST_TEST(client.goes_down(0, errc::not_redis));
     BOOST_TEST(contains(client.status(0).message, "it names more than 1000 primaries"),
                client.status(0).message);
     BOOST_TEST(client.releases(l));
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(some_of_a_thousand_nodes_are_being_connected_at_a_time) {
     auto l = client.hold(key);
     BOOST_TEST(client.until([&] { return accepted > 300; }, 60s));
     BOOST_TEST(most <= 128U); // an end is noticed a moment later
-    BOOST_TEST(client.status(0).nodes.size() > 1'000U);
+    BOOST_TEST(client.status(0).nodes.size() >= 1'000U);
     BOOST_TEST(l.held());
     BOOST_TEST(client.releases(l));
 }

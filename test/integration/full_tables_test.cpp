@@ -1,5 +1,7 @@
 // Servers whose table of tracked keys is full: they forget registrations, and tell clients of keys
 // that have not changed. Other programs fill it, with client-side caching.
+#include "redis/fair_key.hpp"
+
 #include "integration/attempt.hpp"
 #include "integration/fair_line.hpp"
 #include "integration/restricted.hpp"
@@ -117,6 +119,24 @@ BOOST_AUTO_TEST_CASE(a_call_without_a_reason_leaves_no_second_place_in_line) {
     BOOST_TEST(line.in_line() == size);
     line.release(line.holder);
     BOOST_TEST(line.turns().size() == size);
+}
+
+// A process that is called without a reason may find the key free. It goes past others, once.
+BOOST_AUTO_TEST_CASE(a_process_that_gets_the_key_out_of_turn_leaves_no_place_behind) {
+    fleet servers(1);
+    redis_cli cli(servers[0]);
+    auto const acquire = redis::fair_key.scripts[1];
+    for (auto const* const token : {"first", "mine", "last"})
+        (void)cli.command({"RPUSH", line_of("k"), token});
+    auto const newcomer =
+        cli.command({"EVAL", std::string(acquire), "2", "k", line_of("k"), "other", "10000", "1"});
+    BOOST_TEST(newcomer.is_nil());
+    auto const granted =
+        cli.command({"EVAL", std::string(acquire), "2", "k", line_of("k"), "mine", "10000", "0"});
+    BOOST_TEST(granted.integer() == 1);
+    BOOST_TEST(cli.get("k").value_or("") == "mine");
+    BOOST_TEST(places(servers, "k") == 2U);
+    BOOST_TEST(cli.command({"LINDEX", line_of("k"), "0"}).string() == "first");
 }
 
 // The server would keep the registration of a process that has died.

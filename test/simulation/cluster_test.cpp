@@ -34,6 +34,10 @@ struct resend_after_release : cluster_rules {
     static constexpr bool may_resend_grant(bool /*wanted*/) { return true; }
 };
 
+struct hasty_client {
+    static constexpr bool pauses = false;
+};
+
 struct release_to_the_owner : cluster_rules {
     static constexpr bool release_follows_grant() { return false; }
 };
@@ -69,20 +73,33 @@ BOOST_AUTO_TEST_SUITE(cluster)
 BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
     cluster_events seen;
     stands(schedules_to_try(2'000), under<cluster_rules, cluster_guard_rules>(seen));
-    BOOST_TEST_MESSAGE(
-        "held " << seen.held << ", refused " << seen.refused << ", resent " << seen.resent
-                << ", asked " << seen.asked << ", cancelled " << seen.cancelled << ", migrations "
-                << seen.migrations << ", at once " << seen.at_once << ", fail-overs "
-                << seen.failovers << ", doubted " << seen.doubted << ", quarantines "
-                << seen.quarantines << ", isolations " << seen.isolations << ", extended "
-                << seen.extended << ", uncounted " << seen.uncounted);
-    all_happened({seen.isolations, seen.extended, seen.uncounted, seen.held, seen.refused,
-                  seen.resent, seen.asked, seen.cancelled, seen.migrations, seen.at_once,
-                  seen.failovers, seen.doubted, seen.quarantines});
+    BOOST_TEST_MESSAGE("held " << seen.held << ", refused " << seen.refused << ", resent "
+                               << seen.resent << ", asked " << seen.asked << ", cancelled "
+                               << seen.cancelled << ", migrations " << seen.migrations
+                               << ", at once " << seen.at_once << ", fail-overs " << seen.failovers
+                               << ", doubted " << seen.doubted << ", quarantines "
+                               << seen.quarantines << ", isolations " << seen.isolations
+                               << ", extended " << seen.extended << ", uncounted " << seen.uncounted
+                               << ", waited " << seen.waited << ", given up " << seen.given_up);
+    all_happened({seen.waited, seen.given_up, seen.isolations, seen.extended, seen.uncounted,
+                  seen.held, seen.refused, seen.resent, seen.asked, seen.cancelled, seen.migrations,
+                  seen.at_once, seen.failovers, seen.doubted, seen.quarantines});
 }
 
 BOOST_AUTO_TEST_CASE(a_grant_that_is_sent_again_after_its_release_is_refuted) {
     refute<resend_after_release, cluster_guard_rules>("S4");
+}
+
+// An ASK to a node that cannot be asked leads back to the owner, which says the same.
+BOOST_AUTO_TEST_CASE(refusals_without_a_pause_are_refuted) {
+    cluster_events seen;
+    test::refute(
+        [&seen](std::uint64_t seed, std::ostream* story) {
+            return cluster_world<cluster_rules, cluster_guard_rules, hasty_client>(seed, seen,
+                                                                                   story)
+                .run();
+        },
+        "L3");
 }
 
 BOOST_AUTO_TEST_CASE(a_release_that_goes_to_the_owner_is_refuted) {

@@ -450,7 +450,7 @@ BOOST_AUTO_TEST_CASE(a_line_that_calls_the_last_is_refuted) {
 }
 
 BOOST_AUTO_TEST_CASE(waiters_that_stay_in_line_when_they_leave_are_refuted) {
-    refute<protocol::waiting_rules, stays_in_line>("L");
+    refute<protocol::waiting_rules, stays_in_line>("line");
 }
 
 // The line goes on at another instance.

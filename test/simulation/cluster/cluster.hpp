@@ -4,14 +4,17 @@
 // Nodes 0 and 1 are primaries, node 2 is the replica of node 0. A seed decides whether the slot
 // migrates to and fro (classically, or at once with absolute times of expiry), or node 0 fails: it
 // freezes, or is cut off from the other nodes and serves on for a while. Clocks of nodes differ in
-// migrations at once. Some holders extend their leases.
+// migrations at once. Some holders extend their leases. Some clients cannot ask the node that a
+// slot migrates to.
 //
-// Properties: S1 no two valid leases; S4 no key is left behind, where nothing fails; and
-// `migration`: a node that merely received the slot is not quarantined.
+// Properties: S1 no two valid leases; S4 no key is left behind, where nothing fails; L3 a command
+// that is refused again and again makes few tries, and ends in time; and `migration`: a node that
+// merely received the slot is not quarantined.
 #ifndef HOLDFAST_TEST_SIMULATION_CLUSTER_CLUSTER_HPP
 #define HOLDFAST_TEST_SIMULATION_CLUSTER_CLUSTER_HPP
 
 #include "protocol/cluster_guard.hpp"
+#include "protocol/cluster_patience.hpp"
 #include "protocol/cluster_route.hpp"
 #include "protocol/quarantine.hpp"
 #include "protocol/rules.hpp"
@@ -36,10 +39,15 @@ namespace holdfast::test {
 struct cluster_events {
     std::uint64_t held = 0, refused = 0, resent = 0, asked = 0, cancelled = 0, migrations = 0,
                   at_once = 0, failovers = 0, doubted = 0, quarantines = 0, isolations = 0,
-                  extended = 0, uncounted = 0;
+                  extended = 0, uncounted = 0, waited = 0, given_up = 0;
 };
 
-template <class Route, class Guard>
+/// The duties of a client towards the protocol's classes.
+struct patient_client {
+    static constexpr bool pauses = true; ///< before a command that was refused is sent again
+};
+
+template <class Route, class Guard, class Driver = patient_client>
 class cluster_world : timeline {
     using command = protocol::command;
     using refusal = protocol::cluster_refusal;
@@ -118,6 +126,7 @@ private:
         unsigned tenure = none;
         bool far = false; ///< from node 0, when that is cut off
         true_time period = 0;
+        true_time no_target_until = 0; ///< the target of a migration cannot be asked
     };
     struct tenure {
         unsigned client;
@@ -135,6 +144,8 @@ private:
         protocol::basic_cluster_hops<Route> hops{};
         bool asking = false;
         std::uint64_t migration = 0; ///< of the ASK
+        std::optional<time_point> waits_since{};
+        unsigned tries = 0; ///< since then
     };
     struct reply {
         bool yes = false;
@@ -196,6 +207,9 @@ private:
         } else {
             nodes_[from].migrates_to = to;
             nodes_[to].imports_from = from;
+            for (auto& c : clients_) {
+                if (one_in(4)) c.no_target_until = now() + some(one_in(2) ? 3'000 : 30) * ms;
+            }
             at(some(one_in(2) ? 3 : 60) * ms, [this, from, to] { move_key(from, to); });
         }
         if (now() < end / 4)
@@ -422,6 +436,8 @@ private:
         auto const next = s.hops.refused(*r.refused, s.op, wanted, r.target == s.node);
         if (next.set_owner) set_owner(t.client, r.target, s.node);
         if (next.refresh_map) ask_map(t.client);
+        auto const asks = next.type == step::kind::resend_asking;
+        if (asks && now() < clients_[t.client].no_target_until) return wait_for_target(s);
         switch (next.type) {
         case step::kind::resend:
         case step::kind::resend_asking:
@@ -445,6 +461,43 @@ private:
                 send(s);
             });
         }
+    }
+
+    // As cluster_instance::wait_after_refusal().
+    void wait_for_target(sent s) {
+        constexpr protocol::cluster_patience patience{
+            .instance_timeout = std::chrono::milliseconds(40), .sole = true};
+        if (!s.waits_since) s.waits_since = local();
+        ++seen_.waited;
+        auto const since = *s.waits_since;
+        auto const until =
+            patience.until(protocol::cluster_obstacle::target, since, time_point{}, ttl);
+        auto const waited = local() - since;
+        if (waited > patience.instance_timeout + std::chrono::milliseconds(500))
+            return fail("L3", "a command has waited for too long");
+        // A pause is 20 ms or more.
+        if (++s.tries > 2 + static_cast<unsigned>(waited / std::chrono::milliseconds(20)))
+            return fail("L3", "a command is sent again and again");
+        auto& t = tenures_[s.tenure];
+        if (s.op != command::release && local() >= until) {
+            ++seen_.given_up;
+            if (s.op == command::acquire) t.over = true;
+            if (s.op == command::extend) on_extension(s, false, false);
+            return;
+        }
+        auto const pause =
+            Driver::pauses ? protocol::cluster_patience::pause(waited, any()).count() : 0;
+        ++t.pending;
+        at(pause, [this, s]() mutable {
+            auto& it = tenures_[s.tenure];
+            --it.pending;
+            // Nobody wants the grant any more.
+            if (s.op == command::acquire && it.route.released()) return check_clean(s.tenure);
+            s.node = clients_[it.client].owner;
+            s.hops = protocol::basic_cluster_hops<Route>{};
+            s.asking = false;
+            send(s);
+        });
     }
 
     void check_clean(unsigned id) {

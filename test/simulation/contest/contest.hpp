@@ -17,6 +17,7 @@
 //   FIFO        waiters of a process get the key in their order
 //   cost        the commands of an acquire are bounded
 //   fairness    each process gets its share
+//   line        fair: a process has one place in a line
 //   order       fair, calm: while a process stands in line, each other one gets few turns
 //   handoff     a tenure keeps to handoff_limit and handoff_time
 //   storm       few tries are made while the holder stays the same

@@ -91,7 +91,10 @@ protected:
             return leave_after(when + span + later, everywhere);
         }
         case 6:
-            return plan(when, [this](unsigned i, unsigned) { instances_[i].scripts = false; });
+            return plan(when, [this](unsigned i, unsigned) {
+                instances_[i].scripts = false;
+                instances_[i].forgot_scripts = true;
+            });
         case 7: {
             auto const stopped = some(2 * ttl_);
             return plan(when, [this, stopped](unsigned, unsigned p) { stop(p, stopped); });

@@ -80,6 +80,7 @@ struct client : test::client<connection> {
 struct instance : test::instance {
     std::uint64_t identity = 0;
     bool scripts = true, tracks = true;
+    bool forgot_scripts = false; ///< at some time
     std::uint64_t version = 0; ///< counts the changes of the key
     // In a fair contest:
     struct entry {
@@ -180,6 +181,7 @@ protected:
             i.ppm = between(-max_ppm, max_ppm);
             i.identity = any();
             i.scripts = scripts;
+            i.forgot_scripts = !scripts;
             i.tracks = shape || !one_in(20);
             if (!i.tracks) untracked_ = true;
         }
