@@ -14,7 +14,11 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/experimental/coro.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/experimental/promise.hpp> // before the next one
+#include <boost/asio/experimental/use_coro.hpp>
+#include <boost/asio/experimental/use_promise.hpp>
 #include <boost/asio/inline_executor.hpp>
 #include <boost/asio/redirect_disposition.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -42,6 +46,18 @@ using namespace std::chrono_literals;
 using namespace boost::asio::experimental::awaitable_operators;
 
 namespace {
+
+// The reference names the one token of Asio that does not compile.
+template <class Token>
+constexpr bool compiles = asio::completion_token_for<Token, void(error, lease)>;
+static_assert(compiles<asio::experimental::use_promise_t<>>);
+static_assert(!compiles<asio::experimental::use_coro_t<>>);
+
+// A coroutine of Asio's experimental kind awaits the operation itself, and gets a tuple.
+[[maybe_unused]] asio::experimental::coro<void> take(asio::any_io_executor, lock key) {
+    auto [e, held] = co_await key.acquire();
+    if (!e) (void)co_await held.release();
+}
 
 // Calls every function with the token `adapt(handler)`, and checks each result.
 template <class Adapt>
