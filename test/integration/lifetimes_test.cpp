@@ -475,7 +475,7 @@ void check_ends_without_context(left_over& all) {
     BOOST_TEST(coroutine_told);
     BOOST_REQUIRE(told.size() == 5U);
     auto const shut_down = make_error_code(errc::shut_down);
-    for (auto const i : {0, 1, 2, 4}) BOOST_TEST(told[i] == shut_down);
+    for (auto const i : {0U, 1U, 2U, 4U}) BOOST_TEST(told[i] == shut_down);
     BOOST_TEST(!told[3].failed());
 }
 

@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(no_two_keys_share_a_list) {
             }
         }
         std::ranges::sort(keys);
-        keys.erase(std::ranges::unique(keys).begin(), keys.end());
+        keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
         std::set<std::string> names;
         for (auto const& key : keys) {
             auto const name = name_of_line(key, in_cluster);

@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(an_instance_that_connects_may_have_been_asked) {
     round_record round;
     round.votes = tally(3, 2, instance_set::first(2));
     auto instances = instances_up(3);
-    for (auto const i : {1, 2}) instances[i].status.state = instance_state::connecting;
+    for (auto const i : {1U, 2U}) instances[i].status.state = instance_state::connecting;
     auto const r = build_report({.key = "k", .asked = {}, .round = round, .instances = instances});
     BOOST_CHECK(r.instances[1].outcome == instance_outcome::unanswered);
     BOOST_CHECK(r.instances[2].outcome == instance_outcome::unreachable);
