@@ -81,7 +81,7 @@ struct instance : test::instance {
     std::uint64_t identity = 0;
     bool scripts = true, tracks = true;
     bool forgot_scripts = false; ///< at some time
-    std::uint64_t version = 0; ///< counts the changes of the key
+    std::uint64_t version = 0;   ///< counts the changes of the key
     // In a fair contest:
     struct entry {
         int token;
