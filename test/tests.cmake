@@ -59,6 +59,7 @@ holdfast_test(unit SOURCES
     unit/promotion_guard_test.cpp
     unit/push_trust_test.cpp
     unit/quarantine_test.cpp
+    unit/reauthentication_test.cpp
     unit/reconnect_test.cpp
     unit/replica_guard_test.cpp
     unit/reply_reader_test.cpp

@@ -83,8 +83,10 @@ public:
     /// Ends links that are of no use any more. `leaving(cluster_link&)` is called before.
     template <class Leaving>
     void drop_unused(lease_clock::time_point now, Leaving&& leaving) {
+        auto dropped = false;
         for (auto& l : links_) {
             if (!l || !is_unused(*l, now)) continue;
+            dropped = true;
             leaving(*l);
             remember(*l);
             for_each([&](cluster_link& o) {
@@ -93,6 +95,7 @@ public:
             l->connection().stop();
             l.reset();
         }
+        if (dropped) connect_waiting(); // the links that have gone may have been being connected
     }
 
     std::vector<cluster_board::node> board() const;

@@ -63,14 +63,13 @@ private:
 };
 
 /// Two nodes, and a client of their Cluster. The first node has all slots.
-class world final : public lone_owner {
+class world final : public memory_owner {
 public:
     /// Empty: the node answers as a server does that owns the slot.
     using hook = std::function<std::optional<std::string>(std::uint16_t, command_line const&)>;
 
     explicit world(hook h = {})
         : answers(std::move(h))
-        , net_(context_)
         , cluster_(std::make_shared<cluster_instance>(
               context_.get_executor(), 0U,
               connection_options{.address = address("redis+cluster://127.0.0.1:7001"),
@@ -100,25 +99,6 @@ public:
         });
         run();
     }
-    /// Runs timers and answers questions until then.
-    template <class Condition>
-    [[nodiscard]] bool until(Condition condition) {
-        auto const end = lease_clock::now() + 30s;
-        while (!condition() && lease_clock::now() < end) {
-            context_.restart();
-            context_.run_one_for(100ms);
-            run();
-        }
-        return condition();
-    }
-    /// The nodes answer until nobody has a question.
-    void run() {
-        for (auto more = true; more;) {
-            net_.poll();
-            more = false;
-            for (auto const port : {first, second}) more = serve(port) || more;
-        }
-    }
     std::size_t count(std::uint16_t port, std::string_view name) const {
         return static_cast<std::size_t>(std::ranges::count_if(
             log, [&](auto const& l) { return l.first == port && l.second == name; }));
@@ -129,28 +109,23 @@ public:
     std::uint16_t owner_of_slots = first;
     std::vector<std::pair<std::uint16_t, std::string>> log;
     cluster_instance& cluster() { return *cluster_; }
-    memory_net& net() { return net_; }
 
 private:
     void in_turn(turn_work& work) override {
         work.run();
         BOOST_TEST(cluster_->flush());
     }
-    lease_clock::time_point time() const noexcept override { return lease_clock::now(); }
-    std::uint64_t random_bits() override { return random_ += 0x9e3779b97f4a7c15U; }
-
+    bool answer_questions() override {
+        auto some = false;
+        for (auto const port : {first, second}) some = (!silent && serve(port)) || some;
+        return some;
+    }
     bool serve(std::uint16_t port) {
-        if (silent || !net_.is_open(port)) return false;
-        auto const bytes = net_.sent(port);
-        std::string all;
-        std::string_view rest = bytes;
-        while (auto const words = resp::take_command(rest)) {
-            log.emplace_back(port, words->at(0));
-            auto const special = answers ? answers(port, *words) : std::nullopt;
-            all += special ? *special : usual(port, *words);
-        }
-        if (!all.empty()) net_.send(port, all);
-        return !all.empty();
+        return memory_owner::serve(port, [&](command_line const& words) {
+            log.emplace_back(port, words.at(0));
+            auto const special = answers ? answers(port, words) : std::nullopt;
+            return special ? *special : usual(port, words);
+        });
     }
     std::string usual(std::uint16_t port, command_line const& words) const {
         auto const& name = words.at(0);
@@ -180,10 +155,6 @@ private:
         return "+OK\r\n";
     }
 
-    std::uint64_t random_ = 0;
-    asio::io_context context_{1};
-    memory_net net_;
-    encoder encoder_;
     std::shared_ptr<cluster_instance> cluster_;
 };
 

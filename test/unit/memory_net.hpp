@@ -5,10 +5,12 @@
 
 #include <holdfast/clock.hpp>
 
+#include "redis/lock_command.hpp"
 #include "redis/session.hpp"
 #include "redis/stream.hpp"
 
 #include "support/lone_owner.hpp"
+#include "support/resp.hpp"
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
@@ -114,6 +116,54 @@ private:
 
     asio::io_context& context_;
     std::map<std::uint16_t, line> lines_;
+};
+
+/// The owner of an instance whose servers are in memory. Time is real: the instance has timers.
+class memory_owner : public lone_owner {
+public:
+    /// The servers answer until nobody has a question.
+    void run() {
+        do {
+            net_.poll();
+        } while (answer_questions());
+    }
+    /// Runs timers and answers questions until then.
+    template <class Condition>
+    [[nodiscard]] bool until(Condition condition) {
+        auto const end = lease_clock::now() + std::chrono::seconds(30);
+        while (!condition() && lease_clock::now() < end) {
+            context_.restart();
+            context_.run_one_for(std::chrono::milliseconds(100));
+            run();
+        }
+        return condition();
+    }
+    memory_net& net() { return net_; }
+
+protected:
+    ~memory_owner() = default;
+
+    /// False if no server was asked anything.
+    virtual bool answer_questions() = 0;
+    /// Answers the commands that the client has sent to the port.
+    template <class Answer>
+    bool serve(std::uint16_t port, Answer answer) {
+        if (!net_.is_open(port)) return false;
+        auto const bytes = net_.sent(port);
+        std::string all;
+        std::string_view rest = bytes;
+        while (auto const words = resp::take_command(rest)) all += answer(*words);
+        if (!all.empty()) net_.send(port, all);
+        return !all.empty();
+    }
+
+    lease_clock::time_point time() const noexcept override { return lease_clock::now(); }
+    std::uint64_t random_bits() override { return random_ += 0x9e3779b97f4a7c15U; }
+
+    std::uint64_t random_ = 0;
+    asio::io_context context_{1};
+    memory_net net_{context_};
+    redis::encoder encoder_;
 };
 
 } // namespace holdfast::test

@@ -70,11 +70,10 @@ struct word {
 };
 
 /// Three sentinels, two servers, and a client of the deployment.
-class world final : public lone_owner {
+class world final : public memory_owner {
 public:
     explicit world(restart_policy policy = restart_policy::observed)
-        : net_(context_)
-        , instance_(std::make_shared<sentinel_instance>(
+        : instance_(std::make_shared<sentinel_instance>(
               context_.get_executor(), 0U,
               connection_options{.address =
                                      address("redis+sentinel://127.0.0.1:26379,127.0.0.1:26380,"
@@ -113,29 +112,9 @@ public:
                         resp::bulk("rooms 127.0.0.1 7001 127.0.0.1 " + std::to_string(primary))}));
         run();
     }
-    template <class Condition>
-    [[nodiscard]] bool until(Condition condition) {
-        auto const end = lease_clock::now() + 30s;
-        while (!condition() && lease_clock::now() < end) {
-            context_.restart();
-            context_.run_one_for(100ms);
-            run();
-        }
-        return condition();
-    }
-    void run() {
-        for (auto more = true; more;) {
-            net_.poll();
-            more = false;
-            for (std::size_t i = 0; i < sentinels.size(); ++i) more = serve_sentinel(i) || more;
-            for (auto const port : servers) more = serve(port) || more;
-        }
-    }
-
     std::array<word, 3> words{};
     std::string role = "master"; ///< of the second server
     sentinel_instance& instance() { return *instance_; }
-    memory_net& net() { return net_; }
     int unavailable = 0, available = 0;
 
 private:
@@ -143,27 +122,20 @@ private:
         work.run();
         BOOST_TEST(instance_->flush());
     }
-    lease_clock::time_point time() const noexcept override { return lease_clock::now(); }
-    std::uint64_t random_bits() override { return random_ += 0x9e3779b97f4a7c15U; }
     void on_unavailable(unsigned) override { ++unavailable; }
     void on_available(unsigned) override { ++available; }
 
-    template <class Answer>
-    bool serve(std::uint16_t port, Answer answer) {
-        if (!net_.is_open(port)) return false;
-        auto const bytes = net_.sent(port);
-        std::string all;
-        std::string_view rest = bytes;
-        while (auto const words_of_command = resp::take_command(rest))
-            all += answer(*words_of_command);
-        if (!all.empty()) net_.send(port, all);
-        return !all.empty();
+    bool answer_questions() override {
+        auto some = false;
+        for (std::size_t i = 0; i < sentinels.size(); ++i) some = serve_sentinel(i) || some;
+        for (auto const port : servers) some = serve(port) || some;
+        return some;
     }
     bool serve_sentinel(std::size_t i) {
         auto const& says = words[i];
         if (says.silent) return false;
         auto const id = [](std::size_t n) { return std::string(40, static_cast<char>('a' + n)); };
-        return serve(sentinels[i], [&](command_line const& c) -> std::string {
+        return memory_owner::serve(sentinels[i], [&](command_line const& c) -> std::string {
             if (c[0] == "HELLO") return "%0\r\n";
             if (c[0] == "SUBSCRIBE") {
                 return resp::push(
@@ -197,7 +169,7 @@ private:
     }
     bool serve(std::uint16_t port) {
         auto const id = std::string(40, port == servers[0] ? 'd' : 'e');
-        return serve(port, [&](command_line const& c) -> std::string {
+        return memory_owner::serve(port, [&](command_line const& c) -> std::string {
             if (c[0] == "HELLO" || c[0] == "CONFIG") return "%0\r\n";
             if (c[0] == "EVALSHA") return c.at(2) == "0" ? "-NOSCRIPT no\r\n" : ":1\r\n";
             if (c[0] == "SCRIPT") return resp::bulk("x");
@@ -210,10 +182,6 @@ private:
         });
     }
 
-    std::uint64_t random_ = 0;
-    asio::io_context context_{1};
-    memory_net net_;
-    encoder encoder_;
     std::shared_ptr<sentinel_instance> instance_;
 };
 
