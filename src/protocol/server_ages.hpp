@@ -5,17 +5,18 @@
 // another one is older, was started again: it may have forgotten a lease that still lasts. Where
 // all servers are young, there was no lease before them, and nothing has to be waited for.
 //
-// The age is that of the first contact with each instance. Later restarts concern restart_guard.
-// The uptime in INFO follows the wall clock, which may be set. So an age only adds doubt: it never
-// ends a doubt that another guard has.
+// Behind Sentinel there is evidence of another kind: if the sentinels have had a primary for longer
+// than its process has run, it was started again.
+//
+// The age is that of the first contact with each server. Later restarts concern restart_guard. The
+// uptime in INFO follows the wall clock, which may be set. So an age only adds doubt: it never ends
+// a doubt that another guard has.
 #ifndef HOLDFAST_PROTOCOL_SERVER_AGES_HPP
 #define HOLDFAST_PROTOCOL_SERVER_AGES_HPP
 
-#include "protocol/instance_set.hpp"
 #include "protocol/time.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -33,40 +34,33 @@ constexpr std::optional<time_point> latest_start(time_point now, std::int64_t up
     return std::min(now, now - std::chrono::seconds(uptime) + uptime_error);
 }
 
+/// True if the process of a primary was started again, at `start` at the latest. `named`: a time at
+/// which the sentinels had the server as the primary already.
+constexpr bool restarted_since(time_point named, time_point start) {
+    // The start may have been earlier by the error, and by the second that the server rounds.
+    return named < start - 2 * uptime_error;
+}
+
+/// True if a lease from before this start may still last.
+constexpr bool is_young(time_point start, time_point now, duration max_ttl) {
+    return now - start < max_ttl;
+}
+
 class server_ages {
 public:
     explicit server_ages(duration max_ttl)
         : max_ttl_(max_ttl) {}
 
-    /// The instance has told its age: it was started at `start` at the latest. Only its first age
-    /// counts.
-    void told(unsigned instance, time_point start, time_point now) {
-        if (known_.contains(instance)) return;
-        known_.insert(instance);
-        starts_[instance] = start;
-        if (is_young(start, now)) {
-            young_.insert(instance);
-        } else {
-            old_.insert(instance);
-        }
+    /// A server has told its age at the first contact: it was started at `start` at the latest.
+    void told(time_point start, time_point now) {
+        some_old_ = some_old_ || !is_young(start, now, max_ttl_);
     }
-    /// The instances that were started again while an older one was there, so shortly ago that a
-    /// lease may have been forgotten.
-    instance_set restarted(time_point now) const {
-        instance_set found;
-        if (old_.empty()) return found;
-        young_.for_each([&](unsigned i) {
-            if (is_young(starts_[i], now)) found.insert(i);
-        });
-        return found;
-    }
+    /// True if a server is so old that one which is young has been started again.
+    bool some_old() const { return some_old_; }
 
 private:
-    bool is_young(time_point start, time_point now) const { return now - start < max_ttl_; }
-
     duration max_ttl_;
-    instance_set known_, young_, old_;
-    std::array<time_point, instance_set::capacity> starts_{};
+    bool some_old_ = false;
 };
 
 } // namespace holdfast::protocol

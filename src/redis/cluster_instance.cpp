@@ -168,6 +168,30 @@ void cluster_instance::our_clock_stood_still(lease_clock::time_point from,
 }
 
 //
+// Ages
+//
+
+void cluster_instance::on_older_server() {
+    some_server_is_old_ = true;
+    judge_ages();
+}
+
+// A node that joins later is young as well. It gets its slots from nodes that the client knows.
+void cluster_instance::judge_ages() {
+    if (!some_server_is_old_) return;
+    links_.for_each([](cluster_link& l) {
+        if (l.in_first_map()) l.connection().on_older_server();
+    });
+}
+
+bool cluster_instance::awaits_ages() const {
+    auto const awaited = links_.any_owner([](cluster_link const& l) {
+        return l.in_first_map() && l.connection().available() && !l.connection().connected();
+    });
+    return awaited || owner_.awaits_ages(number_);
+}
+
+//
 // The timer
 //
 

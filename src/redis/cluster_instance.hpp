@@ -69,6 +69,7 @@ public:
     void excuse_jump() override;
     void our_clock_stood_still(lease_clock::time_point from, lease_clock::time_point until,
                                lease_clock::duration least, lease_clock::duration most) override;
+    void on_older_server() override;
     /// A push that is missing shows nothing here: a migration can end a registration silently.
     void push_missed(protocol::breach) override {}
 
@@ -98,6 +99,7 @@ private:
     void on_asking_denied(cluster_link&, pending_command const&, std::string_view error) override;
     void on_command_answered(pending_command const&) noexcept override;
     void on_clock_reading(cluster_link&, protocol::clock_reading const&) override;
+    bool awaits_ages() const override;
     void on_map_part(cluster_link&, pending_command const&, element const&) override;
     void on_map_reply(cluster_link&, pending_command const&) override;
     void on_map_lost(cluster_link&) noexcept override;
@@ -138,6 +140,8 @@ private:
     void ask_seeds();
     void wake_waiters();
 
+    void judge_ages();
+
     // The timer
     void arm() noexcept;
     void on_time() noexcept;
@@ -164,6 +168,7 @@ private:
     std::vector<std::string> members_; ///< the ids of all nodes, sorted
     std::string map_problem_;          ///< why the last question brought no map; empty if it did
     errc map_cause_{};                 ///< its code
+    bool some_server_is_old_ = false;  ///< and the client has heard of it
     bool duplicate_ = false;           ///< another instance is the same Cluster
     bool changed_ = false;             ///< a slot has another owner: waiters must ask again
     lease_clock::time_point woken_at_{};

@@ -150,7 +150,7 @@ void cluster_link::on_check(server_info const& info) {
 // A seed may have been a replica until now. The origin that it told before says nothing about that.
 void cluster_link::owns_slots(bool first) {
     if (std::exchange(owns_, true)) return;
-    first_ = first;
+    first_ = in_first_map_ = first;
     owns_since_ = time();
     needs_origin_ = origin_ && (!first || origin_->replica);
     ask_for_origin();

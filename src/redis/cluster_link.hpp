@@ -46,6 +46,8 @@ public:
                                   std::string_view error) = 0;
     virtual void on_command_answered(pending_command const&) noexcept = 0;
     virtual void on_clock_reading(cluster_link&, protocol::clock_reading const&) = 0;
+    /// True while another node of the first map may soon tell its age.
+    virtual bool awaits_ages() const = 0;
 
     // The question for the map
     virtual void on_map_part(cluster_link&, pending_command const&, element const&) = 0;
@@ -138,6 +140,8 @@ public:
     bool named_by_another(lease_clock::time_point asked);
     /// The node owns slots. `first`: by the first map of the client.
     void owns_slots(bool first);
+    /// The node owned slots before the client came, so it may have restarted before that.
+    bool in_first_map() const { return in_first_map_; }
     /// A slot came from this node. `told`: by its own word.
     void inherits_from(cluster_link const&, bool told) noexcept;
     /// The node from which the last slot came; none if that is not known.
@@ -175,6 +179,10 @@ private:
     void on_clock_reading(unsigned, protocol::clock_reading const& r) override {
         user_.on_clock_reading(*this, r);
     }
+    void on_age(unsigned instance, lease_clock::time_point start) override {
+        user_.owner().on_age(instance, start);
+    }
+    bool awaits_ages(unsigned) const override { return in_first_map_ && user_.awaits_ages(); }
     void on_forgotten(unsigned instance) override { user_.owner().on_forgotten(instance); }
     std::uint64_t random_bits() override { return user_.owner().random_bits(); }
     void on_change() override { user_.owner().on_change(); }
@@ -243,6 +251,7 @@ private:
     bool needs_origin_ = false; ///< the origin is that of the time before the node owned slots
     lease_clock::time_point owns_since_{};
     bool first_ = false; ///< by the first map
+    bool in_first_map_ = false;
     std::optional<protocol::clock_offset> clock_;
     std::vector<protocol::clock_offset> clocks_before_; ///< of earlier owners, to be compared
     bool distrusts_ = false, promoted_ = false;

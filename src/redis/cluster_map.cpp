@@ -168,7 +168,12 @@ void cluster_instance::adopt_map(cluster_link& from) {
         duplicate_ = !identity.empty() && !owner_.is_new_server(number_, identity);
         identity_ = std::move(identity);
     }
+    auto const first = !links_.has_map();
     if (links_.take(question_.take_map(), from, question_.asked())) changed_ = true;
+    if (first) {
+        judge_ages();
+        links_.for_each_owner([](cluster_link& l) { l.connection().hold_for_ages(); });
+    }
     board_.set_problem(duplicate_ ? errc::duplicate_instance : errc{},
                        duplicate_ ? reason_message() : std::string());
     board_.set_nodes(links_.board());

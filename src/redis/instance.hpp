@@ -53,7 +53,8 @@ public:
     virtual void on_round_trip(unsigned /*instance*/, lease_clock::duration) {}
     /// The instance has told its time.
     virtual void on_clock_reading(unsigned /*instance*/, protocol::clock_reading const&) {}
-    /// The instance has told its age: its server was started at `start` at the latest.
+    /// A server of the instance has told its age at the first contact: it was started at `start` at
+    /// the latest.
     virtual void on_age(unsigned /*instance*/, lease_clock::time_point /*start*/) {}
     /// True while another instance may soon tell that it is older.
     virtual bool awaits_ages(unsigned /*instance*/) const { return false; }
@@ -134,8 +135,8 @@ public:
     virtual void our_clock_stood_still(lease_clock::time_point from, lease_clock::time_point until,
                                        lease_clock::duration least, lease_clock::duration most) = 0;
 
-    /// Another instance is older. So if the server is young, it has been restarted.
-    virtual void on_older_instance() {}
+    /// A server is older than the longest lease. So one that is young has been restarted.
+    virtual void on_older_server() {}
 
     /// The instance had promised to push when a key changes, and has not, unless there is no
     /// breach. Calls nothing of its owner.

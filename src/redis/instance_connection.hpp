@@ -72,7 +72,9 @@ public:
         server_.our_clock_stood_still(from, until, least, most);
     }
 
-    void on_older_instance() override { server_.on_older_instance(); }
+    void on_older_server() override {
+        server_.shown_restarted("another server is older, so it has been restarted");
+    }
     void push_missed(protocol::breach) override;
 
     std::string_view run_id() const override { return server_.run_id(); }
@@ -98,6 +100,10 @@ public:
     void connect_if_due() noexcept;
     /// Ends the pause, if there is one: the next turn connects.
     void end_pause() noexcept;
+    /// If the server is young, this proves that it has been restarted.
+    void shown_restarted(std::string_view evidence) { server_.shown_restarted(evidence); }
+    /// Commands of a young server wait for the ages of others that are being connected.
+    void hold_for_ages() { server_.hold_for_ages(); }
     /// The status shows this server as the present primary; empty if there is none.
     void show_primary(std::string);
     /// The status shows that answers do not count though the server is up; errc{}: they do.

@@ -1,5 +1,7 @@
 #include "redis/sentinel_instance.hpp"
 
+#include "protocol/server_ages.hpp"
+
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -222,6 +224,13 @@ sentinel_instance::make_watcher(sentinel_view::sentinel const& s) {
 //
 // The link
 //
+
+// A primary that restarts before Sentinel notices stays the primary.
+void sentinel_instance::on_age(unsigned i, lease_clock::time_point start) {
+    owner_.on_age(i, start);
+    if (!protocol::restarted_since(view_.named_since(owner_.time()), start)) return;
+    link_->shown_restarted("the sentinels have named it for longer, so it has been restarted");
+}
 
 void sentinel_instance::on_link_lost(errc cause) noexcept {
     if (stopped_) return;

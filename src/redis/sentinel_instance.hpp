@@ -72,7 +72,7 @@ public:
     std::string_view run_id() const override { return link_->run_id(); }
     std::uint64_t identity() const override { return link_->identity(); }
 
-    void on_older_instance() override { link_->on_older_instance(); }
+    void on_older_server() override { link_->on_older_server(); }
 
     instance_status status() const override { return link_->status(); }
     instance_counts const& counts() const override { return link_->counts(); }
@@ -94,7 +94,7 @@ private:
     void on_clock_reading(unsigned i, protocol::clock_reading const& r) override {
         owner_.on_clock_reading(i, r);
     }
-    void on_age(unsigned i, lease_clock::time_point start) override { owner_.on_age(i, start); }
+    void on_age(unsigned, lease_clock::time_point start) override;
     bool awaits_ages(unsigned i) const override { return owner_.awaits_ages(i); }
     void on_forgotten(unsigned i) override { owner_.on_forgotten(i); }
     std::uint64_t random_bits() override { return owner_.random_bits(); }

@@ -253,7 +253,6 @@ void sentinel_view::begin_use(time_point now) noexcept {
     }
 }
 
-/// A time at which a majority named the primary already, by the sentinels' own words.
 protocol::time_point sentinel_view::named_since(time_point now) const {
     std::array<time_point, members::capacity> since{};
     unsigned n = 0;

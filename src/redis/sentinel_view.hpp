@@ -111,6 +111,9 @@ public:
     std::optional<protocol::named_primary> const& named() const { return directory_.named(); }
     /// Its address.
     std::optional<server_address> primary() const;
+    /// A time at which a majority named it already, by the sentinels' own words; now if they do not
+    /// tell.
+    time_point named_since(time_point now) const;
     bool confirmed(time_point now) const { return directory_.confirmed(now); }
     time_point confirmed_until() const { return directory_.confirmed_until(); }
     /// True if each sentinel that was asked has answered or failed, and no primary is named.
@@ -143,7 +146,6 @@ private:
     static void fail(sentinel&, errc, std::string_view message);
     action heed(action);
     void begin_use(time_point now) noexcept;
-    time_point named_since(time_point now) const;
 
     options const options_;
     protocol::sentinel_directory directory_;

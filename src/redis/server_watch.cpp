@@ -70,17 +70,23 @@ void server_watch::on_loss() {
     state_.owner.on_forgotten(state_.number);
 }
 
-void server_watch::on_older_instance() {
-    if (guard_.older_one_found(state_.now())) on_quarantine();
+void server_watch::shown_restarted(std::string_view evidence) {
+    if (guard_.shown_restarted(state_.now(), evidence)) on_quarantine();
 }
 
-// The other instances may be asked at the same time, and one of them may be older. Mostly it tells
-// so at once. An instance that hangs must not cost more than a part of the time that it has.
+// Only the age at the first contact counts: servers that were started together grow old one after
+// the other.
 void server_watch::tell_age() {
     auto const start = guard_.start();
     if (!start) return;
+    if (!std::exchange(told_age_, true)) state_.owner.on_age(state_.number, *start);
+    hold_for_ages();
+}
+
+// The other servers may be asked at the same time, and one of them may be older. Mostly it tells so
+// at once. A server that hangs must not cost more than a part of the time that it has.
+void server_watch::hold_for_ages() {
     auto const now = state_.now();
-    state_.owner.on_age(state_.number, *start);
     if (!guard_.is_young(now) || !state_.owner.awaits_ages(state_.number)) return;
     held_until_ = now + lease_clock::duration(state_.options.instance_timeout) / 4;
     state_.live.check_by(held_until_);

@@ -36,10 +36,12 @@ public:
     void succeed(lease_clock::time_point until, std::string_view reason);
     /// The server says that all its keys may be gone. True if a quarantine has begun.
     bool emptied();
-    /// Another instance is older. So if this server is young, it has been restarted.
-    void on_older_instance();
-    /// True while commands have to wait, because another instance may soon show that this server
-    /// has been restarted.
+    /// If the server is young, this proves that it has been restarted.
+    void shown_restarted(std::string_view evidence);
+    /// Others are being connected, and may show that this server has been restarted. If it is
+    /// young, its commands wait for them.
+    void hold_for_ages();
+    /// True while commands have to wait for that.
     bool holds() const {
         auto const now = state_.now();
         return now < held_until_ && guard_.is_young(now) && state_.owner.awaits_ages(state_.number);
@@ -123,6 +125,7 @@ private:
     bool logs_each_write_ = false;
     std::int64_t tracking_limit_ = 0;
     bool cannot_track_ = false; ///< the server's table is full
+    bool told_age_ = false;
     lease_clock::time_point held_until_{};
 };
 

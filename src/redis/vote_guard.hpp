@@ -87,12 +87,14 @@ public:
     /// True if the server was trusted at the first contact, and was started so shortly before that
     /// it may have forgotten locks, if it had any.
     bool is_young(protocol::time_point now) const {
-        return restarts_.trusted_at_first_sight() && start_ && now - *start_ < max_ttl_;
+        return restarts_.trusted_at_first_sight() && start_ &&
+               protocol::is_young(*start_, now, max_ttl_);
     }
-    /// Another instance is older, so this one has been restarted. True if a quarantine has begun.
-    bool older_one_found(protocol::time_point now) noexcept {
+    /// If the server is young, this proves that it has been restarted. True if a quarantine has
+    /// begun.
+    bool shown_restarted(protocol::time_point now, std::string_view evidence) noexcept {
         if (!is_young(now)) return false;
-        begin_for_youth(now, "another instance is older, so it has been restarted");
+        begin_for_youth(now, evidence);
         return true;
     }
 

@@ -187,7 +187,7 @@ private:
         instances_.heard(instance, took);
     }
     void on_clock_reading(unsigned instance, protocol::clock_reading const&) override;
-    void on_age(unsigned instance, lease_clock::time_point start) override;
+    void on_age(unsigned, lease_clock::time_point start) override;
     bool awaits_ages(unsigned instance) const override;
     void on_forgotten(unsigned) override { keeper_.check_all(); }
     std::uint64_t random_bits() override { return random_.pause_bits(); }

@@ -45,11 +45,11 @@ void engine::judge_clock() {
     }
 }
 
-void engine::on_age(unsigned instance, lease_clock::time_point start) {
-    ages_.told(instance, start, turn_.time());
-    ages_.restarted(turn_.time()).for_each([&](unsigned i) {
-        turn_.attempt([&] { instances_[i].on_older_instance(); });
-    });
+void engine::on_age(unsigned, lease_clock::time_point start) {
+    ages_.told(start, turn_.time());
+    if (!ages_.some_old()) return;
+    for (unsigned i = 0; i < instances_.size(); ++i)
+        turn_.attempt([&] { instances_[i].on_older_server(); });
 }
 
 // An instance that is down, or overdue, is waited for no longer.

@@ -63,6 +63,25 @@ BOOST_AUTO_TEST_CASE(a_replica_that_lacks_a_lock_is_promoted_and_grants_it_to_no
     });
 }
 
+BOOST_AUTO_TEST_CASE(a_client_that_starts_after_the_restart_of_a_node_makes_no_second_holder) {
+    cluster_group cluster({.replicas = 0});
+    for (std::size_t i = 0; i < cluster.size(); ++i) cluster.node(i).shift_clock(120s);
+    test_client holder(address_of(cluster), waiting_for_late_answers());
+    auto const key = cluster.key_on(0);
+    auto l = holder.hold(key, {.ttl = 60s, .watchdog = false});
+    cluster.restart_empty(0);
+    cluster.wait_until_agreed();
+    for (int i = 0; i < 5; ++i) {
+        test_client other(address_of(cluster), waiting_for_late_answers());
+        auto const [e, none] = other.try_acquire(key);
+        BOOST_TEST((e == errc::quarantined), e.what());
+        BOOST_TEST(!none);
+        auto elsewhere = other.hold(cluster.key_on(1));
+        BOOST_TEST(other.releases(elsewhere));
+    }
+    BOOST_TEST(l.held());
+}
+
 // The client has a connection to each configured node from the start, also to the replica.
 BOOST_AUTO_TEST_CASE(a_configured_replica_that_is_promoted_grants_no_lock_that_it_lacks) {
     for (auto const checked_between : {false, true}) {

@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_starts_after_the_restart_of_some_makes_no_sec
             BOOST_TEST((e == errc::quarantined || e == errc::contended), e.what());
             BOOST_TEST(!none);
             BOOST_TEST(b.until([&] { return are_quarantined(b, servers.quorum()); }));
-            BOOST_TEST(contains(b.status(0).message, "another instance is older"));
+            BOOST_TEST(contains(b.status(0).message, "another server is older"));
             BOOST_TEST((b.status(0).quarantined_until <= lease_clock::now() + 60s));
         }
         BOOST_TEST(first.held());

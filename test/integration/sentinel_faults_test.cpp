@@ -282,6 +282,24 @@ BOOST_AUTO_TEST_CASE(a_primary_that_restarts_empty_before_sentinel_notices_is_qu
     });
 }
 
+BOOST_AUTO_TEST_CASE(a_client_that_starts_after_the_restart_of_a_primary_makes_no_second_holder) {
+    on_failover_kinds([](sentinel_group_options options) {
+        options.down_after = 20s;
+        scene s(options, alert(60s));
+        auto l = s.a.hold("seat", unwatched(60s));
+        // The sentinels have named the primary for longer than the rounding of an uptime.
+        s.a.pass(lease_clock::now() + 5s);
+        s.group.restart_empty(0);
+        test_client b({address(s.group.url())}, alert(60s));
+        BOOST_REQUIRE(b.becomes(0, instance_state::quarantined));
+        check_quarantined(b, 0, "the sentinels have named it for longer");
+        auto const [e, none] = b.try_acquire("seat", unwatched(1s));
+        BOOST_TEST((e == errc::quarantined), e.what());
+        BOOST_TEST(!none);
+        BOOST_TEST(l.held());
+    });
+}
+
 BOOST_AUTO_TEST_CASE(a_new_primary_with_a_clock_ahead_is_reported) {
     auto options = documented();
     options.shiftable_clocks = true;

@@ -1,6 +1,7 @@
 // A Cluster as an instance, stepped without a server: refusals of its nodes, the ways of commands
 // between them, and the guards of each node.
 #include "protocol/hash_slot.hpp"
+#include "protocol/server_ages.hpp"
 #include "redis/cluster_instance.hpp"
 #include "redis/lock_command.hpp"
 
@@ -16,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,7 +36,7 @@ using holdfast::protocol::verdict;
 
 namespace {
 
-constexpr std::uint16_t first = 7001, second = 7002;
+constexpr std::uint16_t first = 7001, second = 7002, third = 7003;
 std::string const key = "k";
 unsigned const slot = holdfast::protocol::hash_slot(key);
 
@@ -48,7 +50,7 @@ public:
     };
 
     command_args arguments(command) const noexcept override {
-        return {.key = key, .token = "t", .ttl = 10s};
+        return {.key = name, .token = "t", .ttl = 10s};
     }
     bool still_wants(command) const noexcept override { return wants; }
     void on_answer(unsigned, command c, std::uint32_t, answer const& a) override {
@@ -56,6 +58,7 @@ public:
     }
 
     bool wants = true;
+    std::string name = key;
     std::vector<heard> answers;
 
 private:
@@ -68,8 +71,11 @@ public:
     /// Empty: the node answers as a server does that owns the slot.
     using hook = std::function<std::optional<std::string>(std::uint16_t, command_line const&)>;
 
-    explicit world(hook h = {})
+    explicit world(hook h = {}, std::map<std::uint16_t, int> uptimes_of_nodes = {},
+                   bool slots_are_shared = true, bool third_hangs = false)
         : answers(std::move(h))
+        , shared(!uptimes_of_nodes.empty() && slots_are_shared)
+        , uptimes(std::move(uptimes_of_nodes))
         , cluster_(std::make_shared<cluster_instance>(
               context_.get_executor(), 0U,
               connection_options{.address = address("redis+cluster://127.0.0.1:7001"),
@@ -82,6 +88,7 @@ public:
                                  .max_pending_releases = 10,
                                  .name = "unit"},
               true, static_cast<instance_owner&>(*this), net_.factory())) {
+        has_third = net_.at(third).hangs = third_hangs;
         holdfast::redis::in_turn(*this, [&] { cluster_->start(); });
         run();
     }
@@ -107,8 +114,18 @@ public:
     hook answers;
     bool silent = false; ///< the nodes answer nothing
     std::uint16_t owner_of_slots = first;
+    bool shared = false;                  ///< both have slots, and the first one that of the key
+    bool has_third = false;               ///< a node with slots that cannot be reached
+    std::map<std::uint16_t, int> uptimes; ///< in seconds
+    holdfast::protocol::server_ages ages{60s};
     std::vector<std::pair<std::uint16_t, std::string>> log;
     cluster_instance& cluster() { return *cluster_; }
+
+    /// As runtime::engine does.
+    void on_age(unsigned, lease_clock::time_point start) override {
+        ages.told(start, lease_clock::now());
+        if (ages.some_old()) cluster_->on_older_server();
+    }
 
 private:
     void in_turn(turn_work& work) override {
@@ -134,25 +151,38 @@ private:
         if (name == "EVALSHA") return words.at(2) == "0" ? "-NOSCRIPT no\r\n" : ":1\r\n";
         if (name == "SCRIPT") return resp::bulk("x");
         if (name == "INFO") {
-            return words.size() == 2
-                       ? resp::bulk("")
-                       : resp::bulk("redis_version:7.0.15\r\nrun_id:" + id +
-                                    "\r\nrole:master\r\nmaster_replid:" + id + "\r\n");
+            return words.size() == 2 ? resp::bulk("")
+                                     : resp::bulk("redis_version:7.0.15\r\nrun_id:" + id +
+                                                  "\r\nrole:master\r\nmaster_replid:" + id +
+                                                  "\r\n" + uptime(port));
         }
         if (name == "CLUSTER" && words.at(1) == "INFO")
             return resp::bulk("cluster_state:ok\r\ncluster_current_epoch:1\r\n");
         if (name == "CLUSTER" && words.at(1) == "SLOTS") {
-            auto const owner = std::string(40, owner_of_slots == first ? 'a' : 'b');
-            return resp::array(
-                {resp::array({resp::integer(0), resp::integer(16'383),
-                              resp::array({resp::bulk("127.0.0.1"), resp::integer(owner_of_slots),
-                                           resp::bulk(owner), resp::array({})})})});
+            if (!shared) return resp::array({range(0, 16'383, owner_of_slots)});
+            if (!has_third)
+                return resp::array({range(0, 8'191, first), range(8'192, 16'383, second)});
+            return resp::array({range(0, 8'191, first), range(8'192, 15'999, second),
+                                range(16'000, 16'383, third)});
         }
         if (name == "CLUSTER") {
             return resp::bulk(std::string(40, 'a') + " 127.0.0.1:7001@17001 master - 0 0 1\n" +
                               std::string(40, 'b') + " 127.0.0.1:7002@17002 master - 0 0 2\n");
         }
         return "+OK\r\n";
+    }
+
+    static std::string range(int from, int to, std::uint16_t port) {
+        auto const id = std::string(40, static_cast<char>('a' + (port - first)));
+        return resp::array({resp::integer(from), resp::integer(to),
+                            resp::array({resp::bulk("127.0.0.1"), resp::integer(port),
+                                         resp::bulk(id), resp::array({})})});
+    }
+    std::string uptime(std::uint16_t port) const {
+        auto const known = uptimes.find(port);
+        return known == uptimes.end()
+                   ? std::string()
+                   : "uptime_in_seconds:" + std::to_string(known->second) + "\r\n";
     }
 
     std::shared_ptr<cluster_instance> cluster_;
@@ -350,6 +380,63 @@ BOOST_AUTO_TEST_CASE(a_promoted_node_has_no_vote_for_a_time) {
     BOOST_REQUIRE(w.until([&] { return a.answers.size() == 1; }));
     BOOST_TEST((a.answers[0].cause == errc::quarantined), a.answers[0].message);
     BOOST_TEST(contains(a.answers[0].message, "127.0.0.1:7002"), a.answers[0].message);
+}
+
+//
+// Ages
+//
+
+// The nodes tell their ages in any order: the client finds the second one by the map of the first.
+BOOST_AUTO_TEST_CASE(a_young_node_beside_an_older_one_has_restarted) {
+    for (auto const young : {first, second}) {
+        auto const other = young == first ? second : first;
+        std::array<asker, 2> askers;
+        world w({}, {{young, 5}, {other, 3'600}});
+        BOOST_REQUIRE(w.until([&] { return w.net().at(second).connections > 0; }));
+        askers[1].name = "a"; // its slot is one of the second node
+        for (auto& a : askers) w.submit(command::acquire, a);
+        BOOST_REQUIRE(w.until(
+            [&] { return askers[0].answers.size() == 1 && askers[1].answers.size() == 1; }));
+        auto const& refused = askers[young == second ? 1 : 0].answers[0];
+        auto const& granted = askers[young == second ? 0 : 1].answers[0];
+        BOOST_TEST((refused.cause == errc::quarantined), refused.message);
+        BOOST_TEST(contains(refused.message, "another server is older"), refused.message);
+        BOOST_TEST((granted.said == verdict::yes), granted.message);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_new_cluster_is_trusted) {
+    asker a;
+    world w({}, {{first, 5}, {second, 2}});
+    w.submit(command::acquire, a);
+    BOOST_REQUIRE(w.until([&] { return a.answers.size() == 1; }));
+    BOOST_TEST((a.answers[0].said == verdict::yes), a.answers[0].message);
+}
+
+BOOST_AUTO_TEST_CASE(commands_of_a_young_node_wait_for_the_age_of_another_for_a_limited_time) {
+    asker a;
+    world w({}, {{first, 5}, {second, 5}}, true, true);
+    w.submit(command::acquire, a);
+    BOOST_TEST(a.answers.empty());
+    BOOST_REQUIRE(w.until([&] { return a.answers.size() == 1; }));
+    BOOST_TEST((a.answers[0].said == verdict::yes), a.answers[0].message);
+}
+
+// It has all keys of its slots from nodes that the client knows.
+BOOST_AUTO_TEST_CASE(a_node_that_joins_later_is_trusted_though_it_is_young) {
+    asker before, a;
+    world w({}, {{first, 3'600}, {second, 2}}, false);
+    w.submit(command::acquire, before);
+    BOOST_REQUIRE(w.until([&] { return before.answers.size() == 1; }));
+    w.answers = [&](std::uint16_t port, command_line const& words) -> std::optional<std::string> {
+        if (port != first || words.at(0) != "SET") return std::nullopt;
+        w.owner_of_slots = second;
+        return resp::error("MOVED " + std::to_string(slot) + " 127.0.0.1:7002");
+    };
+    w.submit(command::acquire, a);
+    BOOST_REQUIRE(w.until([&] { return a.answers.size() == 1; }));
+    BOOST_TEST((a.answers[0].said == verdict::yes), a.answers[0].message);
+    BOOST_TEST(w.count(second, "SET") == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_stopped_cluster_answers_what_waits) {

@@ -40,6 +40,7 @@ public:
         std::string written;
         unsigned connections = 0;
         bool refuses = false; ///< connections
+        bool hangs = false;   ///< no connection is made
     };
 
     explicit memory_net(asio::io_context& c)
@@ -83,6 +84,7 @@ private:
 
         void connect(std::shared_ptr<redis::stream_user> user) override {
             ++line_.connections;
+            if (line_.hangs) return;
             redis::error_code const ec = line_.refuses
                                              ? redis::error_code(asio::error::connection_refused)
                                              : redis::error_code();

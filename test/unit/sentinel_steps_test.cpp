@@ -72,8 +72,11 @@ struct word {
 /// Three sentinels, two servers, and a client of the deployment.
 class world final : public memory_owner {
 public:
-    explicit world(restart_policy policy = restart_policy::observed)
-        : instance_(std::make_shared<sentinel_instance>(
+    explicit world(restart_policy policy = restart_policy::observed, int uptime = 3'600,
+                   int named_for = 100)
+        : uptime_(uptime)
+        , named_for_(named_for)
+        , instance_(std::make_shared<sentinel_instance>(
               context_.get_executor(), 0U,
               connection_options{.address =
                                      address("redis+sentinel://127.0.0.1:26379,127.0.0.1:26380,"
@@ -145,9 +148,11 @@ private:
             if (c[1] == "MYID") return resp::bulk(id(i));
             if (c[1] == "MASTER") {
                 return fields({{"name", "rooms"},
+                               {"ip", "127.0.0.1"},
+                               {"port", std::to_string(says.primary)},
                                {"flags", "master"},
                                {"role-reported", "master"},
-                               {"role-reported-time", "100000"},
+                               {"role-reported-time", std::to_string(named_for_) + "000"},
                                {"config-epoch", std::to_string(says.epoch)},
                                {"quorum", "2"}});
             }
@@ -176,12 +181,14 @@ private:
             if (c[0] == "INFO") {
                 if (c.size() == 2) return resp::bulk("");
                 return resp::bulk("redis_version:7.0.15\r\nrun_id:" + id +
+                                  "\r\nuptime_in_seconds:" + std::to_string(uptime_) +
                                   "\r\nrole:" + (port == servers[1] ? role : "master") + "\r\n");
             }
             return "+OK\r\n";
         });
     }
 
+    int const uptime_, named_for_; ///< in seconds
     std::shared_ptr<sentinel_instance> instance_;
 };
 
@@ -198,6 +205,26 @@ BOOST_AUTO_TEST_CASE(the_client_connects_to_the_primary_that_a_majority_names) {
     w.submit(command::acquire, a);
     BOOST_REQUIRE(a.answers == 1);
     BOOST_TEST((a.said == verdict::yes), a.message);
+}
+
+// A restart that Sentinel did not notice leaves the server its role.
+BOOST_AUTO_TEST_CASE(a_primary_that_is_named_for_longer_than_it_runs_has_restarted) {
+    asker a;
+    world w(restart_policy::observed, 5, 100);
+    BOOST_REQUIRE(w.until([&] { return w.instance().connected(); }));
+    BOOST_TEST(!w.instance().may_grant());
+    BOOST_TEST((w.instance().status().state == instance_state::quarantined));
+    BOOST_TEST(contains(w.instance().reason_message(), "the sentinels have named it for longer"),
+               w.instance().reason_message());
+    w.submit(command::acquire, a);
+    BOOST_REQUIRE(w.until([&] { return a.answers == 1; }));
+    BOOST_TEST((a.said != verdict::yes));
+}
+
+BOOST_AUTO_TEST_CASE(a_young_primary_of_a_young_deployment_is_trusted) {
+    world w(restart_policy::observed, 5, 5);
+    BOOST_REQUIRE(w.until([&] { return w.instance().connected(); }));
+    BOOST_TEST(w.instance().may_grant());
 }
 
 BOOST_AUTO_TEST_CASE(one_sentinel_of_three_is_not_believed) {

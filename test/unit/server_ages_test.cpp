@@ -10,7 +10,6 @@
 namespace protocol = holdfast::protocol;
 using namespace std::chrono_literals;
 using protocol::duration;
-using protocol::instance_set;
 using protocol::time_point;
 
 namespace {
@@ -19,54 +18,40 @@ constexpr time_point now{1'000'000h};
 constexpr duration max_ttl = 60s;
 constexpr duration tick{1};
 
-instance_set restarted(protocol::server_ages const& ages, time_point at = now) {
-    return ages.restarted(at);
-}
-
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(server_ages)
 
-BOOST_AUTO_TEST_CASE(a_young_instance_among_older_ones_has_restarted_in_any_order_of_answers) {
+BOOST_AUTO_TEST_CASE(one_server_older_than_the_longest_lease_is_enough) {
     for (bool const young_first : {true, false}) {
         protocol::server_ages ages(max_ttl);
-        if (young_first) ages.told(1, now - 5s, now);
-        BOOST_TEST(restarted(ages).empty());
-        ages.told(0, now - 1h, now);
-        ages.told(2, now - max_ttl, now);
-        if (!young_first) ages.told(1, now - 5s, now);
-        BOOST_TEST((restarted(ages) == instance_set::only(1)));
+        if (young_first) ages.told(now - 5s, now);
+        BOOST_TEST(!ages.some_old());
+        ages.told(now - max_ttl, now);
+        if (!young_first) ages.told(now - 5s, now);
+        BOOST_TEST(ages.some_old());
     }
 }
 
-BOOST_AUTO_TEST_CASE(where_all_are_young_or_all_are_old_none_has_restarted) {
-    protocol::server_ages young(max_ttl), old(max_ttl), single(max_ttl);
-    for (unsigned i = 0; i < 3; ++i) {
-        young.told(i, now - i * 20s, now);
-        old.told(i, now - max_ttl - i * 1h, now);
-    }
-    single.told(0, now - 1s, now);
-    BOOST_TEST(restarted(young).empty());
-    BOOST_TEST(restarted(old).empty());
-    BOOST_TEST(restarted(single).empty());
+BOOST_AUTO_TEST_CASE(where_all_are_young_none_has_restarted) {
+    protocol::server_ages young(max_ttl), none(max_ttl);
+    for (unsigned i = 0; i < 3; ++i) young.told(now - i * 20s, now);
+    BOOST_TEST(!young.some_old());
+    BOOST_TEST(!none.some_old());
 }
 
-BOOST_AUTO_TEST_CASE(a_restart_counts_until_max_ttl_after_the_start) {
-    protocol::server_ages ages(max_ttl);
-    ages.told(0, now - max_ttl, now);
-    ages.told(1, now - 1s, now);
-    auto const over = now - 1s + max_ttl;
-    BOOST_TEST((restarted(ages, over - tick) == instance_set::only(1)));
-    BOOST_TEST(restarted(ages, over).empty());
+BOOST_AUTO_TEST_CASE(a_server_is_young_until_max_ttl_after_its_start) {
+    BOOST_TEST(protocol::is_young(now, now, max_ttl));
+    BOOST_TEST(protocol::is_young(now, now + max_ttl - tick, max_ttl));
+    BOOST_TEST(!protocol::is_young(now, now + max_ttl, max_ttl));
 }
 
-// Else a fresh deployment would lose votes when its instances grow out of their youth one by one.
-BOOST_AUTO_TEST_CASE(only_the_age_at_the_first_contact_counts) {
-    protocol::server_ages ages(max_ttl);
-    ages.told(0, now - 50s, now);
-    ages.told(1, now - 10s, now);
-    ages.told(0, now - 50s, now + 15s);
-    BOOST_TEST(restarted(ages, now + 15s).empty());
+BOOST_AUTO_TEST_CASE(a_primary_that_is_named_for_longer_than_it_runs_has_restarted) {
+    BOOST_TEST(protocol::restarted_since(now - 1h, now));
+    BOOST_TEST(protocol::restarted_since(now - 2s - tick, now));
+    BOOST_TEST(!protocol::restarted_since(now - 2s, now)); // a fresh one, told with its error
+    BOOST_TEST(!protocol::restarted_since(now, now));
+    BOOST_TEST(!protocol::restarted_since(now + 1s, now));
 }
 
 BOOST_AUTO_TEST_CASE(an_uptime_may_be_a_second_too_great) {

@@ -30,9 +30,16 @@ public:
     void on_unavailable(unsigned) override { ++unavailable; }
     void on_available(unsigned) override { ++available; }
     void on_forgotten(unsigned) override { ++forgotten; }
+    void on_age(unsigned, lease_clock::time_point start) override {
+        ++ages;
+        started = start;
+    }
+    bool awaits_ages(unsigned) const override { return awaits; }
 
     lease_clock::time_point now{1h};
-    int unavailable = 0, available = 0, forgotten = 0;
+    int unavailable = 0, available = 0, forgotten = 0, ages = 0;
+    lease_clock::time_point started{};
+    bool awaits = false; ///< the ages of other servers
 };
 
 constexpr auto longest = 60s;
@@ -53,12 +60,16 @@ connection_options options_with(restart_policy policy) {
 struct watched {
     explicit watched(std::int64_t tracking_limit = 1'000, bool tracks = true,
                      restart_policy policy = restart_policy::observed)
+        : watched(told(""), tracking_limit, tracks, policy) {}
+    /// `first`: the INFO of the probe.
+    explicit watched(std::string const& first, std::int64_t tracking_limit = 1'000,
+                     bool tracks = true, restart_policy policy = restart_policy::observed)
         : state(0, options_with(policy), owner, secrets)
         , watch(state) {
         state.words.tracked = tracks;
         watch.begin();
         state.live.probing(owner.now);
-        watch.probed(*parse_info(told("")), false, tracking_limit);
+        watch.probed(*parse_info(first), false, tracking_limit);
         state.live.probed(owner.now);
         reply_reader reader; // the probe asks for the time, too
         reader.read("*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n",
@@ -97,6 +108,58 @@ struct watched {
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(server_watch)
+
+//
+// Restarts before the first contact
+//
+
+std::string const young = "redis_version:7.0.15\r\nrole:master\r\nrun_id:a\r\nuptime_in_seconds:5\r\n";
+
+void probe(watched& w, std::string const& info) {
+    w.watch.probed(*parse_info(info), false, 1'000);
+}
+
+// Servers that were started together grow old one after the other.
+BOOST_AUTO_TEST_CASE(the_age_is_told_at_the_first_contact_alone) {
+    watched w;
+    BOOST_TEST(w.owner.ages == 1);
+    BOOST_TEST((w.owner.started == w.owner.now - 9'998s));
+    probe(w, young);
+    probe(w, "role:master\r\nrun_id:b\r\nuptime_in_seconds:1\r\n");
+    BOOST_TEST(w.owner.ages == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_young_server_that_has_restarted_does_not_vote) {
+    watched w(young);
+    BOOST_TEST(!w.watch.quarantined());
+    w.watch.shown_restarted("this is how we know");
+    BOOST_TEST(w.watch.quarantined());
+    BOOST_TEST((w.watch.until() == w.owner.now - 4s + longest));
+    BOOST_TEST(w.watch.reason().find("this is how we know") != std::string::npos);
+    BOOST_TEST(w.owner.unavailable == 1);
+
+    watched old;
+    old.watch.shown_restarted("this is how we know");
+    BOOST_TEST(!old.watch.quarantined());
+}
+
+BOOST_AUTO_TEST_CASE(commands_of_a_young_server_wait_for_the_ages_of_others_for_a_limited_time) {
+    watched w(young);
+    BOOST_TEST(!w.watch.holds());
+    w.owner.awaits = true;
+    w.watch.hold_for_ages();
+    BOOST_TEST(w.watch.holds());
+    w.owner.awaits = false;
+    BOOST_TEST(!w.watch.holds());
+    w.owner.awaits = true;
+    w.owner.now += 250ms;
+    BOOST_TEST(!w.watch.holds());
+
+    watched old;
+    old.owner.awaits = true;
+    old.watch.hold_for_ages();
+    BOOST_TEST(!old.watch.holds());
+}
 
 //
 // The table of tracked keys

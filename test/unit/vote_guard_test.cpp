@@ -249,24 +249,26 @@ BOOST_AUTO_TEST_CASE(the_clock_of_a_successor_is_compared_with_that_of_its_prede
     BOOST_TEST(g.reason().starts_with("its clock has jumped ahead by"));
 }
 
+constexpr std::string_view older = "another server is older, so it has been restarted";
+
 BOOST_AUTO_TEST_CASE(a_young_server_is_in_quarantine_for_the_rest_once_an_older_one_is_known) {
     holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
     BOOST_TEST(!g.connected(origin(1, false), 5, t0));
     BOOST_TEST(g.is_young(t0));
-    BOOST_TEST(g.older_one_found(t0 + 1s));
+    BOOST_TEST(g.shown_restarted(t0 + 1s, older));
     auto const over = t0 - 5s + 1s + max_ttl;
     BOOST_TEST((g.until() == over));
     BOOST_TEST(g.quarantined(over - tick));
     BOOST_TEST(!g.quarantined(over));
     BOOST_TEST(g.reason() ==
-               "up for less than max_ttl, 60000 ms, and another instance is older, so it has been "
+               "up for less than max_ttl, 60000 ms, and another server is older, so it has been "
                "restarted: it may have forgotten locks (on_restart); its votes do not count for "
                "55000 ms");
-    BOOST_TEST(!g.older_one_found(t0 + 2s)); // it is known
+    BOOST_TEST(!g.shown_restarted(t0 + 2s, older)); // it is known
     BOOST_TEST(g.ends(over));
 }
 
-BOOST_AUTO_TEST_CASE(an_older_instance_says_nothing_of_one_that_is_old_durable_or_tells_no_uptime) {
+BOOST_AUTO_TEST_CASE(an_older_server_says_nothing_of_one_that_is_old_durable_or_tells_no_uptime) {
     struct {
         on_restart how;
         bool durable;
@@ -280,7 +282,7 @@ BOOST_AUTO_TEST_CASE(an_older_instance_says_nothing_of_one_that_is_old_durable_o
         holdfast::redis::vote_guard g(c.how, max_ttl);
         g.connected(origin(1, c.durable), c.uptime, t0);
         BOOST_TEST(!g.is_young(t0));
-        BOOST_TEST(!g.older_one_found(t0));
+        BOOST_TEST(!g.shown_restarted(t0, older));
         BOOST_TEST(!g.quarantined(t0));
     }
 }
@@ -290,7 +292,7 @@ BOOST_AUTO_TEST_CASE(by_uptime_a_young_server_is_in_quarantine_from_the_first_co
     BOOST_TEST(g.connected(origin(1, false), 5, t0));
     auto const over = t0 - 4s + max_ttl;
     BOOST_TEST((g.until() == over));
-    BOOST_TEST(!g.older_one_found(t0 + 1s));
+    BOOST_TEST(!g.shown_restarted(t0 + 1s, older));
     holdfast::redis::vote_guard old(on_restart::by_uptime, max_ttl);
     BOOST_TEST(!old.connected(origin(1, false), 61, t0));
     holdfast::redis::vote_guard durable(on_restart::by_uptime, max_ttl);

@@ -230,21 +230,23 @@ private:
         auto const seconds = uptime / std::chrono::seconds(1);
         auto const start = protocol::latest_start(local(c), seconds);
         if (!start) return fail("ages", "an uptime is no number");
-        me.connections[i].start = *start;
-        me.ages.told(i, *start, local(c));
-        if (!Guards::compares_ages()) return;
-        me.ages.restarted(local(c)).for_each([&](unsigned x) {
+        auto& its = me.connections[i];
+        if (its.start == protocol::time_point{}) me.ages.told(*start, local(c));
+        its.start = *start;
+        if (!Guards::compares_ages() || !me.ages.some_old()) return;
+        for (unsigned x = 0; x < instances_.size(); ++x) {
+            if (!is_young(c, x)) continue;
             auto& conn = me.connections[x];
-            if (!is_young(c, x)) return;
             conn.restarts.distrust();
             conn.doubted.extend(conn.start + max_ttl_);
             ++seen_.doubted;
             ++seen_.found_by_age;
-        });
+        }
     }
     bool is_young(unsigned c, unsigned i) const {
         auto const& conn = clients_[c].connections[i];
-        return conn.restarts.trusted_at_first_sight() && local(c) - conn.start < max_ttl_;
+        return conn.restarts.trusted_at_first_sight() &&
+               protocol::is_young(conn.start, local(c), max_ttl_);
     }
     /// True if commands wait because another instance has not told its age. The client of
     /// production waits for a limited time.
