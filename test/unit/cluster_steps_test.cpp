@@ -71,16 +71,24 @@ public:
     /// Empty: the node answers as a server does that owns the slot.
     using hook = std::function<std::optional<std::string>(std::uint16_t, command_line const&)>;
 
-    explicit world(hook h = {}, std::map<std::uint16_t, int> uptimes_of_nodes = {},
-                   bool slots_are_shared = true, bool third_hangs = false)
+    /// A Cluster whose nodes tell their ages.
+    struct aged {
+        std::map<std::uint16_t, int> uptimes = {}; ///< in seconds
+        bool shared = true;     ///< both nodes have slots, the first that of the key
+        bool has_third = false; ///< a node with slots that hangs at first
+        std::string seeds = "127.0.0.1:7001";
+    };
+
+    explicit world(hook h = {})
+        : world(aged{.shared = false}, std::move(h)) {}
+    explicit world(aged of, hook h = {})
         : answers(std::move(h))
-        , shared(!uptimes_of_nodes.empty() && slots_are_shared)
-        , uptimes(std::move(uptimes_of_nodes))
+        , ages_(std::move(of))
         , cluster_(std::make_shared<cluster_instance>(
               context_.get_executor(), 0U,
-              connection_options{.address = address("redis+cluster://127.0.0.1:7001"),
-                                 .instance_timeout = 1s,
-                                 .connect_timeout = 1s,
+              connection_options{.address = address("redis+cluster://" + ages_.seeds),
+                                 .instance_timeout = ages_.has_third ? 8s : 1s,
+                                 .connect_timeout = ages_.has_third ? 8s : 1s,
                                  .max_reconnect_delay = 1s,
                                  .max_ttl = 60s,
                                  .on_restart = restart_policy::observed,
@@ -88,7 +96,7 @@ public:
                                  .max_pending_releases = 10,
                                  .name = "unit"},
               true, static_cast<instance_owner&>(*this), net_.factory())) {
-        has_third = net_.at(third).hangs = third_hangs;
+        net_.at(third).hangs = ages_.has_third;
         holdfast::redis::in_turn(*this, [&] { cluster_->start(); });
         run();
     }
@@ -114,17 +122,13 @@ public:
     hook answers;
     bool silent = false; ///< the nodes answer nothing
     std::uint16_t owner_of_slots = first;
-    bool shared = false;                  ///< both have slots, and the first one that of the key
-    bool has_third = false;               ///< a node with slots that cannot be reached
-    std::map<std::uint16_t, int> uptimes; ///< in seconds
-    holdfast::protocol::server_ages ages{60s};
     std::vector<std::pair<std::uint16_t, std::string>> log;
     cluster_instance& cluster() { return *cluster_; }
 
     /// As runtime::engine does.
     void on_age(unsigned, lease_clock::time_point start) override {
-        ages.told(start, lease_clock::now());
-        if (ages.some_old()) cluster_->on_older_server();
+        heard_.told(start, lease_clock::now());
+        if (heard_.some_old()) cluster_->on_older_server();
     }
 
 private:
@@ -134,7 +138,7 @@ private:
     }
     bool answer_questions() override {
         auto some = false;
-        for (auto const port : {first, second}) some = (!silent && serve(port)) || some;
+        for (auto const port : {first, second, third}) some = (!silent && serve(port)) || some;
         return some;
     }
     bool serve(std::uint16_t port) {
@@ -146,7 +150,7 @@ private:
     }
     std::string usual(std::uint16_t port, command_line const& words) const {
         auto const& name = words.at(0);
-        auto const id = std::string(40, port == first ? 'a' : 'b');
+        auto const id = id_of(port);
         if (name == "HELLO" || name == "CONFIG") return "%0\r\n";
         if (name == "EVALSHA") return words.at(2) == "0" ? "-NOSCRIPT no\r\n" : ":1\r\n";
         if (name == "SCRIPT") return resp::bulk("x");
@@ -159,8 +163,8 @@ private:
         if (name == "CLUSTER" && words.at(1) == "INFO")
             return resp::bulk("cluster_state:ok\r\ncluster_current_epoch:1\r\n");
         if (name == "CLUSTER" && words.at(1) == "SLOTS") {
-            if (!shared) return resp::array({range(0, 16'383, owner_of_slots)});
-            if (!has_third)
+            if (!ages_.shared) return resp::array({range(0, 16'383, owner_of_slots)});
+            if (!ages_.has_third)
                 return resp::array({range(0, 8'191, first), range(8'192, 16'383, second)});
             return resp::array({range(0, 8'191, first), range(8'192, 15'999, second),
                                 range(16'000, 16'383, third)});
@@ -173,18 +177,22 @@ private:
     }
 
     static std::string range(int from, int to, std::uint16_t port) {
-        auto const id = std::string(40, static_cast<char>('a' + (port - first)));
         return resp::array({resp::integer(from), resp::integer(to),
                             resp::array({resp::bulk("127.0.0.1"), resp::integer(port),
-                                         resp::bulk(id), resp::array({})})});
+                                         resp::bulk(id_of(port)), resp::array({})})});
+    }
+    static std::string id_of(std::uint16_t port) {
+        return std::string(40, static_cast<char>('a' + (port - first)));
     }
     std::string uptime(std::uint16_t port) const {
-        auto const known = uptimes.find(port);
-        return known == uptimes.end()
+        auto const known = ages_.uptimes.find(port);
+        return known == ages_.uptimes.end()
                    ? std::string()
                    : "uptime_in_seconds:" + std::to_string(known->second) + "\r\n";
     }
 
+    aged const ages_;
+    holdfast::protocol::server_ages heard_{60s};
     std::shared_ptr<cluster_instance> cluster_;
 };
 
@@ -386,46 +394,61 @@ BOOST_AUTO_TEST_CASE(a_promoted_node_has_no_vote_for_a_time) {
 // Ages
 //
 
-// The nodes tell their ages in any order: the client finds the second one by the map of the first.
+// The nodes tell their ages in any order, before the map or after it.
 BOOST_AUTO_TEST_CASE(a_young_node_beside_an_older_one_has_restarted) {
-    for (auto const young : {first, second}) {
-        auto const other = young == first ? second : first;
-        std::array<asker, 2> askers;
-        world w({}, {{young, 5}, {other, 3'600}});
-        BOOST_REQUIRE(w.until([&] { return w.net().at(second).connections > 0; }));
-        askers[1].name = "a"; // its slot is one of the second node
-        for (auto& a : askers) w.submit(command::acquire, a);
-        BOOST_REQUIRE(w.until(
-            [&] { return askers[0].answers.size() == 1 && askers[1].answers.size() == 1; }));
-        auto const& refused = askers[young == second ? 1 : 0].answers[0];
-        auto const& granted = askers[young == second ? 0 : 1].answers[0];
-        BOOST_TEST((refused.cause == errc::quarantined), refused.message);
-        BOOST_TEST(contains(refused.message, "another server is older"), refused.message);
-        BOOST_TEST((granted.said == verdict::yes), granted.message);
+    for (auto const* const seeds : {"127.0.0.1:7001", "127.0.0.1:7001,127.0.0.1:7002"}) {
+        for (auto const young : {first, second}) {
+            auto const other = young == first ? second : first;
+            std::array<asker, 2> askers;
+            world w(world::aged{.uptimes = {{young, 5}, {other, 3'600}}, .seeds = seeds});
+            BOOST_REQUIRE(w.until([&] { return w.net().at(second).connections > 0; }));
+            askers[1].name = "a"; // its slot is one of the second node
+            for (auto& a : askers) w.submit(command::acquire, a);
+            BOOST_REQUIRE(w.until(
+                [&] { return askers[0].answers.size() == 1 && askers[1].answers.size() == 1; }));
+            auto const& refused = askers[young == second ? 1 : 0].answers[0];
+            auto const& granted = askers[young == second ? 0 : 1].answers[0];
+            BOOST_TEST((refused.cause == errc::quarantined), refused.message);
+            BOOST_TEST(contains(refused.message, "another server is older"), refused.message);
+            BOOST_TEST((granted.said == verdict::yes), granted.message);
+        }
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_new_cluster_is_trusted) {
     asker a;
-    world w({}, {{first, 5}, {second, 2}});
+    world w(world::aged{.uptimes = {{first, 5}, {second, 2}}});
     w.submit(command::acquire, a);
     BOOST_REQUIRE(w.until([&] { return a.answers.size() == 1; }));
     BOOST_TEST((a.answers[0].said == verdict::yes), a.answers[0].message);
 }
 
-BOOST_AUTO_TEST_CASE(commands_of_a_young_node_wait_for_the_age_of_another_for_a_limited_time) {
+// The first two may have restarted. The third one can tell.
+BOOST_AUTO_TEST_CASE(commands_of_a_young_node_wait_for_a_node_that_is_being_connected) {
     asker a;
-    world w({}, {{first, 5}, {second, 5}}, true, true);
+    world w(world::aged{.uptimes = {{first, 5}, {second, 5}, {third, 3'600}}, .has_third = true});
     w.submit(command::acquire, a);
+    // The second node has named the first one, so that it might grant.
+    BOOST_REQUIRE(w.until([&] { return w.count(second, "CLUSTER") > 0; }));
     BOOST_TEST(a.answers.empty());
+    w.net().answer_now(third);
+    BOOST_REQUIRE(w.until([&] { return a.answers.size() == 1; }));
+    BOOST_TEST((a.answers[0].cause == errc::quarantined), a.answers[0].message);
+}
+
+BOOST_AUTO_TEST_CASE(and_no_longer_than_a_part_of_the_instance_timeout) {
+    asker a;
+    world w(world::aged{.uptimes = {{first, 5}, {second, 5}}, .has_third = true});
+    w.submit(command::acquire, a);
     BOOST_REQUIRE(w.until([&] { return a.answers.size() == 1; }));
     BOOST_TEST((a.answers[0].said == verdict::yes), a.answers[0].message);
+    BOOST_TEST(w.net().at(third).connecting);
 }
 
 // It has all keys of its slots from nodes that the client knows.
 BOOST_AUTO_TEST_CASE(a_node_that_joins_later_is_trusted_though_it_is_young) {
     asker before, a;
-    world w({}, {{first, 3'600}, {second, 2}}, false);
+    world w(world::aged{.uptimes = {{first, 3'600}, {second, 2}}, .shared = false});
     w.submit(command::acquire, before);
     BOOST_REQUIRE(w.until([&] { return before.answers.size() == 1; }));
     w.answers = [&](std::uint16_t port, command_line const& words) -> std::optional<std::string> {

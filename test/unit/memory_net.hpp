@@ -40,7 +40,8 @@ public:
         std::string written;
         unsigned connections = 0;
         bool refuses = false; ///< connections
-        bool hangs = false;   ///< no connection is made
+        bool hangs = false;   ///< no connection is made until answer_now()
+        std::shared_ptr<redis::stream_user> connecting;
     };
 
     explicit memory_net(asio::io_context& c)
@@ -67,6 +68,13 @@ public:
         BOOST_REQUIRE(l.reading);
         std::exchange(l.reading, nullptr)->on_read(asio::error::eof, 0);
     }
+    /// The server that hung takes the connection.
+    void answer_now(std::uint16_t port) {
+        auto& l = lines_[port];
+        l.hangs = false;
+        BOOST_REQUIRE(l.connecting);
+        std::exchange(l.connecting, nullptr)->on_connected({});
+    }
     /// What the client has sent since the last call.
     std::string sent(std::uint16_t port) { return std::exchange(lines_[port].written, {}); }
     void poll() {
@@ -84,7 +92,10 @@ private:
 
         void connect(std::shared_ptr<redis::stream_user> user) override {
             ++line_.connections;
-            if (line_.hangs) return;
+            if (line_.hangs) {
+                line_.connecting = std::move(user);
+                return;
+            }
             redis::error_code const ec = line_.refuses
                                              ? redis::error_code(asio::error::connection_refused)
                                              : redis::error_code();
@@ -101,6 +112,7 @@ private:
         }
         void wait_writable(std::shared_ptr<redis::stream_user>) override {}
         void close() noexcept override {
+            line_.connecting = nullptr;
             auto const* const mine = std::exchange(reader_, nullptr);
             if (mine == nullptr || line_.reading.get() != mine) return; // the next connection reads
             if (auto user = std::exchange(line_.reading, nullptr)) {
