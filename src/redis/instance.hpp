@@ -10,6 +10,7 @@
 #include "protocol/push_trust.hpp"
 #include "redis/lock_command.hpp"
 #include "redis/reply_handler.hpp"
+#include "redis/turn_owner.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -21,24 +22,8 @@ namespace holdfast::redis {
 
 /// The owner of an instance. All calls are made on the client's executor; all but in_turn() are
 /// made within a turn.
-class instance_owner {
+class instance_owner : public turn_owner {
 public:
-    class turn_work {
-    public:
-        virtual void run() = 0;
-
-    protected:
-        ~turn_work() = default;
-    };
-
-    /// Runs the work as a turn, or as part of the running turn. A turn has one time, and at its end
-    /// each instance sends its commands. If a user's handler throws, the exception leaves in_turn()
-    /// after the end of the turn.
-    virtual void in_turn(turn_work&) = 0;
-    /// The beginning of the present turn: before the first byte of the turn is sent, and after the
-    /// bytes that the turn handles have come.
-    virtual lease_clock::time_point time() const noexcept = 0;
-
     /// False if another instance is known to be the server with this run id.
     virtual bool is_new_server(unsigned instance, std::string_view run_id) = 0;
     /// The server says that a watched key has changed.
@@ -70,17 +55,6 @@ public:
 protected:
     ~instance_owner() = default;
 };
-
-template <class Function>
-void in_turn(instance_owner& owner, Function function) {
-    struct call final : instance_owner::turn_work {
-        explicit call(Function& f)
-            : function_(f) {}
-        void run() override { function_(); }
-        Function& function_;
-    } work(function);
-    owner.in_turn(work);
-}
 
 struct instance_counts {
     std::atomic<std::uint64_t> commands{0}, batches{0}, releases_dropped{0};

@@ -119,7 +119,7 @@ private:
 };
 
 session::session(asio::any_io_executor const& executor, location& place,
-                 std::chrono::milliseconds connect_timeout, instance_owner& owner,
+                 std::chrono::milliseconds connect_timeout, turn_owner& owner,
                  session_user& user)
     : location_(place)
     , connect_timeout_(connect_timeout)

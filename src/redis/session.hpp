@@ -8,11 +8,11 @@
 #include <holdfast/error.hpp>
 
 #include "protocol/reconnect.hpp"
-#include "redis/instance.hpp"
 #include "redis/pipeline.hpp"
 #include "redis/resolver.hpp"
 #include "redis/stream.hpp"
 #include "redis/tls_connector.hpp"
+#include "redis/turn_owner.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -101,7 +101,7 @@ protected:
 class session final : public stream_user, public std::enable_shared_from_this<session> {
 public:
     session(asio::any_io_executor const&, location&, std::chrono::milliseconds connect_timeout,
-            instance_owner&, session_user&);
+            turn_owner&, session_user&);
 
     void start();
     /// Writes as much of the batch as possible now, and the rest later. The batch must stay where
@@ -143,7 +143,7 @@ private:
 
     location& location_;
     std::chrono::milliseconds connect_timeout_;
-    instance_owner& owner_;
+    turn_owner& owner_;
     session_user* user_;
     std::unique_ptr<stream> stream_;
     std::weak_ptr<attempt> attempt_; ///< to connect

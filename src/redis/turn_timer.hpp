@@ -5,7 +5,7 @@
 #include <holdfast/clock.hpp>
 #include <holdfast/error.hpp>
 
-#include "redis/instance.hpp"
+#include "redis/turn_owner.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -22,7 +22,7 @@ namespace asio = boost::asio;
 /// A member of its user.
 class turn_timer {
 public:
-    turn_timer(asio::any_io_executor const& executor, instance_owner& owner)
+    turn_timer(asio::any_io_executor const& executor, turn_owner& owner)
         : owner_(owner)
         , timer_(executor) {}
 
@@ -51,7 +51,7 @@ public:
     void forget() noexcept { ++alarms_; }
 
 private:
-    instance_owner& owner_;
+    turn_owner& owner_;
     asio::steady_timer timer_;
     std::uint64_t alarms_ = 0; ///< the last one; the handlers of others do nothing
 };
