@@ -52,15 +52,15 @@ if [ "$1" = --self-test ]; then
         printf '%s\n' "$2" >"$root/$1"
         ! check "$root" >/dev/null || { echo "not found in $1: $2"; exit 1; }
     }
-    plant src/protocol/a.hpp '#include "redis/session.hpp"'
-    plant src/protocol/a.hpp '#include "runtime/engine.hpp"'
+    plant src/protocol/a.hpp '#include "redis/net/session.hpp"'
+    plant src/protocol/a.hpp '#include "runtime/engine/engine.hpp"'
     plant src/protocol/a.hpp '#include <holdfast/clock.hpp>'
     plant src/protocol/a.hpp '#include <boost/asio/post.hpp>'
     plant src/protocol/a.hpp 'auto t = lease_clock::now();'
-    plant src/protocol/a.hpp '#  include "redis/session.hpp"'
-    plant src/protocol/a.hpp '#include "../redis/session.hpp"'
+    plant src/protocol/a.hpp '#  include "redis/net/session.hpp"'
+    plant src/protocol/a.hpp '#include "../redis/net/session.hpp"'
     plant src/protocol/a.hpp 'auto t = std::time(nullptr);'
-    plant src/redis/a.cpp '#include "runtime/engine.hpp"'
+    plant src/redis/a.cpp '#include "runtime/engine/engine.hpp"'
     plant src/redis/a.cpp '#include <boost/redis/request.hpp>'
     plant src/redis/a.cpp '#include "api/option_checks.hpp"'
     plant src/runtime/a.cpp '#include "api/option_checks.hpp"'
@@ -68,7 +68,7 @@ if [ "$1" = --self-test ]; then
     plant src/command/a.cpp '#include "api/log_text.hpp"'
     plant src/runtime/a.cpp '#include <boost/redis/request.hpp>'
     plant include/holdfast/a.hpp '#include <boost/redis/request.hpp>'
-    plant include/holdfast/a.hpp '#include "runtime/engine.hpp"'
+    plant include/holdfast/a.hpp '#include "runtime/engine/engine.hpp"'
     echo "every planted violation was found"
 else
     check "$1"

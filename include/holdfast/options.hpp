@@ -99,10 +99,10 @@ enum class restart_policy : std::uint8_t {
     off,
     /// After a restart that the client notices, the votes do not count for client_options::max_ttl.
     /// A client that starts after the restart compares the uptimes of the servers: those of the
-    /// instances, and the nodes of a Cluster. If a server is younger than max_ttl and another one is
-    /// older, it has been restarted, and its votes do not count until its uptime is max_ttl. So it
-    /// is with a primary that its sentinels have named for longer than it runs. If all servers are
-    /// young, or there is only one, the client trusts them. It also trusts a server that was
+    /// instances, and the nodes of a Cluster. If a server is younger than max_ttl and another one
+    /// is older, it has been restarted, and its votes do not count until its uptime is max_ttl. So
+    /// it is with a primary that its sentinels have named for longer than it runs. If all servers
+    /// are young, or there is only one, the client trusts them. It also trusts a server that was
     /// promoted before the client started, and one that does not tell its uptime.
     observed,
     /// As observed, and a server that is younger than max_ttl when the client first connects has no

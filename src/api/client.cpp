@@ -2,9 +2,9 @@
 #include <holdfast/detail/access.hpp>
 
 #include "api/option_checks.hpp"
-#include "runtime/engine.hpp"
-#include "runtime/key_call.hpp"
-#include "runtime/lock_state.hpp"
+#include "runtime/engine/engine.hpp"
+#include "runtime/engine/lock_state.hpp"
+#include "runtime/keys/key_call.hpp"
 
 #include <algorithm>
 #include <memory>

@@ -2,8 +2,8 @@
 #include <holdfast/lease.hpp>
 
 #include "api/option_checks.hpp"
-#include "runtime/engine.hpp"
-#include "runtime/lease_record.hpp"
+#include "runtime/engine/engine.hpp"
+#include "runtime/lease/lease_record.hpp"
 
 #include <chrono>
 #include <functional>

@@ -1,6 +1,6 @@
 #include <holdfast/lock.hpp>
 
-#include "runtime/engine.hpp"
+#include "runtime/engine/engine.hpp"
 
 #include <string_view>
 #include <utility>

@@ -1,8 +1,8 @@
 #include <holdfast/options.hpp>
 
 #include "api/option_checks.hpp"
-#include "protocol/fence.hpp"
-#include "redis/token.hpp"
+#include "protocol/tenure/fence.hpp"
+#include "redis/wire/token.hpp"
 
 #include <algorithm>
 #include <chrono>

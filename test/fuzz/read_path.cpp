@@ -3,7 +3,7 @@
 // did.
 //
 // The input is a list of steps, each a letter with parameters: see conversation::step.
-#include "redis/instance_connection.hpp"
+#include "redis/server/instance_connection.hpp"
 
 #include "fuzz/check.hpp"
 

@@ -2,7 +2,7 @@
 // bytes at once, and frame replies as the tests' own RESP reader does.
 //
 // The end of the input holds the sizes of the pieces. Its last byte is their number.
-#include "redis/reply_reader.hpp"
+#include "redis/wire/reply_reader.hpp"
 
 #include "fuzz/check.hpp"
 #include "support/resp.hpp"

@@ -1,9 +1,9 @@
 // Any bytes as the replies of a sentinel to the first questions and to a second round. The report
 // is bounded, and has valid addresses and ids. A view that takes it names a primary of the report
 // or none.
-#include "redis/sentinel_replies.hpp"
+#include "redis/sentinel/sentinel_replies.hpp"
 
-#include "redis/sentinel_view.hpp"
+#include "redis/sentinel/sentinel_view.hpp"
 
 #include "fuzz/check.hpp"
 

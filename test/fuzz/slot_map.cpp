@@ -1,7 +1,7 @@
 // Fuzzes the reader of CLUSTER SLOTS with bytes of RESP3. It either gives a map whose owners are
 // nodes with an address, or refuses the reply with a short, printable reason.
-#include "redis/reply_reader.hpp"
-#include "redis/slot_map_reader.hpp"
+#include "redis/cluster/slot_map_reader.hpp"
+#include "redis/wire/reply_reader.hpp"
 
 #include "fuzz/check.hpp"
 

@@ -1,11 +1,11 @@
 // Fuzzes the errors of a Cluster's nodes, and the replies to CLUSTER NODES. A redirect either has a
 // slot, a port and a host to connect to, or is malformed. The same refusal, written again, is read
 // as the same. No chain of refusals redirects a command more than three times.
-#include "redis/slot_redirect.hpp"
+#include "redis/cluster/slot_redirect.hpp"
 
-#include "protocol/cluster_route.hpp"
-#include "protocol/hash_slot.hpp"
-#include "redis/cluster_nodes.hpp"
+#include "protocol/cluster/cluster_route.hpp"
+#include "protocol/cluster/hash_slot.hpp"
+#include "redis/cluster/cluster_nodes.hpp"
 
 #include "fuzz/check.hpp"
 

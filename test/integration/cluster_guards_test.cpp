@@ -1,7 +1,7 @@
 // The guards of a Cluster's nodes: promoted nodes that lack locks, old primaries that thaw, and
 // clocks that differ. Each test makes the state in which a client without the guard would give one
 // lock to two holders.
-#include "protocol/hash_slot.hpp"
+#include "protocol/cluster/hash_slot.hpp"
 
 #include "integration/attempt.hpp"
 #include "integration/cluster_load.hpp"

@@ -1,6 +1,6 @@
 // Links to nodes of a Cluster that a test controls: their pauses, their doubts, and what reports
 // say about them.
-#include "protocol/hash_slot.hpp"
+#include "protocol/cluster/hash_slot.hpp"
 
 #include "integration/test_client.hpp"
 #include "support/fake_cluster.hpp"

@@ -1,6 +1,6 @@
 // Maps of nodes that a test controls: the client takes none from a node that is cut off, and none
 // that is older than its own.
-#include "protocol/hash_slot.hpp"
+#include "protocol/cluster/hash_slot.hpp"
 
 #include "integration/test_client.hpp"
 #include "support/fake_cluster.hpp"

@@ -1,5 +1,5 @@
 // Slots of a Cluster migrate while clients work.
-#include "protocol/hash_slot.hpp"
+#include "protocol/cluster/hash_slot.hpp"
 
 #include "integration/attempt.hpp"
 #include "integration/cluster_load.hpp"

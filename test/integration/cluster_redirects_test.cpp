@@ -1,6 +1,6 @@
 // Redirects of nodes that a test controls: malformed ones, loops, and the order of a grant and its
 // release.
-#include "protocol/hash_slot.hpp"
+#include "protocol/cluster/hash_slot.hpp"
 
 #include "integration/test_client.hpp"
 #include "support/fake_cluster.hpp"

@@ -1,9 +1,9 @@
 // The library's slots and its map of slots, against those of real servers in cluster mode.
-#include "protocol/hash_slot.hpp"
-#include "redis/cluster_nodes.hpp"
-#include "redis/slot_fence_key.hpp"
-#include "redis/slot_map_reader.hpp"
-#include "redis/slot_redirect.hpp"
+#include "protocol/cluster/hash_slot.hpp"
+#include "redis/cluster/cluster_nodes.hpp"
+#include "redis/cluster/slot_map_reader.hpp"
+#include "redis/cluster/slot_redirect.hpp"
+#include "redis/wire/slot_fence_key.hpp"
 
 #include "support/redis_cli.hpp"
 #include "support/server.hpp"

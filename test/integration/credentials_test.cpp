@@ -1,7 +1,7 @@
 // Credentials of a source: asked for before each connection and before they end, and given to the
 // server on the open connection.
-#include "redis/instance_connection.hpp"
-#include "redis/lock_command.hpp"
+#include "redis/server/instance_connection.hpp"
+#include "redis/wire/lock_command.hpp"
 
 #include "integration/restricted.hpp"
 #include "integration/run.hpp"

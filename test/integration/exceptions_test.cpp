@@ -3,7 +3,7 @@
 // operator new.
 #include <holdfast/observer.hpp>
 
-#include "redis/vote_guard.hpp"
+#include "redis/server/vote_guard.hpp"
 
 #include "integration/proxy_group.hpp"
 #include "integration/test_client.hpp"

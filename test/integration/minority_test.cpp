@@ -2,8 +2,8 @@
 // client suspects it. The timeouts are longer than the tests wait.
 #include <holdfast/client.hpp>
 
-#include "protocol/key_watch.hpp"
-#include "protocol/round_trips.hpp"
+#include "protocol/tenure/round_trips.hpp"
+#include "protocol/waiting/key_watch.hpp"
 
 #include "integration/proxy_group.hpp"
 #include "integration/test_client.hpp"

@@ -1,10 +1,10 @@
 // The TLS stream against the TLS of real servers.
-#include "redis/tls_stream.hpp"
+#include "redis/net/tls_stream.hpp"
 
 #include "support/certificates.hpp"
 #include "support/server.hpp"
 #include "support/swept_folder.hpp"
-#include "unit/stream_user.hpp"
+#include "unit/redis/net/stream_user.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>

@@ -17,9 +17,9 @@
 #ifndef HOLDFAST_TEST_SIMULATION_WIRE_HPP
 #define HOLDFAST_TEST_SIMULATION_WIRE_HPP
 
-#include "protocol/lanes.hpp"
-#include "protocol/liveness.hpp"
-#include "protocol/reconnect.hpp"
+#include "protocol/server/lanes.hpp"
+#include "protocol/server/liveness.hpp"
+#include "protocol/server/reconnect.hpp"
 
 #include "simulation/kernel/timeline.hpp"
 
@@ -127,7 +127,7 @@ private:
         submit(command::release, k, t.token);
     }
 
-    // Queues a command as redis/pipeline.hpp does.
+    // Queues a command as redis/wire/pipeline.hpp does.
     void submit(command c, std::size_t key, std::uint64_t token) {
         if (key != none) tell_story(name(c), " of key ", key, " with token ", token);
         if (key != none) ++tenures_[key].unanswered;
@@ -222,7 +222,8 @@ struct watch_tally {
                   held_back = 0;
 };
 
-/// A process that checks the liveness of one instance, as redis/instance_connection.cpp does.
+/// A process that checks the liveness of one instance, as redis/server/instance_connection.cpp
+/// does.
 template <class Rules>
 class watched_world : timeline {
 public:

@@ -15,7 +15,7 @@
 #ifndef HOLDFAST_TEST_SIMULATION_WORLD_HPP
 #define HOLDFAST_TEST_SIMULATION_WORLD_HPP
 
-#include "protocol/tenure.hpp"
+#include "protocol/tenure/tenure.hpp"
 
 #include "simulation/kernel/network.hpp"
 

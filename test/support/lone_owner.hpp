@@ -2,7 +2,7 @@
 #ifndef HOLDFAST_TEST_SUPPORT_LONE_OWNER_HPP
 #define HOLDFAST_TEST_SUPPORT_LONE_OWNER_HPP
 
-#include "redis/instance.hpp"
+#include "redis/server/instance.hpp"
 
 #include <cstdint>
 #include <string_view>

@@ -13,9 +13,9 @@
 #ifndef HOLDFAST_TEST_SIMULATION_CLUSTER_CLUSTER_HPP
 #define HOLDFAST_TEST_SIMULATION_CLUSTER_CLUSTER_HPP
 
-#include "protocol/cluster_guard.hpp"
-#include "protocol/cluster_patience.hpp"
-#include "protocol/cluster_route.hpp"
+#include "protocol/cluster/cluster_guard.hpp"
+#include "protocol/cluster/cluster_patience.hpp"
+#include "protocol/cluster/cluster_route.hpp"
 #include "protocol/quarantine.hpp"
 #include "protocol/rules.hpp"
 

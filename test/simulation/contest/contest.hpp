@@ -27,9 +27,9 @@
 #ifndef HOLDFAST_TEST_SIMULATION_CONTEST_CONTEST_HPP
 #define HOLDFAST_TEST_SIMULATION_CONTEST_CONTEST_HPP
 
-#include "protocol/arbiter.hpp"
-#include "protocol/tenure.hpp"
-#include "protocol/wait_queue.hpp"
+#include "protocol/tenure/tenure.hpp"
+#include "protocol/waiting/arbiter.hpp"
+#include "protocol/waiting/wait_queue.hpp"
 
 #include "simulation/contest/faults.hpp"
 

@@ -3,8 +3,8 @@
 #ifndef HOLDFAST_TEST_SIMULATION_CONTEST_FAULTS_HPP
 #define HOLDFAST_TEST_SIMULATION_CONTEST_FAULTS_HPP
 
-#include "protocol/round_trips.hpp"
-#include "protocol/waiting_rules.hpp"
+#include "protocol/tenure/round_trips.hpp"
+#include "protocol/waiting/waiting_rules.hpp"
 
 #include "simulation/contest/wire.hpp"
 

@@ -2,11 +2,11 @@
 #ifndef HOLDFAST_TEST_SIMULATION_CONTEST_STATE_HPP
 #define HOLDFAST_TEST_SIMULATION_CONTEST_STATE_HPP
 
-#include "protocol/folded_queue.hpp"
-#include "protocol/round_trips.hpp"
-#include "protocol/tenure.hpp"
-#include "protocol/waiter.hpp"
-#include "protocol/waiting_rules.hpp"
+#include "protocol/tenure/round_trips.hpp"
+#include "protocol/tenure/tenure.hpp"
+#include "protocol/waiting/folded_queue.hpp"
+#include "protocol/waiting/waiter.hpp"
+#include "protocol/waiting/waiting_rules.hpp"
 
 #include "simulation/contest/settings.hpp"
 #include "simulation/kernel/network.hpp"

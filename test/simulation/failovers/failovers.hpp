@@ -14,9 +14,9 @@
 #ifndef HOLDFAST_TEST_SIMULATION_FAILOVERS_FAILOVERS_HPP
 #define HOLDFAST_TEST_SIMULATION_FAILOVERS_FAILOVERS_HPP
 
-#include "protocol/promotion_guard.hpp"
 #include "protocol/rules.hpp"
-#include "protocol/sentinel_directory.hpp"
+#include "protocol/sentinel/promotion_guard.hpp"
+#include "protocol/sentinel/sentinel_directory.hpp"
 
 #include "simulation/failovers/servers.hpp"
 

@@ -2,7 +2,7 @@
 #ifndef HOLDFAST_TEST_SIMULATION_FAILOVERS_SERVERS_HPP
 #define HOLDFAST_TEST_SIMULATION_FAILOVERS_SERVERS_HPP
 
-#include "protocol/sentinel_directory.hpp"
+#include "protocol/sentinel/sentinel_directory.hpp"
 
 #include "simulation/failovers/settings.hpp"
 #include "simulation/kernel/instance.hpp"

@@ -2,9 +2,9 @@
 #ifndef HOLDFAST_TEST_SIMULATION_FAILOVERS_SETTINGS_HPP
 #define HOLDFAST_TEST_SIMULATION_FAILOVERS_SETTINGS_HPP
 
-#include "protocol/promotion_guard.hpp"
-#include "protocol/replica_guard.hpp"
-#include "protocol/sentinel_directory.hpp"
+#include "protocol/sentinel/promotion_guard.hpp"
+#include "protocol/sentinel/sentinel_directory.hpp"
+#include "protocol/server/replica_guard.hpp"
 
 #include <cstdint>
 

@@ -2,7 +2,7 @@
 #ifndef HOLDFAST_TEST_SIMULATION_FENCES_CLOCKS_HPP
 #define HOLDFAST_TEST_SIMULATION_FENCES_CLOCKS_HPP
 
-#include "protocol/fence.hpp"
+#include "protocol/tenure/fence.hpp"
 #include "protocol/time.hpp"
 
 #include "simulation/fences/settings.hpp"

@@ -38,8 +38,8 @@
 #ifndef HOLDFAST_TEST_SIMULATION_FENCES_FENCES_HPP
 #define HOLDFAST_TEST_SIMULATION_FENCES_FENCES_HPP
 
-#include "protocol/fence.hpp"
-#include "protocol/tenure.hpp"
+#include "protocol/tenure/fence.hpp"
+#include "protocol/tenure/tenure.hpp"
 
 #include "simulation/fences/clocks.hpp"
 

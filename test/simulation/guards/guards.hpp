@@ -33,8 +33,8 @@
 #define HOLDFAST_TEST_SIMULATION_GUARDS_GUARDS_HPP
 
 #include "protocol/rules.hpp"
-#include "protocol/standstill.hpp"
-#include "protocol/tenure.hpp"
+#include "protocol/server/standstill.hpp"
+#include "protocol/tenure/tenure.hpp"
 
 #include "simulation/guards/plan.hpp"
 

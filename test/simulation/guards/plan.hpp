@@ -3,7 +3,7 @@
 #define HOLDFAST_TEST_SIMULATION_GUARDS_PLAN_HPP
 
 #include "protocol/rules.hpp"
-#include "protocol/standstill.hpp"
+#include "protocol/server/standstill.hpp"
 
 #include "simulation/guards/servers.hpp"
 

@@ -2,13 +2,13 @@
 #ifndef HOLDFAST_TEST_SIMULATION_GUARDS_SERVERS_HPP
 #define HOLDFAST_TEST_SIMULATION_GUARDS_SERVERS_HPP
 
-#include "protocol/clock_doubt.hpp"
-#include "protocol/clock_guard.hpp"
 #include "protocol/quarantine.hpp"
-#include "protocol/restart_guard.hpp"
-#include "protocol/server_ages.hpp"
-#include "protocol/standstill.hpp"
-#include "protocol/tenure.hpp"
+#include "protocol/server/clock_doubt.hpp"
+#include "protocol/server/clock_guard.hpp"
+#include "protocol/server/restart_guard.hpp"
+#include "protocol/server/server_ages.hpp"
+#include "protocol/server/standstill.hpp"
+#include "protocol/tenure/tenure.hpp"
 
 #include "simulation/guards/settings.hpp"
 #include "simulation/kernel/network.hpp"

@@ -2,8 +2,8 @@
 #ifndef HOLDFAST_TEST_SIMULATION_GUARDS_SETTINGS_HPP
 #define HOLDFAST_TEST_SIMULATION_GUARDS_SETTINGS_HPP
 
-#include "protocol/restart_guard.hpp"
-#include "protocol/standstill.hpp"
+#include "protocol/server/restart_guard.hpp"
+#include "protocol/server/standstill.hpp"
 #include "protocol/time.hpp"
 
 #include <cstdint>

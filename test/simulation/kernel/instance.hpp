@@ -5,8 +5,8 @@
 #ifndef HOLDFAST_TEST_SIMULATION_KERNEL_INSTANCE_HPP
 #define HOLDFAST_TEST_SIMULATION_KERNEL_INSTANCE_HPP
 
-#include "protocol/fence.hpp"
 #include "protocol/messages.hpp"
+#include "protocol/tenure/fence.hpp"
 
 #include "simulation/kernel/timeline.hpp"
 

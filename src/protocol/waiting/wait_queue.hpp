@@ -1,0 +1,444 @@
+// The waiters of one process for one key, in order. A try asks the instances for the key, for the
+// first waiter. The other waiters cost only their place in the queue.
+//
+// The try that is under way belongs to the queue and not to the waiter for which it was made. If
+// that waiter leaves, the next waiter inherits the try. A waiter that adopts a tenure has a try of
+// its own.
+//
+// The driver tells the queue each event with its time, and then carries out the actions of next()
+// until one is empty: see queue_phase.hpp. The queue does no I/O, reads no clock and allocates
+// nothing.
+#ifndef HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
+#define HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
+
+#include "protocol/instance_set.hpp"
+#include "protocol/rules.hpp"
+#include "protocol/tenure/fence.hpp"
+#include "protocol/tenure/tally.hpp"
+#include "protocol/time.hpp"
+#include "protocol/waiting/arbiter_choice.hpp"
+#include "protocol/waiting/folded_queue.hpp"
+#include "protocol/waiting/key_watch.hpp"
+#include "protocol/waiting/place_in_line.hpp"
+#include "protocol/waiting/queue_action.hpp"
+#include "protocol/waiting/queue_counts.hpp"
+#include "protocol/waiting/queue_phase.hpp"
+#include "protocol/waiting/recheck_schedule.hpp"
+#include "protocol/waiting/retry_pace.hpp"
+#include "protocol/waiting/rivals.hpp"
+#include "protocol/waiting/stand_back.hpp"
+#include "protocol/waiting/waiter.hpp"
+#include "protocol/waiting/waiting_rules.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace holdfast::protocol {
+
+template <class Rules>
+class basic_wait_queue : public waiter_line {
+public:
+    explicit basic_wait_queue(unsigned configured = 1)
+        : watch_(configured)
+        , configured_(configured) {}
+    /// Makes a folded queue again: its tenure is still held.
+    basic_wait_queue(unsigned configured, folded_queue const& f)
+        : basic_wait_queue(configured) {
+        phase_ = phase::held;
+        counts_.tries = counts_.tenures = leases_ = 1;
+        held_since_ = f.held_since;
+        try_ = {.fenced = f.fenced, .begun = f.held_since - f.round_trip};
+        pace_.answered_after(f.round_trip);
+    }
+
+    // Waiters
+    /// False if `w` does not wait (try_acquire), and this process has the key or wants it. A waiter
+    /// that adopts a tenure goes first: it proves that nobody else can have the key.
+    [[nodiscard]] bool join(waiter& w) {
+        auto const free = phase_ == phase::ready || phase_ == phase::standing_back;
+        if (w.adopts ? phase_ == phase::held : !w.waits && (!free || !empty())) return false;
+        add(w);
+        return true;
+    }
+    /// How long this process leaves a free key to clients that poll for it.
+    void yields(duration d) { yields_ = d; }
+    /// Whether the processes get the key in the order in which they came.
+    void is_fair(bool fair) { line_.fair(fair); }
+    bool is_fair() const { return line_.fair(); }
+
+    queue_action next(time_point now, instance_set reachable) {
+        for (;;) {
+            switch (phase_) {
+            case phase::ready:
+                return begin_try(now, reachable);
+            case phase::trying:
+                if (try_is_wanted()) return {};
+                phase_ = phase::ready;
+                watch_.forget();
+                return {.effect = effect::cancel_try};
+            case phase::to_inspect:
+                phase_ = empty() ? phase::ready : phase::inspecting;
+                if (phase_ == phase::inspecting) return {.effect = effect::inspect};
+                break;
+            case phase::inspecting:
+                return {};
+            case phase::held: // an adoption may have overtaken tries that do not wait
+                if (empty()) return {.effect = is_plain() ? effect::fold : effect::none};
+                if (front().waits) return {};
+                return {.effect = effect::refuse};
+            case phase::waiting:
+                if (!empty() && front().is_refused()) return {.effect = effect::refuse};
+                if (now < wake_ && !empty() && !front().adopts) {
+                    auto const watching =
+                        awaits_ == awaits::push ? watch_.next(now, reachable) : watch_action::none;
+                    if (watching == watch_action::ask) return {.watch = watch_.to_ask()};
+                    if (watching == watch_action::none) return {};
+                    rechecks_.at_once(now);
+                }
+                phase_ = phase::ready;
+                break;
+            case phase::standing_back:
+                if (now < wake_ && (empty() || front().waits)) {
+                    return {.effect = stand_back_.take_question() ? effect::listen : effect::none};
+                }
+                stand_back_.end(now);
+                phase_ = phase::ready;
+                break;
+            }
+        }
+    }
+
+    /// When next() has another action, if nothing else happens.
+    std::optional<time_point> wake() const {
+        if (phase_ != phase::waiting && phase_ != phase::standing_back) return std::nullopt;
+        auto const watches = phase_ == phase::waiting && awaits_ == awaits::push;
+        auto const first = watches ? std::min(wake_, watch_.wake()) : wake_;
+        return first == time_point::max() ? std::nullopt : std::optional(first);
+    }
+
+    // Tries
+    /// The arbiter is chosen among these.
+    instance_set candidates(instance_set reachable) const { return choice_.candidates(reachable); }
+
+    /// The driver has begun the tenure; after try_arbiter, at `arbiter`.
+    void try_begun(time_point now, unsigned arbiter = 0) {
+        assert(phase_ == phase::trying); // one try at a time
+        try_.begun = now;
+        arbiter_ = arbiter;
+        ++counts_.tries;
+    }
+
+    /// The tenure is won. Returns its waiter, which has left the queue.
+    waiter& won(time_point now) {
+        pace_.answered_after(now - try_.begun);
+        pace_.won();
+        phase_ = phase::held;
+        ++counts_.tenures;
+        held_since_ = now;
+        leases_ = 1 + front().handoffs;
+        awaits_ = awaits::time;
+        excused_ = false;
+        rechecks_.stop();
+        line_.won();
+        if (!try_.asks_all) watch_.asked_again(try_.begun, now, arbiter_, duration(-1));
+        watch_.forget();
+        choice_.reset();
+        rivals_.begin_tenure();
+        return pop();
+    }
+
+    /// Too many instances refused.
+    void contended(time_point now, tally const& votes, duration longest_pause,
+                   std::uint64_t random) {
+        rivals_.meet();
+        excused_ = false;
+        awaits_ = awaits::time;
+        pace_.outage_ended();
+        watch_.forget();
+        // A quorum that refuses shows a holder. Otherwise contenders kept each other from a quorum.
+        auto const a_holder = votes.no().size() >= votes.quorum();
+        if (!a_holder) ++counts_.splits;
+        if (is_newcomer()) {
+            pace_.answered_after(now - try_.begun);
+            auto const again = rivals_.contest() && pace_.has_failed();
+            auto const at_once = a_holder && !again; // but not twice in a row
+            if (at_once) pace_.failed();
+            wake_ = at_once ? now : now + pace_.backoff(longest_pause, random);
+            phase_ =
+                obstacle_known_ && (empty() || front().waits) ? phase::waiting : phase::to_inspect;
+            return;
+        }
+        if (try_.reserved && votes.no().contains(arbiter_)) line_.called_in_vain();
+        auto const at_once = try_.reserved && line_.missed(a_holder);
+        auto const elsewhere = !at_once && choice_.refused_by(votes.no());
+        wake_ = at_once || elsewhere ? now : now + pace_.backoff(longest_pause, random);
+        phase_ = phase::waiting;
+    }
+
+    /// The arbiter refused. `left` is the key's time to live: empty if the key never expires,
+    /// negative if it has just gone. `will_push`: the arbiter will push when the key changes.
+    void refused(time_point now, std::optional<duration> left, bool will_push,
+                 duration longest_pause, std::uint64_t random) {
+        pace_.answered_after(now - try_.begun);
+        rivals_.meet();
+        rivals_.contest();
+        if (pace_.refused()) ++counts_.wasted;
+        phase_ = phase::waiting;
+        awaits_ = will_push ? awaits::push : awaits::time;
+        excused_ = false;
+        rechecks_.begin(now);
+        watch_.asked_again(try_.begun, now, arbiter_, left);
+        will_push ? watch_.waits(try_.begun, now, arbiter_, left) : rechecks_.polled(now);
+        if (line_.fair()) watch_.stands_in_line(Rules::reservation(longest_pause));
+        if (left && *left < duration::zero()) {
+            // The key went between the SET and the PTTL. If that happens again, the pauses grow.
+            wake_ = now + yields_;
+            if (pace_.vanished()) wake_ += pace_.backoff(longest_pause, random);
+            return;
+        }
+        pace_.not_vanished();
+        auto const trusts = left && (!will_push || Rules::wakes_at_expiry());
+        auto const expiry = trusts ? now + *left + std::chrono::milliseconds(1) + yields_ +
+                                         pace_.after_wake_up(random)
+                                   : time_point::max();
+        if (will_push && !line_.fair()) pace_.forget_failures(); // a place in line is no success
+        wake_ = std::min(expiry,
+                         will_push ? rechecks_.next() : now + pace_.backoff(longest_pause, random));
+        if (line_.fair()) wake_ = std::min(wake_, now + Rules::renews_place);
+    }
+
+    /// The arbiter did not answer, or is late. The next instance in order takes its place.
+    void arbiter_failed() {
+        choice_.failed(arbiter_);
+        watch_.forget();
+        phase_ = phase::ready;
+    }
+
+    /// The try failed. The driver tells front(), and calls leave() for it.
+    void failed() {
+        phase_ = phase::ready;
+        watch_.forget();
+        awaits_ = awaits::time;
+    }
+
+    /// The deadline of the try has passed. True if this process did not run at the deadline: the
+    /// servers are not at fault, and another try follows. False if front() must be told.
+    [[nodiscard]] bool overslept(time_point now, time_point deadline) {
+        if (!Rules::excuses(now - deadline, try_.ttl, excused_)) return false;
+        if (!front().waits && std::exchange(front().again, true)) return false;
+        failed();
+        return excused_ = true;
+    }
+
+    /// The inspection has ended. If it is not complete, the next round is inspected again.
+    void inspected(bool complete) {
+        obstacle_known_ = complete;
+        phase_ = phase::waiting;
+    }
+
+    /// The number that goes with the commands of queue_action::watch and of effect::listen.
+    std::uint32_t watch_round() const { return watch_.round(); }
+    /// The driver has sent the question of effect::listen to `arbiter`, with watch_round().
+    void listening(unsigned arbiter) { arbiter_ = arbiter; }
+    /// The answer to one of these commands.
+    void watched(time_point now, unsigned instance, std::uint32_t round, sighting const& seen,
+                 std::uint64_t random) {
+        if (phase_ == phase::standing_back) {
+            if (instance != arbiter_ || round != watch_.round()) return;
+            stand_back_.listens(seen.is == sighting::state::gone && seen.told);
+            if (seen.is == sighting::state::held) rivals_.meet();
+            return;
+        }
+        watch_.answered(now, instance, round, seen, random);
+    }
+
+    // Wake-ups
+    /// `instance` says that the key has changed. False if the queue need not know that now.
+    bool push(time_point now, unsigned instance, std::uint64_t random) {
+        if (phase_ == phase::standing_back && stand_back_.listens() && instance == arbiter_) {
+            stand_back_.heard();
+            rivals_.meet();
+        }
+        auto const watched = watch_.push(now, instance, random);
+        if (!waits_at(instance)) return watched;
+        pace_.pushed();
+        wake_at(std::max(now + yields_ + pace_.after_wake_up(random), pace_.earliest(try_.begun)));
+        return true;
+    }
+
+    /// `instance` has reserved the key for this process. If that is not certain, it is asked again
+    /// before the others. False if the queue does not wait there.
+    bool called(time_point now, unsigned instance, bool certain = true) {
+        if (!line_.fair() || !waits_at(instance)) return false;
+        if (certain) line_.called();
+        pace_.pushed();
+        wake_at(std::max(now, pace_.earliest(try_.begun)));
+        return true;
+    }
+    /// True if the try that is under way is of a process that does not stand in line.
+    bool is_newcomer() const { return try_.asks_all && !try_.reserved; }
+    /// True if the process goes to the front of the line.
+    bool goes_to_front() const { return line_.goes_to_front(); }
+
+    /// A push from `instance` will not come any more.
+    void disconnected(time_point now, unsigned instance, std::uint64_t random) {
+        watch_.lost(instance);
+        late(now, instance, random);
+    }
+    /// `instance` is late, and so may be its push.
+    void late(time_point now, unsigned instance, std::uint64_t random) {
+        watch_.keeps_promise(instance);
+        if (!Rules::wakes_at_disconnect() || !waits_at(instance)) return;
+        wake_at(now + pace_.after_wake_up(random));
+    }
+
+    /// Too few instances are left for a quorum. If not enough are back by `until`, the waiters are
+    /// told. Until then the queue does not try.
+    void outage(time_point until) {
+        if (phase_ != phase::waiting || awaits_ == awaits::instances) return;
+        awaits_ = awaits::instances;
+        wake_ = until;
+    }
+    /// Too few instances are left for the try. The next one is at `until`, or when enough are back.
+    void failed_in_outage(time_point until) {
+        phase_ = phase::waiting;
+        awaits_ = awaits::instances;
+        wake_ = until;
+    }
+    /// The pause before the next try in an outage.
+    duration outage_pause(std::uint64_t random) { return pace_.outage_pause(random); }
+    /// How many tries in a row have found too few instances.
+    unsigned failed_outage_tries() const { return pace_.outages(); }
+    /// True if the queue has waited for instances since a try was last answered.
+    bool in_outage() const { return awaits_ == awaits::instances; }
+    /// Enough instances for a quorum are back.
+    void restored(time_point now, std::uint64_t random) {
+        watch_.check_soon(now, random);
+        if (phase_ != phase::waiting || awaits_ != awaits::instances) return;
+        wake_at(now + pace_.after_wake_up(random));
+    }
+
+    bool waits_at(unsigned instance) const {
+        return phase_ == phase::waiting && awaits_ == awaits::push && arbiter_ == instance;
+    }
+    /// True if the queue needs to hear of instances that come or go.
+    bool awaits_instances() const { return phase_ == phase::waiting || !watch_.idle(); }
+
+    // The tenure
+    /// True if another lease of the same tenure follows the one that ends now. `left`: the rest of
+    /// the tenure.
+    bool hands_over(time_point now, duration left, duration ttl, unsigned limit,
+                    duration longest) const {
+        return phase_ == phase::held && !empty() && front().ttl <= ttl &&
+               (try_.fenced ? leases_ < leases_per_number : !front().fenced) &&
+               Rules::may_hand_over(leases_, limit, held_since_ - try_.begun, now - held_since_,
+                                    longest) &&
+               Rules::suffices(left, front().ttl, front().watched);
+    }
+    /// After effect::fold: what the driver keeps until it makes the queue again.
+    folded_queue folded() const { return {held_since_, pace_.round_trip(), try_.fenced}; }
+    /// The waiter that gets the next lease.
+    waiter& hand_over() {
+        ++leases_;
+        return pop();
+    }
+    /// How many leases the tenure has served before the present one.
+    unsigned handoffs() const { return leases_ - 1; }
+    /// The tenure is released. `opposed`: other clients had votes already when it was won.
+    void released(time_point now, bool opposed = false) {
+        phase_ = phase::ready;
+        if (line_.fair() && !empty()) rivals_.contest(); // the next try joins the line
+        if (line_.fair()) return;
+        auto const others = rivals_.contested() || opposed || yields_ > duration::zero();
+        if (!Rules::stands_back() || (empty() && !others)) return;
+        if (!others && stand_back_.is_alone(now)) return;
+        phase_ = phase::standing_back;
+        stand_back_.begin(!rivals_.contested()); // two processes can take turns and never meet
+        wake_ = now + yields_ + pace_.stand_back();
+    }
+    void lost() {
+        phase_ = phase::ready;
+        rivals_.contest();
+    }
+
+    /// True if arbiter() was to tell a change that the last try has found, and has not; once.
+    breach take_breach() { return watch_.take_breach(); }
+    unsigned arbiter() const { return arbiter_; }
+    queue_counts const& counts() const { return counts_; }
+    /// Whether a holder of the key was seen, in this process or elsewhere.
+    bool seen_held() const { return rivals_.ever_seen() || phase_ == phase::held; }
+    bool held() const { return phase_ == phase::held; }
+    bool trying() const { return phase_ == phase::trying; }
+    /// True if the inspection still needs the tenure that was refused.
+    bool inspects() const { return phase_ == phase::to_inspect || phase_ == phase::inspecting; }
+
+private:
+    using effect = queue_effect;
+    using phase = queue_phase;
+    using awaits = awaited_event;
+
+    /// True if folded() is all that the queue has to remember while its tenure is held. There the
+    /// round trip is also the time of the try, during which the tenure counts as young.
+    bool is_plain() const {
+        return Rules::may_fold(leases_) && !rivals_.ever_seen() && stand_back_.is_unused() &&
+               yields_ == duration::zero() && pace_.round_trip() == held_since_ - try_.begun;
+    }
+
+    queue_action begin_try(time_point now, instance_set reachable) {
+        if (empty()) return {.effect = effect::forget};
+        phase_ = phase::trying;
+        if (awaits_ == awaits::push) awaits_ = awaits::time;
+        auto const recheck = rechecks_.take(now);
+        if (recheck) obstacle_known_ = false; // the key may be no lock any more
+        // So many failed as arbiters that there may be no quorum. A try at all instances shows it.
+        auto const outage =
+            configured_ - choice_.failures() < redlock_rules::quorum(configured_, configured_);
+        auto const reserved = line_.take_call() && !front().adopts;
+        auto const asks_all =
+            reserved || !rivals_.contested() || !front().waits || recheck || outage ||
+            candidates(reachable).empty() ||
+            reachable.size() < redlock_rules::quorum(configured_, reachable.size());
+        try_ = {&front(), front().ttl, front().fenced, front().adopts, asks_all, reserved, now};
+        if (!asks_all) return {.effect = effect::try_arbiter};
+        watch_.forget();
+        if (reserved) return {.effect = effect::try_reserved};
+        choice_.reset();
+        return {.effect = effect::try_all};
+    }
+
+    void wake_at(time_point at) {
+        awaits_ = awaits::time;
+        wake_ = at;
+    }
+    /// True if the try that is under way serves the first waiter.
+    bool try_is_wanted() const {
+        if (empty()) return false;
+        return try_.serves(front()) && (Rules::inherits() || &front() == try_.made_for);
+    }
+
+    basic_key_watch<Rules> watch_;
+    recheck_schedule<Rules> rechecks_;
+    stand_back<Rules> stand_back_;
+    retry_pace<Rules> pace_;
+    rivals rivals_;
+    arbiter_choice choice_;
+    place_in_line line_;
+    attempt try_;
+    time_point wake_{}, held_since_{};
+    duration yields_{};
+    unsigned configured_, arbiter_ = 0, leases_ = 0; ///< of the tenure
+    queue_counts counts_;
+    phase phase_ = phase::ready;
+    awaits awaits_ = awaits::time;
+    bool obstacle_known_ = false;
+    bool excused_ = false; ///< the last try was excused: see overslept()
+};
+
+using wait_queue = basic_wait_queue<waiting_rules>;
+
+} // namespace holdfast::protocol
+
+#endif

@@ -1,0 +1,386 @@
+// The ways of commands through a Cluster.
+#include "protocol/cluster/hash_slot.hpp"
+#include "redis/cluster/cluster_instance.hpp"
+#include "redis/wire/server_info.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace holdfast::redis {
+
+namespace {
+
+using protocol::command;
+using protocol::verdict;
+
+unsigned slot_of(pending_command const& c) {
+    return protocol::hash_slot(c.owner->arguments(c.command).key);
+}
+
+/// False: neither a lock nor a waiter needs the command any more.
+bool is_wanted(pending_command const& c) {
+    return protocol::only_reads(c.command) || c.owner->still_wants(c.command);
+}
+
+/// The answer yes may not count.
+bool is_guarded(command c) {
+    return c != command::release && !protocol::only_reads(c);
+}
+
+} // namespace
+
+void cluster_instance::submit(encoder& encoded, reply_handler_ptr const& owner,
+                              std::uint32_t round) {
+    auto const c = encoded.command();
+    if (!available()) {
+        if (c == command::release) keep(owner, owner_.time());
+        return;
+    }
+    auto const slot = protocol::hash_slot(encoded.arguments().key);
+    pending_command pending{.owner = owner, .round = round, .command = c};
+    auto* const to = link_for(pending, slot);
+    if (auto const o = obstacle_of(to, c); o != obstacle::none) {
+        return wait(std::move(pending), o, slot);
+    }
+    if (pending.asking) return send(*to, std::move(pending));
+    if (!protocol::is_grant(c)) return to->connection().submit(encoded, owner, round);
+    routes_.sent(owner.get(), to->number(), false);
+    try {
+        to->connection().submit(encoded, owner, round);
+    } catch (...) {
+        routes_.ended(owner.get());
+        throw;
+    }
+}
+
+/// The node for a command. A release follows its grant.
+cluster_link* cluster_instance::link_for(pending_command& c, unsigned slot) {
+    auto* const slot_owner = links_.owner_of(slot);
+    if (c.command != command::release) return slot_owner;
+    auto const by_map = slot_owner == nullptr ? cluster_links::none : slot_owner->number();
+    auto const to = routes_.release(c.owner.get(), by_map);
+    if (to.node == by_map && !to.asking) return slot_owner;
+    auto* const follows = links_.at(to.node);
+    if (follows == nullptr || !follows->up()) return slot_owner;
+    c.asking = to.asking;
+    return follows;
+}
+
+cluster_instance::obstacle cluster_instance::obstacle_of(cluster_link const* to, command c) const {
+    if (!links_.has_map()) return available() ? obstacle::connecting : obstacle::down;
+    if (to == nullptr) return obstacle::no_owner;
+    auto const& connection = to->connection();
+    if (!connection.available()) return obstacle::down;
+    if (!is_guarded(c)) return obstacle::none;
+    if (to->foreign) return obstacle::quarantine;
+    auto const takes_key = c == command::acquire || c == command::contend;
+    if (takes_key && !connection.may_grant()) return obstacle::quarantine;
+    return to->ready(owner_.time()) ? obstacle::none : obstacle::connecting;
+}
+
+/// The node is available.
+void cluster_instance::send(cluster_link& to, pending_command c) {
+    auto const* const owner = c.owner.get();
+    auto const grants = protocol::is_grant(c.command);
+    if (grants) routes_.sent(owner, to.number(), c.asking);
+    try {
+        to.connection().submit(std::move(c));
+    } catch (...) {
+        if (grants) routes_.ended(owner);
+        throw;
+    }
+}
+
+//
+// Refusals
+//
+
+void cluster_instance::on_command_answered(pending_command const& c) noexcept {
+    if (protocol::is_grant(c.command)) routes_.ended(c.owner.get());
+}
+
+void cluster_instance::on_refused(cluster_link& from, pending_command c,
+                                  protocol::cluster_refusal const& by,
+                                  lease_clock::time_point sent) {
+    auto const copy = c;
+    try {
+        follow(from, std::move(c), by, sent);
+    } catch (...) { // memory ran out before the command was sent again
+        answer_unsent(copy, obstacle::none, 0);
+    }
+}
+
+void cluster_instance::on_asking_denied(cluster_link& by, pending_command const& c,
+                                        std::string_view error) {
+    std::string text;
+    try {
+        text = by.name() + ": ASKING: " + presentable(error, by.connection().secrets());
+    } catch (...) { // memory ran out: without the words
+    }
+    c.owner->on_answer(
+        number_, c.command, c.round,
+        {.verdict = verdict::refused, .cause = errc::access_denied, .message = text});
+}
+
+void cluster_instance::follow(cluster_link& from, pending_command c,
+                              protocol::cluster_refusal const& by, lease_clock::time_point sent) {
+    using kind = protocol::cluster_refusal::kind;
+    using step = protocol::cluster_step::kind;
+    auto const now = owner_.time();
+    auto const slot = slot_of(c);
+    auto refusal = by;
+    if (refusal.redirects() && refusal.slot != slot) refusal.type = kind::malformed;
+    auto const host = refusal.host.empty() ? std::string_view(from.node().host) : refusal.host;
+    auto const to_itself = refusal.redirects() && from.node().has_address(host, refusal.port);
+    auto const wanted = is_wanted(c);
+    protocol::cluster_hops hops(c.hops);
+    auto const next = hops.refused(refusal, c.command, wanted, to_itself);
+    c.hops = hops.hops() & 3U;
+    c.asking = next.type == step::resend_asking;
+    cluster_link* to = nullptr;
+    auto moved = false;
+    if (next.set_owner) to = links_.move_slot(from, slot, host, refusal.port, moved);
+    if (moved) {
+        changed_ = true;
+        board_.set_nodes(links_.board());
+        if (to != nullptr) ask_next_ = to->number();
+    }
+    if (next.refresh_map) refresh_.want(now);
+    if (c.asking) to = links_.named(host, refusal.port);
+    // A node that gets its first slot is in no map yet.
+    if (to != nullptr && to != &from && links_.may_vouch(from)) to->named_by_another(sent);
+    auto const resends = next.type == step::resend || next.type == step::resend_asking;
+    // These have several commands, and ASKING holds for one. A report can do without them.
+    auto const reports = c.command == command::inspect || c.command == command::survey;
+    auto const cannot_ask = c.asking && reports;
+    if (!wanted || cannot_ask)
+        return answer_unsent(c, wanted ? obstacle::target : obstacle::none, slot);
+    if (refusal.type == kind::cross_slot) {
+        auto const keys = std::string_view("CROSSSLOT: the keys of a lock have different slots");
+        return c.owner->on_answer(
+            number_, c.command, c.round,
+            {.verdict = verdict::refused, .cause = errc::rejected, .message = keys});
+    }
+    if (resends && to != nullptr) {
+        auto const o = obstacle_of(to, c.command);
+        if (o != obstacle::none) {
+            bool const asked = c.asking;
+            c.asking = false;
+            return wait_after_refusal(std::move(c), asked ? behind(o) : o, slot);
+        }
+        auto copy = c;
+        try {
+            return send(*to, std::move(copy));
+        } catch (...) { // memory ran out
+            c.asking = false;
+            return wait_after_refusal(std::move(c), obstacle::refused, slot);
+        }
+    }
+    bool const unknown = c.asking && resends; // too many nodes were named
+    c.asking = false;
+    auto const o = refusal.type == kind::try_again ? obstacle::migrating
+                   : unknown                       ? obstacle::target
+                                                   : obstacle::refused;
+    wait_after_refusal(std::move(c), o, slot);
+}
+
+//
+// Waiting
+//
+
+// The owner of the slot can be asked, and refuses the command again. So each refusal pauses,
+// whatever the obstacle is.
+void cluster_instance::wait_after_refusal(pending_command c, obstacle o, unsigned slot) {
+    auto const now = owner_.time();
+    auto const since = c.waits_since == 0 ? now : time_of(c.waits_since, now);
+    auto const pause = protocol::cluster_patience::pause(now - since, owner_.random_bits());
+    wait(std::move(c), o, slot, now + pause);
+}
+
+/// The command is answered later, never from here.
+void cluster_instance::wait(pending_command c, obstacle o, unsigned slot,
+                            lease_clock::time_point next) {
+    auto const now = owner_.time();
+    c.hops = 0;
+    auto const since = c.waits_since == 0 ? now : time_of(c.waits_since, now);
+    if (c.waits_since == 0) c.waits_since = std::max(short_time(now), std::uint32_t{1});
+    auto const ttl = c.owner->arguments(c.command).ttl;
+    waiting_command w{.command = std::move(c), .obstacle = o};
+    w.until = patience_.until(o, since, lost_since(slot), ttl);
+    // The owner of a pending release has its answer. The key goes with its ttl.
+    if (w.command.answered) w.until = since + ttl + protocol::redlock_rules::drift(ttl);
+    w.next = next;
+    waiting_.add(std::move(w));
+}
+
+/// The obstacle for a command if there is this one at the node that its slot migrates to.
+cluster_instance::obstacle cluster_instance::behind(obstacle at_target) {
+    return at_target == obstacle::quarantine ? at_target : obstacle::target;
+}
+
+/// When the primary of the slot was lost. Without a map, no node has answered yet, and there is
+/// nothing to wait for.
+lease_clock::time_point cluster_instance::lost_since(unsigned slot) const {
+    auto const* const to = links_.owner_of(slot);
+    return to == nullptr ? lease_clock::time_point() : to->down_since();
+}
+
+void cluster_instance::try_waiting() noexcept {
+    waiting_.visit_all([this](waiting_command& w) { return !try_again(w); });
+}
+
+/// False: the command must wait on.
+bool cluster_instance::try_again(waiting_command& w) noexcept {
+    auto const now = owner_.time();
+    auto& c = w.command;
+    auto const slot = slot_of(c);
+    auto const late = now >= w.until;
+    if (!is_wanted(c)) {
+        answer_unsent(c, obstacle::none, slot);
+        return true;
+    }
+    if (now < w.next && !late) return false;
+    auto* const to = link_for(c, slot);
+    auto const o = obstacle_of(to, c.command);
+    if (o == obstacle::none && now >= w.next) {
+        auto copy = c;
+        try {
+            send(*to, std::move(copy));
+            return true;
+        } catch (...) { // memory ran out: it is tried again, or answered
+            w.next = now + std::chrono::milliseconds(1);
+        }
+    }
+    if (o != obstacle::none && o != w.obstacle) {
+        // Another obstacle, another patience.
+        w.obstacle = o;
+        auto const since = time_of(c.waits_since, now);
+        auto const ttl = c.owner->arguments(c.command).ttl;
+        if (!c.answered) w.until = patience_.until(o, since, lost_since(slot), ttl);
+    }
+    if (now < w.until) return false;
+    answer_unsent(c, w.obstacle, slot);
+    return true;
+}
+
+void cluster_instance::answer_unsent(pending_command const& c, obstacle o, unsigned slot) noexcept {
+    auto const releases = c.command == command::release;
+    if (!c.answered) {
+        auto const* const to = links_.owner_of(slot);
+        auto cause = links_.has_map() ? errc::unreachable : reason();
+        auto const told = to != nullptr ? to->connection().reason() : errc{};
+        // A node whose grants do not count also lacks replicas, perhaps.
+        if (o == obstacle::quarantine) cause = told != errc{} ? told : errc::quarantined;
+        if (to != nullptr && to->foreign) cause = errc::rejected;
+        // Only commands with several keys fail because of it: of fenced and of fair locks.
+        if (o == obstacle::migrating) cause = errc::rejected;
+        if (o == obstacle::connecting) cause = errc::instance_timeout;
+        if (o == obstacle::down && told != errc{}) cause = told;
+        if (o == obstacle::none) cause = errc{};
+        auto const message = explain(o, slot);
+        c.owner->on_answer(number_, c.command, c.round,
+                           {.verdict = verdict::unsent, .cause = cause, .message = message});
+        if (releases) keep(c.owner, owner_.time());
+    }
+}
+
+std::string cluster_instance::explain(obstacle o, unsigned slot) const noexcept try {
+    auto const* const to = links_.owner_of(slot);
+    auto const node = to == nullptr ? std::string() : to->name() + ": ";
+    if (to != nullptr && to->foreign) return to->name() + std::string(foreign_text);
+    switch (o) {
+    case obstacle::none:
+        return {};
+    case obstacle::connecting:
+        if (!links_.has_map()) return "no map of the Cluster yet. " + reason_message();
+        return node + "not connected yet, or no other node has named it yet";
+    case obstacle::no_owner:
+        return "slot " + std::to_string(slot) + " has no primary";
+    case obstacle::down:
+    case obstacle::quarantine:
+        return to == nullptr ? reason_message() : to->problem();
+    case obstacle::refused:
+        return node + "the Cluster does not serve slot " + std::to_string(slot) + " now";
+    case obstacle::migrating:
+        return node + "slot " + std::to_string(slot) +
+               " migrates: the keys of the lock are at two nodes";
+    case obstacle::target:
+        return node + "slot " + std::to_string(slot) +
+               " migrates, and the node that gets it cannot be asked now";
+    }
+    return {};
+} catch (...) { // memory ran out
+    return {};
+}
+
+//
+// Pending releases
+//
+
+/// A pending release belongs to its slot.
+void cluster_instance::keep(reply_handler_ptr owner, lease_clock::time_point since) {
+    if (stopped_) return;
+    auto const slot = protocol::hash_slot(owner->arguments(command::release).key);
+    if (auto* const to = links_.owner_of(slot)) {
+        return to->connection().keep_release(std::move(owner), since);
+    }
+    if (!unrouted_.keep(std::move(owner), since)) counts_.releases_dropped.fetch_add(1);
+    board_.set_unrouted_releases(unrouted_.size());
+}
+
+/// To be called when owners of slots have changed.
+void cluster_instance::route_kept() {
+    auto const route = [this](cluster_link* holder, reply_handler_ptr owner,
+                              lease_clock::time_point since) {
+        auto const slot = protocol::hash_slot(owner->arguments(command::release).key);
+        auto* const to = links_.owner_of(slot);
+        auto& keeps = to != nullptr ? to->connection() : holder->connection();
+        keeps.keep_release(std::move(owner), since);
+    };
+    std::vector<std::pair<reply_handler_ptr, lease_clock::time_point>> taken;
+    auto const gather = [&](reply_handler_ptr owner, lease_clock::time_point since) {
+        taken.emplace_back(std::move(owner), since);
+    };
+    links_.for_each([&](cluster_link& l) {
+        if (l.connection().kept() == 0) return;
+        taken.reserve(l.connection().kept());
+        l.connection().take_kept(gather);
+        for (auto& [owner, since] : std::exchange(taken, {})) route(&l, std::move(owner), since);
+    });
+    if (unrouted_.size() == 0) return;
+    unrouted_.drop_expired(owner_.time());
+    taken.reserve(unrouted_.size());
+    unrouted_.take(gather);
+    for (auto& [owner, since] : taken) keep(std::move(owner), since);
+    board_.set_unrouted_releases(unrouted_.size());
+}
+
+//
+// Links
+//
+
+void cluster_instance::on_link_up(cluster_link& l) {
+    if (l.slots() == 0 && !links_.has_map()) refresh_.want_urgently(owner_.time());
+    ask_seeds();
+    ask_for_map();
+    try_waiting();
+    if (links_.has_map() && l.slots() > 0) owner_.on_available(number_);
+}
+
+void cluster_instance::on_link_down(cluster_link& l) noexcept {
+    refresh_.want(owner_.time());
+    if (l.connection().reason() == errc::read_only) links_.demoted(l);
+    if (!links_.has_map() && !available()) owner_.on_unavailable(number_);
+    try {
+        show_map_problem();
+        if (l.connection().kept() > 0) route_kept();
+    } catch (...) { // memory ran out: with the next map
+    }
+    try_waiting();
+}
+
+void cluster_instance::on_doubt(cluster_link&) noexcept {
+    refresh_.want_urgently(owner_.time());
+}
+
+} // namespace holdfast::redis

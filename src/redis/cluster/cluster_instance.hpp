@@ -1,0 +1,184 @@
+// An instance that is a Redis Cluster. The voter for a key is the primary of its slot. So there is
+// a link to each primary, with batches, tracking, a probe and guards of its own.
+//
+//   cluster_instance    the instance: routes commands, and answers those that cannot be sent
+//   cluster_links       the links, and the owners of the slots
+//   cluster_link        one node: its connection, and its guards
+//   map_question        CLUSTER SLOTS and its company
+//   waiting_commands    commands that no node can execute now
+//   grant_routes        where a release must go
+//
+// See doc/internals/cluster.md.
+#ifndef HOLDFAST_REDIS_CLUSTER_INSTANCE_HPP
+#define HOLDFAST_REDIS_CLUSTER_INSTANCE_HPP
+
+#include "protocol/cluster/cluster_patience.hpp"
+#include "protocol/cluster/map_refresh.hpp"
+#include "redis/cluster/cluster_board.hpp"
+#include "redis/cluster/cluster_clocks.hpp"
+#include "redis/cluster/cluster_link.hpp"
+#include "redis/cluster/cluster_links.hpp"
+#include "redis/cluster/grant_routes.hpp"
+#include "redis/cluster/map_question.hpp"
+#include "redis/cluster/waiting_commands.hpp"
+#include "redis/server/instance.hpp"
+#include "redis/server/instance_connection.hpp"
+#include "redis/server/pending_releases.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::redis {
+
+class cluster_instance final : public instance,
+                               public std::enable_shared_from_this<cluster_instance>,
+                               private cluster_link_user {
+public:
+    /// `options`: of each node's connection; the address is that of the Cluster. `sole`: the client
+    /// has no other instance.
+    cluster_instance(asio::any_io_executor, unsigned number, connection_options options, bool sole,
+                     instance_owner&, location::stream_factory = make_plain_stream);
+    ~cluster_instance() override;
+
+    void start() override;
+    void stop() override;
+    void abandon() noexcept override;
+
+    void submit(encoder&, reply_handler_ptr const&, std::uint32_t round) override;
+    [[nodiscard]] bool flush() noexcept override;
+
+    bool available() const override;
+    bool may_grant() const override;
+    bool connected() const override;
+    bool serves(std::string_view key) const override;
+    bool moves_keys() const override { return true; }
+    errc reason() const override;
+    std::string reason_message() const override;
+    std::optional<lease_clock::time_point> waits_since() const override;
+    bool settled() const override;
+
+    void ask_time_now() override;
+    void excuse_jump() override;
+    void our_clock_stood_still(lease_clock::time_point from, lease_clock::time_point until,
+                               lease_clock::duration least, lease_clock::duration most) override;
+    void on_older_server() override;
+    /// A push that is missing shows nothing here: a migration can end a registration silently.
+    void push_missed(protocol::breach) override {}
+
+    std::string_view run_id() const override { return identity_; }
+    std::uint64_t identity() const override;
+
+    instance_status status() const override { return board_.status(); }
+    instance_counts const& counts() const override { return counts_; }
+
+private:
+    using index = protocol::slot_map::index;
+    using obstacle = protocol::cluster_obstacle;
+    static constexpr std::chrono::milliseconds wake_interval{200};
+    static constexpr std::chrono::seconds compare_interval{1};
+    static constexpr std::string_view foreign_text =
+        " belongs to another Cluster: a client uses the first Cluster that it has found";
+
+    // cluster_link_user
+    bool may_connect() noexcept override { return links_.may_connect(); }
+    void on_connecting_ended() noexcept override { links_.connect_waiting(); }
+    void on_link_up(cluster_link&) override;
+    void on_link_down(cluster_link&) noexcept override;
+    void on_doubt(cluster_link&) noexcept override;
+    void on_ready(cluster_link&) noexcept override { try_waiting(); }
+    void on_refused(cluster_link&, pending_command, protocol::cluster_refusal const&,
+                    lease_clock::time_point sent) override;
+    void on_asking_denied(cluster_link&, pending_command const&, std::string_view error) override;
+    void on_command_answered(pending_command const&) noexcept override;
+    void on_clock_reading(cluster_link&, protocol::clock_reading const&) override;
+    bool awaits_ages() const override;
+    void on_map_part(cluster_link&, pending_command const&, element const&) override;
+    void on_map_reply(cluster_link&, pending_command const&) override;
+    void on_map_lost(cluster_link&) noexcept override;
+    protocol::duration node_timeout() const noexcept override { return node_timeout_; }
+    void on_node_timeout(protocol::duration d) noexcept override {
+        node_timeout_ = std::max(node_timeout_, d);
+    }
+    instance_owner& owner() const noexcept override { return owner_; }
+    unsigned number() const noexcept override { return number_; }
+
+    // Commands: cluster_commands.cpp
+    cluster_link* link_for(pending_command&, unsigned slot);
+    obstacle obstacle_of(cluster_link const*, protocol::command) const;
+    void send(cluster_link&, pending_command);
+    void wait(pending_command, obstacle, unsigned slot, lease_clock::time_point next = {});
+    void wait_after_refusal(pending_command, obstacle, unsigned slot);
+    static obstacle behind(obstacle at_target);
+    void follow(cluster_link& from, pending_command, protocol::cluster_refusal const&,
+                lease_clock::time_point sent);
+    bool try_again(waiting_command&) noexcept;
+    void try_waiting() noexcept;
+    lease_clock::time_point lost_since(unsigned slot) const;
+    void answer_unsent(pending_command const&, obstacle, unsigned slot) noexcept;
+    void keep(reply_handler_ptr, lease_clock::time_point since);
+    void route_kept();
+    std::string explain(obstacle, unsigned slot) const noexcept;
+
+    // The map: cluster_map.cpp
+    void ask_for_map();
+    void ask_again() noexcept;
+    cluster_link* node_to_ask();
+    void take_map(cluster_link& from);
+    void adopt_map(cluster_link& from);
+    bool is_foreign() const;
+    void refuse(cluster_link& from);
+    void show_foreign();
+    void show_map_problem();
+    void ask_seeds();
+    void wake_waiters();
+
+    void judge_ages();
+
+    // The timer
+    void arm() noexcept;
+    void on_time() noexcept;
+
+    asio::any_io_executor executor_;
+    connection_options const options_;
+    instance_owner& owner_;
+    unsigned const number_;
+    instance_counts counts_;
+    cluster_board board_;
+    cluster_links links_;
+    grant_routes routes_;
+    waiting_commands waiting_;
+    pending_releases unrouted_; ///< their slots have no owner
+    protocol::cluster_patience patience_;
+    protocol::map_refresh refresh_;
+    map_question question_;
+    cluster_clocks clocks_;
+    protocol::duration node_timeout_ = cluster_link::default_node_timeout;
+    index last_asked_ = cluster_links::none; ///< for the map
+    index ask_next_ = cluster_links::none;   ///< knows of a change
+    lease_clock::time_point compared_at_{};  ///< the clocks of the nodes
+    std::string identity_;
+    std::vector<std::string> members_; ///< the ids of all nodes, sorted
+    std::string map_problem_;          ///< why the last question brought no map; empty if it did
+    errc map_cause_{};                 ///< its code
+    bool some_server_is_old_ = false;  ///< and the client has heard of it
+    bool duplicate_ = false;           ///< another instance is the same Cluster
+    bool changed_ = false;             ///< a slot has another owner: waiters must ask again
+    lease_clock::time_point woken_at_{};
+    asio::steady_timer timer_;
+    lease_clock::time_point armed_for_ = lease_clock::time_point::max();
+    bool rings_ = false; ///< the timer is set
+    unsigned alarms_ = 0;
+    bool stopped_ = false;
+};
+
+} // namespace holdfast::redis
+
+#endif

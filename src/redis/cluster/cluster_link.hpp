@@ -1,0 +1,273 @@
+// The connection to one node of a Cluster, and the guards of the node.
+//
+// It stands between the node's instance_connection and the Cluster: as the owner of the connection,
+// and as its rules.
+#ifndef HOLDFAST_REDIS_CLUSTER_LINK_HPP
+#define HOLDFAST_REDIS_CLUSTER_LINK_HPP
+
+#include "protocol/cluster/cluster_guard.hpp"
+#include "protocol/cluster/cluster_refusal.hpp"
+#include "protocol/cluster/slot_map.hpp"
+#include "redis/server/instance_connection.hpp"
+#include "redis/server/link_rules.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace holdfast::redis {
+
+class cluster_link;
+
+/// The Cluster, as its links see it. All calls are made within a turn.
+class cluster_link_user {
+public:
+    /// Whether one more link may be connected now.
+    virtual bool may_connect() noexcept = 0;
+    /// A link is connected, or could not be: another one may be now.
+    virtual void on_connecting_ended() noexcept = 0;
+    /// The node was probed and can be asked.
+    virtual void on_link_up(cluster_link&) = 0;
+    /// The node does not answer any more, or the connection is lost.
+    virtual void on_link_down(cluster_link&) noexcept = 0;
+    /// The node's grants do not count until another node names it.
+    virtual void on_doubt(cluster_link&) noexcept = 0;
+    /// Commands that wait for the node may be sent now: it has told its origin, or was not silent.
+    virtual void on_ready(cluster_link&) noexcept = 0;
+    /// `sent`: when the node got the command.
+    virtual void on_refused(cluster_link&, pending_command, protocol::cluster_refusal const&,
+                            lease_clock::time_point sent) = 0;
+    /// The node does not accept ASKING from the user, and so has refused the command.
+    virtual void on_asking_denied(cluster_link&, pending_command const&,
+                                  std::string_view error) = 0;
+    virtual void on_command_answered(pending_command const&) noexcept = 0;
+    virtual void on_clock_reading(cluster_link&, protocol::clock_reading const&) = 0;
+    /// True while another node of the first map may soon tell its age.
+    virtual bool awaits_ages() const = 0;
+
+    // The question for the map
+    virtual void on_map_part(cluster_link&, pending_command const&, element const&) = 0;
+    virtual void on_map_reply(cluster_link&, pending_command const&) = 0;
+    virtual void on_map_lost(cluster_link&) noexcept = 0;
+
+    /// The greatest cluster-node-timeout that a node has told.
+    virtual protocol::duration node_timeout() const noexcept = 0;
+    virtual void on_node_timeout(protocol::duration) noexcept = 0;
+
+    virtual instance_owner& owner() const noexcept = 0;
+    virtual unsigned number() const noexcept = 0;
+
+protected:
+    ~cluster_link_user() = default;
+};
+
+/// The questions to a node. The number of a question has the kind in its lowest bits.
+enum class cluster_question : std::uint8_t {
+    node_timeout, ///< CONFIG GET cluster-node-timeout
+    ping,
+    state, ///< CLUSTER INFO, the first of the map's questions
+    slots, ///< CLUSTER SLOTS
+    nodes, ///< CLUSTER NODES
+};
+inline constexpr std::uint32_t question_kinds = 8;
+
+constexpr std::uint32_t question_number(cluster_question q, std::uint32_t serial) {
+    return serial * question_kinds + static_cast<std::uint32_t>(q);
+}
+constexpr cluster_question question_of(std::uint32_t number) {
+    return static_cast<cluster_question>(number % question_kinds);
+}
+
+class cluster_link final : private instance_owner, private link_rules {
+public:
+    using index = protocol::slot_map::index;
+    /// Where no setting was read. A short time doubts too much, and a long one too little.
+    static constexpr std::chrono::seconds default_node_timeout{1};
+
+    /// `options`: those of the connection, without rules.
+    cluster_link(asio::any_io_executor const&, cluster_link_user&, index, protocol::cluster_node,
+                 connection_options options, location::stream_factory = make_plain_stream);
+    ~cluster_link();
+    cluster_link(cluster_link const&) = delete;
+    cluster_link& operator=(cluster_link const&) = delete;
+
+    void start();
+
+    instance_connection& connection() { return *connection_; }
+    instance_connection const& connection() const { return *connection_; }
+    index number() const { return index_; }
+    protocol::cluster_node const& node() const { return node_; }
+    /// The map has told the id and the name of the node.
+    void learn(protocol::cluster_node const& n) { node_ = n; }
+    std::string name() const;
+    /// The node, and why it cannot be asked.
+    std::string problem() const;
+
+    /// Connected, and no answer is overdue.
+    bool up() const { return connection_->connected() && connection_->available(); }
+    /// Up, and its grants may count.
+    bool ready(lease_clock::time_point now) const {
+        return up() && !awaits_origin() && !silence_.doubted() && !silence_.stale(now);
+    }
+    bool doubted() const { return silence_.doubted(); }
+    bool connecting() const { return connecting_; }
+    /// The link is to be connected as soon as the Cluster allows.
+    bool waits_to_connect() const { return waits_to_connect_; }
+    /// When the link was lost, or could not be made for the last time.
+    lease_clock::time_point down_since() const { return down_since_; }
+    /// The node could not be connected, or was lost, since the link was made.
+    bool failed() const { return failed_; }
+
+    // The map
+
+    /// An entry of the configured address: a replica may answer, too.
+    bool seed = false;
+    /// The node's own map is that of another Cluster.
+    bool foreign = false;
+    bool told_map = false; ///< on this connection, whether or not the map could be used
+
+    /// The number of slots that the node owns.
+    unsigned slots() const { return slots_; }
+    void set_slots(unsigned) noexcept;
+    /// Since when the node owns no slots.
+    lease_clock::time_point unused_since() const { return unused_since_; }
+
+    /// Another node, asked at `asked`, names this one as a primary. True if this ends a doubt.
+    bool named_by_another(lease_clock::time_point asked);
+    /// The node owns slots. `first`: by the first map of the client.
+    void owns_slots(bool first);
+    /// The node owned slots before the client came, so it may have restarted before that.
+    bool in_first_map() const { return in_first_map_; }
+    /// A slot came from this node. `told`: by its own word.
+    void inherits_from(cluster_link const&, bool told) noexcept;
+    /// The node from which the last slot came; none if that is not known.
+    index predecessor() const { return predecessor_; }
+    void forget_predecessor() noexcept { predecessor_ = protocol::slot_map::none; }
+    /// That node serves no more.
+    void predecessor_retired() noexcept { succession_.ceded(); }
+    protocol::ownership_guard const& ownership() const { return ownership_; }
+    /// The guard of an earlier link to the node.
+    void restore(protocol::ownership_guard const& g) { ownership_ = g; }
+    std::optional<protocol::clock_offset> const& clock() const { return clock_; }
+
+    // Idle connections
+
+    /// When the node is to be asked something, so that the next grant counts.
+    std::optional<lease_clock::time_point> ask_by() const;
+    void ping();
+
+private:
+    // instance_owner
+    void in_turn(turn_work& w) override { user_.owner().in_turn(w); }
+    lease_clock::time_point time() const noexcept override { return user_.owner().time(); }
+    bool is_new_server(unsigned instance, std::string_view run_id) override {
+        return seed || user_.owner().is_new_server(instance, run_id);
+    }
+    void on_push(unsigned instance, std::string_view key) override {
+        user_.owner().on_push(instance, key);
+    }
+    void on_push_for_all(unsigned instance) override { user_.owner().on_push_for_all(instance); }
+    void on_unavailable(unsigned) override;
+    void on_available(unsigned) override;
+    void on_round_trip(unsigned instance, lease_clock::duration took) override {
+        user_.owner().on_round_trip(instance, took);
+    }
+    void on_clock_reading(unsigned, protocol::clock_reading const& r) override {
+        user_.on_clock_reading(*this, r);
+    }
+    void on_age(unsigned instance, lease_clock::time_point start) override {
+        user_.owner().on_age(instance, start);
+    }
+    bool awaits_ages(unsigned) const override { return in_first_map_ && user_.awaits_ages(); }
+    void on_forgotten(unsigned instance) override { user_.owner().on_forgotten(instance); }
+    std::uint64_t random_bits() override { return user_.owner().random_bits(); }
+    void on_change() override { user_.owner().on_change(); }
+    void on_idle() override { user_.owner().on_idle(); }
+
+    // link_rules
+    errc objection(protocol::command, lease_clock::time_point sent) noexcept override;
+    std::string_view objection_text(errc) const noexcept override;
+    bool may_connect() noexcept override {
+        auto const is_known = seed || heard_sent_ != lease_clock::time_point{};
+        connecting_ = connecting_ || is_known || user_.may_connect();
+        waits_to_connect_ = !connecting_;
+        return connecting_;
+    }
+    void on_link_lost(errc) noexcept override { end_connecting(); }
+    bool votes() const noexcept override { return !seed; }
+    void on_connection() noexcept override;
+    void on_heard(lease_clock::time_point sent) noexcept override;
+    void on_time_shown(lease_clock::time_point sent, lease_clock::duration shown) override;
+    void on_probe(server_info const&) override;
+    void on_check(server_info const&) override;
+    void take_part(pending_command const&, element const&) override;
+    void on_reply(pending_command const&) override;
+    void on_connection_lost() noexcept override;
+    void on_asking(std::string_view error) override { asking_error_ = error; }
+    bool refuses(std::string_view error) override;
+    void take_over(pending_command) override;
+    void on_answered(pending_command const& c) noexcept override { user_.on_command_answered(c); }
+
+    /// Nothing is known yet about the origin of the slots that the node has got.
+    bool awaits_origin() const {
+        return needs_origin_ && options_.on_restart != restart_policy::off &&
+               connection_->checks_data();
+    }
+    void end_connecting() noexcept {
+        if (std::exchange(connecting_, false)) user_.on_connecting_ended();
+    }
+    void ask_for_origin();
+    void judge_ownership();
+    void judge_clock(protocol::clock_offset const& before);
+    void distrust(bool promoted, std::string_view reason) noexcept;
+    void begin_distrust() noexcept;
+    protocol::duration quarantine() const {
+        return protocol::node_quarantine(options_.max_ttl, user_.node_timeout());
+    }
+
+    cluster_link_user& user_;
+    index const index_;
+    protocol::cluster_node node_;
+    connection_options const options_;
+    std::shared_ptr<instance_connection> connection_;
+    bool connecting_ = false, waits_to_connect_ = false;
+    bool was_up_ = false, failed_ = false;
+    lease_clock::time_point down_since_{};
+    unsigned slots_ = 0;
+    lease_clock::time_point unused_since_;
+
+    // Guards
+    protocol::silence_guard silence_{default_node_timeout};
+    protocol::ownership_guard ownership_;
+    protocol::succession_guard succession_;
+    index predecessor_ = protocol::slot_map::none;
+    std::optional<protocol::node_origin> origin_; ///< of the present connection
+    bool durable_ = false;
+    bool owns_ = false;
+    bool needs_origin_ = false; ///< the origin is that of the time before the node owned slots
+    lease_clock::time_point owns_since_{};
+    bool first_ = false; ///< by the first map
+    bool in_first_map_ = false;
+    std::optional<protocol::clock_offset> clock_;
+    std::vector<protocol::clock_offset> clocks_before_; ///< of earlier owners, to be compared
+    bool distrusts_ = false, promoted_ = false;
+    lease_clock::time_point distrusted_{}; ///< since when it may lack grants
+    std::string distrust_;                 ///< why; empty if memory ran out for it
+
+    // Replies
+    std::string refusal_;      ///< the error of the command that is being read
+    std::string asking_error_; ///< of the ASKING before the last command that had one
+    std::string setting_;
+    lease_clock::time_point heard_sent_{}; ///< when the last answered command was sent
+    /// A ping is under way, unless it was dropped with a node that was suspect: then no reply
+    /// comes.
+    lease_clock::time_point pinging_until_{};
+};
+
+} // namespace holdfast::redis
+
+#endif

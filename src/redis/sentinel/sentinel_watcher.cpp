@@ -1,0 +1,178 @@
+#include "redis/sentinel/sentinel_watcher.hpp"
+
+#include "redis/wire/server_info.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace holdfast::redis {
+
+sentinel_watcher::sentinel_watcher(asio::any_io_executor executor, unsigned number,
+                                   watcher_options options, instance_owner& owner,
+                                   watcher_user& user, location::stream_factory factory)
+    : executor_(executor)
+    , number_(number)
+    , options_(std::move(options))
+    , owner_(owner)
+    , user_(&user)
+    , secret_(options_.address.password())
+    , location_(executor, options_.address, std::move(factory), options_.tls)
+    , replies_(options_.primary_name)
+    , policy_(options_.max_reconnect_delay)
+    , timer_(executor) {}
+
+sentinel_watcher::~sentinel_watcher() {
+    close();
+}
+
+void sentinel_watcher::close() noexcept {
+    user_ = nullptr;
+    if (auto const s = std::exchange(session_, nullptr)) s->close();
+    try {
+        timer_.cancel();
+    } catch (...) { // the handler finds no user
+    }
+}
+
+void sentinel_watcher::connect() noexcept {
+    if (user_ == nullptr || session_) return;
+    try {
+        user_->on_asked(number_);
+        session_ = std::make_shared<session>(executor_, location_, options_.connect_timeout, owner_,
+                                             static_cast<session_user&>(*this));
+        session_->start();
+    } catch (...) {
+        fail(errc::out_of_memory, {}, protocol::fault::broken);
+    }
+}
+
+void sentinel_watcher::on_connected() {
+    refused_ = false;
+    up_since_ = {};
+    pipeline_.clear();
+    pipeline_.restart();
+    auto questions = replies_.first_questions(options_.address.user(), options_.address.password(),
+                                              options_.connection_name);
+    begin_round(pipeline_.send_first(std::move(questions)));
+}
+
+void sentinel_watcher::ask() noexcept {
+    asks_again_ = waits_;
+    if (user_ == nullptr || !session_ || waits_ || up_since_ == lease_clock::time_point{}) return;
+    try {
+        replies_.ask(pipeline_);
+        user_->on_asked(number_);
+        begin_round(pipeline_.send({}));
+    } catch (...) {
+        fail(errc::out_of_memory, {}, protocol::fault::broken);
+    }
+}
+
+void sentinel_watcher::begin_round(batch& b) {
+    begun_ = b.sent = owner_.time();
+    waits_ = true;
+    next_ = begun_ + options_.answer_timeout;
+    session_->write(b);
+    arm();
+}
+
+void sentinel_watcher::on_bytes(std::string_view& bytes) {
+    auto const alive = shared_from_this(); // the user may drop this sentinel
+    if (!pipeline_.read(bytes, *this)) {
+        return on_session_end(errc::not_redis,
+                              "does not speak RESP3 as Redis and Valkey do: " + pipeline_.problem(),
+                              protocol::fault::broken);
+    }
+    if (user_ != nullptr && refused_) fail_refused();
+}
+
+void sentinel_watcher::on_reply(pending_command c) {
+    if (!sentinel_replies::ends_round(c)) return;
+    if (replies_.report().refused != errc{}) {
+        refused_ = true;
+        return;
+    }
+    waits_ = false;
+    if (up_since_ == lease_clock::time_point{}) {
+        up_since_ = owner_.time();
+        session_->accepted();
+    }
+    arm();
+    user_->on_report(number_, replies_.report(), begun_);
+    if (asks_again_) ask();
+}
+
+void sentinel_watcher::on_push(element const& e) {
+    if (auto const to = replies_.take_push(e)) user_->on_switch(number_, *to);
+}
+
+// A server in protected mode, or with too many clients, refuses and closes.
+void sentinel_watcher::on_session_end(errc cause, std::string message, protocol::fault f) {
+    if (waits_ && replies_.report().refused != errc{}) return fail_refused();
+    fail(cause, presentable(message, secret_), f);
+}
+
+void sentinel_watcher::fail_refused() {
+    auto const& r = replies_.report();
+    auto const f =
+        r.refused == errc::access_denied ? protocol::fault::setup : protocol::fault::busy;
+    fail(r.refused, "refuses: " + presentable(r.message, secret_), f);
+}
+
+void sentinel_watcher::fail(errc cause, std::string_view message, protocol::fault f) noexcept {
+    if (auto const s = std::exchange(session_, nullptr)) s->close();
+    if (user_ == nullptr) return;
+    auto const now = owner_.time();
+    auto const since = std::exchange(up_since_, {});
+    auto const was_up = since != lease_clock::time_point{};
+    policy_.ended(was_up ? now - since : lease_clock::duration::zero(), f);
+    waits_ = false;
+    next_ = now + policy_.next(owner_.random_bits());
+    arm();
+    try {
+        user_->on_failure(number_, cause, message);
+    } catch (...) { // memory ran out for the text: the sentinel still does not answer
+    }
+}
+
+// One timer: for the end of the pause, or for answers that are overdue.
+void sentinel_watcher::arm() noexcept {
+    if (user_ == nullptr) return;
+    auto const idle = session_ && !waits_;
+    try {
+        if (idle) {
+            timer_.cancel();
+        } else {
+            // While a person has to mend the setup, the files are asked more often than the
+            // sentinel.
+            constexpr std::chrono::seconds between_file_checks{1};
+            auto pause = std::max(next_ - owner_.time(), lease_clock::duration::zero());
+            if (!session_ && location_.has_files())
+                pause = std::min<lease_clock::duration>(pause, between_file_checks);
+            timer_.expires_after(pause);
+            timer_.async_wait([weak = weak_from_this()](error_code ec) {
+                auto const self = weak.lock();
+                if (!ec && self && self->user_ != nullptr)
+                    in_turn(self->owner_, [&] { self->on_time(); });
+            });
+        }
+        needs_timer_ = false;
+    } catch (...) {
+        needs_timer_ = true;
+    }
+}
+
+void sentinel_watcher::on_time() noexcept {
+    if (user_ == nullptr) return;
+    if (!session_ && location_.files_changed() && policy_.mended()) next_ = owner_.time();
+    if (owner_.time() < next_) return arm();
+    if (!session_) return connect();
+    if (waits_) fail(errc::instance_timeout, "does not answer", protocol::fault::broken);
+}
+
+bool sentinel_watcher::mend() noexcept {
+    if (needs_timer_) arm();
+    return !needs_timer_;
+}
+
+} // namespace holdfast::redis

@@ -1,0 +1,116 @@
+// The connection to one sentinel: asks it, hears its announcements, and connects again after its
+// end.
+#ifndef HOLDFAST_REDIS_SENTINEL_WATCHER_HPP
+#define HOLDFAST_REDIS_SENTINEL_WATCHER_HPP
+
+#include <holdfast/address.hpp>
+#include <holdfast/error.hpp>
+
+#include "protocol/server/reconnect.hpp"
+#include "redis/net/session.hpp"
+#include "redis/sentinel/sentinel_replies.hpp"
+#include "redis/server/instance.hpp"
+#include "redis/wire/pipeline.hpp"
+#include "redis/wire/secret_list.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace holdfast::redis {
+
+/// Called within a turn, with the number of the sentinel.
+class watcher_user {
+public:
+    /// The sentinel is asked, or connected to.
+    virtual void on_asked(unsigned sentinel) = 0;
+    /// The sentinel has answered questions that were sent at `begun`.
+    virtual void on_report(unsigned sentinel, sentinel_report const&,
+                           lease_clock::time_point begun) = 0;
+    virtual void on_switch(unsigned sentinel, server_address const& to) = 0;
+    /// The message holds no secret.
+    virtual void on_failure(unsigned sentinel, errc, std::string_view message) = 0;
+
+protected:
+    ~watcher_user() = default;
+};
+
+struct watcher_options {
+    holdfast::address address; ///< of the sentinel, as of a server; with the sentinel's credentials
+    std::shared_ptr<tls_context_source> tls{}; ///< null: without TLS
+    std::string primary_name;
+    std::string connection_name;
+    std::chrono::milliseconds answer_timeout, connect_timeout, max_reconnect_delay;
+};
+
+/// @par Thread safety  Use it on the executor only, and within turns.
+class sentinel_watcher final : public std::enable_shared_from_this<sentinel_watcher>,
+                               private session_user {
+public:
+    sentinel_watcher(asio::any_io_executor, unsigned number, watcher_options, instance_owner&,
+                     watcher_user&, location::stream_factory = make_plain_stream);
+    ~sentinel_watcher();
+    sentinel_watcher(sentinel_watcher const&) = delete;
+    sentinel_watcher& operator=(sentinel_watcher const&) = delete;
+
+    unsigned number() const { return number_; }
+
+    void start() noexcept { connect(); }
+    /// Asks a round of questions: at once, or after the answers to the round that is under way.
+    /// Does nothing without a connection: a new one asks by itself.
+    void ask() noexcept;
+    /// To be called at the end of a turn. False if memory ran out: another turn must follow.
+    [[nodiscard]] bool mend() noexcept;
+    /// The user gets no more calls.
+    void close() noexcept;
+
+private:
+    friend class pipeline;
+
+    void connect() noexcept;
+    void fail(errc, std::string_view message, protocol::fault) noexcept;
+    void fail_refused();
+    void begin_round(batch&);
+    void arm() noexcept;
+    void on_time() noexcept;
+
+    void on_connected() override;
+    void on_bytes(std::string_view& bytes) override;
+    void on_session_end(errc cause, std::string message, protocol::fault) override;
+
+    // for pipeline::read
+    void on_part(pending_command& c, element const& e) { replies_.take_part(c, e); }
+    void on_reply(pending_command);
+    void on_batch_answered() {}
+    void on_push(element const&);
+    bool ends() const { return user_ == nullptr || refused_; }
+
+    asio::any_io_executor executor_;
+    unsigned const number_;
+    watcher_options const options_;
+    instance_owner& owner_;
+    watcher_user* user_;
+    secret_list const secret_;
+
+    location location_;
+    std::shared_ptr<session> session_;
+    pipeline pipeline_;
+    sentinel_replies replies_;
+    protocol::reconnect_policy policy_;
+    asio::steady_timer timer_;
+    lease_clock::time_point next_{};  ///< the next connection, or the limit of the present round
+    lease_clock::time_point begun_{}; ///< of the present round
+    lease_clock::time_point up_since_{};
+    bool waits_ = false;      ///< for answers
+    bool asks_again_ = false; ///< after these answers
+    bool refused_ = false;
+    bool needs_timer_ = false;
+};
+
+} // namespace holdfast::redis
+
+#endif

@@ -1,0 +1,172 @@
+#include "redis/server/credential_keeper.hpp"
+
+#include <boost/asio/post.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+namespace holdfast::redis {
+
+namespace {
+
+/// The time that is left, by the wall clock: services tell ends of tokens by that.
+lease_clock::duration lifetime_of(credentials const& c) {
+    using std::chrono::system_clock;
+    constexpr auto for_ever = protocol::credential_rules::for_ever;
+    auto const now = system_clock::now();
+    if (c.valid_until <= now) return lease_clock::duration::zero();
+    return c.valid_until >= now + for_ever ? for_ever : c.valid_until - now;
+}
+
+} // namespace
+
+/// Takes one reply, from any thread. After close() it posts nothing, so that the context may go.
+class credential_keeper::mailbox {
+public:
+    mailbox(asio::any_io_executor executor, std::weak_ptr<credential_keeper> to)
+        : executor_(std::move(executor))
+        , to_(std::move(to)) {}
+
+    static void put(std::shared_ptr<mailbox> const& self, error_code ec, credentials c,
+                    bool threw = false) {
+        std::lock_guard const lock(self->mutex_);
+        if (std::exchange(self->closed_, true)) return;
+        // The keeper is locked on its executor alone: it may be destroyed there.
+        asio::post(self->executor_, [self, ec, threw, c = std::move(c)]() mutable {
+            if (auto const to = self->to_.lock(); to && to->mailbox_ == self) {
+                to->on_reply(ec, std::move(c), threw);
+            }
+        });
+        self->executor_ = nullptr;
+    }
+    void close() noexcept {
+        std::lock_guard const lock(mutex_);
+        closed_ = true;
+        executor_ = nullptr;
+    }
+
+private:
+    std::mutex mutex_;
+    bool closed_ = false;
+    asio::any_io_executor executor_;
+    std::weak_ptr<credential_keeper> const to_;
+};
+
+credential_keeper::credential_keeper(asio::any_io_executor const& executor, credentials fixed,
+                                     credentials_source source, std::chrono::milliseconds timeout,
+                                     instance_owner& owner, credential_user& user)
+    : source_(std::move(source))
+    , current_(std::move(fixed))
+    , timeout_(timeout)
+    , owner_(owner)
+    , user_(&user)
+    , executor_(executor)
+    , timer_(executor)
+    , complete_(!source_) {
+    secrets_.add(current_.password);
+}
+
+credential_keeper::~credential_keeper() {
+    close();
+}
+
+void credential_keeper::close() noexcept {
+    user_ = nullptr;
+    if (auto const m = std::exchange(mailbox_, nullptr)) m->close();
+    ++alarms_;
+    try {
+        timer_.cancel();
+    } catch (...) { // only if the system refuses: the handler then finds a later alarm
+    }
+}
+
+template <class Work>
+void credential_keeper::in_turn(Work work) {
+    if (user_ == nullptr) return;
+    auto const alive = shared_from_this();
+    redis::in_turn(owner_, [&] {
+        if (user_ != nullptr) work();
+    });
+}
+
+// The source is the user's. It may throw anything, and may reply at once.
+void credential_keeper::ask() noexcept {
+    if (mailbox_ || user_ == nullptr) return;
+    try {
+        mailbox_ = std::make_shared<mailbox>(executor_, weak_from_this());
+        arm(owner_.time() + timeout_);
+        source_(
+            [m = mailbox_](error_code ec, credentials c) { mailbox::put(m, ec, std::move(c)); });
+    } catch (...) {
+        if (mailbox_) {
+            try {
+                mailbox::put(mailbox_, {}, {}, true);
+                return;
+            } catch (...) {
+                mailbox_->close();
+                mailbox_.reset();
+            }
+        }
+        // Memory ran out: the timer asks again.
+        schedule_.failed(owner_.time());
+        arm(schedule_.due());
+    }
+}
+
+void credential_keeper::on_reply(error_code ec, credentials c, bool threw) {
+    in_turn([&] {
+        mailbox_.reset();
+        if (threw) return fail("it threw an exception");
+        if (ec) return fail(ec.message());
+        // A client without a password would be the default user.
+        if (c.password.empty()) return fail("the password is empty");
+        auto const changed =
+            !complete_ || c.user != current_.user || c.password != current_.password;
+        keep(std::move(c));
+        schedule_.obtained(owner_.time(), lifetime_of(current_), owner_.random_bits());
+        arm(schedule_.due());
+        user_->on_credentials({}, changed);
+    });
+}
+
+void credential_keeper::keep(credentials c) {
+    secrets_.add(c.password);
+    current_ = std::move(c);
+    complete_ = true;
+}
+
+void credential_keeper::fail(std::string_view problem) {
+    schedule_.failed(owner_.time());
+    arm(schedule_.due());
+    user_->on_credentials(problem, false);
+}
+
+void credential_keeper::refused() {
+    schedule_.failed(owner_.time());
+    if (source_ && !mailbox_) arm(schedule_.due());
+}
+
+void credential_keeper::arm(lease_clock::time_point when) noexcept {
+    auto const alarm = ++alarms_;
+    try {
+        if (when == lease_clock::time_point::max()) {
+            timer_.cancel();
+            return;
+        }
+        timer_.expires_after(std::max(when - owner_.time(), lease_clock::duration::zero()));
+        timer_.async_wait([weak = weak_from_this(), alarm](error_code) {
+            auto const self = weak.lock();
+            if (self && self->alarms_ == alarm) self->in_turn([&] { self->on_time(); });
+        });
+    } catch (...) { // memory ran out: the next connection asks
+    }
+}
+
+void credential_keeper::on_time() {
+    if (!mailbox_) return ask();
+    std::exchange(mailbox_, nullptr)->close();
+    fail("no reply in time");
+}
+
+} // namespace holdfast::redis

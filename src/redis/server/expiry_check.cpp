@@ -1,0 +1,76 @@
+#include "redis/server/expiry_check.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace holdfast::redis {
+
+using std::chrono::milliseconds;
+
+bool expiry_check::hold(pending_command const& c, std::uint64_t number,
+                        lease_clock::time_point sent) {
+    if (state_.services.has(degradation::no_expiry_times)) return false;
+    auto const ttl = c.owner->arguments(c.command).ttl;
+    if (ttl % std::chrono::seconds(1) == milliseconds(0)) return false;
+    held_.push_back({.command = c, .number = number, .sent = sent});
+    try {
+        if (held_.size() == 1) ask(held_.front());
+    } catch (...) {
+        held_.pop_back();
+        throw;
+    }
+    return true;
+}
+
+void expiry_check::ask(held_grant const& h) {
+    constexpr milliseconds imprecise{10};
+    auto const args = h.command.owner->arguments(h.command.command);
+    state_.commands.add({.type = command_type::expiry}, "PTTL", args.key);
+    expires_after_ = h.sent + args.ttl - imprecise;
+}
+
+void expiry_check::ask_next() {
+    // The owners of those without one were told when the instance became suspect.
+    std::erase_if(held_, [](held_grant const& h) { return !h.command.owner; });
+    if (!held_.empty()) ask(held_.front());
+}
+
+std::optional<expiry_check::held_grant> expiry_check::take_asked() {
+    if (held_.empty()) return std::nullopt;
+    auto asked = std::move(held_.front());
+    held_.erase(held_.begin());
+    return asked;
+}
+
+void expiry_check::take_part(element const& e) {
+    if (e.type == reply_type::number) told_ = milliseconds_of(e.value);
+    if (!is_error(e.type)) return;
+    problem_ = "PTTL: " + presentable(e.value, state_.secrets);
+    if (!is_passing(e.value)) state_.services.add(degradation::no_expiry_times, problem_);
+}
+
+expiry_check::finding expiry_check::judge() {
+    constexpr std::int64_t no_key = -2;
+    auto const told = std::exchange(told_, std::nullopt);
+    if (!told) {
+        return state_.services.has(degradation::no_expiry_times) ? finding::lasts
+                                                                 : finding::unclear;
+    }
+    if (*told == no_key) { // released, or its ttl has passed
+        problem_ = "the key was gone before its time to live was known";
+        return finding::unclear;
+    }
+    auto const missing = expires_after_ - (state_.now() + milliseconds(*told));
+    if (*told < 0 || missing <= lease_clock::duration::zero()) {
+        due_ = false;
+        return finding::lasts;
+    }
+    problem_ = "keys expire too early, by " +
+               std::to_string(std::chrono::duration_cast<milliseconds>(missing).count()) +
+               " ms: the server keeps whole seconds, or its clock has jumped";
+    state_.refusal.set(errc::rejected, problem_, protocol::fault::setup);
+    return finding::cut;
+}
+
+} // namespace holdfast::redis

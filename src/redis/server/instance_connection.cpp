@@ -1,0 +1,313 @@
+#include "redis/server/instance_connection.hpp"
+
+#include "redis/wire/text_hash.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace holdfast::redis {
+
+instance_connection::instance_connection(asio::any_io_executor executor, unsigned number,
+                                         connection_options options, instance_owner& owner,
+                                         location::stream_factory factory)
+    : executor_(executor)
+    , credentials_(std::make_shared<credential_keeper>(
+          executor,
+          credentials{.user = options.address.user(), .password = options.address.password()},
+          options.source, options.connect_timeout, owner, static_cast<credential_user&>(*this)))
+    , state_(number, std::move(options), owner, credentials_->secrets())
+    , server_(state_)
+    , replicas_(state_, server_)
+    , kept_(state_)
+    , locks_(state_, server_, replicas_, kept_)
+    , reauthentication_(state_, *credentials_)
+    , factory_(std::move(factory))
+    , location_(std::in_place, executor, state_.options.address, factory_, state_.options.tls,
+                state_.options.tls_name)
+    , reconnector_(executor, owner, state_.options.max_reconnect_delay)
+    , watch_timer_(executor, owner) {}
+
+instance_connection::~instance_connection() {
+    abandon();
+}
+
+void instance_connection::start() {
+    state_.live.start(state_.now());
+    connect();
+    arm_watch();
+}
+
+void instance_connection::stop() {
+    if (std::exchange(state_.stopped, true)) return;
+    credentials_->close();
+    reconnector_.cancel();
+    watch_timer_.cancel();
+    end_session(errc::shut_down, "the client was shut down");
+    kept_.clear();
+}
+
+void instance_connection::abandon() noexcept {
+    state_.stopped = true;
+    credentials_->close();
+    reconnector_.forget_timer();
+    watch_timer_.forget();
+    if (auto const s = std::exchange(session_, nullptr)) s->close();
+    state_.commands.clear();
+    locks_.clear();
+    kept_.clear();
+}
+
+//
+// Session
+//
+
+void instance_connection::connect() noexcept {
+    auto* const rules = state_.rules();
+    if (state_.stopped || session_ || (rules != nullptr && !rules->may_connect())) return;
+    if (credentials_->has_source()) return credentials_->ask();
+    open_session();
+}
+
+void instance_connection::open_session() noexcept {
+    if (auto* const rules = state_.rules(); rules != nullptr && !rules->may_connect()) return;
+    try {
+        auto s = std::make_shared<session>(executor_, *location_, state_.options.connect_timeout,
+                                           state_.owner, static_cast<session_user&>(*this));
+        session_ = std::move(s);
+        session_->start();
+    } catch (...) {
+        if (session_) end_session(errc::out_of_memory, {});
+        connect_later();
+    }
+}
+
+void instance_connection::on_connected() {
+    state_.refusal = {};
+    state_.words = {};
+    state_.services.clear();
+    if (auto* const rules = state_.rules()) rules->on_connection();
+    locks_.begin();
+    pushes_.connected();
+    server_.begin();
+    reauthentication_.begin();
+    state_.commands.restart();
+    questions_.reset();
+    probing_ = true;
+    ask_first(probe_.begin(introduce()));
+}
+
+void instance_connection::on_session_end(errc cause, std::string message, protocol::fault f) {
+    end_session(cause, message, f);
+    if (auto* const rules = state_.rules()) rules->on_link_lost(cause);
+    connect_later();
+}
+
+void instance_connection::end_session(errc cause, std::string_view message, protocol::fault f) {
+    if (!session_) return;
+    auto const ended = std::exchange(session_, nullptr);
+    ended->close();
+    reconnector_.ended(state_.live.up_for(state_.now()), f);
+    if (probing_ && !probe_.heard() && cause == errc::unreachable) hello_.closed();
+    probing_ = false;
+    if (connected()) kept_.session_ended();
+    state_.live.lost();
+    state_.live.none_queued();
+    server_.lost();
+    if (auto* const rules = state_.rules()) rules->on_connection_lost();
+    tell_state(cause, message);
+    locks_.fail_sent(cause);
+    locks_.fail_unsent(cause);
+}
+
+void instance_connection::connect_later() noexcept {
+    if (state_.stopped) return;
+    try {
+        kept_.drop_expired();
+    } catch (...) { // they are dropped later
+    }
+    reconnector_.begin_pause();
+    arm_reconnect();
+}
+
+void instance_connection::arm_reconnect() noexcept {
+    reconnector_.arm({.files = location_->has_files(), .credentials = credentials_->has_source()},
+                     weak_from_this(), &instance_connection::on_pause);
+}
+
+// While a person has to mend the setup, the files and the source of credentials are asked more
+// often than the server.
+void instance_connection::on_pause() {
+    if (state_.stopped) return;
+    if (location_->files_changed() && reconnector_.mended()) reconnector_.end_pause();
+    auto const asks = reconnector_.asks_for_credentials(
+        {.files = location_->has_files(), .credentials = credentials_->has_source()});
+    if (!reconnector_.due() && !asks) return arm_reconnect();
+    connect();
+}
+
+//
+// Probe
+//
+
+introduction instance_connection::introduce() const {
+    auto const& c = credentials_->current();
+    auto* const rules = state_.rules();
+    return {.user = c.user,
+            .password = c.password,
+            .name = state_.options.name,
+            .database = state_.options.address.database(),
+            .asks_time = state_.options.detect_clock_jumps,
+            .resp2 = hello_.skips(),
+            .waits = replicas_.on(),
+            .votes = rules == nullptr || rules->votes()};
+}
+
+// Questions of the probe, before all commands of callers.
+void instance_connection::ask_first(std::unique_ptr<batch> questions) {
+    questions->sent = state_.now();
+    state_.live.probing(questions->sent);
+    session_->write(state_.commands.send_first(std::move(questions)));
+    if (state_.live.needs_earlier_check()) arm_watch();
+}
+
+void instance_connection::on_probe_reply() {
+    auto const last = probe_.took_reply();
+    auto more = last ? probe_.next(introduce()) : nullptr;
+    if (auto const cause = probe_.refused(); cause != errc{}) {
+        if (cause == errc::read_only) server_.is_replica();
+        return state_.refusal.set(cause, probe_.message(), probe_.fault());
+    }
+    questions_ = std::move(more);
+    if (last && !questions_) on_probed();
+}
+
+void instance_connection::on_probed() {
+    probing_ = false;
+    if (!probe_.skipped_hello()) {
+        hello_.answered();
+    } else if (hello_.works_without()) {
+        return state_.refusal.set(errc::unreachable,
+                                  "connections are closed at HELLO: to try it once more");
+    }
+    auto const& info = probe_.info();
+    if (!info.run_id.empty() && !state_.owner.is_new_server(state_.number, info.run_id)) {
+        return state_.refusal.set(errc::duplicate_instance,
+                                  "another configured address leads to the same server");
+    }
+    // A server that does not tell its run id is known by its address, as most clients write it.
+    identity_ = hash_of(info.run_id.empty() ? status().address : info.run_id);
+    state_.words = {.dialect = info.speaks(),
+                    .tracked = probe_.tracking(),
+                    .whole_script = probe_.whole_scripts(),
+                    .in_cluster = state_.options.in_cluster};
+    auto const product = info.product.empty() ? std::string("unknown") : info.product;
+    state_.status.count_connection(product + ' ' + info.version);
+    for (auto const& d : probe_.lacks()) state_.services.add(d.kind, d.message);
+    if (!source_failure_.empty()) {
+        state_.services.add(degradation::old_credentials, source_failure_);
+    }
+    server_.probed(info, probe_.logs_each_write(), probe_.tracking_limit());
+    replicas_.found(info.replicas);
+    if (auto* const rules = state_.rules()) rules->on_probe(info);
+    state_.live.probed(state_.now());
+    state_.live.none_queued();
+    tell_state(errc{}, {});
+    session_->accepted();
+    kept_.drop_expired();
+    kept_.send();
+    reauthentication_.after_probe();
+    state_.owner.on_available(state_.number);
+}
+
+//
+// Credentials
+//
+
+void instance_connection::on_credentials(std::string_view problem, bool changed) {
+    if (state_.stopped) return;
+    source_failure_.clear();
+    if (!problem.empty()) source_failure_.append("credentials_source: ").append(problem);
+    if (session_) {
+        if (!problem.empty())
+            return state_.services.add(degradation::old_credentials, source_failure_);
+        if (connected()) return reauthentication_.start();
+        if (changed) reauthentication_.put_off();
+        return;
+    }
+    if (!credentials_->complete()) {
+        state_.live.lost();
+        state_.live.none_queued();
+        tell_state(errc::access_denied, "no credentials: " + source_failure_);
+        locks_.fail_unsent(errc::access_denied);
+        reconnector_.ended(lease_clock::duration::zero(), protocol::fault::busy);
+        return connect_later();
+    }
+    auto const mended = changed && reconnector_.mended();
+    if (!mended && !reconnector_.due()) return arm_reconnect();
+    open_session();
+}
+
+//
+// Commands
+//
+
+void instance_connection::submit(encoder& encoded, reply_handler_ptr const& owner,
+                                 std::uint32_t round) {
+    auto const command = encoded.command();
+    if (!available()) {
+        if (command == protocol::command::release) kept_.keep(owner);
+        return;
+    }
+    server_.ask_due();
+    state_.commands.add(encoded, {.owner = owner, .round = round, .command = command},
+                        state_.words);
+    if (!connected()) state_.live.queued(state_.now());
+}
+
+bool instance_connection::flush() noexcept {
+    if (state_.stopped) return true;
+    if (reconnector_.unarmed()) arm_reconnect();
+    auto complete = true;
+    try {
+        if (available() && connected()) kept_.send_due();
+        auto& commands = state_.commands;
+        while (state_.live.current() == protocol::liveness::state::up && !server_.holds() &&
+               commands.has_room() && !commands.empty()) {
+            auto& b = commands.send(state_.words);
+            b.sent = state_.now();
+            state_.live.sent(b.sent);
+            state_.counts.commands.fetch_add(b.commands.size(), std::memory_order_relaxed);
+            state_.counts.batches.fetch_add(1, std::memory_order_relaxed);
+            session_->write(b);
+        }
+    } catch (...) {
+        complete = false;
+    }
+    if (state_.live.needs_earlier_check() || state_.needs_watch) arm_watch();
+    return complete && !state_.needs_watch && !reconnector_.unarmed();
+}
+
+//
+// Status
+//
+
+errc instance_connection::reason() const {
+    if (reason_ != errc{}) return reason_;
+    return server_.quarantined() ? errc::quarantined : replicas_.cause();
+}
+
+std::string instance_connection::reason_message() const {
+    if (reason_ != errc{}) return state_.reason_message;
+    return server_.quarantined() ? server_.reason() : replicas_.reason();
+}
+
+std::optional<lease_clock::time_point> instance_connection::waits_since() const {
+    if (!available() || !connected() || state_.commands.idle()) return std::nullopt;
+    return std::max(state_.commands.front().sent, replied_at_);
+}
+
+bool instance_connection::settled() const {
+    return !available() || !state_.commands.owes_locks();
+}
+
+} // namespace holdfast::redis

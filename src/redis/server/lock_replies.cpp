@@ -1,0 +1,350 @@
+#include "redis/server/lock_replies.hpp"
+
+#include <tuple>
+#include <utility>
+
+namespace holdfast::redis {
+
+namespace {
+
+/// True for the reply to the ASKING before the command.
+bool is_reply_to_asking(pending_command const& c) {
+    return c.asking && c.replies == c.owner->kind().replies(c.command, c.words.tracked) + 1;
+}
+
+/// True if a refusal in the present reply means that the command was not executed. The replies of a
+/// contender that follow the first are to reading commands.
+bool decides(pending_command const& c) {
+    if (c.command != protocol::command::contend) return true;
+    return c.replies == c.owner->kind().replies(c.command, c.words.tracked);
+}
+
+bool releases(pending_command const& c) {
+    return c.owner && c.command == protocol::command::release;
+}
+
+} // namespace
+
+lock_replies::lock_replies(connection_state& state, server_watch& server, replica_watch& replicas,
+                           kept_releases& kept)
+    : state_(state)
+    , server_(server)
+    , replicas_(replicas)
+    , kept_(kept)
+    , expiry_(state) {}
+
+void lock_replies::begin() {
+    taken_over_ = false;
+    expiry_.begin();
+}
+
+//
+// Replies
+//
+
+void lock_replies::take_part(pending_command& c, element const& e) {
+    if (!c.owner || taken_over_) return;
+    auto* const rules = state_.rules();
+    if (is_reply_to_asking(c)) {
+        if (rules != nullptr) rules->on_asking(is_error(e.type) ? e.value : std::string_view());
+        return;
+    }
+    if (rules != nullptr && decides(c) && is_error(e.type) && rules->refuses(e.value)) {
+        taken_over_ = true;
+        return;
+    }
+    reply_.take({.kind = c.owner->kind(),
+                 .command = c.command,
+                 .words = c.words,
+                 .fenced = c.fenced,
+                 .owner = *c.owner,
+                 .secrets = state_.secrets,
+                 .trusts_pushes = state_.relies_on_pushes()},
+                c.replies - 1U, e);
+    if (reply_.has_lack()) {
+        auto const [kind, reason] = reply_.take_lack();
+        state_.services.add(kind, reason);
+        if (kind == degradation::no_push) state_.words.tracked = false;
+    }
+}
+
+void lock_replies::on_reply(pending_command c) {
+    auto const taken_over = std::exchange(taken_over_, false);
+    if (!c.owner) return;
+    if (taken_over) {
+        state_.rules()->take_over(std::move(c));
+    } else {
+        take_answer(std::move(c));
+    }
+}
+
+void lock_replies::take_answer(pending_command c) {
+    using protocol::command;
+    using protocol::verdict;
+    // Scripts are loaded for a command once, and only where EVALSHA is allowed.
+    auto const again = reply_.again();
+    auto const in_vain =
+        again == rewording::load_scripts && (c.loaded || state_.words.whole_script);
+    if (again != rewording::none && !in_vain) return send_again(std::move(c), again);
+    if (in_vain) state_.services.add(lack_of(c.command, c.fenced), reply_.message());
+    if (auto const cause = reply_.ends_session(); cause != errc{}) {
+        if (cause == errc::read_only) server_.is_replica();
+        auto const f = cause == errc::rejected ? protocol::fault::setup : protocol::fault::broken;
+        state_.refusal.set(cause, reply_.message(), f);
+    }
+    auto const& a = reply_.result();
+    auto const done = a.verdict == verdict::yes || a.verdict == verdict::no;
+    if (state_.services.any() && done && !protocol::only_reads(c.command))
+        state_.services.remove(lack_of(c.command, c.fenced));
+    if (c.command == command::release) on_release(c);
+    if (c.answered) {
+        // With NOLOOP our own release ends our registration for the key without a push. So a late
+        // release counts as a push.
+        auto const deleted = c.command == command::release && a.verdict == verdict::yes;
+        if (deleted) state_.owner.on_push(state_.number, c.owner->arguments(c.command).key);
+        return;
+    }
+    if (a.verdict == verdict::yes) {
+        // The instance may have forgotten another holder, so its grant does not count. The key is
+        // ours now. The verdict `unknown` makes the owner release the key.
+        auto const sent = state_.commands.front().sent;
+        auto [cause, reason] = objection(c.command, sent);
+        if (cause == errc{}) std::tie(cause, reason) = missing_replicas(c.command);
+        if (cause != errc{}) {
+            return answer(c, {.verdict = verdict::unknown, .cause = cause, .message = reason});
+        }
+        if (holds(c.command)) return state_.commands.hold(std::move(c), a.number);
+        if (awaits_expiry(c, a.number, sent)) return;
+    }
+    answer(c, a);
+}
+
+void lock_replies::on_release(pending_command const& c) {
+    using protocol::verdict;
+    auto const said = reply_.result().verdict;
+    if (said == verdict::yes || said == verdict::no) return kept_.accepted();
+    // The reply was that of another command. The session ends, and the next one sends it again.
+    if (said != verdict::refused) return kept_.keep(c.owner);
+    // If the ACL forbids the release, it will forbid the next try too. The key goes with its ttl.
+    if (!state_.services.has(degradation::no_release)) kept_.keep_refused(c);
+}
+
+void lock_replies::answer(pending_command const& c, redis::answer const& a) {
+    if (auto* const rules = state_.rules()) rules->on_answered(c);
+    if (state_.options.in_cluster && a.cause != errc{}) return answer_for_node(c, a);
+    c.owner->on_answer(state_.number, c.command, c.round, a);
+}
+
+// The message names the node of the Cluster.
+void lock_replies::answer_for_node(pending_command const& c, redis::answer a) {
+    std::string text;
+    try {
+        text = state_.options.address.to_string();
+        if (!a.message.empty()) text.append(": ").append(a.message);
+        a.message = text;
+    } catch (...) { // memory ran out: without the name
+    }
+    c.owner->on_answer(state_.number, c.command, c.round, a);
+}
+
+std::pair<errc, std::string_view>
+lock_replies::objection(protocol::command c, lease_clock::time_point sent) const noexcept {
+    using protocol::command;
+    auto const grants = c == command::acquire || c == command::contend || c == command::raise;
+    if (grants && server_.quarantined()) return {errc::quarantined, server_.reason()};
+    auto* const rules = state_.rules();
+    if (rules != nullptr && (grants || c == command::extend || c == command::heal)) {
+        auto const cause = rules->objection(c, sent);
+        if (cause != errc{}) return {cause, rules->objection_text(cause)};
+    }
+    return {};
+}
+
+//
+// Replicas
+//
+
+std::pair<errc, std::string_view>
+lock_replies::missing_replicas(protocol::command c) const noexcept {
+    // Sent while the server had no vote.
+    if (replicas_.on() && !state_.commands.front().waits && protocol::needs_replicas(c)) {
+        auto const cause = replicas_.cause();
+        return {cause != errc{} ? cause : errc::too_few_replicas, replicas_.reason()};
+    }
+    return {};
+}
+
+bool lock_replies::holds(protocol::command c) const {
+    return replicas_.on() && state_.commands.front().waits && protocol::needs_replicas(c);
+}
+
+void lock_replies::tell_held() {
+    state_.commands.take_held([&](held_answer const& h) { tell(h); });
+}
+
+void lock_replies::tell(held_answer const& h) {
+    auto const& c = h.command;
+    if (!c.owner) return; // told before: the instance was suspect
+    auto const sent = state_.commands.front().sent;
+    auto [cause, reason] = objection(c.command, sent);
+    if (cause == errc{} && !replicas_.covered()) {
+        cause = replicas_.cause();
+        reason = replicas_.reason();
+    }
+    if (cause == errc{} && awaits_expiry(c, h.number, sent)) return;
+    answer_held(c, h.number, cause, reason);
+}
+
+// The owner of a grant that does not count releases the key.
+void lock_replies::answer_held(pending_command const& c, std::uint64_t number, errc cause,
+                               std::string_view reason) {
+    redis::answer a{.verdict = protocol::verdict::yes, .number = number};
+    if (cause != errc{})
+        a = {.verdict = protocol::verdict::unknown, .cause = cause, .message = reason};
+    answer(c, a);
+}
+
+//
+// Expiry
+//
+
+// If memory runs out, the answer is not held, and the key counts as not granted.
+bool lock_replies::awaits_expiry(pending_command const& c, std::uint64_t number,
+                                 lease_clock::time_point sent) {
+    if (!expiry_.concerns(c.command)) return false;
+    try {
+        return expiry_.hold(c, number, sent);
+    } catch (...) {
+        fail(c, protocol::verdict::unknown, errc::out_of_memory);
+        return true;
+    }
+}
+
+void lock_replies::on_expiry() {
+    switch (expiry_.judge()) {
+    case expiry_check::finding::lasts:
+        for (auto const& h : expiry_.take_held()) {
+            if (!h.command.owner) continue;
+            auto const [cause, reason] = objection(h.command.command, h.sent);
+            answer_held(h.command, h.number, cause, reason);
+        }
+        break;
+    case expiry_check::finding::cut:
+        refuse_held();
+        break;
+    case expiry_check::finding::unclear:
+        if (auto const h = expiry_.take_asked(); h && h->command.owner) {
+            answer_held(h->command, h->number, errc::rejected, expiry_.problem());
+        }
+        try {
+            expiry_.ask_next();
+        } catch (...) { // memory ran out
+            fail_held(errc::out_of_memory);
+        }
+        break;
+    }
+}
+
+void lock_replies::refuse_held() {
+    for (auto const& h : expiry_.take_held()) {
+        if (h.command.owner) answer_held(h.command, h.number, errc::rejected, expiry_.problem());
+    }
+}
+
+void lock_replies::fail_held(errc cause) {
+    for (auto const& h : expiry_.take_held()) fail(h.command, protocol::verdict::unknown, cause);
+}
+
+//
+// Other words
+//
+
+// The server has done nothing. Later commands have the new form from the beginning.
+void lock_replies::send_again(pending_command c, rewording again) {
+    switch (again) {
+    case rewording::none:
+        break;
+    case rewording::whole_script:
+        c.words.whole_script = true;
+        break;
+    case rewording::whole_scripts:
+        state_.words.whole_script = true;
+        break;
+    case rewording::by_script:
+        state_.words.dialect = dialect::scripts;
+        break;
+    case rewording::load_scripts:
+        c.words.whole_script = false;
+        c.loaded = true;
+        break;
+    }
+    // A command that sets the key must not come after the release that undoes it.
+    if (!c.owner->still_wants(c.command)) {
+        return fail(std::move(c), protocol::verdict::unsent, errc{});
+    }
+    auto copy = c;
+    try {
+        if (again == rewording::load_scripts) load_scripts(c.owner->kind());
+        state_.commands.add(std::move(c), state_.words);
+    } catch (...) {
+        auto const owner = copy.owner;
+        auto const was_release = releases(copy);
+        fail(std::move(copy), protocol::verdict::unsent, errc::out_of_memory);
+        if (was_release) kept_.keep(owner);
+    }
+}
+
+void lock_replies::load_scripts(lock_kind const& kind) {
+    for (auto const text : kind.scripts) {
+        state_.commands.add({.type = command_type::load_script}, "SCRIPT", "LOAD", text);
+    }
+}
+
+//
+// Answers in place of the server
+//
+
+// Unless the command was answered before.
+void lock_replies::fail(pending_command c, protocol::verdict v, errc cause) {
+    if (!c.owner || c.answered) return;
+    answer(c, {.verdict = v, .cause = cause, .message = state_.reason_message});
+}
+
+void lock_replies::fail_sent(errc cause) {
+    fail_held(cause);
+    state_.commands.take_sent([&](pending_command c) {
+        auto const owner = c.owner;
+        auto const was_release = releases(c);
+        fail(std::move(c), protocol::verdict::unknown, cause);
+        if (was_release) kept_.keep(owner);
+    });
+}
+
+void lock_replies::fail_unsent(errc cause) {
+    state_.commands.take_unsent([&](pending_command c) {
+        server_.unsent(c.type);
+        if (c.type == command_type::expiry) fail_held(cause);
+        auto const owner = c.owner;
+        auto const was_release = releases(c);
+        fail(std::move(c), protocol::verdict::unsent, cause);
+        if (was_release) kept_.keep(owner);
+    });
+}
+
+void lock_replies::fail_sent_to_suspect() {
+    auto const tell = [&](pending_command& c) {
+        if (!c.owner) return;
+        auto copy = c;
+        c.answered = true;
+        if (c.command == protocol::command::release) {
+            c.round = short_time(state_.now()); // for keep_refused()
+        } else {
+            c.owner.reset();
+        }
+        fail(std::move(copy), protocol::verdict::unknown, errc::instance_timeout);
+    };
+    expiry_.visit_held(tell);
+    state_.commands.visit_sent(tell);
+}
+
+} // namespace holdfast::redis

@@ -1,0 +1,59 @@
+// Watches the replicas of a server, which are to have its grants (client_options::replicas).
+#ifndef HOLDFAST_REDIS_REPLICA_WATCH_HPP
+#define HOLDFAST_REDIS_REPLICA_WATCH_HPP
+
+#include <holdfast/error.hpp>
+
+#include "redis/server/connection_state.hpp"
+#include "redis/server/server_watch.hpp"
+#include "redis/wire/replica_waits.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace holdfast::redis {
+
+/// The server has no vote while too few of them are attached. All calls are made within a turn.
+class replica_watch {
+public:
+    replica_watch(connection_state& state, server_watch& server)
+        : state_(state)
+        , server_(server)
+        , waits_(state.options.replicas, state.options.instance_timeout) {}
+
+    bool on() const { return waits_.on(); }
+    bool votes() const { return waits_.votes(); }
+    /// Why grants do not count; errc{} if they may.
+    errc cause() const { return waits_.cause(); }
+    std::string const& reason() const { return waits_.reason(); }
+
+    /// The probe, or a server check, has told which replicas there are.
+    void found(std::optional<protocol::replica_list> const&);
+    void listed(std::optional<protocol::replica_list> const&);
+
+    // WAIT
+    void take_part(element const& e) { waits_.take_part(e, state_.secrets); }
+    /// `asked`: for as many replicas. Waiters learn first whether the instance has a vote, and then
+    /// the answers that the batch holds.
+    void on_reply(std::uint32_t asked);
+    /// Whether the grants of the batch count.
+    bool covered() const { return waits_.covered(); }
+
+    /// Part of the watch: asks whether the replicas are back.
+    void ask_again() noexcept;
+
+private:
+    void on_change(bool voted);
+    void warn_of_spare(std::optional<protocol::replica_list> const&) noexcept;
+
+    connection_state& state_;
+    server_watch& server_;
+    replica_waits waits_;
+    std::chrono::milliseconds pause_{0}; ///< before they are asked for again
+};
+
+} // namespace holdfast::redis
+
+#endif

@@ -1,0 +1,355 @@
+#include "redis/wire/exclusive_key.hpp"
+
+#include "protocol/tenure/fence.hpp"
+#include "redis/wire/server_info.hpp"
+#include "redis/wire/slot_fence_key.hpp"
+#include "redis/wire/token.hpp"
+
+#include <array>
+
+namespace holdfast::redis {
+
+namespace {
+
+using protocol::command;
+using protocol::verdict;
+
+constexpr std::array scripts{release_script, extend_script, fenced_acquire_script, raise_script};
+
+//
+// Commands
+//
+
+/// The name is valid until the next call in this thread.
+std::string_view fence_key(std::string_view key, wording w) {
+    static thread_local std::string name;
+    if (w.in_cluster) {
+        name_cluster_fence_key(name, key);
+    } else {
+        name_fence_key(name, key);
+    }
+    return name;
+}
+
+void encode_acquire(codec::request& request, wording w, command_args const& a) {
+    static script const fenced_acquire(fenced_acquire_script);
+    if (a.fenced()) {
+        fenced_acquire.encode(request, w, 2, a.key, fence_key(a.key, w), a.token.view(),
+                              a.ttl.count(), a.number, a.fence_ttl.count());
+    } else {
+        request.push("SET", a.key, a.token.view(), "NX", "PX", a.ttl.count());
+    }
+}
+
+// CLIENT CACHING applies to the next command only, so PTTL must follow it at once.
+void encode_watch(codec::request& request, wording w, command_args const& a) {
+    if (w.tracked) request.push("CLIENT", "CACHING", "YES");
+    request.push("PTTL", a.key);
+}
+
+void encode_raise(codec::request& request, wording w, command_args const& a) {
+    static script const raise(raise_script);
+    raise.encode(request, w, 2, a.key, fence_key(a.key, w), a.token.view(), a.number,
+                 a.fence_ttl.count());
+}
+
+void encode_extend(codec::request& request, wording w, command_args const& a) {
+    static script const extend(extend_script);
+    extend.encode(request, w, 1, a.key, a.token.view(), a.ttl.count());
+}
+
+void encode_release(codec::request& request, wording w, command_args const& a) {
+    static script const release(release_script);
+    if (w.dialect == dialect::delifeq) {
+        request.push("DELIFEQ", a.key, a.token.view());
+    } else if (w.dialect == dialect::delex) {
+        request.push("DELEX", a.key, "IFEQ", a.token.view());
+    } else {
+        release.encode(request, w, 1, a.key, a.token.view());
+    }
+}
+
+void encode_inspect(codec::request& request, command_args const& a) {
+    request.push("PTTL", a.key);
+    request.push("TYPE", a.key);
+    // Reads no more bytes than a token has, because the value may be anything.
+    request.push("GETRANGE", a.key, 0, token::max_size);
+}
+
+// The fence key comes last, because a user of plain locks may have no right to it.
+void encode_survey(codec::request& request, wording w, command_args const& a) {
+    encode_inspect(request, a);
+    request.push("GET", fence_key(a.key, w));
+}
+
+std::uint8_t replies(command c, bool tracked) {
+    switch (c) {
+    case command::survey:
+        return 4;
+    case command::contend:
+        return tracked ? 3 : 2;
+    case command::inspect:
+        return 3;
+    case command::watch:
+        return tracked ? 2 : 1;
+    default:
+        return 1;
+    }
+}
+
+void encode(codec::request& request, command c, wording w, command_args const& a) {
+    switch (c) {
+    case command::contend:
+        encode_acquire(request, w, a);
+        return encode_watch(request, w, a);
+    case command::watch:
+        return encode_watch(request, w, a);
+    case command::acquire:
+    case command::heal:
+        return encode_acquire(request, w, a);
+    case command::raise:
+        return encode_raise(request, w, a);
+    case command::extend:
+        return encode_extend(request, w, a);
+    case command::release:
+        return encode_release(request, w, a);
+    case command::inspect:
+        return encode_inspect(request, a);
+    case command::survey:
+        return encode_survey(request, w, a);
+    }
+}
+
+//
+// Replies
+//
+
+bool is_acquire(command c) {
+    return c == command::acquire || c == command::contend || c == command::heal;
+}
+
+bool is_native(sent_command const& c) {
+    return c.command == command::release && c.words.dialect != dialect::scripts;
+}
+
+/// The command in messages, with those within the script: servers do not always say which of them
+/// they refuse.
+std::string_view name_of(sent_command const& c) {
+    auto const whole = c.words.whole_script;
+    if (is_acquire(c.command)) {
+        if (!c.fenced) return "SET";
+        return whole ? "EVAL (SET, GET, DEL)" : "EVALSHA (SET, GET, DEL)";
+    }
+    if (c.command == command::raise)
+        return whole ? "EVAL (GET, SET, PEXPIRE)" : "EVALSHA (GET, SET, PEXPIRE)";
+    if (c.command == command::extend)
+        return whole ? "EVAL (GET, PEXPIRE)" : "EVALSHA (GET, PEXPIRE)";
+    if (!is_native(c)) return whole ? "EVAL (GET, DEL)" : "EVALSHA (GET, DEL)";
+    return c.words.dialect == dialect::delex ? "DELEX" : "DELIFEQ";
+}
+
+/// Whether the server, or a proxy before it, refuses the native form, and a script may do. Each has
+/// its own text. So every refusal counts but those that a script gets as well.
+bool refuses_native(sent_command const& c, std::string_view error) {
+    if (!is_native(c) || is_passing(error)) return false;
+    switch (classify(error)) {
+    case errc::rejected:
+        return true;
+    case errc::access_denied: {
+        // Without a right to the key a script fails, too.
+        auto const name = c.words.dialect == dialect::delex ? "'delex'" : "'delifeq'";
+        return error.find(name) != error.npos;
+    }
+    default:
+        return false;
+    }
+}
+
+void read_refusal(partial_answer& p, sent_command const& c, element const& e) {
+    auto const numbered = c.fenced && is_acquire(c.command);
+    // A script may have written the key before it failed. A command that is refused as a whole has
+    // not.
+    auto const began = numbered && !e.value.starts_with("NOPERM");
+    read_error(p, c, e, began ? verdict::unknown : verdict::refused, name_of(c));
+    auto const plain = is_acquire(c.command) && !c.fenced;
+    if (plain && (is_unknown_command(e.value) || e.value.starts_with("ERR syntax error"))) {
+        // Nothing can be locked there.
+        p.message = "SET NX PX is refused: " + presentable(e.value, c);
+        p.answer.message = p.message;
+        p.ends_session = errc::rejected;
+    }
+    if (refuses_native(c, e.value)) {
+        p.again = rewording::by_script;
+        p.lack = degradation::no_native_compare;
+        p.lack_reason = p.message;
+    } else if (c.command == command::release && is_unavailable(e.value)) {
+        p.message += "; the key stays for its ttl";
+        p.answer.message = p.message;
+    }
+}
+
+// The reply to a command that changes the key.
+void read_change(partial_answer& p, sent_command const& c, element const& e) {
+    auto const numbered = c.fenced && is_acquire(c.command);
+    auto done = truth_of(e);
+    if (numbered && done != false) {
+        auto const number = e.type == reply_type::number ? number_of(e.value) : 0;
+        auto const valid =
+            number > 0 && protocol::is_fence_count(static_cast<std::uint64_t>(number));
+        done = valid ? std::optional(true) : std::nullopt;
+        if (valid) p.answer.number = static_cast<std::uint64_t>(number);
+    }
+    if (done) {
+        p.answer.verdict = *done ? verdict::yes : verdict::no;
+        return;
+    }
+    if (!is_error(e.type)) return read_nonsense(p);
+    // Another program has put a value of another type in the place of the key.
+    auto const compares =
+        c.command == command::extend || c.command == command::release || c.command == command::heal;
+    if (compares && classify(e.value) == errc::wrong_type) {
+        p.answer.verdict = verdict::no;
+        return;
+    }
+    read_refusal(p, c, e);
+}
+
+void read_caching(partial_answer& p, sent_command const& c, element const& e) {
+    p.tracked = !is_error(e.type);
+    if (!p.tracked) read_lack(p, c, e, "CLIENT CACHING", degradation::no_push);
+}
+
+void read_contend(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
+    if (left + 1U == replies(c.command, c.words.tracked)) return read_change(p, c, e);
+    if (left != 0) return read_caching(p, c, e);
+    read_ttl(p, e);
+    if (is_error(e.type)) read_lack(p, c, e, "PTTL", degradation::no_expiry_times);
+    p.answer.push_follows = p.tracked && c.trusts_pushes && !is_error(e.type);
+}
+
+void read_watch(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
+    if (left != 0) return read_caching(p, c, e);
+    if (is_error(e.type)) {
+        read_lack(p, c, e, "PTTL", degradation::no_expiry_times);
+        p.message = presentable(e.value, c);
+        p.answer = {.verdict = verdict::refused, .cause = classify(e.value), .message = p.message};
+        return;
+    }
+    read_ttl(p, e);
+    p.answer.verdict = verdict::yes;
+    p.answer.push_follows = p.tracked && c.trusts_pushes;
+}
+
+void read_inspection(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
+    if (left == 2) {
+        if (is_error(e.type)) read_lack(p, c, e, "PTTL", degradation::no_expiry_times);
+        return read_ttl(p, e);
+    }
+    if (left == 1) {
+        // If the ACL forbids TYPE, the key counts as a lock.
+        if (is_error(e.type)) read_lack(p, c, e, "TYPE", degradation::no_type_check);
+        p.text = is_error(e.type) ? std::string_view("string") : e.value;
+        return;
+    }
+    // A lock is a string. "none" means that the key has just gone.
+    if (p.text == "string" || p.text == "none") {
+        p.answer.verdict = verdict::yes;
+        if (p.text == "none") {
+            p.answer.ttl_known = false;
+            p.answer.ttl_left.reset();
+        }
+        if (is_error(e.type)) read_lack(p, c, e, "GETRANGE", degradation::no_holder_names);
+        p.text = is_error(e.type) ? std::string_view() : e.value;
+        p.answer.holder = label_of(p.text);
+        return;
+    }
+    p.message = "the key holds a " + presentable(p.text, c) + ", not a lock";
+    p.answer = {.verdict = verdict::refused, .cause = errc::wrong_type, .message = p.message};
+}
+
+// Commands may be refused: any of PTTL, TYPE and a value shows that there is a key. That there is
+// none, only PTTL and TYPE show: a value may be empty.
+void read_survey(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
+    auto const refused = is_error(e.type);
+    switch (left) {
+    case 3:
+        if (refused) {
+            read_lack(p, c, e, "PTTL", degradation::no_expiry_times);
+            p.message = presentable(e.value, c);
+            p.answer.cause = classify(e.value);
+        }
+        p.tracked = !refused; // it told whether there is a key
+        p.answer.verdict = refused ? verdict::refused : verdict::yes;
+        return read_ttl(p, e);
+    case 2:
+        if (refused) return read_lack(p, c, e, "TYPE", degradation::no_type_check);
+        p.tracked = true;
+        p.answer.verdict = verdict::yes;
+        p.answer.present = e.value != "none";
+        if (!p.answer.present) {
+            p.answer.ttl_known = false;
+            p.answer.ttl_left.reset();
+        } else if (e.value != "string") {
+            p.message = "the key holds a " + presentable(e.value, c) + ", not a lock";
+            p.answer.verdict = verdict::refused;
+            p.answer.cause = errc::wrong_type;
+        }
+        return;
+    case 1:
+        p.text.clear();
+        if (p.answer.cause == errc::wrong_type) return;
+        if (refused) return read_lack(p, c, e, "GETRANGE", degradation::no_holder_names);
+        p.text = e.value;
+        p.answer.value = p.text;
+        p.answer.verdict = verdict::yes;
+        return;
+    default:
+        break;
+    }
+    auto& a = p.answer;
+    if (!p.tracked && p.text.empty()) a.verdict = verdict::refused;
+    if (a.verdict == verdict::yes) {
+        a.cause = {};
+        a.present = a.present || a.ttl_known || !p.text.empty();
+        if (!a.present) a.value.reset();
+        auto const number = is_error(e.type) ? 0 : number_of(e.value);
+        if (number > 0) a.number = static_cast<std::uint64_t>(number);
+    } else {
+        a.message = p.message;
+    }
+}
+
+void read(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
+    // The replies to these commands have no parts.
+    if (e.depth > 0) return;
+    switch (c.command) {
+    case command::inspect:
+        return read_inspection(p, c, left, e);
+    case command::survey:
+        return read_survey(p, c, left, e);
+    case command::watch:
+        return read_watch(p, c, left, e);
+    case command::contend:
+        return read_contend(p, c, left, e);
+    default:
+        return read_change(p, c, e);
+    }
+}
+
+} // namespace
+
+constinit lock_kind const exclusive_key{
+    .scripts = scripts, .replies = replies, .encode = encode, .read = read};
+
+void name_fence_key(std::string& name, std::string_view key) {
+    // https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/ ("Hash tags")
+    auto const open = key.find('{');
+    auto const close = open == key.npos ? key.npos : key.find('}', open);
+    auto const tagged = close != key.npos && close > open + 1;
+    name.clear();
+    if (!tagged) name += '{';
+    name += key;
+    name += tagged ? ":fence" : "}:fence";
+}
+
+} // namespace holdfast::redis

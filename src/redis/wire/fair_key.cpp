@@ -1,0 +1,279 @@
+#include "redis/wire/fair_key.hpp"
+
+#include "protocol/tenure/fence.hpp"
+#include "protocol/waiting/waiting_rules.hpp"
+#include "redis/wire/exclusive_key.hpp"
+#include "redis/wire/server_info.hpp"
+#include "redis/wire/slot_fence_key.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace holdfast::redis {
+
+namespace {
+
+using protocol::command;
+using protocol::verdict;
+
+//
+// Scripts. The list is the last of the keys.
+//
+
+/// The text of several parts.
+template <std::string_view const&... Parts>
+struct joined {
+    static constexpr auto characters = [] {
+        std::array<char, (Parts.size() + ...)> all{};
+        auto* at = all.data();
+        ((at = std::copy(Parts.begin(), Parts.end(), at)), ...);
+        return all;
+    }();
+    static constexpr std::string_view text{characters.data(), characters.size()};
+};
+
+constexpr std::string_view start = "local call,q=redis.call,KEYS[#KEYS] ";
+
+/// call_next(ms) gives the key to the first token of the list for so long, tells its process, and
+/// returns the token; nil if there is none. It stops at our own token if `own` is true, and passes
+/// over that otherwise. A process that cannot be told gets no key, and keeps its place.
+constexpr std::string_view call_next =
+    "local function call_next(ms,own) local t repeat t=redis.pcall('lpop',q) "
+    "if type(t)~='string' then return nil end if own and t==ARGV[1] then return t end "
+    "until t~='' and t~=ARGV[1] "
+    "if redis.pcall('set',q..':'..t,'','px',ms).err then redis.pcall('lpush',q,t) return nil end "
+    "call('set',KEYS[1],t,'px',ms) return t end ";
+
+/// If the key is not ours any more, our token leaves the list, and the server forgets that it was
+/// to tell us.
+constexpr std::string_view release_end =
+    "if call('get',KEYS[1])~=ARGV[1] then local n=redis.pcall('lrem',q,0,ARGV[1]) "
+    "if type(n)=='number' and n>0 then redis.pcall('set',q..':'..ARGV[1],'','px',1) end return 0 "
+    "end if call_next(ARGV[2]) then return 1 end return call('del',KEYS[1])";
+
+/// Frees a key that is ours, for the script that follows. That script then sets no shorter life
+/// than the key had: the command may be executed late, when an extension has given it a longer one.
+constexpr std::string_view free_own =
+    "local function free_own() local l=redis.pcall('pttl',KEYS[1]) "
+    "if type(l)=='number' and l>tonumber(ARGV[2]) then ARGV[2]=tostring(l) end "
+    "call('del',KEYS[1]) end ";
+
+/// A key that is reserved for us becomes free. A newcomer (the last argument) is refused while
+/// others stand in line. If we stand there and the key was free, we leave the line.
+constexpr std::string_view acquire_start =
+    "local v=redis.pcall('get',KEYS[1]) "
+    "if v==ARGV[1] then free_own() "
+    "elseif v or (ARGV[#ARGV]=='1' and type(redis.pcall('lindex',q,0))=='string') then "
+    "return false elseif ARGV[#ARGV]~='1' then redis.pcall('lrem',q,0,ARGV[1]) end ";
+
+/// A free key goes to the first in the list. If that is another, or the key is another's, we join
+/// the list, unless we stand there. The last arguments: the times of a reservation and of the list
+/// in ms, and 1 for a place at the front. A refusal is negative: -2 for a key that never expires,
+/// else -3 less the time to live. A value of another program in place of the list stays as it is.
+/// The command that follows registers for our turn, also if the key is ours now. So the server is
+/// given a key to tell of, or it would keep the registration: with its time to live that ends too,
+/// if this process dies.
+constexpr std::string_view contend_start =
+    "local n=#ARGV local v=redis.pcall('get',KEYS[1]) "
+    "if v==ARGV[1] then free_own() else v=v or call_next(ARGV[n-2],true) "
+    "if v and v~=ARGV[1] then "
+    "local p=redis.pcall('lpos',q,ARGV[1]) "
+    "if p==false then call(ARGV[n]=='1' and 'lpush' or 'rpush',q,ARGV[1]) end "
+    "if type(p)~='table' then call('pexpire',q,ARGV[n-1]) "
+    "redis.pcall('set',q..':'..ARGV[1],'','px',ARGV[n-1]) end "
+    "local l=call('pttl',KEYS[1]) return l<0 and -2 or -3-l end end "
+    "redis.pcall('set',q..':'..ARGV[1],'','px',ARGV[n-2]) ";
+
+constexpr std::string_view plain_end = "call('set',KEYS[1],ARGV[1],'px',ARGV[2]) return 1";
+constexpr std::string_view fenced_end = fenced_acquire_script;
+
+constexpr auto release_text = joined<start, call_next, release_end>::text;
+constexpr auto acquire_text = joined<start, free_own, acquire_start, plain_end>::text;
+constexpr auto fenced_acquire_text = joined<start, free_own, acquire_start, fenced_end>::text;
+constexpr auto contend_text = joined<start, call_next, free_own, contend_start, plain_end>::text;
+constexpr auto fenced_contend_text =
+    joined<start, call_next, free_own, contend_start, fenced_end>::text;
+
+constexpr std::array scripts{release_text, acquire_text, fenced_acquire_text, contend_text,
+                             fenced_contend_text};
+
+//
+// Commands
+//
+
+/// Names that are valid until the next call in this thread.
+struct names {
+    std::string line, called, fence;
+};
+names& names_of(std::string_view key, wording w) {
+    static thread_local names all;
+    name_line(all.line, key, w.in_cluster);
+    return all;
+}
+
+template <class... Arguments>
+void encode_script(codec::request& request, wording w, command_args const& a, script const& plain,
+                   script const& fenced, Arguments const&... last) {
+    auto& names = names_of(a.key, w);
+    if (!a.fenced()) {
+        return plain.encode(request, w, 2, a.key, names.line, a.token.view(), a.ttl.count(),
+                            last...);
+    }
+    if (w.in_cluster) {
+        name_cluster_fence_key(names.fence, a.key);
+    } else {
+        name_fence_key(names.fence, a.key);
+    }
+    fenced.encode(request, w, 3, a.key, names.fence, names.line, a.token.view(), a.ttl.count(),
+                  a.number, a.fence_ttl.count(), last...);
+}
+
+void encode_acquire(codec::request& request, wording w, command_args const& a) {
+    static script const plain(acquire_text);
+    static script const fenced(fenced_acquire_text);
+    encode_script(request, w, a, plain, fenced, a.place == line_place::newcomer ? 1 : 0);
+}
+
+// The process registers after it has joined the line. If its turn comes between the two, the time
+// to live of the written key shows that.
+void encode_contend(codec::request& request, wording w, command_args const& a) {
+    static script const plain(contend_text);
+    static script const fenced(fenced_contend_text);
+    encode_script(request, w, a, plain, fenced, a.reserved_for.count(), a.in_line_for.count(),
+                  a.place == line_place::front ? 1 : 0);
+    if (!w.tracked) return;
+    auto& names = names_of(a.key, w);
+    names.called = names.line;
+    names.called += ':';
+    names.called += a.token.view();
+    request.push("CLIENT", "CACHING", "YES");
+    request.push("PTTL", names.called);
+}
+
+void encode(codec::request& request, command c, wording w, command_args const& a) {
+    static script const release(release_text);
+    switch (c) {
+    case command::acquire:
+        return encode_acquire(request, w, a);
+    case command::contend:
+        return encode_contend(request, w, a);
+    case command::release:
+        return release.encode(request, w, 2, a.key, names_of(a.key, w).line, a.token.view(),
+                              a.reserved_for.count());
+    default:
+        return exclusive_key.encode(request, c, w, a);
+    }
+}
+
+std::uint8_t replies(command c, bool tracked) {
+    if (c == command::contend) return tracked ? 3 : 1;
+    return exclusive_key.replies(c, tracked);
+}
+
+//
+// Replies
+//
+
+constexpr auto longest_reservation =
+    protocol::waiting_rules::reservation(protocol::duration::max());
+static_assert(longest_reservation < protocol::waiting_rules::stays_in_line);
+
+/// The command in messages, with those within the script.
+std::string_view name_of(sent_command const& c) {
+    auto const whole = c.words.whole_script;
+    if (c.command == command::release) {
+        return whole ? "EVAL (GET, DEL, SET, LPOP, LREM)" : "EVALSHA (GET, DEL, SET, LPOP, LREM)";
+    }
+    if (c.command == command::acquire)
+        return whole ? "EVAL (GET, DEL, SET, LINDEX, LREM)"
+                     : "EVALSHA (GET, DEL, SET, LINDEX, LREM)";
+    return whole ? "EVAL (GET, DEL, SET, LPOP, LPOS, LPUSH, RPUSH, PEXPIRE, PTTL)"
+                 : "EVALSHA (GET, DEL, SET, LPOP, LPOS, LPUSH, RPUSH, PEXPIRE, PTTL)";
+}
+
+// A script may have written the key before it failed. A script that is refused as a whole has not.
+void read_script(partial_answer& p, sent_command const& c, element const& e) {
+    if (!is_error(e.type)) {
+        sent_command const as_acquire{.kind = c.kind,
+                                      .command = c.command == command::contend ? command::acquire
+                                                                               : c.command,
+                                      .words = c.words,
+                                      .fenced = c.fenced,
+                                      .owner = c.owner,
+                                      .secrets = c.secrets,
+                                      .trusts_pushes = c.trusts_pushes};
+        return exclusive_key.read(p, as_acquire, 0, e);
+    }
+    if (c.command == command::release) {
+        if (classify(e.value) == errc::wrong_type) {
+            p.answer.verdict = verdict::no;
+            return;
+        }
+        read_error(p, c, e, verdict::refused, name_of(c));
+        if (is_unavailable(e.value)) {
+            p.message += "; the key stays for its ttl";
+            p.answer.message = p.message;
+        }
+        return;
+    }
+    auto const began = !e.value.starts_with("NOPERM") && !e.value.starts_with("NOSCRIPT");
+    read_error(p, c, e, began ? verdict::unknown : verdict::refused, name_of(c));
+}
+
+void read_contend(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
+    if (left + 1U == replies(c.command, c.words.tracked)) {
+        auto const number = e.type == reply_type::number ? number_of(e.value) : 0;
+        if (number > -2) return read_script(p, c, e);
+        p.answer.verdict = verdict::no;
+        p.answer.ttl_known = true;
+        if (number < -2) note_ttl(p, -3 - number);
+    } else if (left == 1) {
+        p.tracked = !is_error(e.type);
+        if (!p.tracked) read_lack(p, c, e, "CLIENT CACHING", degradation::no_push);
+    } else {
+        if (is_error(e.type)) read_lack(p, c, e, "PTTL", degradation::no_expiry_times);
+        // The key that calls us lives for as long as the reservation. The one that was written when
+        // we joined the line lives for longer.
+        auto const lives = e.type == reply_type::number ? milliseconds_of(e.value) : -1;
+        p.answer.called = lives >= 0 && std::chrono::milliseconds(lives) <= longest_reservation;
+        p.answer.push_follows = p.tracked && c.trusts_pushes && !is_error(e.type);
+    }
+}
+
+void read(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
+    if (e.depth > 0) return; // the replies have no parts
+    switch (c.command) {
+    case command::contend:
+        return read_contend(p, c, left, e);
+    case command::acquire:
+    case command::release:
+        return read_script(p, c, e);
+    default:
+        return exclusive_key.read(p, c, left, e);
+    }
+}
+
+} // namespace
+
+constinit lock_kind const fair_key{
+    .scripts = scripts, .replies = replies, .encode = encode, .read = read};
+
+// The name of a counter is made in three ways, and two keys may have one counter: `a` and `{a}`. A
+// line has the way at its end, so that no two keys share it.
+void name_line(std::string& name, std::string_view key, bool in_cluster) {
+    constexpr std::string_view suffix = ":fence";
+    if (in_cluster) {
+        name_cluster_fence_key(name, key);
+    } else {
+        name_fence_key(name, key);
+    }
+    name.resize(name.size() - suffix.size());
+    auto const added = name.size() - key.size();
+    constexpr std::size_t braces = 2;
+    name += added == 0 ? ":queue:own" : added == braces ? ":queue" : ":queue:slot";
+}
+
+} // namespace holdfast::redis

@@ -1,0 +1,160 @@
+#include "redis/wire/pipeline.hpp"
+
+#include <boost/container_hash/hash.hpp>
+
+#include <algorithm>
+
+namespace holdfast::redis {
+
+namespace {
+
+/// Sets the members of `c` that follow from the lock's kind and from the wording. A command that is
+/// to be sent with its whole script keeps it.
+void describe(pending_command& c, command_args const& args, wording w) {
+    c.fenced = args.fenced();
+    // ASKING holds for the next command alone, so CLIENT CACHING would use it up.
+    c.words = {.dialect = w.dialect,
+               .tracked = w.tracked && may_be_tracked(c.command) && !c.asking,
+               .whole_script = w.whole_script || c.words.whole_script,
+               .in_cluster = w.in_cluster};
+    c.replies = c.owner->kind().replies(c.command, c.words.tracked);
+    if (c.asking) ++c.replies;
+}
+
+} // namespace
+
+pipeline::pipeline()
+    : open_(std::make_unique<batch>()) {
+    spare_.reserve(kept_batches);
+}
+
+void append(batch& target, pending_command c, std::string_view bytes) {
+    auto const size = target.bytes.size();
+    target.bytes.append(bytes);
+    try {
+        target.commands.push_back(std::move(c));
+    } catch (...) {
+        target.bytes.resize(size);
+        throw;
+    }
+}
+
+void pipeline::add(encoder& encoded, pending_command c, wording w) {
+    describe(c, encoded.arguments(), w);
+    if (!waits() && open_->commands.size() < max_commands) {
+        auto const bytes = encoded.bytes(c.words);
+        return append(*open_, std::move(c), bytes);
+    }
+    wait_in_lane(std::move(c), encoded.arguments().key);
+}
+
+void pipeline::add(pending_command c, wording w) {
+    auto const args = c.owner->arguments(c.command);
+    describe(c, args, w);
+    if (waits() || open_->commands.size() >= max_commands) {
+        return wait_in_lane(std::move(c), args.key);
+    }
+    encode(c, args);
+    append(*open_, std::move(c), scratch_.payload());
+}
+
+bool pipeline::owes_locks() const {
+    auto const owes = [](batch const& b) {
+        return !b.held.empty() ||
+               std::any_of(b.commands.begin() + static_cast<std::ptrdiff_t>(b.next),
+                           b.commands.end(),
+                           [](auto const& c) { return c.type == command_type::lock; });
+    };
+    return waits() || owes(*open_) ||
+           std::any_of(in_flight_.begin(), in_flight_.end(),
+                       [&](auto const& b) { return owes(*b); });
+}
+
+void pipeline::encode(pending_command const& c, command_args const& args) {
+    scratch_.clear();
+    if (c.asking) scratch_.push("ASKING");
+    c.owner->kind().encode(scratch_, c.command, c.words, args);
+}
+
+void pipeline::add_late(pending_command c) {
+    auto const args = c.owner->arguments(c.command);
+    describe(c, args, {});
+    wait_in_lane(std::move(c), args.key);
+}
+
+void pipeline::wait_in_lane(pending_command c, std::string_view key) {
+    auto const lane = protocol::lane_of(c.command);
+    auto const hash = boost::hash<std::string_view>()(key);
+    waiting_.push(lane, hash, std::move(c));
+}
+
+batch& pipeline::send(wording w) {
+    refill(w);
+    auto next = fresh_batch();
+    in_flight_.reserve(in_flight_.size() + 1);
+    if (wait_.replicas != 0) add_wait(); // the last that may throw: nothing follows WAIT
+    in_flight_.push_back(std::move(open_));
+    open_ = std::move(next);
+    return *in_flight_.back();
+}
+
+batch& pipeline::send_first(std::unique_ptr<batch> b) {
+    assert(in_flight_.empty());
+    in_flight_.push_back(std::move(b));
+    return *in_flight_.back();
+}
+
+// Fills the open batch from the lanes. A waiting command is small, because it is encoded only when
+// it leaves. If memory runs out, the command that has left its lane goes first the next time.
+void pipeline::refill(wording w) {
+    while (waits() && open_->commands.size() < max_commands) {
+        if (!stranded_.owner) stranded_ = waiting_.pop();
+        auto const args = stranded_.owner->arguments(stranded_.command);
+        w.tracked = stranded_.words.tracked;
+        describe(stranded_, args, w);
+        encode(stranded_, args);
+        append(*open_, stranded_, scratch_.payload());
+        stranded_ = {};
+    }
+}
+
+// One WAIT covers all writes of the connection before it. The answers before it leave at once; only
+// later commands wait for it. So the commands before it keep their order.
+void pipeline::add_wait() {
+    auto const grants =
+        std::count_if(open_->commands.begin(), open_->commands.end(), [](auto const& c) {
+            return c.type == command_type::lock && protocol::needs_replicas(c.command);
+        });
+    if (grants == 0) return;
+    open_->held.reserve(static_cast<std::size_t>(grants));
+    add({.round = wait_.replicas, .type = command_type::wait}, "WAIT", wait_.replicas,
+        wait_.timeout.count());
+    open_->waits = true;
+}
+
+std::unique_ptr<batch> pipeline::fresh_batch() {
+    if (spare_.empty()) return std::make_unique<batch>();
+    auto b = std::move(spare_.back());
+    spare_.pop_back();
+    return b;
+}
+
+void pipeline::recycle(std::unique_ptr<batch> b) noexcept {
+    if (spare_.size() == spare_.capacity() || b->bytes.capacity() > kept_bytes) return;
+    b->bytes.clear();
+    b->commands.clear();
+    b->written = b->next = 0;
+    b->waits = false;
+    b->held.clear();
+    spare_.push_back(std::move(b));
+}
+
+void pipeline::clear() noexcept {
+    in_flight_.clear();
+    open_->commands.clear();
+    open_->bytes.clear();
+    stranded_ = {};
+    while (!waiting_.empty()) waiting_.pop();
+}
+
+} // namespace holdfast::redis

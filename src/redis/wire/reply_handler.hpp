@@ -1,0 +1,104 @@
+// An operation as the connections see it: it gives the arguments of its commands, and gets the
+// answers.
+#ifndef HOLDFAST_REDIS_REPLY_HANDLER_HPP
+#define HOLDFAST_REDIS_REPLY_HANDLER_HPP
+
+#include <holdfast/clock.hpp>
+#include <holdfast/error.hpp>
+
+#include "protocol/messages.hpp"
+#include "redis/wire/token.hpp"
+
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace holdfast::redis {
+
+struct lock_kind;
+extern lock_kind const exclusive_key;
+
+/// The place that a process asks for in the line of a fair lock.
+enum class line_place : std::uint8_t {
+    newcomer, ///< acquire: the process does not stand in line
+    back,     ///< acquire: the process has come first in line; contend: it joins at the end
+    front,    ///< contend: the process has come first in line before, and had no luck
+};
+
+struct command_args {
+    std::string_view key;
+    token_text token;
+    std::chrono::milliseconds ttl{0};
+    /// The time for which an instance keeps the counter of the key's tenures. Zero for a key
+    /// without fences.
+    std::chrono::milliseconds fence_ttl{0};
+    std::uint64_t number = 0; ///< the tenure's number, or the hint
+    // Of a fair lock:
+    line_place place = line_place::newcomer;
+    std::chrono::milliseconds reserved_for{0}; ///< when the turn of the process comes
+    std::chrono::milliseconds in_line_for{0};  ///< if the process does not ask again
+
+    bool fenced() const { return fence_ttl.count() != 0; }
+};
+
+struct answer {
+    protocol::verdict verdict = protocol::verdict::unknown;
+    errc cause{}; ///< set if the verdict is unsent, unknown or refused
+    /// The server's own message, or the reason why the connection was lost. Valid during the call.
+    std::string_view message{};
+    bool ttl_known = false; ///< contend, inspect, watch, survey: `ttl_left` is valid
+    /// The key's time to live. Empty for a key that never expires.
+    std::optional<std::chrono::milliseconds> ttl_left{};
+    bool push_follows = false; ///< contend, watch: a push will come when the key changes
+    /// contend for a fair lock, refused: the turn has come since. A push that follows is for the
+    /// turn, not for each change.
+    bool called = false;
+    /// A grant with a fence, survey: the instance's counter; 0 if there is none.
+    std::uint64_t number = 0;
+    std::string_view holder{}; ///< inspect: the holder's label, valid during the call
+    bool present = false;      ///< survey: there is a key
+    /// survey: the key's value, or as much of it as a token has bytes. Valid during the call.
+    /// Without a value the server does not show it; it may be empty.
+    std::optional<std::string_view> value{};
+};
+
+class reply_handler {
+public:
+    reply_handler() = default;
+    reply_handler(reply_handler const&) = delete;
+    reply_handler& operator=(reply_handler const&) = delete;
+
+    /// The kind of the lock: it words all commands of the operation, and reads the replies.
+    virtual lock_kind const& kind() const noexcept { return exclusive_key; }
+    virtual command_args arguments(protocol::command) const noexcept = 0;
+    /// True if the command is still wanted. Called when a server did not know the script of a
+    /// command, before the command is sent again.
+    virtual bool still_wants(protocol::command) const noexcept = 0;
+    /// Called exactly once for each command that an available instance took. `round` is the number
+    /// that was submitted with the command.
+    virtual void on_answer(unsigned instance, protocol::command, std::uint32_t round,
+                           answer const&) = 0;
+
+protected:
+    ~reply_handler() = default;
+
+private:
+    /// Called when no reference is left.
+    virtual void recycle() noexcept = 0;
+
+    // References are counted on the client's executor alone, so they need no atomics.
+    friend void intrusive_ptr_add_ref(reply_handler* e) noexcept { ++e->references_; }
+    friend void intrusive_ptr_release(reply_handler* e) noexcept {
+        if (--e->references_ == 0) e->recycle();
+    }
+    std::uint32_t references_ = 0;
+};
+
+using reply_handler_ptr = boost::intrusive_ptr<reply_handler>;
+
+} // namespace holdfast::redis
+
+#endif

@@ -1,0 +1,327 @@
+// Queues: acquires join them, wait, and leave.
+#include "runtime/acquire/acquirer.hpp"
+
+#include <holdfast/lease_token.hpp>
+
+#include "protocol/tenure/fence.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+namespace holdfast::runtime {
+
+namespace {
+
+/// True if this client had the key, or if an instance said that another client has it. An instance
+/// that is silent proves nothing.
+bool waited_for_a_holder(operation const& op) {
+    auto const& q = *op.queue;
+    return q.machine.counts().tenures != op.tenures_before || q.machine.seen_held() ||
+           (q.machine.trying() && !q.tenure->machine.votes().no().empty());
+}
+
+acquire_outcome outcome_of(errc cause) {
+    switch (cause) {
+    case errc::contended:
+        return acquire_outcome::contended;
+    case errc::wait_timeout:
+        return acquire_outcome::timed_out;
+    case errc::cancelled:
+        return acquire_outcome::cancelled;
+    case errc::granted_too_late:
+        return acquire_outcome::unavailable;
+    default:
+        return make_error_code(cause) == error_condition::unavailable ? acquire_outcome::unavailable
+                                                                      : acquire_outcome::failed;
+    }
+}
+
+} // namespace
+
+acquirer::acquirer(turn& t, instance_group& instances, tenure_driver& tenures, timer_queue& timers,
+                   completer& c, counters& count, event_sink const& events, token_source& random,
+                   std::chrono::milliseconds instance_timeout)
+    : turn_(t)
+    , instances_(instances)
+    , tenures_(tenures)
+    , timers_(timers)
+    , completer_(c)
+    , counters_(count)
+    , events_(events)
+    , random_(random)
+    , instance_timeout_(instance_timeout) {}
+
+//
+// Operations
+//
+
+// Returns false if the acquire has failed already.
+bool acquirer::admit(operation& op) {
+    auto const now = turn_.time();
+    auto const given = op.limit();
+    op.start_at(now);
+    op.queue = nullptr;
+    op.behind = false;
+    acquiring_.push_back(op);
+    counters::add(counters_.pending);
+    if (refuses_ || op.cancel_requested) {
+        fail(op, refuses_ ? errc::shut_down : errc::cancelled);
+        return false;
+    }
+    if (op.limit_mode == detail::wait_limit::kind::until) {
+        if (given > std::chrono::nanoseconds::zero()) {
+            // A limit that is too large to be added to the time counts as no limit.
+            auto const slack = timer_queue::coarseness; // a coarse timer must not end a wait early
+            auto const longest = lease_clock::time_point::max() - now - slack;
+            auto const limit = std::min<lease_clock::duration>(given, longest);
+            op.timer->owner = this;
+            timers_.schedule(*op.timer, now + limit + slack);
+        } else {
+            op.limit_mode = detail::wait_limit::kind::none;
+        }
+    }
+    auto const& options = op.lock->options();
+    op.set_ttl(options.ttl);
+    op.watched = options.watchdog;
+    auto const* const adopted = op.lock->adopted();
+    op.adopts = adopted != nullptr;
+    op.fenced = adopted != nullptr ? adopted->fence != 0 : options.fencing;
+    op.handoffs =
+        static_cast<std::uint16_t>(adopted != nullptr ? protocol::handoffs_of(adopted->fence) : 0);
+    op.waits = op.limit_mode != detail::wait_limit::kind::none;
+    op.stays = op.waits && !op.adopts && options.on_outage == outage_policy::wait;
+    op.again = false;
+    return true;
+}
+
+// Returns null if memory ran out.
+active_queue* acquirer::make_queue(detail::lock_state_ptr const& lock, std::size_t hash) {
+    queue* q = nullptr;
+    auto const made = turn_.attempt([&] {
+        q = &queues_.take(*this);
+        q->machine = protocol::wait_queue(instances_.size());
+        q->lock = lock;
+        q->hash = hash;
+        keys_.insert(*q);
+    });
+    if (made) return q;
+    if (q != nullptr) {
+        q->lock.reset();
+        queues_.give_back(*q);
+    }
+    return nullptr;
+}
+
+void acquirer::join(operation& op, active_queue& q) {
+    op.queue = &q;
+    q.machine.yields(op.lock->options().yield_to_pollers);
+    if (op.lock->options().fair) q.machine.is_fair(true); // one fair lock makes the key fair
+    op.tries_before = q.machine.counts().tries;
+    op.tenures_before = q.machine.counts().tenures - (q.machine.held() ? 1 : 0);
+    op.stage = operation_stage::queued;
+    auto const first = q.machine.empty() && !q.machine.held();
+    auto const now = op.started();
+    auto const outage = q.machine.failed_outage_tries() != 0 && !q.machine.empty();
+    if (outage && !op.stays && !op.adopts) {
+        fail(op, common_cause(q.round, instances_.causes()));
+    } else if (!q.machine.join(op)) {
+        fail(op, errc::contended);
+    } else if (!first) {
+        count_as_waiting(op);
+    }
+    settle(q, now);
+}
+
+void acquirer::cancel(operation& op, asio::cancellation_type_t type) {
+    // A total cancellation promises that the acquire had no effect. So if a try is under way, the
+    // cancellation waits for its result.
+    auto const total_only =
+        (type & (asio::cancellation_type_t::partial | asio::cancellation_type_t::terminal)) ==
+        asio::cancellation_type_t::none;
+    auto& q = *op.queue;
+    if (total_only && q.machine.trying() && &q.front() == &op) {
+        op.cancel_requested = true;
+    } else {
+        give_up(op, errc::cancelled);
+    }
+}
+
+void acquirer::on_time(operation& op, lease_clock::time_point) {
+    auto const& q = *op.queue;
+    if (q.machine.in_outage()) return give_up(op, common_cause(q.round, instances_.causes()));
+    give_up(op, waited_for_a_holder(op) ? errc::wait_timeout : errc::no_quorum);
+}
+
+void acquirer::refuse_waiting() {
+    while (!acquiring_.empty()) leave(acquiring_.front(), errc::shut_down);
+}
+
+void acquirer::count_as_waiting(operation& op) {
+    if (!op.waits || std::exchange(op.behind, true)) return;
+    counters::add(counters_.waiters);
+    events_.waiting(*op.lock);
+}
+
+// Takes an acquire out of its queue, and completes it with an error.
+void acquirer::leave(operation& op, errc cause) {
+    op.queue->machine.leave(op);
+    fail(op, cause);
+}
+
+// The caller does not want the lock any more. A try that was made for this acquire goes on for the
+// next waiter. If no waiter can use the try, its grants are released.
+void acquirer::give_up(operation& op, errc cause) {
+    auto& q = *op.queue;
+    if (q.machine.trying() && q.asks_all) q.round.votes = q.tenure->machine.votes();
+    leave(op, cause);
+    settle(q, turn_.time());
+}
+
+void acquirer::fail(operation& op, errc cause) {
+    counters::add(counters_.acquire_failed);
+    std::shared_ptr<acquire_report const> report;
+    if (op.queue != nullptr && cause != errc::shut_down && cause != errc::out_of_memory) {
+        // If memory runs out for the report, the handler gets the code alone.
+        turn_.attempt([&] { report = make_report(op); });
+    }
+    auto const took = turn_.time() - op.started();
+    counters_.ended(outcome_of(cause), took, op.behind);
+    events_.failed(*op.lock, reported_call::acquire, cause, took, report.get());
+    completer_.complete(op, cause, std::move(report));
+}
+
+std::shared_ptr<acquire_report const> acquirer::make_report(operation const& op) {
+    auto const& q = *op.queue;
+    report_input input{.key = op.lock->key(),
+                       .adopts = op.adopts,
+                       .attempts = q.machine.counts().tries - op.tries_before,
+                       .waited = turn_.time() - op.started(),
+                       .asked = {},
+                       .round = q.round,
+                       .instances = instances_.snapshots(q.round, op.lock->key())};
+    if (q.machine.trying()) input.asked = q.tenure->machine.maybe_held();
+    if (q.machine.held()) {
+        auto const left =
+            std::max(q.tenure->machine.deadline() - turn_.time(), protocol::duration(0));
+        input.held_here = {.instances = q.tenure->machine.maybe_held(),
+                           .left = std::chrono::duration_cast<std::chrono::milliseconds>(left)};
+    }
+    return std::make_shared<acquire_report const>(build_report(input));
+}
+
+//
+// Queues
+//
+
+void acquirer::settle(active_queue& q, lease_clock::time_point now) {
+    using effect = protocol::queue_effect;
+    for (;;) {
+        auto const action = q.machine.next(now, instances_.voters());
+        if (action.empty()) return schedule(q);
+        if (!action.watch.empty()) ask_to_push(q, action.watch);
+        switch (action.effect) {
+        case effect::try_all:
+        case effect::try_arbiter:
+        case effect::try_reserved:
+            begin_try(q, action.effect);
+            break;
+        case effect::inspect:
+            begin_inspection(q);
+            break;
+        case effect::listen:
+            listen(q);
+            break;
+        case effect::refuse:
+            leave(q.front(), errc::contended);
+            break;
+        case effect::cancel_try:
+            cancel_try(q);
+            break;
+        case effect::fold:
+            return q.round.empty() ? fold(q) : schedule(q);
+        case effect::forget:
+            return forget(q);
+        case effect::none:
+            break;
+        }
+    }
+}
+
+void acquirer::schedule(active_queue& q) {
+    if (auto const wake = q.machine.wake()) {
+        timers_.schedule(q, *wake);
+    } else {
+        timers_.cancel(q);
+    }
+    if (q.machine.awaits_instances() != q.waiting_hook::is_linked()) {
+        if (q.machine.awaits_instances()) {
+            waiting_.push_back(q);
+        } else {
+            q.waiting_hook::unlink();
+        }
+    }
+}
+
+void acquirer::forget(active_queue& q) noexcept {
+    leave_line(q);
+    q.detach();
+    keys_.erase(key_entry(q));
+    put_back(q);
+}
+
+void acquirer::put_back(active_queue& q) noexcept {
+    timers_.cancel(q);
+    q.waiting_hook::unlink();
+    if (auto const w = std::exchange(q.watch, nullptr)) w->queue = nullptr;
+    q.lock.reset();
+    q.round = {};
+    queues_.give_back(static_cast<queue&>(q));
+}
+
+// A queue whose round has answers for a report is not folded.
+void acquirer::fold(active_queue& q) noexcept {
+    using kept = decltype(active_tenure::round_trip);
+    auto& t = *q.tenure.detach(); // keys_ has this reference now
+    t.queue = nullptr;
+    t.round_trip = std::chrono::duration_cast<kept>(
+        std::min<protocol::duration>(q.machine.folded().round_trip, kept::max()));
+    keys_.replace(key_entry(q), key_entry(t));
+    put_back(q);
+}
+
+active_queue* acquirer::unfold(active_tenure& t) noexcept {
+    queue* q = nullptr;
+    if (!turn_.attempt([&] { q = &queues_.take(*this); })) return nullptr;
+    protocol::folded_queue const folded{.held_since = t.machine.lease_began(),
+                                        .round_trip = t.round_trip,
+                                        .fenced = t.machine.fenced()};
+    q->machine = protocol::wait_queue(instances_.size(), folded);
+    q->machine.is_fair(t.fair);
+    q->lock = t.lock;
+    q->hash = hash_of_key(q->key());
+    q->tenure = active_tenure_ptr(&t, false);
+    t.queue = q;
+    keys_.replace(key_entry(t), key_entry(*q));
+    return q;
+}
+
+void acquirer::forget(active_tenure& t) noexcept {
+    keys_.erase(key_entry(t));
+    active_tenure_ptr const last(&t, false);
+}
+
+void acquirer::abandon() noexcept {
+    queues_.for_each([](queue& q) { auto const lock = std::move(q.lock); });
+}
+
+void acquirer::clear() noexcept {
+    line_.clear();
+    queues_.for_each([](queue& q) {
+        q.machine.abandon();
+        q.tenure.detach();
+        q.watch.detach();
+    });
+}
+
+} // namespace holdfast::runtime

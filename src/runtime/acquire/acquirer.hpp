@@ -1,0 +1,228 @@
+// Leads an acquire to its tenure: the queue of its key, the tries for the first waiter of the
+// queue, and the report if the acquire fails.
+#ifndef HOLDFAST_RUNTIME_ACQUIRER_HPP
+#define HOLDFAST_RUNTIME_ACQUIRER_HPP
+
+#include <holdfast/acquire_report.hpp>
+#include <holdfast/clock.hpp>
+#include <holdfast/detail/lock_state.hpp>
+#include <holdfast/error.hpp>
+
+#include "protocol/instance_set.hpp"
+#include "protocol/messages.hpp"
+#include "protocol/tenure/tenure.hpp"
+#include "redis/wire/reply_handler.hpp"
+#include "runtime/acquire/active_queue.hpp"
+#include "runtime/acquire/active_tenure.hpp"
+#include "runtime/acquire/key_table.hpp"
+#include "runtime/acquire/tenure_driver.hpp"
+#include "runtime/acquire/waiting_line.hpp"
+#include "runtime/memory/pool.hpp"
+#include "runtime/services/completer.hpp"
+#include "runtime/services/counters.hpp"
+#include "runtime/services/event_sink.hpp"
+#include "runtime/services/instance_group.hpp"
+#include "runtime/services/operation.hpp"
+#include "runtime/services/report_builder.hpp"
+#include "runtime/services/round_record.hpp"
+#include "runtime/services/timer_queue.hpp"
+#include "runtime/services/token_source.hpp"
+#include "runtime/services/turn.hpp"
+
+#include <boost/asio/cancellation_type.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::runtime {
+
+/// One loop carries out the actions of the queues' machines: settle(). A function that the engine
+/// calls settles the queue as its last act, unless its comment says otherwise. No function that
+/// settle() calls settles a queue.
+///
+/// @par Thread safety  On the executor alone.
+class acquirer final : public folded_queues, private operation_timer_owner {
+public:
+    acquirer(turn&, instance_group&, tenure_driver&, timer_queue&, completer&, counters&,
+             event_sink const&, token_source&, std::chrono::milliseconds instance_timeout);
+
+    //
+    // Operations
+    //
+
+    /// Calls `let_go` with the lease that has the key, before the acquire joins the queue. If the
+    /// user has dropped that lease, `let_go` ends the lease and returns true. So a caller that
+    /// drops a lease and then asks for the key does not wait for that lease.
+    template <class LetGo>
+    void start(operation&, LetGo&& let_go);
+    void cancel(operation&, asio::cancellation_type_t);
+    /// From now on every acquire is refused.
+    void refuse_new() noexcept { refuses_ = true; }
+    /// All waiting acquires leave their queues, and fail. The queues are not settled here: a try
+    /// for a waiter that is about to leave would be useless.
+    void refuse_waiting();
+
+    //
+    // Tries
+    //
+
+    /// True if the answer belongs to a try, or to a question about the state of a key. All other
+    /// answers go to the lease keeper.
+    static bool expects(active_tenure const&, protocol::command);
+    /// Returns true if the try is won. The caller then calls take_winner(), grants that operation
+    /// the lease, and settles the queue.
+    [[nodiscard]] bool on_answer(active_tenure&, unsigned instance, protocol::command,
+                                 std::uint32_t round, redis::answer const&);
+    operation& take_winner(active_tenure&);
+    void on_time(active_tenure&, lease_clock::time_point now);
+    /// Completes an acquire that stands in no queue with an error. Does not settle a queue.
+    void fail(operation&, errc);
+
+    /// Carries out the actions of the queue's machine until an action is empty. The queue may be
+    /// back in the pool when this returns.
+    void settle(active_queue&, lease_clock::time_point now);
+
+    //
+    // Instances
+    //
+
+    void on_push(unsigned instance, std::string_view key);
+    void on_push_for_all(unsigned instance);
+    void on_unavailable(unsigned instance);
+    void on_available();
+    /// An instance has confirmed a release of this client. With NOLOOP the server does not push a
+    /// client's own changes to that client, yet it drops the registration. So the confirmation
+    /// counts as a push.
+    void on_own_release(unsigned instance, std::string_view key) {
+        if (!waiting_.empty()) wake(instance, key);
+    }
+    /// Queues that wait for a push from a late instance try at another instance, because the key
+    /// may be free long before the late instance answers. Called in each turn, so no timer is
+    /// needed.
+    void leave_late_instances();
+
+    //
+    // Folded queues
+    //
+
+    active_queue* unfold(active_tenure&) noexcept override;
+    void forget(active_tenure&) noexcept override;
+
+    //
+    // All queues
+    //
+
+    /// Visits the queues in use. `visit` may settle its queue.
+    template <class Visit>
+    void for_each_queue(Visit visit) {
+        queues_.for_each([&](queue& q) {
+            if (q.lock) visit(static_cast<active_queue&>(q));
+        });
+    }
+    void forget(active_queue&) noexcept;
+    /// Called when the execution context is being destroyed. Drops the lock states.
+    void abandon() noexcept;
+    /// Called before the tenures are destroyed: forgets the references to them.
+    void clear() noexcept;
+    /// True if this client asks for the key, or holds it, with this token.
+    bool has_token(std::string_view key, std::string_view text) const {
+        auto const* const t = keys_.find(key).tenure();
+        return t != nullptr && t->token_text(random_.label()).view() == text;
+    }
+    void period_ended() noexcept { queues_.period_ended(); }
+    bool shrink(std::size_t most) noexcept {
+        return queues_.shrink(most, [](queue const&) { return true; });
+    }
+
+private:
+    class queue final : public active_queue {
+    public:
+        explicit queue(acquirer& a)
+            : acquirer_(a) {}
+        void on_time(lease_clock::time_point now) override { acquirer_.settle(*this, now); }
+
+    private:
+        acquirer& acquirer_;
+    };
+
+    void on_time(operation&, lease_clock::time_point now) override;
+
+    // Queues: acquirer.cpp
+    bool admit(operation&);
+    active_queue* make_queue(detail::lock_state_ptr const&, std::size_t hash);
+    void fold(active_queue&) noexcept;
+    void put_back(active_queue&) noexcept;
+    void join(operation&, active_queue&);
+    void schedule(active_queue&);
+    void count_as_waiting(operation&);
+    void leave(operation&, errc);
+    void give_up(operation&, errc);
+    std::shared_ptr<acquire_report const> make_report(operation const&);
+
+    // Tries: acquirer_tries.cpp
+    bool apply(active_tenure&, protocol::tenure_action const&);
+    void begin_try(active_queue&, protocol::queue_effect);
+    redis::token token_of_try(active_queue&, protocol::queue_effect);
+    unsigned arbiter_of(active_queue const&) const;
+    void cancel_try(active_queue&);
+    bool on_try_answer(active_tenure&, unsigned instance, protocol::command, std::uint32_t round,
+                       redis::answer const&);
+    void on_arbiter_refused(active_tenure&, active_queue&, redis::answer const&);
+    void leave_line(active_queue&) noexcept;
+    void on_try_failed(active_tenure&, protocol::tenure_effect);
+    void on_adoption_refused(active_tenure&);
+    bool counts_for(active_tenure const&, operation const&) const;
+    bool is_in_the_way(active_tenure const&) const;
+    void fail_try(active_tenure&, errc);
+    void on_outage(active_tenure&, errc);
+    void fail_impatient(active_queue&, errc);
+
+    // Questions about the state of a key: acquirer_watch.cpp
+    void begin_inspection(active_queue&);
+    void inspect(active_queue&, protocol::instance_set);
+    void on_inspection(active_tenure&, unsigned instance, redis::answer const&);
+    void on_inspected(active_queue&);
+    void listen(active_queue&);
+    void ask_to_push(active_queue&, protocol::instance_set);
+    void on_watched(active_tenure&, unsigned instance, std::uint32_t round, redis::answer const&);
+    bool wake(unsigned instance, std::string_view key);
+
+    turn& turn_;
+    instance_group& instances_;
+    tenure_driver& tenures_;
+    timer_queue& timers_;
+    completer& completer_;
+    counters& counters_;
+    event_sink const& events_;
+    token_source& random_;
+    std::chrono::milliseconds const instance_timeout_;
+
+    pool<queue> queues_;
+    key_table keys_;
+    waiting_line line_;
+    waiting_list waiting_; ///< queues that react to pushes, and to instances that come or go
+    operation_list acquiring_;
+    bool refuses_ = false;
+};
+
+template <class LetGo>
+void acquirer::start(operation& op, LetGo&& let_go) {
+    if (!admit(op)) return;
+    auto const key = op.lock->key();
+    auto const hash = hash_of_key(key);
+    auto at = keys_.find(key, hash);
+    auto* const t = at.tenure();
+    if (t != nullptr && t->lease != nullptr && let_go(*t->lease)) at = keys_.find(key, hash);
+    auto* const q = at.is_folded()          ? unfold(*at.tenure())
+                    : at.queue() != nullptr ? at.queue()
+                                            : make_queue(op.lock, hash);
+    if (q == nullptr) return fail(op, errc::out_of_memory);
+    join(op, *q);
+}
+
+} // namespace holdfast::runtime
+
+#endif

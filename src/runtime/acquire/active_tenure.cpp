@@ -1,0 +1,64 @@
+#include "runtime/acquire/active_tenure.hpp"
+
+#include "protocol/waiting/waiting_rules.hpp"
+#include "redis/wire/exclusive_key.hpp"
+#include "redis/wire/fair_key.hpp"
+#include "runtime/acquire/active_queue.hpp"
+
+namespace holdfast::runtime {
+
+redis::lock_kind const& active_tenure::kind() const noexcept {
+    return fair ? redis::fair_key : redis::exclusive_key;
+}
+
+redis::command_args active_tenure::describe(protocol::command c,
+                                            std::chrono::milliseconds fence_ttl,
+                                            std::string_view label) const noexcept {
+    auto const ttl = std::chrono::duration_cast<std::chrono::milliseconds>(machine.ttl());
+    redis::command_args s{.key = lock->key(), .token = token_text(label), .ttl = ttl};
+    if (machine.fenced()) {
+        s.fence_ttl = fence_ttl;
+        s.number = machine.asks_for(c);
+    }
+    if (fair) describe_place(s);
+    return s;
+}
+
+void active_tenure::describe_place(redis::command_args& s) const noexcept {
+    using protocol::waiting_rules;
+    using redis::line_place;
+    auto const milliseconds = [](protocol::duration d) {
+        return std::chrono::duration_cast<std::chrono::milliseconds>(d);
+    };
+    s.reserved_for = milliseconds(waiting_rules::reservation(lock->options().max_retry_delay));
+    s.in_line_for = milliseconds(waiting_rules::stays_in_line) + s.reserved_for;
+    s.place = queue == nullptr                 ? line_place::back
+              : queue->machine.is_newcomer()   ? line_place::newcomer
+              : queue->machine.goes_to_front() ? line_place::front
+                                               : line_place::back;
+}
+
+bool active_tenure::still_wants(protocol::command c) const noexcept {
+    using protocol::command;
+    using phase = protocol::tenure_phase;
+    switch (c) {
+    case command::release:
+        return true;
+    case command::extend:
+        return machine.phase() == (adopts ? phase::acquiring : phase::held);
+    case command::heal:
+        return machine.phase() == phase::held;
+    case command::raise: // sets no key
+        return machine.phase() == phase::acquiring || machine.phase() == phase::held;
+    case command::acquire:
+    case command::contend:
+    case command::inspect:
+    case command::watch:
+    case command::survey:
+        break;
+    }
+    // After the try, a command that is sent again could overtake an extension or a healing.
+    return machine.phase() == phase::acquiring;
+}
+
+} // namespace holdfast::runtime

@@ -1,0 +1,130 @@
+// A tenure in production: the protocol's machine, its token, and its timer.
+#ifndef HOLDFAST_RUNTIME_ACTIVE_TENURE_HPP
+#define HOLDFAST_RUNTIME_ACTIVE_TENURE_HPP
+
+#include <holdfast/detail/lock_state.hpp>
+
+#include "protocol/instance_set.hpp"
+#include "protocol/messages.hpp"
+#include "protocol/tenure/tenure.hpp"
+#include "redis/wire/reply_handler.hpp"
+#include "redis/wire/token.hpp"
+#include "runtime/services/round_record.hpp"
+#include "runtime/services/timer_queue.hpp"
+
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace holdfast::runtime {
+
+class active_queue;
+class lease_record;
+class operation;
+
+class active_tenure;
+using active_tenure_ptr = boost::intrusive_ptr<active_tenure>;
+
+/// Answers to commands that were not sent. The driver gives these answers in the next turn. A
+/// healing has no answer that anybody waits for. Of the other commands, only a release may be owed
+/// together with one more: a later one makes the answers to an earlier one useless.
+struct owed_answers {
+    protocol::instance_set unsent;   ///< of `command`, because memory ran out
+    protocol::instance_set releases; ///< the same, of releases
+    protocol::instance_set gone;     ///< raise: these were not reachable
+    std::uint32_t round = 0;         ///< of `command`
+    protocol::command command{};
+    std::uint8_t release_retries = 0; ///< how often a release was tried again
+    bool listed = false;              ///< in the driver's list
+};
+
+/// The parts that few tenures need. Made when they are first needed.
+struct tenure_extras {
+    round_record failures;     ///< the answers of the instances that did not extend or release
+    std::string adopted_token; ///< not changed as long as the tenure is in use
+};
+
+/// In use from the first command of a try until the last release is answered. The watch of a key
+/// uses a tenure too, for its questions. The derived class passes answers and timers to the
+/// acquirer during a try, and then to the lease keeper.
+class active_tenure : public timed, public redis::reply_handler {
+public:
+    virtual ~active_tenure() = default;
+
+    redis::lock_kind const& kind() const noexcept final;
+    bool still_wants(protocol::command) const noexcept final;
+
+    /// The tenure has its own token, or that of another client.
+    void set_token(redis::token const& own) noexcept {
+        token_ = own;
+        has_adopted_token_ = false;
+    }
+    void adopt_token(std::string const& text) {
+        extras().adopted_token = text;
+        has_adopted_token_ = true;
+    }
+    redis::token const& own_token() const noexcept { return token_; }
+    /// `label`: of this client. From any thread, while a lease has the tenure. The result may refer
+    /// to the tenure.
+    redis::token_text token_text(std::string_view label) const {
+        if (has_adopted_token_) return redis::token_text(extras_->adopted_token);
+        return token_.text(label);
+    }
+
+    /// The answers of the instances that did not extend or release.
+    round_record& failures() { return extras().failures; }
+    void clear_failures() noexcept {
+        if (extras_) extras_->failures.instances.clear();
+    }
+    void drop_extras() noexcept {
+        has_adopted_token_ = false;
+        extras_.reset();
+    }
+
+    // Ordered so that there is little padding: each lease has a tenure.
+    bool gives_back = false; ///< released because the holder gave the lease up
+    /// During a try: the key has this token already, and extensions prove it. The key is another
+    /// client's until the try is won, and is not released.
+    bool adopts = false;
+    bool fair = false; ///< its key is fair, whatever the lock of the present lease says
+    /// Of the queue, while that is folded: a longer one counts as this.
+    std::chrono::duration<std::uint32_t, std::nano> round_trip{};
+
+private:
+    bool has_adopted_token_ = false;
+    redis::token token_;
+    std::unique_ptr<tenure_extras> extras_;
+
+    tenure_extras& extras() {
+        if (!extras_) extras_ = std::make_unique<tenure_extras>();
+        return *extras_;
+    }
+
+public:
+    owed_answers owed;
+    active_tenure_ptr next_owed; ///< the driver's list keeps its tenures in use
+    protocol::tenure machine{1, {}, false};
+    detail::lock_state_ptr lock;
+    active_queue* queue = nullptr;     ///< of the try, tenure or watch; null if it is folded
+    lease_record* lease = nullptr;     ///< the lease that is held
+    operation* releaser = nullptr;     ///< completes when the key has been released
+    lease_clock::time_point counted{}; ///< when the instances' counters were last written
+    lease_clock::time_point asked{};   ///< when the extension or the release began
+
+protected:
+    active_tenure() = default;
+    /// The arguments of a command.
+    redis::command_args describe(protocol::command, std::chrono::milliseconds fence_ttl,
+                                 std::string_view label) const noexcept;
+
+private:
+    void describe_place(redis::command_args&) const noexcept;
+};
+
+} // namespace holdfast::runtime
+
+#endif

@@ -1,0 +1,111 @@
+#include "runtime/acquire/tenure_driver.hpp"
+
+#include <holdfast/error.hpp>
+
+#include <utility>
+
+namespace holdfast::runtime {
+
+using protocol::command;
+
+void tenure_driver::recycle(active_tenure& t) noexcept {
+    timers_.cancel(t);
+    t.lock.reset();
+    t.drop_extras();
+    t.owed.release_retries = 0;
+    tenures_.give_back(t);
+}
+
+void tenure_driver::send_all(active_tenure& t, protocol::tenure_action const& a) {
+    if (!a.acquire.empty()) send(t, t.adopts ? command::extend : command::acquire, a.acquire, 0);
+    if (!a.contend.empty()) send(t, command::contend, a.contend, 0);
+    if (!a.raise.empty()) {
+        counters::add(counters_.raises);
+        auto const there = instances_.reachable();
+        send(t, command::raise, a.raise & there, t.machine.round_number());
+        // An instance that has granted may be unreachable now. That instance gets no command, so
+        // the driver owes its answer.
+        t.owed.gone = t.owed.gone | (a.raise - there);
+        if (!t.owed.gone.empty()) owe(t);
+    }
+    if (!a.extend.empty()) send(t, command::extend, a.extend, t.machine.round_number());
+    if (!a.heal.empty()) send(t, command::heal, a.heal, 0);
+    if (!a.release.empty() && !t.adopts) send(t, command::release, a.release, 0);
+    if (!a.inspect.empty()) send(t, command::inspect, a.inspect, 0);
+}
+
+void tenure_driver::send(active_tenure& t, command c, protocol::instance_set to,
+                         std::uint32_t round) {
+    encoder_.start(c, t);
+    redis::reply_handler_ptr const asking(&t);
+    to.for_each([&](unsigned i) {
+        if (turn_.attempt([&] { instances_[i].submit(encoder_, asking, round); })) return;
+        note_unsent(t, c, i, round);
+    });
+}
+
+void tenure_driver::note_unsent(active_tenure& t, command c, unsigned instance,
+                                std::uint32_t round) noexcept {
+    if (c == command::heal) return;
+    owe(t);
+    auto& owed = t.owed;
+    if (c == command::release) return owed.releases.insert(instance);
+    if (owed.command != c || owed.round != round) owed.unsent = {};
+    owed.command = c;
+    owed.round = round;
+    owed.unsent.insert(instance);
+}
+
+void tenure_driver::schedule(active_tenure& t) {
+    if (auto const wake = t.machine.wake()) {
+        timers_.schedule(t, *wake);
+    } else {
+        timers_.cancel(t);
+    }
+}
+
+void tenure_driver::owe(active_tenure& t) noexcept {
+    if (!std::exchange(t.owed.listed, true)) {
+        t.next_owed = std::move(owed_);
+        owed_ = &t;
+    }
+    turn_.ask_for_another();
+}
+
+void tenure_driver::answer_owed() {
+    auto rest = std::move(owed_);
+    while (rest) {
+        auto const now = std::move(rest);
+        auto& t = *now;
+        rest = std::move(t.next_owed);
+        auto owed = std::exchange(t.owed, {});
+        auto const answer = [&](unsigned i, command c, std::uint32_t round, errc cause) {
+            t.on_answer(i, c, round, {.verdict = protocol::verdict::unsent, .cause = cause});
+        };
+        if (!owed.releases.empty() && owed.release_retries < release_retries) {
+            t.owed.release_retries = static_cast<std::uint8_t>(owed.release_retries + 1);
+            auto const again = std::exchange(owed.releases, {});
+            send(t, command::release, again, 0);
+            // An instance that is unreachable now keeps the release as pending, and does not
+            // answer.
+            (again - instances_.reachable()).for_each([&](unsigned i) {
+                answer(i, command::release, 0, instances_.cause_of(i));
+            });
+        }
+        owed.gone.for_each(
+            [&](unsigned i) { answer(i, command::raise, 0, instances_.cause_of(i)); });
+        owed.unsent.for_each(
+            [&](unsigned i) { answer(i, owed.command, owed.round, errc::out_of_memory); });
+        owed.releases.for_each(
+            [&](unsigned i) { answer(i, command::release, 0, errc::out_of_memory); });
+    }
+}
+
+void tenure_driver::forget_owed() noexcept {
+    while (owed_) {
+        auto const first = std::move(owed_);
+        owed_ = std::move(first->next_owed);
+    }
+}
+
+} // namespace holdfast::runtime

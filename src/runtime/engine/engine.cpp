@@ -1,0 +1,393 @@
+#include "runtime/engine/engine.hpp"
+
+#include "redis/cluster/cluster_instance.hpp"
+#include "redis/sentinel/sentinel_instance.hpp"
+#include "redis/server/instance_connection.hpp"
+
+#include <boost/asio/config.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/strand.hpp>
+
+#include <cassert>
+
+namespace holdfast::runtime {
+
+namespace {
+
+/// For the executor of an io_context, the strand uses the concrete type instead of the type-erased
+/// one. This saves one allocation for each action.
+asio::any_io_executor strand_on(asio::any_io_executor const& executor) {
+    if (auto const* const known = executor.target<asio::io_context::executor_type>()) {
+        return asio::make_strand(*known);
+    }
+    return asio::make_strand(executor);
+}
+
+/// The context of the executor, if one thread runs it; otherwise null. No other thread then waits
+/// for the client's strand. So the strand may run handlers of that context.
+asio::io_context const* place_for_handlers(asio::any_io_executor const& executor,
+                                           bool thread_safe) {
+    auto const* const known = executor.target<asio::io_context::executor_type>();
+    if (known == nullptr) return nullptr;
+    auto& context = known->context();
+    auto const one_thread =
+        !thread_safe || asio::config(context).get("scheduler", "concurrency_hint", -1) == 1;
+    return one_thread ? &context : nullptr;
+}
+
+/// A call on a key that is not its lock's.
+bool is_on_key(operation_kind k) {
+    return k == operation_kind::inspect || k == operation_kind::wait_change ||
+           k == operation_kind::release_key || k == operation_kind::force_release ||
+           k == operation_kind::force_release_of_seen;
+}
+
+/// An acquire sees for itself that it was cancelled. The others cannot be cancelled.
+bool is_cancelled_early(operation const& op) {
+    auto const k = op.kind;
+    auto const waits = k == operation_kind::extend || k == operation_kind::wait_lost ||
+                       k == operation_kind::drain ||
+                       (is_on_key(k) && k != operation_kind::release_key);
+    return waits && op.cancel_requested;
+}
+
+} // namespace
+
+class engine::led_tenure final : public active_tenure {
+public:
+    explicit led_tenure(engine& e)
+        : engine_(e) {}
+
+    redis::command_args arguments(protocol::command c) const noexcept override {
+        return describe(c, engine_.fence_ttl_, engine_.owner_label());
+    }
+
+    void on_answer(unsigned instance, protocol::command c, std::uint32_t round,
+                   redis::answer const& a) override {
+        using protocol::verdict;
+        try {
+            auto const writes = !protocol::only_reads(c);
+            if (writes && (a.verdict == verdict::yes || a.verdict == verdict::unknown))
+                engine_.watcher_.on_own_write(instance, lock->key());
+            lead(instance, c, round, a);
+        } catch (...) {
+            engine_.turn_.keep_exception();
+        }
+    }
+
+    void on_time(lease_clock::time_point now) override {
+        using phase = protocol::tenure_phase;
+        auto const phase_now = machine.phase();
+        if (phase_now == phase::acquiring || phase_now == phase::over) {
+            engine_.acquirer_.on_time(*this, now);
+        } else {
+            engine_.settle(engine_.keeper_.on_time(*this, now));
+        }
+    }
+
+private:
+    void lead(unsigned instance, protocol::command c, std::uint32_t round, redis::answer const& a) {
+        if (acquirer::expects(*this, c)) {
+            if (engine_.acquirer_.on_answer(*this, instance, c, round, a)) engine_.on_won(*this);
+            return;
+        }
+        auto* const concerned = engine_.keeper_.on_answer(*this, instance, c, round, a);
+        if (c == protocol::command::release && a.verdict == protocol::verdict::yes) {
+            engine_.acquirer_.on_own_release(instance, lock->key());
+        }
+        engine_.settle(concerned);
+    }
+    void recycle() noexcept override { engine_.tenures_.recycle(*this); }
+
+    engine& engine_;
+};
+
+//
+// Lifetime
+//
+
+engine::engine(asio::any_io_executor executor, std::vector<address> const& instances,
+               client_options const& options)
+    : user_executor_(executor)
+    , executor_(options.thread_safe ? strand_on(executor) : executor)
+    , key_prefix_(options.key_prefix.view())
+    , max_ttl_(options.max_ttl)
+    , fence_ttl_(options.fence_ttl)
+    , instance_timeout_(options.instance_timeout)
+    , inbox_(*this, executor_, options.thread_safe, counters_)
+    , events_(options, turn_, counters_)
+    , timers_(executor_)
+    , random_(options.owner_label.view())
+    , tenures_(turn_, instances_, timers_, counters_, *this)
+    , completer_(turn_, timers_, counters_,
+                 {&user_executor_, place_for_handlers(executor, options.thread_safe)})
+    , acquirer_(turn_, instances_, tenures_, timers_, completer_, counters_, events_, random_,
+                options.instance_timeout)
+    , keeper_(turn_, instances_, tenures_, timers_, acquirer_, completer_, counters_, events_,
+              options.fence_ttl)
+    , surveyor_(turn_, instances_, acquirer_)
+    , inspector_(turn_, surveyor_, completer_)
+    , watcher_(turn_, instances_, surveyor_, timers_, completer_, counters_, random_)
+    , remover_(turn_, instances_, surveyor_, completer_, *this, options.max_ttl)
+    , standstill_(static_cast<unsigned>(instances.size()), options.max_ttl)
+    , ages_(options.max_ttl) {
+    redis::tls_context_sources tls;
+    for (unsigned i = 0; i < instances.size(); ++i) {
+        auto const& a = instances[i];
+        redis::connection_options const each{.address = a,
+                                             .instance_timeout = options.instance_timeout,
+                                             .connect_timeout = options.connect_timeout,
+                                             .max_reconnect_delay = options.max_reconnect_delay,
+                                             .max_ttl = options.max_ttl,
+                                             .on_restart = options.on_restart,
+                                             .detect_clock_jumps = options.detect_clock_jumps,
+                                             .max_pending_releases = options.max_pending_releases,
+                                             .name = std::string(options.connection_name.view()),
+                                             .tls = tls.find_for(a),
+                                             .source = a.credentials_source(),
+                                             .replicas = options.replicas};
+        instances_.add(make_instance(i, each, instances.size() == 1));
+    }
+}
+
+instance_group::pointer engine::make_instance(unsigned number, redis::connection_options const& o,
+                                              bool sole) {
+    auto& owner = static_cast<redis::instance_owner&>(*this);
+    if (o.address.deployment() == deployment::sentinel)
+        return std::make_shared<redis::sentinel_instance>(executor_, number, o, owner);
+    if (o.address.deployment() == deployment::cluster)
+        return std::make_shared<redis::cluster_instance>(executor_, number, o, sole, owner);
+    return std::make_shared<redis::instance_connection>(executor_, number, o, owner);
+}
+
+engine::~engine() {
+    assert(turns_on_stack_ == 0);
+    inbox_.clear();
+    tenures_.forget_owed();
+    instances_.clear();
+    timers_.clear();
+    watcher_.clear();
+    acquirer_.clear();
+    keeper_.clear();
+}
+
+void engine::abandon() noexcept {
+    // The parts that are released here may have the last references to each other. `self` and the
+    // caller keep the engine alive meanwhile.
+    auto const self = std::move(running_);
+    inbox_.close();
+    for (auto const& i : instances_) i->abandon();
+    instances_.clear();
+    timers_.abandon();
+    inbox_.abandon();
+    tenures_.abandon();
+    watcher_.clear();
+    acquirer_.abandon();
+    keeper_.abandon();
+    executor_ = nullptr;
+    user_executor_ = nullptr;
+}
+
+// Closes the sockets before the turn ends, so the commands of the turn are dropped. The parent
+// still has these sockets open, so the instances do not notice.
+void engine::end_in_child() {
+    auto const alive = shared_from_this();
+    events_.silence(); // nothing is lost: the leases are the parent's
+    completer_.send_all();
+    redis::in_turn(static_cast<redis::instance_owner&>(*this), [this] {
+        turn_.attempt([&] { begin_shutdown(); });
+        for (auto const& i : instances_) turn_.attempt([&] { i->stop(); });
+    });
+}
+
+//
+// From any thread
+//
+
+void engine::detach(detail::lease_ref lease) {
+    inbox_.submit(operation_kind::detach, {}, {}, std::move(lease), {});
+}
+
+void engine::renew_while(detail::lease_ref lease, std::function<bool()> condition) {
+    auto node = std::make_unique<renewal_condition>(renewal_condition{std::move(condition)});
+    inbox_.submit(operation_kind::renew, {}, {}, std::move(lease), std::move(node));
+}
+
+std::vector<instance_status> engine::instances() const {
+    std::vector<instance_status> all;
+    for (unsigned i = 0; i < instances_.size(); ++i) {
+        all.push_back(instances_[i].status());
+        all.back().round_trips = instances_.round_trip_times(i);
+    }
+    return all;
+}
+
+client_stats engine::statistics() const {
+    auto s = counters_.read();
+    for (auto const& i : instances_) {
+        s.commands += counters::get(i->counts().commands);
+        s.batches += counters::get(i->counts().batches);
+        s.releases_dropped += counters::get(i->counts().releases_dropped);
+    }
+    return s;
+}
+
+//
+// Events
+//
+
+void engine::tell_states() noexcept {
+    states_changed_ = false;
+    // If memory runs out, the next change tells this one too.
+    turn_.attempt([&] { states_.tell_changes(instances(), events_); });
+}
+
+void engine::on_change() {
+    instances_.changed();
+    states_changed_ = static_cast<bool>(events_);
+    on_idle();
+}
+
+void engine::on_idle() {
+    if (stopping_ && !stopped_) turn_.ask_for_another();
+}
+
+void engine::on_unavailable(unsigned instance) {
+    instances_.changed();
+    states_changed_ = static_cast<bool>(events_);
+    judge_clock();
+    acquirer_.on_unavailable(instance);
+    watcher_.on_came_or_went(instance);
+}
+
+void engine::on_available(unsigned instance) {
+    instances_.changed();
+    states_changed_ = static_cast<bool>(events_);
+    acquirer_.on_available();
+    watcher_.on_came_or_went(instance);
+}
+
+void engine::on_removed(unsigned instance, std::string_view key) {
+    watcher_.on_own_write(instance, key);
+    acquirer_.on_own_release(instance, key);
+}
+
+//
+// Operations
+//
+
+void engine::start_operation(operation& op) {
+    if (is_cancelled_early(op)) return completer_.complete(op, errc::cancelled);
+    if (is_on_key(op.kind) && stopping_) return completer_.complete(op, errc::shut_down);
+    switch (op.kind) {
+    case operation_kind::acquire:
+        acquirer_.start(op, [this](lease_record& l) { return take_let_go(l); });
+        break;
+    case operation_kind::release:
+        settle(keeper_.start_release(op));
+        break;
+    case operation_kind::extend:
+        settle(keeper_.start_extend(op));
+        break;
+    case operation_kind::wait_lost:
+        keeper_.start_wait_lost(op);
+        break;
+    case operation_kind::renew:
+        keeper_.start_renew(op);
+        break;
+    case operation_kind::detach:
+        settle(keeper_.start_detach(op));
+        break;
+    case operation_kind::shutdown:
+        if (!inbox_.is_background(op)) {
+            op.stage = operation_stage::attached;
+            shutdowns_.push_back(op);
+        }
+        begin_shutdown();
+        break;
+    case operation_kind::drain:
+        start_drain(op);
+        break;
+    case operation_kind::inspect:
+        inspector_.start(op);
+        break;
+    case operation_kind::wait_change:
+        watcher_.start(op);
+        break;
+    case operation_kind::release_key:
+        remover_.start_release(op);
+        break;
+    case operation_kind::force_release:
+    case operation_kind::force_release_of_seen:
+        remover_.start_force(op);
+        break;
+    }
+}
+
+void engine::cancel_operation(operation& op, asio::cancellation_type_t type) {
+    if (op.stage == operation_stage::starting) {
+        op.cancel_requested = true;
+        return;
+    }
+    switch (op.kind) {
+    case operation_kind::acquire:
+        acquirer_.cancel(op, type);
+        break;
+    case operation_kind::extend:
+    case operation_kind::wait_lost:
+    case operation_kind::drain:
+        completer_.complete(op, errc::cancelled);
+        break;
+    case operation_kind::inspect:
+        inspector_.cancel(op);
+        break;
+    case operation_kind::wait_change:
+        watcher_.cancel(op);
+        break;
+    case operation_kind::force_release:
+    case operation_kind::force_release_of_seen:
+        remover_.cancel(op);
+        break;
+    case operation_kind::release_key:
+    case operation_kind::release:
+    case operation_kind::renew:
+    case operation_kind::detach:
+    case operation_kind::shutdown:
+        break;
+    }
+}
+
+// If the inbox has the lease, ends it ahead of its turn, and returns true.
+bool engine::take_let_go(lease_record& l) {
+    auto const dropped = inbox_.take_drop(l);
+    if (!dropped) return false;
+    settle(keeper_.let_go(l, *dropped));
+    return true;
+}
+
+void engine::on_won(active_tenure& t) {
+    auto& q = *t.queue;
+    auto* const l = keeper_.new_lease();
+    auto& op = acquirer_.take_winner(t);
+    if (l != nullptr) {
+        keeper_.grant(op, t, *l);
+        return settle(&q);
+    }
+    // An adopted key may still be of use to its first holder.
+    auto const adopted = op.adopts;
+    acquirer_.fail(op, errc::out_of_memory);
+    settle(adopted ? keeper_.leave_key(t) : keeper_.give_back(t));
+}
+
+active_tenure* engine::make_tenure(void* room) {
+    return ::new (room) led_tenure(*this);
+}
+
+std::size_t engine::tenure_size() const noexcept {
+    // A process may hold a million leases: doc/internals/memory.md.
+    static_assert(sizeof(void*) != 8 || (sizeof(led_tenure) <= 328 && sizeof(lease_record) <= 96 &&
+                                         sizeof(detail::lock_state) <= 16));
+    return sizeof(led_tenure);
+}
+
+} // namespace holdfast::runtime

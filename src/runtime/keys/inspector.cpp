@@ -1,0 +1,72 @@
+#include "runtime/keys/inspector.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace holdfast::runtime {
+
+/// One inspection, while instances are to answer.
+class inspector::question final : public redis::reply_handler {
+public:
+    question(inspector& i, operation& asked_by)
+        : op(&asked_by)
+        , began(i.turn_.time())
+        , report(i.surveyor_.begin(asked_by.lock->key()))
+        , inspector_(i) {}
+
+    redis::command_args arguments(protocol::command) const noexcept override {
+        return {.key = report.key, .token = {}};
+    }
+    bool still_wants(protocol::command) const noexcept override { return op != nullptr; }
+    void on_answer(unsigned instance, protocol::command, std::uint32_t,
+                   redis::answer const& a) override {
+        inspector_.on_answer(*this, instance, a);
+    }
+
+    operation* op; ///< null after a cancellation
+    lease_clock::time_point const began;
+    protocol::instance_set pending; ///< asked, and not yet answered
+    key_report report;
+
+private:
+    void recycle() noexcept override { delete this; }
+
+    inspector& inspector_;
+};
+
+void inspector::start(operation& op) {
+    redis::reply_handler_ptr alive;
+    question* q = nullptr;
+    auto const made = turn_.attempt([&] {
+        q = new question(*this, op);
+        alive = q;
+    });
+    if (!made) return completer_.complete(op, errc::out_of_memory);
+    op.stage = operation_stage::attached;
+    op.inspection = q;
+    auto const asked = surveyor_.reachable();
+    q->pending = asked - surveyor_.ask(*q, protocol::command::survey, asked, 0);
+    if (q->pending.empty()) conclude(*q);
+}
+
+void inspector::cancel(operation& op) {
+    static_cast<question*>(op.inspection)->op = nullptr;
+    completer_.complete(op, errc::cancelled);
+}
+
+void inspector::on_answer(question& q, unsigned instance, redis::answer const& a) {
+    if (q.op == nullptr) return;
+    q.pending.erase(instance);
+    surveyor_.take(q.report, instance, a, q.began); // if memory runs out, the answer is missing
+    if (q.pending.empty()) conclude(q);
+}
+
+void inspector::conclude(question& q) {
+    auto& op = *std::exchange(q.op, nullptr);
+    if (!turn_.attempt([&] { judge(q.report); })) {
+        return completer_.complete(op, errc::out_of_memory);
+    }
+    completer_.complete(op, errc{}, std::move(q.report));
+}
+
+} // namespace holdfast::runtime

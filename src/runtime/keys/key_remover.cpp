@@ -1,0 +1,274 @@
+#include "runtime/keys/key_remover.hpp"
+
+#include "protocol/key/key_removal.hpp"
+#include "protocol/rules.hpp"
+#include "protocol/tenure/tally.hpp"
+#include "redis/wire/token.hpp"
+#include "runtime/keys/key_call.hpp"
+#include "runtime/services/report_builder.hpp"
+#include "runtime/services/round_record.hpp"
+
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace holdfast::runtime {
+
+using protocol::command;
+using protocol::instance_set;
+using protocol::verdict;
+
+/// One call. If the release is forced, the call first asks the instances for the key.
+class key_remover::job final : public redis::reply_handler {
+public:
+    job(key_remover& r, operation& asked_by)
+        : op(&asked_by)
+        , key(asked_by.lock->key())
+        , began(r.turn_.time())
+        , remover_(r) {}
+
+    redis::command_args arguments(command) const noexcept override {
+        return {.key = key, .token = {}};
+    }
+    bool still_wants(command) const noexcept override { return op != nullptr; }
+    void on_answer(unsigned instance, command, std::uint32_t, redis::answer const& a) override {
+        remover_.on_survey(*this, instance, a);
+    }
+
+    operation* op; ///< null once the call is over
+    std::string const key;
+    lease_clock::time_point const began;
+    key_report report; ///< forced: the key as it was
+    /// Forced: by instance. None: no key, or none to delete.
+    std::vector<std::optional<std::string>> tokens;
+    instance_set others;   ///< forced: these have other tokens than the caller has seen
+    instance_set surveyed; ///< forced: asked, and not yet answered
+    round_record round;
+
+private:
+    void recycle() noexcept override { delete this; }
+
+    key_remover& remover_;
+};
+
+/// The deletion of the key where it has one token. An instance that cannot be reached may keep it
+/// for longer than the call.
+class key_remover::removal final : public redis::reply_handler {
+public:
+    removal(key_remover& r, job& of, std::string_view token)
+        : token_(token)
+        , job_(&of)
+        , remover_(r) {}
+
+    redis::command_args arguments(command) const noexcept override {
+        return {.key = job_->key, .token = token_, .ttl = remover_.max_ttl_};
+    }
+    bool still_wants(command) const noexcept override { return true; }
+    void on_answer(unsigned instance, command, std::uint32_t, redis::answer const& a) override {
+        remover_.on_removal(*job_, instance, a);
+    }
+
+private:
+    void recycle() noexcept override { delete this; }
+
+    std::string const token_;
+    boost::intrusive_ptr<job> job_;
+    key_remover& remover_;
+};
+
+namespace {
+
+bool may_delete(operation const& op, key_answer const& found) {
+    if (op.kind != operation_kind::force_release_of_seen) return true;
+    auto const& seen = static_cast<watch_call const&>(*op.lock).last.instances;
+    return std::ranges::any_of(
+        seen, [&](key_answer const& a) { return !a.digest.empty() && a.digest == found.digest; });
+}
+
+} // namespace
+
+//
+// With a token
+//
+
+void key_remover::start_release(operation& op) {
+    boost::intrusive_ptr<job> j;
+    boost::intrusive_ptr<removal> r;
+    auto const made = turn_.attempt([&] {
+        j = new job(*this, op);
+        r = new removal(*this, *j, static_cast<release_call const&>(*op.lock).token);
+    });
+    if (!made) return completer_.complete(op, errc::out_of_memory);
+    op.stage = operation_stage::attached;
+    op.inspection = j.get();
+    auto const quorum = protocol::redlock_rules::quorum(instances_.size(), 0);
+    j->round.votes = protocol::tally(instances_.size(), quorum, instances_.reachable());
+    // The others keep the release until they are back.
+    remove(*j, *r, instance_set::first(instances_.size()));
+    conclude(*j);
+}
+
+void key_remover::remove(job& j, removal& r, instance_set from) {
+    surveyor_.ask(r, command::release, from, 0).for_each([&](unsigned i) {
+        j.round.votes.count(i, verdict::unsent);
+        j.round.note(i, instances_.size(),
+                     {.verdict = verdict::unsent, .cause = errc::out_of_memory}, {});
+    });
+}
+
+//
+// By force
+//
+
+void key_remover::start_force(operation& op) {
+    boost::intrusive_ptr<job> j;
+    auto const made = turn_.attempt([&] {
+        j = new job(*this, op);
+        j->report = surveyor_.begin(j->key);
+        j->tokens.resize(instances_.size());
+    });
+    if (!made) return completer_.complete(op, errc::out_of_memory);
+    op.stage = operation_stage::attached;
+    op.inspection = j.get();
+    auto const asked = surveyor_.reachable();
+    j->surveyed = asked - surveyor_.ask(*j, command::survey, asked, 0);
+    if (j->surveyed.empty()) remove_seen(*j);
+}
+
+void key_remover::cancel(operation& op) {
+    auto& j = static_cast<job&>(*op.inspection);
+    if (j.surveyed.empty()) return;
+    j.op = nullptr;
+    completer_.complete(op, errc::cancelled);
+}
+
+void key_remover::on_survey(job& j, unsigned instance, redis::answer const& a) {
+    if (j.op == nullptr) return;
+    j.surveyed.erase(instance);
+    // If memory runs out, the answer is missing, and nothing is deleted there.
+    if (surveyor_.take(j.report, instance, a, j.began) && a.present && a.value) {
+        auto& answer = j.report.instances[instance];
+        turn_.attempt([&] {
+            // No more was read, so there is nothing to compare with.
+            if (a.value->size() > redis::token::max_size) {
+                answer.message = "not deleted: the value is longer than a token";
+            } else if (!may_delete(*j.op, answer)) {
+                j.others.insert(instance);
+                answer.message = "not deleted: another lock than the one seen before";
+            } else {
+                j.tokens[instance] = *a.value;
+            }
+        });
+    }
+    if (j.surveyed.empty()) remove_seen(j);
+}
+
+void key_remover::remove_seen(job& j) {
+    if (!turn_.attempt([&] { judge(j.report); })) {
+        return completer_.complete(*std::exchange(j.op, nullptr), errc::out_of_memory);
+    }
+    instance_set holding;
+    for (unsigned i = 0; i < j.tokens.size(); ++i) {
+        if (j.tokens[i]) holding.insert(i);
+    }
+    boost::intrusive_ptr<job> const alive(&j);
+    j.round.votes =
+        protocol::tally(instances_.size(), j.report.quorum, holding & instances_.reachable());
+    while (!holding.empty()) {
+        instance_set same;
+        std::string_view token;
+        holding.for_each([&](unsigned i) {
+            if (same.empty()) token = *j.tokens[i];
+            if (*j.tokens[i] == token) same.insert(i);
+        });
+        holding = holding - same;
+        boost::intrusive_ptr<removal> r;
+        if (turn_.attempt([&] { r = new removal(*this, j, token); })) {
+            remove(j, *r, same);
+        } else {
+            same.for_each([&](unsigned i) { j.round.votes.count(i, verdict::unsent); });
+        }
+    }
+    conclude(j);
+}
+
+//
+// Results
+//
+
+void key_remover::on_removal(job& j, unsigned instance, redis::answer const& a) {
+    if (a.verdict == verdict::yes) listener_.on_removed(instance, j.key);
+    if (j.op == nullptr || !j.round.votes.count(instance, a.verdict)) return;
+    if (a.verdict != verdict::yes)
+        j.round.note(instance, instances_.size(), a, turn_.time() - j.began);
+    conclude(j);
+}
+
+void key_remover::conclude(job& j) {
+    if (j.op == nullptr || !j.round.votes.pending().empty()) return;
+    auto& op = *std::exchange(j.op, nullptr);
+    if (op.kind == operation_kind::release_key) {
+        conclude_release(j, op);
+    } else {
+        conclude_force(j, op);
+    }
+}
+
+void key_remover::conclude_release(job& j, operation& op) {
+    using protocol::removal;
+    auto const& votes = j.round.votes;
+    switch (protocol::judge_removal(votes.yes().size(), votes.no().size(), votes.quorum())) {
+    case removal::done:
+        return completer_.complete(op, errc{});
+    case removal::had_gone:
+        return completer_.complete(op, errc::lease_lost);
+    case removal::unconfirmed:
+        break;
+    }
+    auto const causes = instances_.causes();
+    auto const cause = common_cause(j.round, causes);
+    std::shared_ptr<acquire_report const> report;
+    turn_.attempt([&] {
+        report = std::make_shared<acquire_report const>(
+            build_report({.key = j.key,
+                          .call = reported_call::release,
+                          .attempts = 1,
+                          .waited = turn_.time() - j.began,
+                          .asked = {},
+                          .round = j.round,
+                          .instances = instances_.snapshots(j.round, j.key)}));
+    });
+    completer_.complete(op, cause, std::move(report));
+}
+
+void key_remover::conclude_force(job& j, operation& op) {
+    using protocol::removal;
+    auto const& votes = j.round.votes;
+    auto& all = j.report.instances;
+    auto const count = [&](key_answer::kind k) {
+        return static_cast<unsigned>(std::ranges::count(all, k, &key_answer::found));
+    };
+    auto const without = votes.no().size() + j.others.size() + count(key_answer::kind::absent);
+    auto const found = protocol::judge_removal(votes.yes().size(), without, votes.quorum());
+    errc cause{};
+    if (found == removal::had_gone && j.report.state != key_state::free) cause = errc::lease_lost;
+    if (found == removal::unconfirmed) {
+        cause = j.report.state == key_state::not_a_lock ? errc::wrong_type : errc::no_quorum;
+        votes.failed().for_each([&](unsigned i) {
+            if (!j.tokens[i]) return;
+            auto const& vote = j.round.of(i);
+            turn_.attempt([&] {
+                all[i].message =
+                    "not deleted: " +
+                    (vote.message.empty() ? make_error_code(vote.cause).message() : vote.message);
+            });
+        });
+    }
+    completer_.complete(op, cause, std::move(j.report));
+}
+
+} // namespace holdfast::runtime

@@ -1,0 +1,229 @@
+#include "runtime/keys/key_watcher.hpp"
+
+#include "protocol/key/change_watch.hpp"
+#include "runtime/keys/key_call.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace holdfast::runtime {
+
+using protocol::command;
+using protocol::verdict;
+
+/// The watch of a key. It stays for a moment after its last call, so that a loop of calls asks the
+/// instances no more often than one call does.
+class key_watcher::watch final : public redis::reply_handler, public timed {
+public:
+    watch(key_watcher& w, std::string_view of)
+        : key(of)
+        , watcher_(w) {}
+
+    redis::command_args arguments(command) const noexcept override {
+        return {.key = key, .token = {}};
+    }
+    bool still_wants(command) const noexcept override { return !dropped; }
+    void on_answer(unsigned instance, command c, std::uint32_t of,
+                   redis::answer const& a) override {
+        watcher_.on_answer(*this, instance, c, of, a);
+    }
+    void on_time(lease_clock::time_point) override { watcher_.on_time(*this); }
+
+    std::string const key;
+    operation_list calls; ///< operation::round: the first round that concerns the call
+    key_report report;    ///< of the present round
+    bool starved = false; ///< memory ran out for an answer of this round
+    bool again = false;   ///< memory ran out for this round, and not for the one before
+    bool dropped = false;
+    std::uint32_t round = 0;
+    lease_clock::time_point began{}; ///< of the present round
+    protocol::change_watch machine;
+
+private:
+    void recycle() noexcept override { delete this; }
+
+    key_watcher& watcher_;
+};
+
+namespace {
+
+/// True if a call joined after this round had begun.
+bool is_later_than(operation const& op, std::uint32_t round) {
+    return static_cast<std::int32_t>(op.round - round) > 0;
+}
+
+} // namespace
+
+key_watcher::key_watcher(turn& t, instance_group& instances, surveyor& s, timer_queue& timers,
+                         completer& c, counters& count, token_source& random)
+    : turn_(t)
+    , instances_(instances)
+    , surveyor_(s)
+    , timers_(timers)
+    , completer_(c)
+    , counters_(count)
+    , random_(random) {}
+
+key_watcher::~key_watcher() = default;
+
+//
+// Calls
+//
+
+void key_watcher::start(operation& op) {
+    auto* const w = find_or_make(op);
+    if (w == nullptr) return completer_.complete(op, errc::out_of_memory);
+    op.stage = operation_stage::attached;
+    op.inspection = w;
+    op.round = w->round + 1;
+    w->calls.push_back(op);
+    schedule(*w);
+}
+
+key_watcher::watch* key_watcher::find_or_make(operation const& op) {
+    auto const found = watches_.find(op.lock->key());
+    if (found != watches_.end()) return found->second.get();
+    watch_ptr made;
+    auto const ready = turn_.attempt([&] {
+        made = new watch(*this, op.lock->key());
+        watches_.emplace(made->key, made);
+    });
+    return ready ? made.get() : nullptr;
+}
+
+void key_watcher::cancel(operation& op) {
+    auto& w = static_cast<watch&>(*op.inspection);
+    completer_.complete(op, errc::cancelled);
+    if (w.calls.empty()) drop(w);
+}
+
+void key_watcher::shut_down() {
+    while (!watches_.empty()) {
+        watch_ptr const w = watches_.begin()->second;
+        while (!w->calls.empty()) completer_.complete(w->calls.front(), errc::shut_down);
+        drop(*w);
+    }
+}
+
+//
+// Rounds
+//
+
+void key_watcher::begin_round(watch& w) {
+    auto const now = turn_.time();
+    ++w.round;
+    w.began = now;
+    w.starved = !turn_.attempt([&] { w.report = surveyor_.begin(w.key); });
+    auto const asked = w.starved ? protocol::instance_set() : surveyor_.reachable();
+    w.machine.begin(now, asked, random_.pause_bits());
+    // If an instance is not asked to push, it counts as one that does not.
+    surveyor_.ask(w, command::watch, asked, w.round);
+    auto const failed = surveyor_.ask(w, command::survey, asked, w.round);
+    w.starved = w.starved || !failed.empty();
+    failed.for_each([&](unsigned i) { w.machine.answered(now, i, {}); });
+    if (!w.machine.in_round()) conclude(w);
+}
+
+void key_watcher::on_answer(watch& w, unsigned instance, command c, std::uint32_t round,
+                            redis::answer const& a) {
+    if (w.dropped || round != w.round || !w.machine.is_pending(instance)) return;
+    auto const now = turn_.time();
+    std::optional<protocol::duration> left;
+    if (a.ttl_left) left = *a.ttl_left;
+    if (c == command::watch) {
+        if (a.verdict != verdict::yes) return;
+        if (!a.ttl_known) left = protocol::duration(-1);
+        instances_[instance].push_missed(w.machine.registered(now, instance, a.push_follows, left));
+        return;
+    }
+    if (!surveyor_.take(w.report, instance, a, w.began)) w.starved = true;
+    if (w.machine.answered(now, instance, a.present ? left : std::nullopt)) conclude(w);
+}
+
+void key_watcher::conclude(watch& w) {
+    watch_ptr const alive(&w);
+    if (!w.starved) w.starved = !turn_.attempt([&] { judge(w.report); });
+    // One lack of memory must not end all calls that share the round, so another round follows.
+    w.again = w.starved && !w.again;
+    for (auto it = w.calls.begin(); !w.again && it != w.calls.end();) {
+        auto& op = *it++;
+        if (is_later_than(op, w.round)) continue;
+        if (w.starved) {
+            completer_.complete(op, errc::out_of_memory);
+        } else if (shows_change(static_cast<watch_call const&>(*op.lock).last, w.report)) {
+            tell(op, w.report);
+        }
+    }
+    w.report = {};
+    schedule(w);
+}
+
+void key_watcher::tell(operation& op, key_report const& r) {
+    key_report copy;
+    if (!turn_.attempt([&] { copy = r; })) return completer_.complete(op, errc::out_of_memory);
+    completer_.complete(op, errc{}, std::move(copy));
+}
+
+void key_watcher::on_time(watch& w) {
+    if (w.calls.empty()) return drop(w);
+    begin_round(w);
+}
+
+void key_watcher::schedule(watch& w) {
+    if (w.dropped || w.machine.in_round()) return;
+    if (w.began == lease_clock::time_point()) return begin_round(w);
+    auto const soon = w.again || w.calls.empty() || is_later_than(w.calls.back(), w.round);
+    timers_.schedule(w, w.machine.next(soon));
+}
+
+void key_watcher::drop(watch& w) noexcept {
+    watch_ptr const alive(&w);
+    timers_.cancel(w);
+    w.dropped = true;
+    watches_.erase(w.key);
+    // After a burst, the empty table gives back its memory.
+    constexpr std::size_t worth_it = 1024;
+    if (watches_.empty() && watches_.bucket_count() > worth_it) watches_ = {};
+}
+
+//
+// Events
+//
+
+bool key_watcher::note(unsigned instance, std::string_view key) {
+    auto const found = watches_.find(key);
+    if (found == watches_.end()) return false;
+    auto& w = *found->second;
+    if (!w.machine.changed(instance)) return false;
+    schedule(w);
+    return true;
+}
+
+void key_watcher::on_push_for_all(unsigned instance) {
+    for (auto const& [key, w] : watches_) {
+        if (!w->machine.changed(instance)) continue;
+        counters::add(counters_.pushes);
+        schedule(*w);
+    }
+}
+
+void key_watcher::on_came_or_went(unsigned instance) {
+    for (auto const& [key, w] : watches_) {
+        w->machine.came_or_went(instance);
+        schedule(*w);
+    }
+}
+
+void key_watcher::clear() noexcept {
+    for (auto const& [key, w] : watches_) {
+        w->dropped = true;
+        w->calls.clear();
+    }
+    watches_.clear();
+}
+
+} // namespace holdfast::runtime

@@ -1,0 +1,185 @@
+#include "runtime/keys/surveyor.hpp"
+
+#include "protocol/key/key_survey.hpp"
+#include "protocol/rules.hpp"
+#include "protocol/tenure/fence.hpp"
+#include "redis/wire/token.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <openssl/sha.h>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace holdfast::runtime {
+
+namespace {
+
+std::string digest_of(std::string_view token) {
+    constexpr std::size_t bytes = 8;
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::array<unsigned char, SHA256_DIGEST_LENGTH> hash{};
+    SHA256(reinterpret_cast<unsigned char const*>(token.data()), token.size(), hash.data());
+    std::string text;
+    for (std::size_t i = 0; i < bytes; ++i) {
+        text += digits[hash[i] / 16];
+        text += digits[hash[i] % 16];
+    }
+    return text;
+}
+
+protocol::key_finding finding_of(key_answer const& a) {
+    using kind = protocol::key_finding::kind;
+    switch (a.found) {
+    case key_answer::kind::absent:
+        return {.found = kind::absent};
+    case key_answer::kind::present:
+        return {.found = kind::present, .token = a.digest};
+    case key_answer::kind::not_a_lock:
+        return {.found = kind::foreign};
+    case key_answer::kind::unknown:
+        break;
+    }
+    return {};
+}
+
+key_state state_of(protocol::key_judgement::state s) {
+    using state = protocol::key_judgement::state;
+    switch (s) {
+    case state::free:
+        return key_state::free;
+    case state::held:
+        return key_state::held;
+    case state::split:
+        return key_state::split;
+    case state::foreign:
+        return key_state::not_a_lock;
+    case state::unknown:
+        break;
+    }
+    return key_state::unknown;
+}
+
+/// The time after which no quorum of instances has the key: with the k-th of the times sorted, the
+/// quorum loses a member that it needs.
+std::optional<std::chrono::milliseconds> time_left(key_report const& r) {
+    std::vector<std::chrono::milliseconds> known;
+    for (auto const& i : r.instances) {
+        if (i.found != key_answer::kind::present || i.digest != r.digest) continue;
+        if (!i.ttl_known) return {};
+        known.push_back(i.ttl_left.value_or(std::chrono::milliseconds::max()));
+    }
+    std::sort(known.begin(), known.end(), std::greater<>());
+    auto const left = known[r.quorum - 1];
+    if (left == std::chrono::milliseconds::max()) return {};
+    return left;
+}
+
+/// The time that a tenure's number stands for, unless that is in the future.
+std::optional<std::chrono::system_clock::time_point> time_of(std::uint64_t fence) {
+    using namespace std::chrono;
+    auto const number = fence / protocol::leases_per_number;
+    auto const since =
+        system_clock::time_point(milliseconds(number / protocol::numbers_per_millisecond));
+    if (number == 0 || since > system_clock::now()) return {};
+    return since;
+}
+
+} // namespace
+
+void judge(key_report& r) {
+    std::vector<protocol::key_finding> findings;
+    for (auto const& i : r.instances) {
+        findings.push_back(finding_of(i));
+        r.fence = std::max(r.fence, i.fence);
+    }
+    auto const judgement = protocol::judge(findings, r.quorum);
+    r.state = state_of(judgement.is);
+    if (r.state != key_state::held) return;
+    r.digest = judgement.token;
+    auto const holder = std::ranges::find(r.instances, r.digest, &key_answer::digest);
+    r.holder = holder->holder;
+    r.ttl_left = time_left(r);
+    r.since = time_of(r.fence);
+}
+
+bool shows_change(key_report const& last, key_report const& now) {
+    auto const same = [](key_answer const& a, key_answer const& b) {
+        return a.found == b.found && a.digest == b.digest && a.fence == b.fence;
+    };
+    return last.key != now.key || last.state != now.state ||
+           !std::ranges::equal(last.instances, now.instances, same);
+}
+
+key_report surveyor::begin(std::string_view key) {
+    key_report r;
+    r.key = key;
+    r.quorum = protocol::redlock_rules::quorum(size(), 0);
+    r.instances.resize(size());
+    auto const all = instances_.snapshots({}, key);
+    for (unsigned i = 0; i < size(); ++i) {
+        r.instances[i].address = all[i].status.address;
+        r.instances[i].message = all[i].status.message;
+    }
+    return r;
+}
+
+protocol::instance_set surveyor::ask(redis::reply_handler& asking, protocol::command c,
+                                     protocol::instance_set to, std::uint32_t round) {
+    protocol::instance_set failed;
+    redis::reply_handler_ptr const alive(&asking);
+    encoder_.start(c, asking);
+    to.for_each([&](unsigned i) {
+        if (!turn_.attempt([&] { instances_[i].submit(encoder_, alive, round); })) failed.insert(i);
+    });
+    return failed;
+}
+
+bool surveyor::take(key_report& r, unsigned instance, redis::answer const& a,
+                    lease_clock::time_point asked) {
+    auto& to = r.instances[instance];
+    return turn_.attempt([&] {
+        auto filled = answer_of(instance, a, r.key, asked);
+        filled.address = std::move(to.address);
+        to = std::move(filled);
+    });
+}
+
+key_answer surveyor::answer_of(unsigned instance, redis::answer const& a, std::string const& key,
+                               lease_clock::time_point asked) const {
+    key_answer found;
+    found.round_trip = turn_.time() - asked;
+    found.message = a.message;
+    if (a.cause == errc::wrong_type) {
+        found.found = key_answer::kind::not_a_lock;
+        return found;
+    }
+    if (a.verdict != protocol::verdict::yes) {
+        if (found.message.empty())
+            found.message = a.cause != errc{} ? make_error_code(a.cause).message() : "no answer";
+        return found;
+    }
+    if (protocol::is_fence_count(a.number)) found.fence = protocol::fence_of(a.number, 0);
+    if (a.present) {
+        found.found = key_answer::kind::present;
+        found.ttl_known = a.ttl_known;
+        found.ttl_left = a.ttl_left;
+        if (!a.value) return found;
+        found.digest = digest_of(*a.value);
+        found.holder = acquirer_.has_token(key, *a.value) ? std::string("this client")
+                                                          : std::string(redis::label_of(*a.value));
+    } else if (instances_[instance].may_grant()) {
+        found.found = key_answer::kind::absent;
+    } else {
+        // It may have forgotten the key.
+        found.message = "no key, which does not count: " + instances_[instance].reason_message();
+    }
+    return found;
+}
+
+} // namespace holdfast::runtime

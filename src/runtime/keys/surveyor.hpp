@@ -1,0 +1,59 @@
+// Asks instances for all that they have of a key, and makes a report of the answers.
+#ifndef HOLDFAST_RUNTIME_SURVEYOR_HPP
+#define HOLDFAST_RUNTIME_SURVEYOR_HPP
+
+#include <holdfast/clock.hpp>
+#include <holdfast/key_report.hpp>
+
+#include "protocol/instance_set.hpp"
+#include "redis/wire/lock_command.hpp"
+#include "redis/wire/reply_handler.hpp"
+#include "runtime/acquire/acquirer.hpp"
+#include "runtime/services/instance_group.hpp"
+#include "runtime/services/turn.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace holdfast::runtime {
+
+/// The state of the key, by the answers of the instances.
+void judge(key_report&);
+
+/// True if a caller that knows `last` has to be told: another state, or another answer, token or
+/// fence at an instance. The rest of the ttl, the round trip and the words are no change.
+bool shows_change(key_report const& last, key_report const& now);
+
+/// @par Thread safety  On the executor alone.
+class surveyor {
+public:
+    surveyor(turn& t, instance_group& instances, acquirer const& a)
+        : turn_(t)
+        , instances_(instances)
+        , acquirer_(a) {}
+
+    unsigned size() const { return instances_.size(); }
+    /// A report without answers.
+    key_report begin(std::string_view key);
+    /// The instances that can be asked.
+    protocol::instance_set reachable() const { return instances_.reachable(); }
+    /// Sends a command about the key. Returns the instances for which memory ran out: they do not
+    /// answer.
+    protocol::instance_set ask(redis::reply_handler&, protocol::command, protocol::instance_set,
+                               std::uint32_t round);
+    /// Notes the answer of an instance to command::survey. False if memory ran out.
+    bool take(key_report&, unsigned instance, redis::answer const&, lease_clock::time_point asked);
+
+private:
+    key_answer answer_of(unsigned instance, redis::answer const&, std::string const& key,
+                         lease_clock::time_point asked) const;
+
+    turn& turn_;
+    instance_group& instances_;
+    acquirer const& acquirer_;
+    redis::encoder encoder_;
+};
+
+} // namespace holdfast::runtime
+
+#endif

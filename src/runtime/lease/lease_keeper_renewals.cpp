@@ -1,0 +1,180 @@
+// Renewals: extensions, their conditions and failures, and the waits for the loss of a lease.
+#include "runtime/lease/lease_keeper.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <variant>
+
+namespace holdfast::runtime {
+
+//
+// Extensions, and waits for the loss
+//
+
+protocol::tenure_action lease_keeper::begin_extension(active_tenure& t) {
+    t.asked = turn_.time();
+    t.clear_failures();
+    return t.machine.extend(t.asked, instances_.reachable());
+}
+
+active_queue* lease_keeper::start_extend(operation& op) {
+    auto& l = static_cast<lease_record&>(*op.lease.get());
+    if (l.ended != lease_record::end::none) {
+        completer_.complete(op, l.ended == lease_record::end::lost ? errc::lease_lost
+                                                                   : errc::lease_released);
+        return nullptr;
+    }
+    op.stage = operation_stage::attached;
+    l.waiters.push_back(op);
+    auto& t = *l.tenure;
+    if (op.limit_mode == detail::wait_limit::kind::until) return extend_for(t, op.limit());
+    if (t.machine.extending()) return nullptr; // the extension under way answers both
+    return apply(t, begin_extension(t));
+}
+
+active_queue* lease_keeper::extend_for(active_tenure& t, lease_clock::duration ttl) {
+    t.asked = turn_.time();
+    t.clear_failures();
+    auto const before = t.machine.deadline();
+    auto const action = t.machine.extend(t.asked, instances_.reachable(), ttl);
+    if (t.machine.deadline() < before) deadline_moved_back(t);
+    return apply(t, action);
+}
+
+active_queue* lease_keeper::start_detach(operation& op) {
+    auto& l = static_cast<lease_record&>(*op.lease.get());
+    auto* const concerned = l.ended == lease_record::end::none ? detach(l) : nullptr;
+    completer_.finish(op);
+    return concerned;
+}
+
+void lease_keeper::start_wait_lost(operation& op) {
+    auto& l = static_cast<lease_record&>(*op.lease.get());
+    if (l.ended != lease_record::end::none) {
+        return completer_.complete(op, l.ended == lease_record::end::lost ? errc{}
+                                                                          : errc::lease_released);
+    }
+    op.stage = operation_stage::attached;
+    if (op.timer) op.timer->owner = this;
+    l.waiters.push_back(op);
+    op.watched_lease = &l;
+    // A wait for the loss keeps no handle: if the last handle goes, the lease ends, and so does the
+    // wait.
+    op.lease = {};
+    if (op.limit() > l.tenure->machine.margin()) wait_for_end(op, turn_.time());
+}
+
+void lease_keeper::on_time(operation& op, lease_clock::time_point now) {
+    wait_for_end(op, now);
+}
+
+// Waits until the deadline is near. Extensions move the deadline. A timer that checks it again is
+// less work than a timer that moves with each extension.
+void lease_keeper::wait_for_end(operation& op, lease_clock::time_point now) {
+    auto const due = op.watched_lease->deadline.load(std::memory_order_relaxed) - op.limit();
+    if (now >= due) return completer_.complete(op, errc{});
+    timers_.schedule(*op.timer, due);
+}
+
+void lease_keeper::tell_extends(lease_record& l, errc cause, completer::report_ptr const& report) {
+    for (auto it = l.waiters.begin(); it != l.waiters.end();) {
+        auto& op = *it++;
+        if (op.kind == operation_kind::extend) completer_.complete(op, cause, report);
+    }
+}
+
+void lease_keeper::tell_waiters(lease_record& l, errc to_extends, errc to_lost) {
+    for (auto it = l.waiters.begin(); it != l.waiters.end();) {
+        auto& op = *it++;
+        completer_.complete(op, op.kind == operation_kind::extend ? to_extends : to_lost);
+    }
+}
+
+//
+// Conditions of renewals
+//
+
+void lease_keeper::start_renew(operation& op) {
+    auto& l = static_cast<lease_record&>(*op.lease.get());
+    retire(std::move(l.condition));
+    auto& condition = std::get<renewal_condition_ptr>(op.handler);
+    if (l.ended == lease_record::end::none && condition->holds) {
+        l.condition = std::move(condition);
+    } else {
+        retire(std::move(condition));
+    }
+    completer_.finish(op);
+}
+
+bool lease_keeper::is_condition(lease_record& l) {
+    try {
+        return l.condition->holds();
+    } catch (...) {
+        return false; // an exception counts as no
+    }
+}
+
+void lease_keeper::retire(renewal_condition_ptr w) noexcept {
+    if (!w) return;
+    w->next = std::move(retired_);
+    retired_ = std::move(w);
+    turn_.ask_for_another();
+}
+
+void lease_keeper::destroy_retired() noexcept {
+    auto old = std::move(retired_);
+    while (old) old = std::move(old->next);
+}
+
+//
+// Failures
+//
+
+void lease_keeper::note(active_tenure& t, unsigned instance, redis::answer const& a) {
+    turn_.attempt(
+        [&] { t.failures().note(instance, instances_.size(), a, turn_.time() - t.asked); });
+}
+
+// The cause that the instances share which kept the call from a quorum.
+std::pair<errc, std::shared_ptr<acquire_report const>>
+lease_keeper::failure_of(active_tenure& t, reported_call call) {
+    auto cause = errc::no_quorum;
+    std::shared_ptr<acquire_report const> report;
+    // If memory runs out, the code is told without a report.
+    turn_.attempt([&] {
+        auto& round = t.failures();
+        round.votes = t.machine.votes();
+        cause = common_cause(round, instances_.causes());
+        report_input const input{.key = t.lock->key(),
+                                 .call = call,
+                                 .attempts = 1,
+                                 .waited = turn_.time() - t.asked,
+                                 .asked = round.votes.pending(),
+                                 .round = round,
+                                 .instances = instances_.snapshots(round, t.lock->key())};
+        report = std::make_shared<acquire_report const>(build_report(input));
+    });
+    return {cause, std::move(report)};
+}
+
+release_result lease_keeper::unconfirmed(active_tenure& t) {
+    auto [cause, report] = failure_of(t, reported_call::release);
+    return release_result(cause, std::move(report));
+}
+
+// Without a caller or an observer, nothing is told: the watchdog tries again.
+void lease_keeper::fail_extends(active_tenure& t) {
+    auto& waiters = t.lease->waiters;
+    auto const waits = std::any_of(waiters.begin(), waiters.end(), [](operation const& op) {
+        return op.kind == operation_kind::extend;
+    });
+    if (!waits && !events_) return;
+    auto [cause, report] = failure_of(t, reported_call::extend);
+    events_.failed(*t.lease->lock, reported_call::extend, cause, turn_.time() - t.asked,
+                   report.get());
+    if (waits) tell_extends(*t.lease, cause, report);
+}
+
+} // namespace holdfast::runtime

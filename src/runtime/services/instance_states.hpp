@@ -1,0 +1,36 @@
+// The states of the instances that the observer was told last.
+#ifndef HOLDFAST_RUNTIME_INSTANCE_STATES_HPP
+#define HOLDFAST_RUNTIME_INSTANCE_STATES_HPP
+
+#include <holdfast/client_stats.hpp>
+
+#include "runtime/services/event_sink.hpp"
+
+#include <string>
+#include <vector>
+
+namespace holdfast::runtime {
+
+/// @par Thread safety  On the executor alone.
+class instance_states {
+public:
+    /// Tells of each instance, and of each node of a Cluster, whose state has changed since the
+    /// last call. A new one counts as one that was connecting. Throws if memory runs out; the rest
+    /// is then told by the next call.
+    void tell_changes(std::vector<instance_status> const& now, event_sink const&);
+
+private:
+    struct member {
+        std::string address;
+        std::vector<member> nodes{};
+        instance_state state = instance_state::connecting;
+    };
+
+    static void tell_change(member& known, instance_status const&, event_sink const&);
+
+    std::vector<member> known_;
+};
+
+} // namespace holdfast::runtime
+
+#endif

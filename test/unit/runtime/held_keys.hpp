@@ -1,0 +1,153 @@
+// An acquirer and a lease keeper as the engine joins them. The instances are fakes.
+#ifndef HOLDFAST_TEST_HELD_KEYS_HPP
+#define HOLDFAST_TEST_HELD_KEYS_HPP
+
+#include "runtime/acquire/acquirer.hpp"
+#include "runtime/lease/lease_keeper.hpp"
+
+#include "unit/runtime/rooms.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace holdfast::test {
+
+class held_keys : public rooms {
+public:
+    held_keys()
+        : rooms(3) {}
+    ~held_keys() override {
+        for (auto const& f : fakes) f->questions.clear();
+        timers.clear();
+        for (auto& c : calls) {
+            c.object = {};
+            c.handle.detach(); // otherwise the end of the handle would reach an engine
+        }
+        for (auto& op : operations) op.lease.detach();
+        room.clear();
+        keeper.clear();
+    }
+
+    struct call {
+        runtime::operation* op = nullptr;
+        std::optional<error> result;
+        lease object;
+        detail::lease_ref handle;
+
+        /// By the clock of the test, unlike lease::held().
+        bool held() const { return !handle->over.load(); }
+        bool granted() const { return result.has_value() && !*result; }
+        runtime::lease_record& state() const {
+            return static_cast<runtime::lease_record&>(*handle);
+        }
+        runtime::active_tenure& tenure() const { return *state().tenure; }
+    };
+
+    detail::lock_state_ptr make_adoption(lease_token const& token) const {
+        return make_state<runtime::adopt_call>({}, "seat:7", lease_token(token));
+    }
+    /// Begins an acquire that waits up to `limit`; with 0 it does not wait.
+    call& acquire(detail::lock_state_ptr lock, std::chrono::nanoseconds limit) {
+        auto& c = calls.emplace_back();
+        auto& op = make_operation(runtime::operation_kind::acquire);
+        c.op = &op;
+        op.lock = std::move(lock);
+        op.limit_to({detail::wait_limit::kind::until, limit});
+        op.handler = detail::acquire_handler([this, &c](detail::delivery, error e, lease object) {
+            c.result = std::move(e);
+            if (!*c.result) c.handle = granting->lease;
+            c.object = std::move(object);
+        });
+        room.start(op, [this](runtime::lease_record& l) {
+            if (&l != dropped) return false;
+            dropped = nullptr;
+            granting = l.tenure.get();
+            settle(keeper.let_go(l, false));
+            return true;
+        });
+        return c;
+    }
+    call& acquire(std::chrono::nanoseconds limit = std::chrono::minutes(1),
+                  lock_options const& options = {}) {
+        return acquire(make_lock(options), limit);
+    }
+    /// Wins a tenure within a millisecond.
+    call& hold(lease_clock::duration when, lock_options const& options = {}) {
+        call* c = nullptr;
+        at(when, [&] { c = &acquire(std::chrono::minutes(1), options); });
+        at(when + std::chrono::milliseconds(1),
+           [&] { answer_all(protocol::command::acquire, protocol::verdict::yes); });
+        BOOST_REQUIRE(c->granted());
+        return *c;
+    }
+    void release(call& c) {
+        auto& op = make_operation(runtime::operation_kind::release);
+        op.lease = c.handle;
+        op.handler = detail::release_handler([](detail::delivery, release_result const&) {});
+        granting = &c.tenure();
+        settle(keeper.start_release(op));
+    }
+
+    std::size_t queues() {
+        std::size_t n = 0;
+        room.for_each_queue([&](runtime::active_queue&) { ++n; });
+        return n;
+    }
+    /// How many commands of this kind wait for an answer of each instance.
+    std::size_t asked(protocol::command c) const {
+        auto const of = [c](auto const& f) {
+            return static_cast<std::size_t>(
+                std::count_if(f->questions.begin(), f->questions.end(),
+                              [c](auto const& q) { return q.command == c; }));
+        };
+        auto const n = of(fakes[0]);
+        for (auto const& f : fakes) BOOST_TEST(of(f) == n);
+        return n;
+    }
+
+    runtime::acquirer room{now_turn, instances, tenures,
+                           timers,   completer, count,
+                           events,   random,    std::chrono::milliseconds(100)};
+    runtime::lease_keeper keeper{now_turn, instances, tenures,
+                                 timers,   room,      completer,
+                                 count,    events,    std::chrono::hours(1)};
+    std::list<call> calls;
+    runtime::lease_record* dropped = nullptr; ///< as the inbox would tell
+
+private:
+    runtime::active_tenure* granting = nullptr; ///< the tenure that may grant a lease now
+
+    void settle(runtime::active_queue* q) {
+        if (q != nullptr) room.settle(*q, now_turn.time());
+    }
+    void lead_answer(runtime::active_tenure& t, unsigned instance, protocol::command c,
+                     std::uint32_t round, redis::answer const& a) override {
+        granting = &t;
+        if (!runtime::acquirer::expects(t, c))
+            return settle(keeper.on_answer(t, instance, c, round, a));
+        if (!room.on_answer(t, instance, c, round, a)) return;
+        auto& q = *t.queue;
+        auto* const l = keeper.new_lease();
+        keeper.grant(room.take_winner(t), t, *l);
+        settle(&q);
+    }
+    void lead_time(runtime::active_tenure& t, lease_clock::time_point now) override {
+        using phase = protocol::tenure_phase;
+        granting = &t;
+        auto const p = t.machine.phase();
+        if (p == phase::acquiring || p == phase::over) return room.on_time(t, now);
+        settle(keeper.on_time(t, now));
+    }
+};
+
+} // namespace holdfast::test
+
+#endif
