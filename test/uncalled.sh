@@ -5,14 +5,11 @@
 set -eu -o pipefail
 export LC_ALL=C
 
-code() { # files: without comments
-    sed -E 's,//.*,,' "$@"
-}
-
 # The names of functions that are declared or defined: a type or a specifier stands before the name.
 declared() { # folder
     local none='(?!return|else|throw|new|case|using|delete)' type='[\w:<>\[\], ]+[&*>\w] '
-    code "$1"/src/protocol/*.hpp | grep -oP "^\s*${none}${type}[&*]?\K[a-z]\w*(?=\()" | sort -u
+    find "$1/src/protocol" -name '*.hpp' -exec sed -E 's,//.*,,' {} + |
+        grep -oP "^\s*${none}${type}[&*]?\K[a-z]\w*(?=\()" | sort -u
 }
 
 check() { # folder
