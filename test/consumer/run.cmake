@@ -1,6 +1,7 @@
 # Builds and runs what uses holdfast. `way` says what:
-#   install, subdirectory, fetched: the consumer, with holdfast installed, or with its sources as a
-#       folder, or fetched;
+#   install, fetched: the consumer, with holdfast installed, or with its sources fetched;
+#   subdirectory: the parts of the consumer compile with the sources as a folder. `fetched` has such
+#       a folder too, and builds the library in it;
 #   tls, boost_redis, shared, configuration: these parts of CMakeLists.txt, in the build of
 #       `install`;
 #   shared_form: the consumer, with the shared library installed;
@@ -101,6 +102,11 @@ if(way MATCHES "^(install|subdirectory|fetched|shared_form)$")
         list(APPEND arguments "-DHOLDFAST_SOURCE=${source}")
     endif()
     run("${CMAKE_COMMAND}" ${arguments})
+    if(way STREQUAL subdirectory)
+        run("${CMAKE_COMMAND}" --build "${work}/build" --target use_holdfast
+            CMakeFiles/consumer.dir/main.cpp.o)
+        return()
+    endif()
     run("${CMAKE_COMMAND}" --build "${work}/build" --target consumer)
     run("${work}/build/consumer")
 elseif(way STREQUAL tls)
