@@ -2,7 +2,7 @@
 # Fails when doc/guarantees.md promises without a test:
 #   - a promise (a heading "### G1 ...") names no test case, or two promises have one ID;
 #   - a promise names a case twice, or has two lists of tests;
-#   - a test case `suite/case` in backticks exists in no test/*/suite_test.cpp;
+#   - a test case `suite/case` in backticks exists in no suite_test.cpp below test/;
 #   - the source of that case is not in test/tests.cmake, so it never runs.
 # usage: guarantees.sh PROJECT | guarantees.sh --self-test
 set -eu -o pipefail
@@ -10,9 +10,9 @@ set -eu -o pipefail
 # Prints "suite/case" for each test case of a source that is built.
 cases() { # project
     local source suite
-    for source in "$1"/test/*/*_test.cpp; do
+    find "$1/test" -name '*_test.cpp' | while read -r source; do
         suite=$(basename "$source" _test.cpp)
-        grep -qwF "${source#"$1"/test/}" "$1/test/tests.cmake" || continue
+        grep -qwF "${source#"$1/test/"}" "$1/test/tests.cmake" || continue
         # A long declaration continues on the next line.
         tr '\n' ' ' <"$source" |
             grep -oE 'BOOST_[A-Z_]*TEST_CASE(_F)?\( *[A-Za-z0-9_]+( *, *[A-Za-z0-9_]+)?' |
@@ -67,12 +67,12 @@ if [ "$1" = --self-test ]; then
     trap 'rm -rf "$root"' EXIT
     page=$root/doc/guarantees.md
     sources=$root/test/tests.cmake
-    unit=$root/test/unit/a_test.cpp
+    unit=$root/test/unit/room/a_test.cpp
     integration=$root/test/integration/b_test.cpp
     clean() {
         rm -rf "${root:?}"/*
-        mkdir -p "$root"/doc "$root"/test/{unit,integration}
-        printf '%s\n' 'holdfast_test(unit SOURCES' '    unit/a_test.cpp)' \
+        mkdir -p "$root"/doc "$root"/test/{unit/room,integration}
+        printf '%s\n' 'holdfast_test(unit SOURCES' '    unit/room/a_test.cpp)' \
             'holdfast_test(integration SOURCES' '    integration/b_test.cpp)' >"$sources"
         printf '%s\n' 'BOOST_AUTO_TEST_CASE(one) {' 'BOOST_DATA_TEST_CASE(' '    two, samples) {' \
             >"$unit"
@@ -91,7 +91,7 @@ if [ "$1" = --self-test ]; then
     clean && sed -i 's|(one)|(uno)|' "$unit" && fails 'a case with a new name'
     clean && sed -i 's|four, s|vier, s|' "$integration" && fails 'a case of data'
     clean && rm "$integration" && fails 'a source that is gone'
-    clean && sed -i 's|unit/a_test.cpp||' "$sources" && fails 'a source that is not built'
+    clean && sed -i 's|unit/room/a_test.cpp||' "$sources" && fails 'a source that is not built'
     clean && sed -i 's|^### G2|### G1|' "$page" && fails 'an ID that is given twice'
     clean && sed -i 's|`a/two`|`a/one`|' "$page" && fails 'a case that is named twice'
     clean && printf '%s\n' '### G3 Third' '- Tests: `a/one`.' '- Tests: `a/two`.' >>"$page" &&

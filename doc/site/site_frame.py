@@ -82,9 +82,11 @@ class Site:
         path = os.path.normpath(path)
         if path.startswith(("..", "/")) or not (ROOT / path).exists():
             return None
-        if (ROOT / path / "README.md").is_file():
+        # The guide has no page for the README.md of a room: there it is one source of many.
+        in_guide = path.split(os.sep)[0] != "src"
+        if in_guide and (ROOT / path / "README.md").is_file():
             path = os.path.join(path, "README.md")
-        if path.endswith(".md"):
+        if in_guide and path.endswith(".md"):
             target = os.path.normpath(page_of(path))
         else:
             self.sources.add(path)
