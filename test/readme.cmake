@@ -46,6 +46,7 @@ set(usual "#include <holdfast/holdfast.hpp>
 #include <iostream>
 #include <thread>
 ")
+set(names "namespace asio = boost::asio; using namespace std::chrono_literals;")
 set(includes "${usual}")
 set(bodies)
 set(number 0)
@@ -64,8 +65,7 @@ foreach(document ${documents})
             string(REGEX REPLACE "#include [^\n]*\n" "\n" code "${code}")
             string(APPEND includes ${own})
         else()
-            set(code
-                "namespace asio = boost::asio; using namespace std::chrono_literals;\n#line ${line}\n${code}")
+            set(code "${names}\n#line ${line}\n${code}")
         endif()
         string(APPEND bodies
             "#line ${line} \"${document}\"\nnamespace block_${number} {\n#line ${line}\n${code}}\n")
