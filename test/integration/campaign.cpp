@@ -68,6 +68,8 @@ constexpr milliseconds instance_timeout{500};
 constexpr milliseconds slack{400};
 /// A campaign that carries out no fault for so long has proved nothing in that time.
 constexpr std::chrono::seconds longest_calm{60};
+/// For a Cluster to get over a fault. If it does not, a repair comes before the next one.
+constexpr std::chrono::seconds recovery_time{20};
 
 milliseconds since(clock_type::time_point t) {
     return std::chrono::duration_cast<milliseconds>(clock_type::now() - t);
@@ -393,17 +395,17 @@ public:
             auto const slot = any_slot();
             auto const victim = c.owner(slot);
             c.node(victim).kill();
-            c.wait_for_other_owner(slot, victim);
+            c.wait_for_other_owner(slot, victim, recovery_time);
             c.node(victim).restart();
-            c.wait_until_agreed();
+            c.wait_until_agreed(recovery_time);
         });
         add("cluster: a primary freezes and is replaced", [this, &c] {
             auto const slot = any_slot();
             auto const victim = c.owner(slot);
             c.node(victim).freeze();
-            c.wait_for_other_owner(slot, victim);
+            c.wait_for_other_owner(slot, victim, recovery_time);
             c.node(victim).thaw();
-            c.wait_until_agreed();
+            c.wait_until_agreed(recovery_time);
         });
         add("cluster: a primary freezes for a moment",
             [this, &c] { freeze(c.node(c.owner(any_slot()))); });
@@ -416,8 +418,8 @@ public:
                     auto const replicas = c.replicas_of(before);
                     if (replicas.empty()) throw std::runtime_error("the primary has no replica");
                     c.begin_failover(replicas.front(), how);
-                    c.wait_for_owner(slot, replicas.front());
-                    c.wait_until_agreed();
+                    c.wait_for_owner(slot, replicas.front(), recovery_time);
+                    c.wait_until_agreed(recovery_time);
                 });
         }
         add("cluster: slots migrate", [this, &c] {
@@ -428,7 +430,7 @@ public:
             pause();
             finish(moving, to);
             c.migrate(migrating, to, from);
-            c.wait_until_agreed();
+            c.wait_until_agreed(recovery_time);
         });
         add("cluster: the target of a migration freezes", [this, &c] {
             auto const [from, to] = ends_of_migration();
@@ -440,11 +442,11 @@ public:
             c.node(to).thaw();
             finish(moving, to);
             c.migrate(migrating, to, from);
-            c.wait_until_agreed();
+            c.wait_until_agreed(recovery_time);
         });
         add("cluster: a primary restarts empty", [this, &c] {
             c.restart_empty(c.owner(any_slot()));
-            c.wait_until_agreed();
+            c.wait_until_agreed(recovery_time);
         });
     }
 
@@ -478,7 +480,7 @@ public:
             } catch (std::exception const& e) {
                 ++faults[next.name].failed;
                 results.say(std::string("  not carried out: ") + e.what());
-                if (note_calm(last)) last = clock_type::now();
+                if (note_calm(last)) last = clock_type::now(); // each minute is a finding
             }
             pause(2'000);
         }
@@ -492,6 +494,7 @@ public:
         if (!wait_until([&] { return results.grants() > before + 50; }, 60s))
             results.wrong("no grants after the last fault");
         for (auto const& each : workers) each->stop();
+        std::cout << "longest time without a fault: " << longest_calm_.count() << " ms\n";
         return results.tell(faults, lost_keys_);
     }
 
@@ -533,6 +536,7 @@ private:
     /// True, and a finding, if no fault was carried out for too long.
     bool note_calm(clock_type::time_point last) {
         auto const calm = since(last);
+        longest_calm_ = std::max(longest_calm_, calm);
         if (calm <= longest_calm) return false;
         results_->wrong("no fault was carried out for " + std::to_string(calm.count()) + " ms");
         return true;
@@ -550,9 +554,9 @@ private:
         while (moving.move_keys() > 0) continue;
         moving.claim();
         for (auto slot = migrating.first; slot <= migrating.last; ++slot)
-            cluster_->wait_for_owner(slot, to);
+            cluster_->wait_for_owner(slot, to, recovery_time);
         moving.end();
-        cluster_->wait_until_agreed();
+        cluster_->wait_until_agreed(recovery_time);
     }
     void freeze(server& s) {
         s.freeze();
@@ -579,6 +583,7 @@ private:
     std::mt19937 random_;
     record* results_ = nullptr; // of run()
     std::size_t lost_keys_ = 0;
+    milliseconds longest_calm_{0};
     std::unique_ptr<server> single_;
     std::unique_ptr<sentinel_group> sentinel_;
     std::unique_ptr<cluster_group> cluster_;

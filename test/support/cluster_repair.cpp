@@ -27,9 +27,9 @@ using node_index = std::size_t;
 using slot_number = std::uint16_t;
 using slot_owners = std::map<slot_number, node_index>;
 
-// An election takes a few seconds, and a replica is named again after 10 s at most. Nodes that
-// still disagree after that do not settle it among themselves.
-constexpr auto patience = 15s;
+// An election takes a few seconds. Nodes that still disagree about an owner after this time do not
+// settle it among themselves.
+constexpr auto patience = 10s;
 // For the other nodes to hear of a new owner from the owner itself.
 constexpr auto gossip_time = 10s;
 
