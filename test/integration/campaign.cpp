@@ -343,7 +343,7 @@ public:
         sentinel_ = std::make_unique<sentinel_group>();
         addresses_.emplace_back(sentinel_->url());
         auto& g = *sentinel_;
-        add("sentinel: kill of the primary", [this, &g] {
+        add("sentinel: kill of the primary", [&g] {
             auto const before = g.majority();
             auto const victim = g.primary();
             g.member(victim).kill();
