@@ -121,6 +121,7 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/cancellation_test.cpp
     integration/clock_jumps_test.cpp
     integration/cluster_groups_test.cpp
+    integration/cluster_repairs_test.cpp
     integration/cluster_slots_test.cpp
     integration/contention_test.cpp
     integration/credentials_test.cpp

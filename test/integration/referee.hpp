@@ -16,19 +16,29 @@ namespace holdfast::test {
 /// From any thread.
 class referee {
 public:
+    struct finding {
+        bool overlaps = false;  ///< another lease of the key is held
+        bool regresses = false; ///< its fence is not greater than all before
+    };
+
     /// A lease was granted. `fenced`: it has a fence.
-    void begins(std::string const& key, lease const& l, bool fenced = false) {
+    finding begins(std::string const& key, lease const& l, bool fenced = false) {
         std::lock_guard const lock(mutex_);
+        finding found;
         auto& here = keys_[key];
         for (auto const* const other : here.leases) {
             // A lease that is over stays so. If it is held after the check of the other, it was
             // held then.
-            if (other->held() && l.held()) ++overlaps_;
+            if (!other->held() || !l.held()) continue;
+            found.overlaps = true;
+            ++overlaps_;
         }
         here.leases.push_back(&l);
-        if (!fenced || !l.held()) return;
-        if (l.fence() <= here.fence) ++regressions_;
+        if (!fenced || !l.held()) return found;
+        found.regresses = l.fence() <= here.fence;
+        if (found.regresses) ++regressions_;
         here.fence = std::max(here.fence, l.fence());
+        return found;
     }
     /// Before it is released.
     void ends(std::string const& key, lease const& l) {
