@@ -84,9 +84,12 @@ private:
         typename Parts::guard guard;
         typename Parts::replica_guard replicas;
         unsigned link = 0;            ///< counts the links to primaries
+        named_primary knows{};        ///< the last primary that answered
+        std::uint64_t history = 0;    ///< its replication id in the first answer
         bool met = false;             ///< the primary has been checked on this link
         std::vector<true_time> until; ///< cuts, from servers and then from sentinels
         bool cut_loses = true;
+        true_time misses_news = 0; ///< until then it loses each sentinel that has news
 
         std::optional<request> trying; ///< to acquire or to extend
         std::optional<unsigned> held;  ///< token
@@ -132,7 +135,33 @@ private:
         }
         if (one_in(4)) pause(clients_[below(clients_.size())], some(3 * second));
         auto const away = std::min(now() + span(), horizon_) - now();
-        at(some(second), [this, away] { fail_over(away); });
+        auto const when = some(second);
+        auto const back = setup_.harsh && disturb_more(when, longest);
+        at(when, [this, away = back ? 0 : away] { fail_over(away); });
+    }
+
+    /// Faults at the edges of the times that the guards wait for. True if the old primary soon
+    /// hears of its fail-over, because it may be promoted again.
+    bool disturb_more(true_time when, true_time longest) {
+        for (auto& c : clients_) {
+            if (!one_in(3)) continue;
+            // Its last confirmation of the old primary comes just before the news.
+            std::fill(c.until.begin(), c.until.end(), 0);
+            c.misses_news = std::min(now() + longest, horizon_);
+        }
+        // The primary answers late: at any time, or when the quarantine of grants ends.
+        at(when + some(longest), [this] { freeze(); });
+        auto const end = when + longest / 2 + between(-max_ttl_.count() / 2, second);
+        if (one_in(2)) at(end, [this] { freeze(); });
+        if (!one_in(3)) return false;
+        at(when + second / 2 + some(second), [this] { fail_over(0); });
+        return true;
+    }
+
+    void freeze() {
+        ++seen_.freezes;
+        auto& s = servers_[elected()];
+        s.frozen_until = std::max(s.frozen_until, now() + some(max_ttl_ / 2));
     }
 
     bool is_cut(unsigned c, unsigned node) const { return now() < clients_[c].until[node]; }
@@ -148,6 +177,8 @@ private:
         }
         at(wait + travel(), [this, c, node, act = std::move(act)] {
             if (is_cut(c, node)) return carry(c, node, act);
+            if (node < servers_.size() && now() < servers_[node].frozen_until)
+                return at(servers_[node].frozen_until - now(), act);
             act();
         });
     }
@@ -161,7 +192,7 @@ private:
 
     void ask(unsigned c) {
         auto& me = clients_[c];
-        if (local(c) >= me.directory.next_round()) {
+        if (local(c) >= me.directory.next_round() || (setup_.harsh && one_in(3))) {
             auto const begun = local(c);
             me.directory.begin_round(begun);
             for (unsigned i = 0; i < sentinels(); ++i) {
@@ -181,6 +212,8 @@ private:
     void announce(unsigned from) override {
         for (unsigned c = 0; c < clients_.size(); ++c) {
             auto const node = node_of_sentinel(from);
+            auto& until = clients_[c].until[node];
+            until = std::max(until, clients_[c].misses_news);
             if (is_cut(c, node)) continue;
             carry(c, node, [this, c, to = sentinels_[from].says.server] {
                 in(clients_[c],
@@ -260,7 +293,7 @@ private:
         // Mostly only when it can count.
         auto const counts =
             me.guard.counts_grants(local(c), me.directory.confirmed_until()) && me.replicas.votes();
-        if (counts || one_in(4)) submit(c, command::acquire, ++tokens_);
+        if (counts || one_in(setup_.harsh ? 2 : 4)) submit(c, command::acquire, ++tokens_);
     }
 
     void submit(unsigned c, command op, unsigned token) {
@@ -322,6 +355,10 @@ private:
             ++seen_.read_only;
             return leave(c, protocol::leave_reason::read_only);
         }
+        if (meets_other_history(c, r.history)) {
+            give_back(c, r);
+            return leave(c, protocol::leave_reason::not_primary);
+        }
         if (r.said == verdict::no) {
             ++seen_.contended;
             return;
@@ -357,6 +394,20 @@ private:
         me.deadline = deadline;
         tell_story("client ", c, " wins ", r.token);
         check_overlap(c);
+    }
+
+    /// True if the primary was demoted and promoted again before the client heard of it. The client
+    /// then compares the replication id with the one that it knows (restart_guard).
+    bool meets_other_history(unsigned c, std::uint64_t history) {
+        auto& me = clients_[c];
+        auto const primary = *me.directory.named();
+        if (me.knows != primary) {
+            me.knows = primary;
+            me.history = history;
+        }
+        if (!setup_.heeds_history || history == me.history) return false;
+        ++seen_.other_histories;
+        return true;
     }
 
     void check_overlap(unsigned c) {

@@ -36,16 +36,17 @@ struct request {
     duration ttl{};
     time_point sent{};
     verdict said = verdict::refused;
-    unsigned replicas = 0; ///< WAIT for so many; zero: the answer comes at once
-    unsigned told = 0;     ///< the answer to WAIT
+    unsigned replicas = 0;     ///< WAIT for so many; zero: the answer comes at once
+    unsigned told = 0;         ///< the answer to WAIT
+    std::uint64_t history = 0; ///< of the server that answers
 };
 
 /// Keys expire by its wall clock, which its replicas do not share.
 struct server : test::instance {
-    true_time offset = 0; ///< of its wall clock
-    int primary = nobody; ///< of a replica
-    bool attached = true; ///< a replica that has the data of its primary
-    std::uint64_t history = 1;
+    true_time offset = 0;                   ///< of its wall clock
+    int primary = nobody;                   ///< of a replica
+    bool attached = true;                   ///< a replica that has the data of its primary
+    std::uint64_t history = 1;              ///< the replication id
     std::uint64_t written = 0, applied = 0; ///< writes, as a primary and as a replica
     unsigned role_changes = 0;
     true_time last_apply = 0;
@@ -116,6 +117,7 @@ protected:
             tell_story("server ", i, " refuses ", r.client, ": READONLY");
             return answer(r);
         }
+        r.history = s.history;
         s.expire(wall(s));
         auto const done = carry_out(s.has, r.op, r.token, wall(s) + r.ttl.count());
         r.said = done.said;

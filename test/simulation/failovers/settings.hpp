@@ -15,7 +15,8 @@ struct failover_tally {
     std::uint64_t failovers = 0, demotions = 0, moves = 0, leaves = 0, won = 0, contended = 0,
                   extended = 0, released = 0, uncounted_grants = 0, uncounted_extensions = 0,
                   read_only = 0, won_at_old = 0, lost_writes = 0, cuts = 0, late_commands = 0,
-                  stuck_sentinels = 0, kept_over_failover = 0, missed_waits = 0;
+                  stuck_sentinels = 0, kept_over_failover = 0, missed_waits = 0, freezes = 0,
+                  other_histories = 0;
 };
 
 /// The decisions that clients use. Broken ones differ.
@@ -32,6 +33,10 @@ struct failover_setup {
     /// Each client counts only writes that this many replicas have, of two.
     unsigned replicas = 0;
     bool clocks_differ = true; ///< of servers
+    /// More fail-overs, cuts and freezes, at the edges of the times that the guards wait for.
+    bool harsh = false;
+    /// Clients notice a primary that was demoted and promoted again, by its replication id.
+    bool heeds_history = false;
     bool waits() const { return replicas != 0; }
 };
 
