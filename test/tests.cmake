@@ -1,5 +1,6 @@
 # Which tests there are. A line here is all that a new one needs.
 holdfast_test(unit SOURCES
+    unit/redis/cluster/cluster_identity_test.cpp
     ../src/command/diagnosis.cpp
     ../src/command/table.cpp
     ../bench/allocation_counter.cpp
@@ -16,7 +17,6 @@ holdfast_test(unit SOURCES
     unit/protocol/server/clock_guard_test.cpp
     unit/api/clocks_test.cpp
     unit/protocol/cluster/cluster_guard_test.cpp
-    unit/redis/cluster/cluster_nodes_test.cpp
     unit/protocol/cluster/cluster_patience_test.cpp
     unit/redis/cluster/cluster_route_test.cpp
     unit/redis/cluster/cluster_steps_test.cpp
@@ -34,7 +34,6 @@ holdfast_test(unit SOURCES
     unit/redis/wire/hash_slot_of_a_key_test.cpp
     unit/protocol/server/hello_choice_test.cpp
     unit/runtime/engine/inbox_test.cpp
-    unit/redis/server/instance_replicas_test.cpp
     unit/protocol/instance_set_test.cpp
     unit/protocol/key/key_removal_test.cpp
     unit/protocol/key/key_survey_test.cpp
@@ -77,6 +76,7 @@ holdfast_test(unit SOURCES
     unit/bench/series_test.cpp
     unit/protocol/server/server_ages_test.cpp
     unit/redis/wire/server_info_test.cpp
+    unit/redis/server/server_link_replicas_test.cpp
     unit/redis/server/server_watch_test.cpp
     unit/redis/net/session_test.cpp
     unit/redis/net/shared_source_test.cpp

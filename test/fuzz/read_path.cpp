@@ -3,7 +3,7 @@
 // did.
 //
 // The input is a list of steps, each a letter with parameters: see conversation::step.
-#include "redis/server/instance_connection.hpp"
+#include "redis/server/server_link.hpp"
 
 #include "fuzz/check.hpp"
 
@@ -186,7 +186,7 @@ public:
             questions_[i].ask(*this, i);
             questions_[i].fenced = (i & 1U) != 0;
         }
-        connection_ = std::make_shared<instance_connection>(
+        connection_ = std::make_shared<server_link>(
             context_.get_executor(), 0U,
             connection_options{.address = address("127.0.0.1:1"),
                                .instance_timeout = 1ms,
@@ -432,7 +432,7 @@ private:
          over_ = false;
     std::size_t yes_ = 0, possible_yes_ = 0;
     unsigned volatile touched_ = 0; // forces reads of passed texts, for sanitizers
-    std::shared_ptr<instance_connection> connection_;
+    std::shared_ptr<server_link> connection_;
 };
 
 void question::on_answer(unsigned instance, command sent, std::uint32_t round, answer const& a) {

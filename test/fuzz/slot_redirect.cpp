@@ -5,7 +5,7 @@
 
 #include "protocol/cluster/cluster_route.hpp"
 #include "protocol/cluster/hash_slot.hpp"
-#include "redis/cluster/cluster_nodes.hpp"
+#include "redis/cluster/cluster_identity.hpp"
 
 #include "fuzz/check.hpp"
 

@@ -1,6 +1,6 @@
 // The library's slots and its map of slots, against those of real servers in cluster mode.
 #include "protocol/cluster/hash_slot.hpp"
-#include "redis/cluster/cluster_nodes.hpp"
+#include "redis/cluster/cluster_identity.hpp"
 #include "redis/cluster/slot_map_reader.hpp"
 #include "redis/cluster/slot_redirect.hpp"
 #include "redis/wire/slot_fence_key.hpp"

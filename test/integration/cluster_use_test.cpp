@@ -1,6 +1,6 @@
 // A Cluster as an instance: plain use.
 #include "protocol/cluster/hash_slot.hpp"
-#include "redis/cluster/cluster_nodes.hpp"
+#include "redis/cluster/cluster_identity.hpp"
 #include "redis/wire/slot_fence_key.hpp"
 
 #include "integration/attempt.hpp"

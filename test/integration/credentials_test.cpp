@@ -1,6 +1,6 @@
 // Credentials of a source: asked for before each connection and before they end, and given to the
 // server on the open connection.
-#include "redis/server/instance_connection.hpp"
+#include "redis/server/server_link.hpp"
 #include "redis/wire/lock_command.hpp"
 
 #include "integration/restricted.hpp"
@@ -65,7 +65,7 @@ class world final : public lone_owner {
 public:
     world(std::string const& server, credentials_source source,
           std::chrono::milliseconds connect_timeout = 20s)
-        : connection_(std::make_shared<redis::instance_connection>(
+        : connection_(std::make_shared<redis::server_link>(
               context_.get_executor(), 0U,
               redis::connection_options{.address = address(server),
                                         .instance_timeout = 20s,
@@ -134,7 +134,7 @@ private:
     redis::encoder encoder_;
     lease_clock::time_point now_ = lease_clock::now();
     bool in_turn_ = false;
-    std::shared_ptr<redis::instance_connection> connection_;
+    std::shared_ptr<redis::server_link> connection_;
 };
 
 auto in_a_while(std::chrono::milliseconds d) {

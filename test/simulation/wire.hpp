@@ -222,7 +222,7 @@ struct watch_tally {
                   held_back = 0;
 };
 
-/// A process that checks the liveness of one instance, as redis/server/instance_connection.cpp
+/// A process that checks the liveness of one instance, as redis/server/server_link.cpp
 /// does.
 template <class Rules>
 class watched_world : timeline {

@@ -15,7 +15,7 @@
 namespace holdfast::protocol {
 
 /// A node as a map or a redirect names it.
-struct cluster_node {
+struct node_address {
     std::string id; ///< empty for a node that is known from a redirect only
     std::string host;
     std::uint16_t port = 0;
@@ -23,10 +23,10 @@ struct cluster_node {
     /// this name.
     std::string hostname{};
 
-    bool has_address(std::string_view of_host, std::uint16_t of_port) const {
+    bool is_at(std::string_view of_host, std::uint16_t of_port) const {
         return port == of_port && host == of_host;
     }
-    friend bool operator==(cluster_node const&, cluster_node const&) = default;
+    friend bool operator==(node_address const&, node_address const&) = default;
 };
 
 class slot_map {
@@ -36,7 +36,7 @@ public:
 
     slot_map() { owners_.fill(none); }
 
-    std::vector<cluster_node> const& nodes() const { return nodes_; }
+    std::vector<node_address> const& nodes() const { return nodes_; }
     /// The index of the node that owns the slot; `none` if no node serves the slot.
     index owner(unsigned slot) const { return owners_[slot]; }
     /// The number of slots without an owner.
@@ -44,7 +44,7 @@ public:
 
     /// Each slot has at most one owner. So there are never more nodes than slots, but for those
     /// that redirects add.
-    index add(cluster_node node) {
+    index add(node_address node) {
         nodes_.push_back(std::move(node));
         return static_cast<index>(nodes_.size() - 1);
     }
@@ -57,7 +57,7 @@ public:
     /// redirects have named `most_nodes` nodes in vain, returns `none` and changes nothing.
     index moved(unsigned slot, std::string_view host, std::uint16_t port) {
         index to = 0;
-        while (to < nodes_.size() && !nodes_[to].has_address(host, port)) ++to;
+        while (to < nodes_.size() && !nodes_[to].is_at(host, port)) ++to;
         if (to == nodes_.size()) {
             if (nodes_.size() == most_nodes) return none;
             to = add({.id = {}, .host = std::string(host), .port = port});
@@ -71,7 +71,7 @@ public:
 
 private:
     std::array<index, hash_slots> owners_;
-    std::vector<cluster_node> nodes_;
+    std::vector<node_address> nodes_;
     std::size_t unserved_ = hash_slots;
 };
 

@@ -6,7 +6,7 @@
 
 #include "protocol/instance_set.hpp"
 #include "protocol/server/standstill.hpp"
-#include "redis/cluster/cluster_links.hpp"
+#include "redis/cluster/node_table.hpp"
 #include "redis/server/instance.hpp"
 
 #include <chrono>
@@ -23,24 +23,24 @@ public:
         , number_(number) {}
 
     /// A node has told its time. Excuses the jumps that our own clock explains.
-    void observed(cluster_links const&, cluster_link const&, protocol::clock_reading const&);
+    void observed(node_table const&, cluster_node const&, protocol::clock_reading const&);
     /// Our own clock explains the jump that the owner has heard of. A jump of another node before
     /// that stays one.
-    void excuse_told(cluster_links const&);
+    void excuse_told(node_table const&);
 
 private:
     /// The first of them are enough for a judgement.
     static constexpr unsigned most = protocol::instance_set::capacity;
 
-    void tell(cluster_links const&, cluster_link const&, protocol::clock_reading const&);
+    void tell(node_table const&, cluster_node const&, protocol::clock_reading const&);
     void tell(protocol::standstill::equal_jumps const&);
 
     protocol::standstill standstill_;
     instance_owner& owner_;
     unsigned const number_;
-    cluster_links::index told_node_ = cluster_links::none; ///< whose clock the owner hears of
+    node_table::index told_node_ = node_table::none; ///< whose clock the owner hears of
     /// The last jump that the owner has heard of is the last one of this node.
-    cluster_links::index last_jump_ = cluster_links::none;
+    node_table::index last_jump_ = node_table::none;
 };
 
 } // namespace holdfast::redis

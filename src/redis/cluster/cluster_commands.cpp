@@ -38,15 +38,15 @@ void cluster_instance::submit(encoder& encoded, reply_handler_ptr const& owner,
     }
     auto const slot = protocol::hash_slot(encoded.arguments().key);
     pending_command pending{.owner = owner, .round = round, .command = c};
-    auto* const to = link_for(pending, slot);
+    auto* const to = node_for(pending, slot);
     if (auto const o = obstacle_of(to, c); o != obstacle::none) {
         return wait(std::move(pending), o, slot);
     }
     if (pending.asking) return send(*to, std::move(pending));
-    if (!protocol::is_grant(c)) return to->connection().submit(encoded, owner, round);
+    if (!protocol::is_grant(c)) return to->link().submit(encoded, owner, round);
     routes_.sent(owner.get(), to->number(), false);
     try {
-        to->connection().submit(encoded, owner, round);
+        to->link().submit(encoded, owner, round);
     } catch (...) {
         routes_.ended(owner.get());
         throw;
@@ -54,22 +54,22 @@ void cluster_instance::submit(encoder& encoded, reply_handler_ptr const& owner,
 }
 
 /// The node for a command. A release follows its grant.
-cluster_link* cluster_instance::link_for(pending_command& c, unsigned slot) {
-    auto* const slot_owner = links_.owner_of(slot);
+cluster_node* cluster_instance::node_for(pending_command& c, unsigned slot) {
+    auto* const slot_owner = nodes_.owner_of(slot);
     if (c.command != command::release) return slot_owner;
-    auto const by_map = slot_owner == nullptr ? cluster_links::none : slot_owner->number();
+    auto const by_map = slot_owner == nullptr ? node_table::none : slot_owner->number();
     auto const to = routes_.release(c.owner.get(), by_map);
     if (to.node == by_map && !to.asking) return slot_owner;
-    auto* const follows = links_.at(to.node);
+    auto* const follows = nodes_.at(to.node);
     if (follows == nullptr || !follows->up()) return slot_owner;
     c.asking = to.asking;
     return follows;
 }
 
-cluster_instance::obstacle cluster_instance::obstacle_of(cluster_link const* to, command c) const {
-    if (!links_.has_map()) return available() ? obstacle::connecting : obstacle::down;
+cluster_instance::obstacle cluster_instance::obstacle_of(cluster_node const* to, command c) const {
+    if (!nodes_.has_map()) return available() ? obstacle::connecting : obstacle::down;
     if (to == nullptr) return obstacle::no_owner;
-    auto const& connection = to->connection();
+    auto const& connection = to->link();
     if (!connection.available()) return obstacle::down;
     if (!is_guarded(c)) return obstacle::none;
     if (to->foreign) return obstacle::quarantine;
@@ -79,12 +79,12 @@ cluster_instance::obstacle cluster_instance::obstacle_of(cluster_link const* to,
 }
 
 /// The node is available.
-void cluster_instance::send(cluster_link& to, pending_command c) {
+void cluster_instance::send(cluster_node& to, pending_command c) {
     auto const* const owner = c.owner.get();
     auto const grants = protocol::is_grant(c.command);
     if (grants) routes_.sent(owner, to.number(), c.asking);
     try {
-        to.connection().submit(std::move(c));
+        to.link().submit(std::move(c));
     } catch (...) {
         if (grants) routes_.ended(owner);
         throw;
@@ -99,7 +99,7 @@ void cluster_instance::on_command_answered(pending_command const& c) noexcept {
     if (protocol::is_grant(c.command)) routes_.ended(c.owner.get());
 }
 
-void cluster_instance::on_refused(cluster_link& from, pending_command c,
+void cluster_instance::on_refused(cluster_node& from, pending_command c,
                                   protocol::cluster_refusal const& by,
                                   lease_clock::time_point sent) {
     auto const copy = c;
@@ -110,11 +110,11 @@ void cluster_instance::on_refused(cluster_link& from, pending_command c,
     }
 }
 
-void cluster_instance::on_asking_denied(cluster_link& by, pending_command const& c,
+void cluster_instance::on_asking_denied(cluster_node& by, pending_command const& c,
                                         std::string_view error) {
     std::string text;
     try {
-        text = by.name() + ": ASKING: " + presentable(error, by.connection().secrets());
+        text = by.name() + ": ASKING: " + presentable(error, by.link().secrets());
     } catch (...) { // memory ran out: without the words
     }
     c.owner->on_answer(
@@ -122,7 +122,7 @@ void cluster_instance::on_asking_denied(cluster_link& by, pending_command const&
         {.verdict = verdict::refused, .cause = errc::access_denied, .message = text});
 }
 
-void cluster_instance::follow(cluster_link& from, pending_command c,
+void cluster_instance::follow(cluster_node& from, pending_command c,
                               protocol::cluster_refusal const& by, lease_clock::time_point sent) {
     using kind = protocol::cluster_refusal::kind;
     using step = protocol::cluster_step::kind;
@@ -130,25 +130,25 @@ void cluster_instance::follow(cluster_link& from, pending_command c,
     auto const slot = slot_of(c);
     auto refusal = by;
     if (refusal.redirects() && refusal.slot != slot) refusal.type = kind::malformed;
-    auto const host = refusal.host.empty() ? std::string_view(from.node().host) : refusal.host;
-    auto const to_itself = refusal.redirects() && from.node().has_address(host, refusal.port);
+    auto const host = refusal.host.empty() ? std::string_view(from.address().host) : refusal.host;
+    auto const to_itself = refusal.redirects() && from.address().is_at(host, refusal.port);
     auto const wanted = is_wanted(c);
     protocol::cluster_hops hops(c.hops);
     auto const next = hops.refused(refusal, c.command, wanted, to_itself);
     c.hops = hops.hops() & 3U;
     c.asking = next.type == step::resend_asking;
-    cluster_link* to = nullptr;
+    cluster_node* to = nullptr;
     auto moved = false;
-    if (next.set_owner) to = links_.move_slot(from, slot, host, refusal.port, moved);
+    if (next.set_owner) to = nodes_.move_slot(from, slot, host, refusal.port, moved);
     if (moved) {
         changed_ = true;
-        board_.set_nodes(links_.board());
+        board_.set_nodes(nodes_.board());
         if (to != nullptr) ask_next_ = to->number();
     }
     if (next.refresh_map) refresh_.want(now);
-    if (c.asking) to = links_.named(host, refusal.port);
+    if (c.asking) to = nodes_.named(host, refusal.port);
     // A node that gets its first slot is in no map yet.
-    if (to != nullptr && to != &from && links_.may_vouch(from)) to->named_by_another(sent);
+    if (to != nullptr && to != &from && nodes_.may_vouch(from)) to->named_by_another(sent);
     auto const resends = next.type == step::resend || next.type == step::resend_asking;
     // These have several commands, and ASKING holds for one. A report can do without them.
     auto const reports = c.command == command::inspect || c.command == command::survey;
@@ -221,7 +221,7 @@ cluster_instance::obstacle cluster_instance::behind(obstacle at_target) {
 /// When the primary of the slot was lost. Without a map, no node has answered yet, and there is
 /// nothing to wait for.
 lease_clock::time_point cluster_instance::lost_since(unsigned slot) const {
-    auto const* const to = links_.owner_of(slot);
+    auto const* const to = nodes_.owner_of(slot);
     return to == nullptr ? lease_clock::time_point() : to->down_since();
 }
 
@@ -240,7 +240,7 @@ bool cluster_instance::try_again(waiting_command& w) noexcept {
         return true;
     }
     if (now < w.next && !late) return false;
-    auto* const to = link_for(c, slot);
+    auto* const to = node_for(c, slot);
     auto const o = obstacle_of(to, c.command);
     if (o == obstacle::none && now >= w.next) {
         auto copy = c;
@@ -266,9 +266,9 @@ bool cluster_instance::try_again(waiting_command& w) noexcept {
 void cluster_instance::answer_unsent(pending_command const& c, obstacle o, unsigned slot) noexcept {
     auto const releases = c.command == command::release;
     if (!c.answered) {
-        auto const* const to = links_.owner_of(slot);
-        auto cause = links_.has_map() ? errc::unreachable : reason();
-        auto const told = to != nullptr ? to->connection().reason() : errc{};
+        auto const* const to = nodes_.owner_of(slot);
+        auto cause = nodes_.has_map() ? errc::unreachable : reason();
+        auto const told = to != nullptr ? to->link().reason() : errc{};
         // A node whose grants do not count also lacks replicas, perhaps.
         if (o == obstacle::quarantine) cause = told != errc{} ? told : errc::quarantined;
         if (to != nullptr && to->foreign) cause = errc::rejected;
@@ -285,14 +285,14 @@ void cluster_instance::answer_unsent(pending_command const& c, obstacle o, unsig
 }
 
 std::string cluster_instance::explain(obstacle o, unsigned slot) const noexcept try {
-    auto const* const to = links_.owner_of(slot);
+    auto const* const to = nodes_.owner_of(slot);
     auto const node = to == nullptr ? std::string() : to->name() + ": ";
     if (to != nullptr && to->foreign) return to->name() + std::string(foreign_text);
     switch (o) {
     case obstacle::none:
         return {};
     case obstacle::connecting:
-        if (!links_.has_map()) return "no map of the Cluster yet. " + reason_message();
+        if (!nodes_.has_map()) return "no map of the Cluster yet. " + reason_message();
         return node + "not connected yet, or no other node has named it yet";
     case obstacle::no_owner:
         return "slot " + std::to_string(slot) + " has no primary";
@@ -321,8 +321,8 @@ std::string cluster_instance::explain(obstacle o, unsigned slot) const noexcept 
 void cluster_instance::keep(reply_handler_ptr owner, lease_clock::time_point since) {
     if (stopped_) return;
     auto const slot = protocol::hash_slot(owner->arguments(command::release).key);
-    if (auto* const to = links_.owner_of(slot)) {
-        return to->connection().keep_release(std::move(owner), since);
+    if (auto* const to = nodes_.owner_of(slot)) {
+        return to->link().keep_release(std::move(owner), since);
     }
     if (!unrouted_.keep(std::move(owner), since)) counts_.releases_dropped.fetch_add(1);
     board_.set_unrouted_releases(unrouted_.size());
@@ -330,22 +330,22 @@ void cluster_instance::keep(reply_handler_ptr owner, lease_clock::time_point sin
 
 /// To be called when owners of slots have changed.
 void cluster_instance::route_kept() {
-    auto const route = [this](cluster_link* holder, reply_handler_ptr owner,
+    auto const route = [this](cluster_node* holder, reply_handler_ptr owner,
                               lease_clock::time_point since) {
         auto const slot = protocol::hash_slot(owner->arguments(command::release).key);
-        auto* const to = links_.owner_of(slot);
-        auto& keeps = to != nullptr ? to->connection() : holder->connection();
+        auto* const to = nodes_.owner_of(slot);
+        auto& keeps = to != nullptr ? to->link() : holder->link();
         keeps.keep_release(std::move(owner), since);
     };
     std::vector<std::pair<reply_handler_ptr, lease_clock::time_point>> taken;
     auto const gather = [&](reply_handler_ptr owner, lease_clock::time_point since) {
         taken.emplace_back(std::move(owner), since);
     };
-    links_.for_each([&](cluster_link& l) {
-        if (l.connection().kept() == 0) return;
-        taken.reserve(l.connection().kept());
-        l.connection().take_kept(gather);
-        for (auto& [owner, since] : std::exchange(taken, {})) route(&l, std::move(owner), since);
+    nodes_.for_each([&](cluster_node& n) {
+        if (n.link().kept() == 0) return;
+        taken.reserve(n.link().kept());
+        n.link().take_kept(gather);
+        for (auto& [owner, since] : std::exchange(taken, {})) route(&n, std::move(owner), since);
     });
     if (unrouted_.size() == 0) return;
     unrouted_.drop_expired(owner_.time());
@@ -356,30 +356,30 @@ void cluster_instance::route_kept() {
 }
 
 //
-// Links
+// Nodes
 //
 
-void cluster_instance::on_link_up(cluster_link& l) {
-    if (l.slots() == 0 && !links_.has_map()) refresh_.want_urgently(owner_.time());
+void cluster_instance::on_node_up(cluster_node& n) {
+    if (n.slots() == 0 && !nodes_.has_map()) refresh_.want_urgently(owner_.time());
     ask_seeds();
     ask_for_map();
     try_waiting();
-    if (links_.has_map() && l.slots() > 0) owner_.on_available(number_);
+    if (nodes_.has_map() && n.slots() > 0) owner_.on_available(number_);
 }
 
-void cluster_instance::on_link_down(cluster_link& l) noexcept {
+void cluster_instance::on_node_down(cluster_node& n) noexcept {
     refresh_.want(owner_.time());
-    if (l.connection().reason() == errc::read_only) links_.demoted(l);
-    if (!links_.has_map() && !available()) owner_.on_unavailable(number_);
+    if (n.link().reason() == errc::read_only) nodes_.demoted(n);
+    if (!nodes_.has_map() && !available()) owner_.on_unavailable(number_);
     try {
         show_map_problem();
-        if (l.connection().kept() > 0) route_kept();
+        if (n.link().kept() > 0) route_kept();
     } catch (...) { // memory ran out: with the next map
     }
     try_waiting();
 }
 
-void cluster_instance::on_doubt(cluster_link&) noexcept {
+void cluster_instance::on_doubt(cluster_node&) noexcept {
     refresh_.want_urgently(owner_.time());
 }
 

@@ -21,7 +21,7 @@ cluster_instance::cluster_instance(asio::any_io_executor executor, unsigned numb
     , owner_(owner)
     , number_(number)
     , board_(options_.address.to_string())
-    , links_(executor_, static_cast<cluster_link_user&>(*this), options_, std::move(factory))
+    , nodes_(executor_, static_cast<cluster_node_user&>(*this), options_, std::move(factory))
     , unrouted_(options_.max_pending_releases)
     , patience_{.instance_timeout = options_.instance_timeout, .sole = sole}
     , refresh_(options_.instance_timeout)
@@ -33,15 +33,15 @@ cluster_instance::~cluster_instance() {
 }
 
 void cluster_instance::start() {
-    links_.use_seeds();
-    board_.set_nodes(links_.board());
+    nodes_.use_seeds();
+    board_.set_nodes(nodes_.board());
     arm();
 }
 
 void cluster_instance::stop() {
     if (std::exchange(stopped_, true)) return;
     timer_.cancel();
-    links_.for_each([](cluster_link& l) { l.connection().stop(); });
+    nodes_.for_each([](cluster_node& n) { n.link().stop(); });
     waiting_.visit_all([&](waiting_command& w) {
         answer_unsent(w.command, w.obstacle, 0);
         return false;
@@ -54,7 +54,7 @@ void cluster_instance::stop() {
 void cluster_instance::abandon() noexcept {
     stopped_ = true;
     question_.give_up();
-    links_.for_each([](cluster_link& l) { l.connection().abandon(); });
+    nodes_.for_each([](cluster_node& n) { n.link().abandon(); });
     waiting_.clear();
     routes_.clear();
     unrouted_.clear();
@@ -63,7 +63,7 @@ void cluster_instance::abandon() noexcept {
 bool cluster_instance::flush() noexcept {
     if (stopped_) return true;
     auto complete = true;
-    links_.for_each([&](cluster_link& l) { complete = l.connection().flush() && complete; });
+    nodes_.for_each([&](cluster_node& n) { complete = n.link().flush() && complete; });
     arm();
     return complete && rings_;
 }
@@ -74,59 +74,58 @@ bool cluster_instance::flush() noexcept {
 
 bool cluster_instance::available() const {
     if (duplicate_ || stopped_) return false;
-    if (links_.has_map()) {
-        return links_.any_owner([](auto const& l) { return l.connection().available(); });
+    if (nodes_.has_map()) {
+        return nodes_.any_owner([](auto const& n) { return n.link().available(); });
     }
     // A seed that has told no map is of no use. Another one may be.
     auto some = false;
-    links_.for_each(
-        [&](cluster_link& l) { some = some || (l.connection().available() && !l.told_map); });
+    nodes_.for_each([&](cluster_node& n) { some = some || (n.link().available() && !n.told_map); });
     return some;
 }
 
 bool cluster_instance::may_grant() const {
     if (!available()) return false;
-    return !links_.has_map() ||
-           links_.any_owner([](auto const& l) { return l.connection().may_grant(); });
+    return !nodes_.has_map() ||
+           nodes_.any_owner([](auto const& n) { return n.link().may_grant(); });
 }
 
 bool cluster_instance::connected() const {
-    return links_.has_map() && links_.any_owner([](auto const& l) { return l.up(); });
+    return nodes_.has_map() && nodes_.any_owner([](auto const& n) { return n.up(); });
 }
 
 bool cluster_instance::serves(std::string_view key) const {
-    auto const* const node = links_.owner_of(protocol::hash_slot(key));
+    auto const* const node = nodes_.owner_of(protocol::hash_slot(key));
     return node != nullptr && node->up();
 }
 
 errc cluster_instance::reason() const {
     if (duplicate_) return errc::duplicate_instance;
     if (available() && may_grant()) return {};
-    if (!links_.has_map() && map_cause_ != errc{}) return map_cause_;
+    if (!nodes_.has_map() && map_cause_ != errc{}) return map_cause_;
     auto cause = errc{};
-    links_.for_each([&](cluster_link& l) {
-        if (links_.has_map() && l.slots() == 0) return;
-        if (cause == errc{}) cause = l.connection().reason();
+    nodes_.for_each([&](cluster_node& n) {
+        if (nodes_.has_map() && n.slots() == 0) return;
+        if (cause == errc{}) cause = n.link().reason();
     });
     return cause == errc{} ? errc::unreachable : cause;
 }
 
 std::string cluster_instance::reason_message() const {
     if (duplicate_) return "another configured address leads to the same Cluster";
-    if (!links_.has_map() && map_cause_ != errc{}) return map_problem_;
+    if (!nodes_.has_map() && map_cause_ != errc{}) return map_problem_;
     std::string text;
-    links_.for_each([&](cluster_link& l) {
-        if (!text.empty() || (links_.has_map() && l.slots() == 0)) return;
-        if (l.connection().reason() == errc{}) return;
-        text = l.problem();
+    nodes_.for_each([&](cluster_node& n) {
+        if (!text.empty() || (nodes_.has_map() && n.slots() == 0)) return;
+        if (n.link().reason() == errc{}) return;
+        text = n.problem();
     });
     return text;
 }
 
 std::optional<lease_clock::time_point> cluster_instance::waits_since() const {
     std::optional<lease_clock::time_point> oldest;
-    links_.for_each([&](cluster_link& l) {
-        auto const since = l.connection().waits_since();
+    nodes_.for_each([&](cluster_node& n) {
+        auto const since = n.link().waits_since();
         if (since && (!oldest || *since < *oldest)) oldest = since;
     });
     return oldest;
@@ -134,7 +133,7 @@ std::optional<lease_clock::time_point> cluster_instance::waits_since() const {
 
 bool cluster_instance::settled() const {
     auto all = waiting_.settled();
-    links_.for_each([&](cluster_link& l) { all = all && l.connection().settled(); });
+    nodes_.for_each([&](cluster_node& n) { all = all && n.link().settled(); });
     return all;
 }
 
@@ -147,24 +146,24 @@ std::uint64_t cluster_instance::identity() const {
 // Clocks
 //
 
-void cluster_instance::on_clock_reading(cluster_link& l, protocol::clock_reading const& reading) {
-    clocks_.observed(links_, l, reading);
+void cluster_instance::on_clock_reading(cluster_node& n, protocol::clock_reading const& reading) {
+    clocks_.observed(nodes_, n, reading);
 }
 
 void cluster_instance::ask_time_now() {
-    links_.for_each([](cluster_link& l) { l.connection().ask_time_now(); });
+    nodes_.for_each([](cluster_node& n) { n.link().ask_time_now(); });
 }
 
 void cluster_instance::excuse_jump() {
-    clocks_.excuse_told(links_);
+    clocks_.excuse_told(nodes_);
 }
 
 void cluster_instance::our_clock_stood_still(lease_clock::time_point from,
                                              lease_clock::time_point until,
                                              lease_clock::duration least,
                                              lease_clock::duration most) {
-    links_.for_each(
-        [&](cluster_link& l) { l.connection().our_clock_stood_still(from, until, least, most); });
+    nodes_.for_each(
+        [&](cluster_node& n) { n.link().our_clock_stood_still(from, until, least, most); });
 }
 
 //
@@ -179,14 +178,14 @@ void cluster_instance::on_older_server() {
 // A node that joins later is young as well. It gets its slots from nodes that the client knows.
 void cluster_instance::judge_ages() {
     if (!some_server_is_old_) return;
-    links_.for_each([](cluster_link& l) {
-        if (l.in_first_map()) l.connection().on_older_server();
+    nodes_.for_each([](cluster_node& n) {
+        if (n.in_first_map()) n.link().on_older_server();
     });
 }
 
 bool cluster_instance::awaits_ages() const {
-    auto const awaited = links_.any_owner([](cluster_link const& l) {
-        return l.in_first_map() && l.connection().available() && !l.connection().connected();
+    auto const awaited = nodes_.any_owner([](cluster_node const& n) {
+        return n.in_first_map() && n.link().available() && !n.link().connected();
     });
     return awaited || owner_.awaits_ages(number_);
 }
@@ -195,17 +194,17 @@ bool cluster_instance::awaits_ages() const {
 // The timer
 //
 
-// One timer: commands that wait, the map, pings, and links that are of no use any more.
+// One timer: commands that wait, the map, pings, and nodes that are of no use any more.
 void cluster_instance::arm() noexcept {
     if (stopped_) return;
     auto const now = owner_.time();
     auto when = std::min(waiting_.wake(now), refresh_.wake());
     if (refresh_.due(now) && node_to_ask() == nullptr) when = waiting_.wake(now);
     if (changed_) when = std::min(when, woken_at_ + wake_interval);
-    links_.for_each([&](cluster_link& l) {
-        if (auto const by = l.ask_by()) when = std::min(when, *by);
-        if (links_.has_map() && l.slots() == 0)
-            when = std::min(when, std::max(l.unused_since() + cluster_links::kept_unused,
+    nodes_.for_each([&](cluster_node& n) {
+        if (auto const by = n.ask_by()) when = std::min(when, *by);
+        if (nodes_.has_map() && n.slots() == 0)
+            when = std::min(when, std::max(n.unused_since() + node_table::kept_unused,
                                            now + std::chrono::seconds(1)));
     });
     if (rings_ && armed_for_ <= when) return;
@@ -232,11 +231,11 @@ void cluster_instance::on_time() noexcept try {
         refresh_.ended();
         refresh_.want(now);
     }
-    links_.for_each([&](cluster_link& l) {
-        if (auto const by = l.ask_by(); by && *by <= now) l.ping();
+    nodes_.for_each([&](cluster_node& n) {
+        if (auto const by = n.ask_by(); by && *by <= now) n.ping();
     });
-    links_.drop_unused(now, [this](cluster_link& l) {
-        l.connection().take_kept([this](reply_handler_ptr owner, lease_clock::time_point since) {
+    nodes_.drop_unused(now, [this](cluster_node& n) {
+        n.link().take_kept([this](reply_handler_ptr owner, lease_clock::time_point since) {
             keep(std::move(owner), since);
         });
     });
@@ -245,7 +244,7 @@ void cluster_instance::on_time() noexcept try {
     try_waiting();
     if (now < compared_at_ + compare_interval) return;
     compared_at_ = now;
-    board_.set_clocks_apart(links_.clocks_apart());
+    board_.set_clocks_apart(nodes_.clocks_apart());
 } catch (...) {
 }
 

@@ -2,8 +2,8 @@
 // a link to each primary, with batches, tracking, a probe and guards of its own.
 //
 //   cluster_instance    the instance: routes commands, and answers those that cannot be sent
-//   cluster_links       the links, and the owners of the slots
-//   cluster_link        one node: its connection, and its guards
+//   node_table          the nodes, and the owners of the slots
+//   cluster_node        one node: the link to it, and its guards
 //   map_question        CLUSTER SLOTS and its company
 //   waiting_commands    commands that no node can execute now
 //   grant_routes        where a release must go
@@ -16,14 +16,14 @@
 #include "protocol/cluster/map_refresh.hpp"
 #include "redis/cluster/cluster_board.hpp"
 #include "redis/cluster/cluster_clocks.hpp"
-#include "redis/cluster/cluster_link.hpp"
-#include "redis/cluster/cluster_links.hpp"
+#include "redis/cluster/cluster_node.hpp"
 #include "redis/cluster/grant_routes.hpp"
 #include "redis/cluster/map_question.hpp"
+#include "redis/cluster/node_table.hpp"
 #include "redis/cluster/waiting_commands.hpp"
 #include "redis/server/instance.hpp"
-#include "redis/server/instance_connection.hpp"
 #include "redis/server/pending_releases.hpp"
+#include "redis/server/server_link.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -40,7 +40,7 @@ namespace holdfast::redis {
 
 class cluster_instance final : public instance,
                                public std::enable_shared_from_this<cluster_instance>,
-                               private cluster_link_user {
+                               private cluster_node_user {
 public:
     /// `options`: of each node's connection; the address is that of the Cluster. `sole`: the client
     /// has no other instance.
@@ -87,22 +87,22 @@ private:
     static constexpr std::string_view foreign_text =
         " belongs to another Cluster: a client uses the first Cluster that it has found";
 
-    // cluster_link_user
-    bool may_connect() noexcept override { return links_.may_connect(); }
-    void on_connecting_ended() noexcept override { links_.connect_waiting(); }
-    void on_link_up(cluster_link&) override;
-    void on_link_down(cluster_link&) noexcept override;
-    void on_doubt(cluster_link&) noexcept override;
-    void on_ready(cluster_link&) noexcept override { try_waiting(); }
-    void on_refused(cluster_link&, pending_command, protocol::cluster_refusal const&,
+    // cluster_node_user
+    bool may_connect() noexcept override { return nodes_.may_connect(); }
+    void on_connecting_ended() noexcept override { nodes_.connect_waiting(); }
+    void on_node_up(cluster_node&) override;
+    void on_node_down(cluster_node&) noexcept override;
+    void on_doubt(cluster_node&) noexcept override;
+    void on_ready(cluster_node&) noexcept override { try_waiting(); }
+    void on_refused(cluster_node&, pending_command, protocol::cluster_refusal const&,
                     lease_clock::time_point sent) override;
-    void on_asking_denied(cluster_link&, pending_command const&, std::string_view error) override;
+    void on_asking_denied(cluster_node&, pending_command const&, std::string_view error) override;
     void on_command_answered(pending_command const&) noexcept override;
-    void on_clock_reading(cluster_link&, protocol::clock_reading const&) override;
+    void on_clock_reading(cluster_node&, protocol::clock_reading const&) override;
     bool awaits_ages() const override;
-    void on_map_part(cluster_link&, pending_command const&, element const&) override;
-    void on_map_reply(cluster_link&, pending_command const&) override;
-    void on_map_lost(cluster_link&) noexcept override;
+    void on_map_part(cluster_node&, pending_command const&, element const&) override;
+    void on_map_reply(cluster_node&, pending_command const&) override;
+    void on_map_lost(cluster_node&) noexcept override;
     protocol::duration node_timeout() const noexcept override { return node_timeout_; }
     void on_node_timeout(protocol::duration d) noexcept override {
         node_timeout_ = std::max(node_timeout_, d);
@@ -111,13 +111,13 @@ private:
     unsigned number() const noexcept override { return number_; }
 
     // Commands: cluster_commands.cpp
-    cluster_link* link_for(pending_command&, unsigned slot);
-    obstacle obstacle_of(cluster_link const*, protocol::command) const;
-    void send(cluster_link&, pending_command);
+    cluster_node* node_for(pending_command&, unsigned slot);
+    obstacle obstacle_of(cluster_node const*, protocol::command) const;
+    void send(cluster_node&, pending_command);
     void wait(pending_command, obstacle, unsigned slot, lease_clock::time_point next = {});
     void wait_after_refusal(pending_command, obstacle, unsigned slot);
     static obstacle behind(obstacle at_target);
-    void follow(cluster_link& from, pending_command, protocol::cluster_refusal const&,
+    void follow(cluster_node& from, pending_command, protocol::cluster_refusal const&,
                 lease_clock::time_point sent);
     bool try_again(waiting_command&) noexcept;
     void try_waiting() noexcept;
@@ -130,11 +130,11 @@ private:
     // The map: cluster_map.cpp
     void ask_for_map();
     void ask_again() noexcept;
-    cluster_link* node_to_ask();
-    void take_map(cluster_link& from);
-    void adopt_map(cluster_link& from);
+    cluster_node* node_to_ask();
+    void take_map(cluster_node& from);
+    void adopt_map(cluster_node& from);
     bool is_foreign() const;
-    void refuse(cluster_link& from);
+    void refuse(cluster_node& from);
     void show_foreign();
     void show_map_problem();
     void ask_seeds();
@@ -152,7 +152,7 @@ private:
     unsigned const number_;
     instance_counts counts_;
     cluster_board board_;
-    cluster_links links_;
+    node_table nodes_;
     grant_routes routes_;
     waiting_commands waiting_;
     pending_releases unrouted_; ///< their slots have no owner
@@ -160,10 +160,10 @@ private:
     protocol::map_refresh refresh_;
     map_question question_;
     cluster_clocks clocks_;
-    protocol::duration node_timeout_ = cluster_link::default_node_timeout;
-    index last_asked_ = cluster_links::none; ///< for the map
-    index ask_next_ = cluster_links::none;   ///< knows of a change
-    lease_clock::time_point compared_at_{};  ///< the clocks of the nodes
+    protocol::duration node_timeout_ = cluster_node::default_node_timeout;
+    index last_asked_ = node_table::none;   ///< for the map
+    index ask_next_ = node_table::none;     ///< knows of a change
+    lease_clock::time_point compared_at_{}; ///< the clocks of the nodes
     std::string identity_;
     std::vector<std::string> members_; ///< the ids of all nodes, sorted
     std::string map_problem_;          ///< why the last question brought no map; empty if it did

@@ -10,23 +10,23 @@ namespace holdfast::redis {
 
 // Nodes that are not doubted come first. A node cannot end its own doubt, so if there is one doubt,
 // another node is asked.
-cluster_link* cluster_instance::node_to_ask() {
-    cluster_link* best = nullptr;
+cluster_node* cluster_instance::node_to_ask() {
+    cluster_node* best = nullptr;
     auto best_rank = 0;
     auto doubts = 0;
-    links_.for_each_owner([&](cluster_link& l) { doubts += l.up() && l.doubted() ? 1 : 0; });
+    nodes_.for_each_owner([&](cluster_node& n) { doubts += n.up() && n.doubted() ? 1 : 0; });
     auto const now = owner_.time();
-    links_.for_each([&](cluster_link& l) {
-        if (!l.up() || l.foreign) return;
+    nodes_.for_each([&](cluster_node& n) {
+        if (!n.up() || n.foreign) return;
         // The node that was asked last comes last.
-        auto const rank = 1 + (l.number() != last_asked_ ? 1 : 0) + (l.slots() > 0 ? 2 : 0) +
-                          (l.ready(now) ? 6
+        auto const rank = 1 + (n.number() != last_asked_ ? 1 : 0) + (n.slots() > 0 ? 2 : 0) +
+                          (n.ready(now) ? 6
                            : doubts > 1 ? 4
                                         : 0) +
-                          (&l == links_.at(ask_next_) ? 8 : 0) +
-                          (!links_.has_map() && !l.told_map ? 16 : 0);
+                          (&n == nodes_.at(ask_next_) ? 8 : 0) +
+                          (!nodes_.has_map() && !n.told_map ? 16 : 0);
         if (rank > best_rank) {
-            best = &l;
+            best = &n;
             best_rank = rank;
         }
     });
@@ -38,28 +38,28 @@ void cluster_instance::ask_for_map() {
     // A single node that is up cannot end its own doubt.
     auto doubts = false;
     auto up = 0;
-    links_.for_each_owner([&](cluster_link& l) {
-        up += l.up() ? 1 : 0;
-        doubts = doubts || (l.up() && l.doubted());
+    nodes_.for_each_owner([&](cluster_node& n) {
+        up += n.up() ? 1 : 0;
+        doubts = doubts || (n.up() && n.doubted());
     });
     if (doubts && up > 1 && map_problem_.empty()) refresh_.want_urgently(now);
     if (!refresh_.due(now)) return;
     auto* const node = node_to_ask();
-    if (node == nullptr) return links_.use_seeds();
+    if (node == nullptr) return nodes_.use_seeds();
     question_.ask(*node, now);
     refresh_.asked(now, owner_.random_bits());
     last_asked_ = node->number();
-    ask_next_ = cluster_links::none;
+    ask_next_ = node_table::none;
 }
 
-void cluster_instance::on_map_part(cluster_link& from, pending_command const& c,
+void cluster_instance::on_map_part(cluster_node& from, pending_command const& c,
                                    element const& e) try {
     if (question_.is_to(from)) question_.take_part(c, e);
 } catch (std::bad_alloc const&) { // the other commands of the connection do not suffer
     ask_again();
 }
 
-void cluster_instance::on_map_reply(cluster_link& from, pending_command const& c) try {
+void cluster_instance::on_map_reply(cluster_node& from, pending_command const& c) try {
     if (!question_.is_to(from) || !question_.took_reply(c)) return;
     refresh_.ended();
     auto const now = owner_.time();
@@ -68,13 +68,13 @@ void cluster_instance::on_map_reply(cluster_link& from, pending_command const& c
     from.told_map = true;
     if (map_problem_.empty()) return is_foreign() ? refuse(from) : take_map(from);
     refresh_.want(now);
-    if (links_.has_map()) {
+    if (nodes_.has_map()) {
         if (from.slots() == 0) map_problem_.clear(); // a seed that is of no use
         return;
     }
     map_problem_ = from.name() + ": " + map_problem_;
     auto others = false;
-    links_.for_each([&](cluster_link& l) { others = others || (l.up() && !l.told_map); });
+    nodes_.for_each([&](cluster_node& n) { others = others || (n.up() && !n.told_map); });
     if (others) {
         refresh_.want_urgently(now);
         return ask_for_map();
@@ -88,12 +88,12 @@ void cluster_instance::on_map_reply(cluster_link& from, pending_command const& c
 
 /// Once no seed is left that might tell a map.
 void cluster_instance::show_map_problem() {
-    if (links_.has_map() || map_cause_ == errc{} || available()) return;
+    if (nodes_.has_map() || map_cause_ == errc{} || available()) return;
     board_.set_problem(map_cause_, map_problem_);
     owner_.on_change();
 }
 
-void cluster_instance::on_map_lost(cluster_link& from) noexcept {
+void cluster_instance::on_map_lost(cluster_node& from) noexcept {
     if (question_.is_to(from)) ask_again();
 }
 
@@ -112,11 +112,11 @@ bool cluster_instance::is_foreign() const {
         told, [&](auto const& id) { return std::ranges::binary_search(members_, id); });
 }
 
-void cluster_instance::refuse(cluster_link& from) {
+void cluster_instance::refuse(cluster_node& from) {
     from.foreign = true;
     refresh_.want(owner_.time());
     show_foreign();
-    auto const used = links_.any_owner([](auto const& l) { return l.up() && !l.foreign; });
+    auto const used = nodes_.any_owner([](auto const& n) { return n.up() && !n.foreign; });
     if (!used) board_.set_problem(errc::rejected, {});
     ask_for_map();
     try_waiting();
@@ -125,8 +125,8 @@ void cluster_instance::refuse(cluster_link& from) {
 /// The status names a node of another Cluster.
 void cluster_instance::show_foreign() {
     std::string text;
-    links_.for_each([&](cluster_link& l) {
-        if (l.foreign && text.empty()) text = l.name() + std::string(foreign_text);
+    nodes_.for_each([&](cluster_node& n) {
+        if (n.foreign && text.empty()) text = n.name() + std::string(foreign_text);
     });
     board_.set_foreign(std::move(text));
     owner_.on_change();
@@ -134,25 +134,25 @@ void cluster_instance::show_foreign() {
 
 /// A configured node that the map does not name is asked once: it may belong to another Cluster.
 void cluster_instance::ask_seeds() {
-    if (!links_.has_map() || ask_next_ != cluster_links::none) return;
+    if (!nodes_.has_map() || ask_next_ != node_table::none) return;
     // The doubts of owners come first: commands wait for them.
-    if (links_.any_owner([](auto const& l) { return l.up() && l.doubted(); })) return;
-    links_.for_each([&](cluster_link& l) {
-        if (l.seed && l.slots() == 0 && l.up() && !l.told_map) ask_next_ = l.number();
+    if (nodes_.any_owner([](auto const& n) { return n.up() && n.doubted(); })) return;
+    nodes_.for_each([&](cluster_node& n) {
+        if (n.seed && n.slots() == 0 && n.up() && !n.told_map) ask_next_ = n.number();
     });
-    if (ask_next_ != cluster_links::none) refresh_.want(owner_.time());
+    if (ask_next_ != node_table::none) refresh_.want(owner_.time());
 }
 
-void cluster_instance::take_map(cluster_link& from) {
+void cluster_instance::take_map(cluster_node& from) {
     auto const was_available = available();
-    auto const had_map = links_.has_map();
+    auto const had_map = nodes_.has_map();
     try {
         adopt_map(from);
     } catch (std::bad_alloc const&) { // the next map completes the rest
         refresh_.want_urgently(owner_.time());
     }
     if (was_available && !available()) owner_.on_unavailable(number_);
-    if (!had_map && links_.has_map()) owner_.on_available(number_);
+    if (!had_map && nodes_.has_map()) owner_.on_available(number_);
     route_kept();
     ask_seeds();
     ask_for_map();
@@ -161,26 +161,25 @@ void cluster_instance::take_map(cluster_link& from) {
 }
 
 // A Cluster that is another instance's is known for that before its nodes may grant.
-void cluster_instance::adopt_map(cluster_link& from) {
+void cluster_instance::adopt_map(cluster_node& from) {
     if (!question_.members().empty()) members_ = question_.members();
     if (identity_ != question_.identity()) {
         auto identity = question_.identity();
         duplicate_ = !identity.empty() && !owner_.is_new_server(number_, identity);
         identity_ = std::move(identity);
     }
-    auto const first = !links_.has_map();
-    if (links_.take(question_.take_map(), from, question_.asked())) changed_ = true;
+    auto const first = !nodes_.has_map();
+    if (nodes_.take(question_.take_map(), from, question_.asked())) changed_ = true;
     if (first) {
         judge_ages();
-        links_.for_each_owner([](cluster_link& l) { l.connection().hold_for_ages(); });
+        nodes_.for_each_owner([](cluster_node& n) { n.link().hold_for_ages(); });
     }
     board_.set_problem(duplicate_ ? errc::duplicate_instance : errc{},
                        duplicate_ ? reason_message() : std::string());
-    board_.set_nodes(links_.board());
-    board_.set_has_map(static_cast<unsigned>(links_.unserved()));
+    board_.set_nodes(nodes_.board());
+    board_.set_has_map(static_cast<unsigned>(nodes_.unserved()));
     auto untold = question_.refusals();
-    if (!untold.empty())
-        untold = from.name() + ": " + presentable(untold, from.connection().secrets());
+    if (!untold.empty()) untold = from.name() + ": " + presentable(untold, from.link().secrets());
     board_.set_untold(std::move(untold));
     show_foreign();
 }

@@ -1,6 +1,6 @@
 #include "redis/cluster/map_question.hpp"
 
-#include "redis/cluster/cluster_nodes.hpp"
+#include "redis/cluster/cluster_identity.hpp"
 #include "redis/wire/server_info.hpp"
 
 #include <algorithm>
@@ -32,9 +32,9 @@ std::string_view text_of(element const& e) {
 
 } // namespace
 
-void map_question::ask(cluster_link& to, lease_clock::time_point now) {
+void map_question::ask(cluster_node& to, lease_clock::time_point now) {
     ++serial_;
-    reader_.emplace(to.node().host);
+    reader_.emplace(to.address().host);
     problem_.clear();
     cause_ = {};
     identity_.clear();
@@ -42,7 +42,7 @@ void map_question::ask(cluster_link& to, lease_clock::time_point now) {
     members_.clear();
     epoch_ = 0;
     to_ = nullptr;
-    auto& c = to.connection();
+    auto& c = to.link();
     c.ask(question_number(cluster_question::state, serial_), "CLUSTER", "INFO");
     c.ask(question_number(cluster_question::nodes, serial_), "CLUSTER", "NODES");
     c.ask(question_number(cluster_question::slots, serial_), "CLUSTER", "SLOTS");

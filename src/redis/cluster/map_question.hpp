@@ -4,7 +4,7 @@
 #define HOLDFAST_REDIS_MAP_QUESTION_HPP
 
 #include "protocol/cluster/slot_map.hpp"
-#include "redis/cluster/cluster_link.hpp"
+#include "redis/cluster/cluster_node.hpp"
 #include "redis/cluster/slot_map_reader.hpp"
 
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace holdfast::redis {
 class map_question {
 public:
     /// Asks the node, which is up.
-    void ask(cluster_link&, lease_clock::time_point now);
+    void ask(cluster_node&, lease_clock::time_point now);
 
-    bool is_to(cluster_link const& l) const { return to_ == &l; }
+    bool is_to(cluster_node const& n) const { return to_ == &n; }
     lease_clock::time_point asked() const { return asked_; }
     /// The answer is not awaited any more.
     void give_up() noexcept { to_ = nullptr; }
@@ -48,7 +48,7 @@ private:
     void take_state(std::string_view info);
     void refused(std::string_view question, std::string_view error);
 
-    cluster_link const* to_ = nullptr;
+    cluster_node const* to_ = nullptr;
     lease_clock::time_point asked_{};
     std::uint32_t serial_ = 0;
     std::optional<slot_map_reader> reader_;

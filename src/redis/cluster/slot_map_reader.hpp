@@ -83,7 +83,7 @@ private:
     bool in_primary_ = false;
     unsigned node_parts_ = 0;
     host_form form_{};
-    protocol::cluster_node node_;
+    protocol::node_address node_;
     std::string ip_; ///< from the metadata
     enum class metadatum : std::uint8_t {
         name, ///< the next element is a name

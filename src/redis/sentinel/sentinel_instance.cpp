@@ -47,8 +47,8 @@ sentinel_instance::sentinel_instance(asio::any_io_executor executor, unsigned nu
     , timer_(executor) {
     auto link_options = options_;
     link_options.rules = static_cast<link_rules*>(this);
-    link_ = std::make_shared<instance_connection>(executor, number, std::move(link_options),
-                                                  static_cast<instance_owner&>(*this), factory_);
+    link_ = std::make_shared<server_link>(executor, number, std::move(link_options),
+                                          static_cast<instance_owner&>(*this), factory_);
 }
 
 sentinel_instance::~sentinel_instance() {
@@ -63,13 +63,13 @@ void sentinel_instance::start() {
 void sentinel_instance::stop() {
     if (std::exchange(stopped_, true)) return;
     timer_.cancel();
-    for (auto const& w : watchers_) w->close();
+    for (auto const& l : sentinels_) l->close();
     link_->stop();
 }
 
 void sentinel_instance::abandon() noexcept {
     stopped_ = true;
-    for (auto const& w : watchers_) w->close();
+    for (auto const& l : sentinels_) l->close();
     link_->abandon();
 }
 
@@ -77,7 +77,7 @@ bool sentinel_instance::flush() noexcept {
     if (stopped_) return link_->flush();
     if (needs_timer_) arm();
     auto complete = !needs_timer_;
-    for (auto const& w : watchers_) complete = w->mend() && complete;
+    for (auto const& l : sentinels_) complete = l->mend() && complete;
     return link_->flush() && complete;
 }
 
@@ -169,7 +169,7 @@ void sentinel_instance::leave_primary(std::string_view reason) noexcept {
 
 /// The sentinels' answers have changed something.
 void sentinel_instance::after_news() {
-    watch_sentinels();
+    link_sentinels();
     judge_confirmation();
     link_->show_lack(degradation::no_announcements, view_.refused_announcements());
     if (view_.searches_in_vain()) {
@@ -184,41 +184,40 @@ void sentinel_instance::after_news() {
 }
 
 /// Connects to the sentinels that are known now, and to no others.
-void sentinel_instance::watch_sentinels() {
+void sentinel_instance::link_sentinels() {
     auto const& wanted = view_.sentinels();
-    std::erase_if(watchers_, [&](auto const& w) {
+    std::erase_if(sentinels_, [&](auto const& l) {
         auto const gone = std::none_of(wanted.begin(), wanted.end(),
-                                       [&](auto const& s) { return s.number == w->number(); });
-        if (gone) w->close();
+                                       [&](auto const& s) { return s.number == l->number(); });
+        if (gone) l->close();
         return gone;
     });
     for (auto const& s : wanted) {
-        auto const watched = std::any_of(watchers_.begin(), watchers_.end(),
-                                         [&](auto const& w) { return s.number == w->number(); });
-        if (watched) continue;
+        auto const linked = std::any_of(sentinels_.begin(), sentinels_.end(),
+                                        [&](auto const& l) { return s.number == l->number(); });
+        if (linked) continue;
         try {
-            watchers_.push_back(make_watcher(s));
-            watchers_.back()->start();
+            sentinels_.push_back(link_to(s));
+            sentinels_.back()->start();
         } catch (system_error const&) {
             view_.failed(s.number, errc::rejected, "is listed with an invalid address");
         }
     }
 }
 
-std::shared_ptr<sentinel_watcher>
-sentinel_instance::make_watcher(sentinel_view::sentinel const& s) {
+std::shared_ptr<sentinel_link> sentinel_instance::link_to(sentinel_view::sentinel const& s) {
     auto parts = parts_for(options_.address, s.address);
     parts.credentials = options_.address.sentinel_credentials();
-    return std::make_shared<sentinel_watcher>(
+    return std::make_shared<sentinel_link>(
         executor_, s.number,
-        watcher_options{.address = std::move(parts),
-                        .tls = options_.tls,
-                        .primary_name = options_.address.primary_name(),
-                        .connection_name = options_.name,
-                        .answer_timeout = confirmation_time,
-                        .connect_timeout = options_.connect_timeout,
-                        .max_reconnect_delay = options_.max_reconnect_delay},
-        static_cast<instance_owner&>(*this), static_cast<watcher_user&>(*this), factory_);
+        sentinel_link_options{.address = std::move(parts),
+                              .tls = options_.tls,
+                              .primary_name = options_.address.primary_name(),
+                              .connection_name = options_.name,
+                              .answer_timeout = confirmation_time,
+                              .connect_timeout = options_.connect_timeout,
+                              .max_reconnect_delay = options_.max_reconnect_delay},
+        static_cast<instance_owner&>(*this), static_cast<sentinel_link_user&>(*this), factory_);
 }
 
 //
@@ -276,8 +275,8 @@ void sentinel_instance::on_time() noexcept try {
     auto const now = owner_.time();
     if (now >= view_.next_round()) {
         view_.begin_round(now);
-        watch_sentinels();
-        for (auto const& w : watchers_) w->ask();
+        link_sentinels();
+        for (auto const& l : sentinels_) l->ask();
     }
     judge_confirmation();
     arm();

@@ -5,19 +5,19 @@
 //       v                                     ^         and whether its answers count
 //     sentinel_instance ----------------------+
 //       |         |
-//       |         +-- sentinel_watcher, for each known sentinel
-//       +------------ instance_connection, the link to the primary
+//       |         +-- sentinel_link, for each known sentinel
+//       +------------ server_link, the link to the primary
 //
 // The link is one object for all primaries in turn. So its guards compare a new primary with its
 // predecessor, and releases that are left go to the new one.
 #ifndef HOLDFAST_REDIS_SENTINEL_INSTANCE_HPP
 #define HOLDFAST_REDIS_SENTINEL_INSTANCE_HPP
 
+#include "redis/sentinel/sentinel_link.hpp"
 #include "redis/sentinel/sentinel_view.hpp"
-#include "redis/sentinel/sentinel_watcher.hpp"
 #include "redis/server/instance.hpp"
-#include "redis/server/instance_connection.hpp"
 #include "redis/server/link_rules.hpp"
+#include "redis/server/server_link.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -35,7 +35,7 @@ class sentinel_instance final : public instance,
                                 public std::enable_shared_from_this<sentinel_instance>,
                                 private instance_owner,
                                 private link_rules,
-                                private watcher_user {
+                                private sentinel_link_user {
 public:
     /// `options.address` is that of a Sentinel deployment.
     sentinel_instance(asio::any_io_executor, unsigned number, connection_options options,
@@ -78,7 +78,7 @@ public:
     instance_counts const& counts() const override { return link_->counts(); }
 
 private:
-    // instance_owner, for the link and for the watchers
+    // instance_owner, for the link and for those to sentinels
     void in_turn(turn_work& work) override { owner_.in_turn(work); }
     lease_clock::time_point time() const noexcept override { return owner_.time(); }
     bool is_new_server(unsigned i, std::string_view run_id) override {
@@ -112,7 +112,7 @@ private:
     bool leaves_suspects() const noexcept override { return true; }
     void on_link_lost(errc cause) noexcept override;
 
-    // watcher_user
+    // sentinel_link_user
     void on_asked(unsigned sentinel) override { view_.asked(sentinel); }
     void on_report(unsigned sentinel, sentinel_report const&,
                    lease_clock::time_point begun) override;
@@ -126,8 +126,8 @@ private:
     void move_link() noexcept;
     void leave_primary(std::string_view reason) noexcept;
     void after_news();
-    void watch_sentinels();
-    std::shared_ptr<sentinel_watcher> make_watcher(sentinel_view::sentinel const&);
+    void link_sentinels();
+    std::shared_ptr<sentinel_link> link_to(sentinel_view::sentinel const&);
     void judge_confirmation();
     void arm() noexcept;
     void on_time() noexcept;
@@ -139,8 +139,8 @@ private:
     location::stream_factory const factory_;
 
     sentinel_view view_;
-    std::vector<std::shared_ptr<sentinel_watcher>> watchers_;
-    std::shared_ptr<instance_connection> link_;
+    std::vector<std::shared_ptr<sentinel_link>> sentinels_;
+    std::shared_ptr<server_link> link_;
     std::optional<protocol::named_primary> linked_;    ///< to which the link is set
     std::optional<protocol::named_primary> succeeded_; ///< of which the link's guards know
     asio::steady_timer timer_; ///< for the next round, or for the end of the confirmation

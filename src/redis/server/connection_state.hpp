@@ -1,4 +1,4 @@
-// The state that the parts of an instance_connection share.
+// The state that the parts of a server_link share.
 #ifndef HOLDFAST_REDIS_CONNECTION_STATE_HPP
 #define HOLDFAST_REDIS_CONNECTION_STATE_HPP
 

@@ -26,7 +26,7 @@ public:
     virtual std::string_view objection_text(errc) const noexcept { return {}; }
 
     /// Asked before each connection. If not, the link stays without one until its owner calls
-    /// instance_connection::connect_if_due().
+    /// server_link::connect_if_due().
     virtual bool may_connect() noexcept { return true; }
     /// True if the link ends a connection whose answers are overdue.
     virtual bool leaves_suspects() const noexcept { return false; }
@@ -51,7 +51,7 @@ public:
     virtual void on_check(server_info const&) {}
 
     //
-    // Questions of the rules, see instance_connection::ask()
+    // Questions of the rules, see server_link::ask()
     //
 
     virtual void take_part(pending_command const&, element const&) {}

@@ -2,7 +2,7 @@
 
 #include "redis/cluster/cluster_instance.hpp"
 #include "redis/sentinel/sentinel_instance.hpp"
-#include "redis/server/instance_connection.hpp"
+#include "redis/server/server_link.hpp"
 
 #include <boost/asio/config.hpp>
 #include <boost/asio/io_context.hpp>
@@ -157,7 +157,7 @@ instance_group::pointer engine::make_instance(unsigned number, redis::connection
         return std::make_shared<redis::sentinel_instance>(executor_, number, o, owner);
     if (o.address.deployment() == deployment::cluster)
         return std::make_shared<redis::cluster_instance>(executor_, number, o, sole, owner);
-    return std::make_shared<redis::instance_connection>(executor_, number, o, owner);
+    return std::make_shared<redis::server_link>(executor_, number, o, owner);
 }
 
 engine::~engine() {

@@ -65,7 +65,7 @@ reading read(std::string const& bytes) {
     return {std::make_unique<slot_map>(reader.take_map()), {}};
 }
 
-cluster_node read_node(std::string const& primary) {
+node_address read_node(std::string const& primary) {
     auto const r = read(list({range(5, 5, primary)}));
     BOOST_TEST_REQUIRE(r.problem == "");
     BOOST_TEST_REQUIRE(r.map->nodes().size() == 1U);
@@ -121,8 +121,8 @@ BOOST_AUTO_TEST_CASE(ranges_and_their_primaries_are_read_and_replicas_are_not) {
     BOOST_TEST_REQUIRE(r.problem == "");
     auto const& map = *r.map;
     BOOST_TEST(map.nodes().size() == 2U);
-    BOOST_TEST((map.nodes()[0] == cluster_node{id('a'), "10.0.0.1", 7000}));
-    BOOST_TEST((map.nodes()[1] == cluster_node{id('b'), "10.0.0.2", 7001}));
+    BOOST_TEST((map.nodes()[0] == node_address{id('a'), "10.0.0.1", 7000}));
+    BOOST_TEST((map.nodes()[1] == node_address{id('b'), "10.0.0.2", 7001}));
     for (unsigned slot = 0; slot < hash_slots; ++slot) {
         auto const expected = slot <= 150 ? 0 : slot < 200 ? slot_map::none : 1;
         BOOST_REQUIRE(map.owner(slot) == expected);
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(each_form_of_an_endpoint_gives_an_address) {
     for (auto const& row : table) {
         BOOST_TEST_CONTEXT(row.node) {
             BOOST_TEST(
-                (read_node(row.node) == cluster_node{id('a'), row.host, 7000, row.hostname}));
+                (read_node(row.node) == node_address{id('a'), row.host, 7000, row.hostname}));
         }
     }
 }

@@ -1,4 +1,4 @@
-// A connection in memory, for an instance_connection without a server.
+// A connection in memory, for a server_link without a server.
 #ifndef HOLDFAST_TEST_UNIT_MEMORY_STREAM_HPP
 #define HOLDFAST_TEST_UNIT_MEMORY_STREAM_HPP
 

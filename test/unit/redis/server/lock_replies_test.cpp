@@ -2,7 +2,7 @@
 // and which releases are kept.
 #include "support/resp.hpp"
 #include "support/text.hpp"
-#include "unit/redis/server/memory_instance.hpp"
+#include "unit/redis/server/memory_link.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -49,7 +49,7 @@ private:
     std::string key_;
 };
 
-bool lacks(memory_instance const& i, degradation d) {
+bool lacks(memory_link const& i, degradation d) {
     for (auto const& found : i.connection().status().degradations) {
         if (found.kind == d) return true;
     }
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_SUITE(lock_replies)
 
 BOOST_AUTO_TEST_CASE(a_server_that_forgot_a_script_gets_it_whole) {
     asker a("a");
-    memory_instance l;
+    memory_link l;
     BOOST_TEST(contains(l.send({{command::release, &a}}), "EVALSHA"));
     auto const again = l.receive("-NOSCRIPT No matching script\r\n");
     BOOST_TEST(contains(again, "$4\r\nEVAL\r\n"));
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_forgot_a_script_gets_it_whole) {
 
 BOOST_AUTO_TEST_CASE(a_grant_that_nobody_wants_is_not_sent_again) {
     asker a("a");
-    memory_instance l;
+    memory_link l;
     a.wants = false;
     l.send({{command::extend, &a}});
     BOOST_TEST(l.receive("-NOSCRIPT No matching script\r\n").empty());
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_nobody_wants_is_not_sent_again) {
 
 BOOST_AUTO_TEST_CASE(a_refused_right_is_listed_until_it_is_given) {
     asker a("a");
-    memory_instance l;
+    memory_link l;
     l.send({{command::acquire, &a}});
     l.receive("-NOPERM this user has no permissions to run the 'set' command\r\n");
     BOOST_REQUIRE(a.answers.size() == 1U);
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_refused_right_is_listed_until_it_is_given) {
 
 BOOST_AUTO_TEST_CASE(a_release_that_is_refused_for_now_is_kept) {
     asker a("a");
-    memory_instance l;
+    memory_link l;
     l.send({{command::release, &a}});
     l.receive("-NOREPLICAS Not enough good replicas to write.\r\n");
     BOOST_REQUIRE(a.answers.size() == 1U);
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_release_that_is_refused_for_now_is_kept) {
 BOOST_AUTO_TEST_CASE(a_release_that_gets_the_reply_of_another_command_is_kept) {
     for (std::string_view const reply : {"+PONG\r\n", "$5\r\nhello\r\n", ":7\r\n", "*0\r\n"}) {
         asker a("a");
-        memory_instance l;
+        memory_link l;
         l.send({{command::release, &a}});
         l.receive(reply);
         BOOST_REQUIRE(a.answers.size() == 1U);
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_release_that_gets_the_reply_of_another_command_is_kept) {
 BOOST_AUTO_TEST_CASE(a_release_that_was_executed_is_not_kept) {
     for (std::string_view const reply : {":1\r\n", ":0\r\n"}) {
         asker a("a");
-        memory_instance l;
+        memory_link l;
         l.send({{command::release, &a}});
         l.receive(reply);
         BOOST_TEST(l.connection().status().pending_releases == 0U);
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_release_that_was_executed_is_not_kept) {
 
 BOOST_AUTO_TEST_CASE(a_server_that_has_become_a_replica_ends_the_session) {
     asker a("a");
-    memory_instance l;
+    memory_link l;
     l.send({{command::acquire, &a}});
     l.receive("-READONLY You can't write against a read only replica.\r\n");
     BOOST_REQUIRE(a.answers.size() == 1U);
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_has_become_a_replica_ends_the_session) {
 BOOST_AUTO_TEST_CASE(commands_of_a_connection_that_ends_are_answered_once) {
     asker sent("sent"), released("released");
     {
-        memory_instance l;
+        memory_link l;
         l.send({{command::acquire, &sent}, {command::release, &released}});
         l.stop();
         BOOST_REQUIRE(sent.answers.size() == 1U);
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(commands_of_a_connection_that_ends_are_answered_once) {
 
 BOOST_AUTO_TEST_CASE(an_answer_that_is_late_is_told_once_and_its_release_goes_on) {
     asker a("a");
-    memory_instance l({.instance_timeout = 100ms});
+    memory_link l({.instance_timeout = 100ms});
     l.send({{command::acquire, &a}});
     l.pass(150ms);
     BOOST_REQUIRE(l.send({}).empty());

@@ -5,7 +5,7 @@
 #include "redis/wire/pipeline.hpp"
 
 #include "support/resp.hpp"
-#include "unit/redis/server/memory_instance.hpp"
+#include "unit/redis/server/memory_link.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -232,9 +232,9 @@ BOOST_AUTO_TEST_CASE(a_pipeline_expects_the_replies_of_each_kind) {
                     {verdict::yes, 0}, {verdict::no, 0}, {verdict::yes, 7}, {verdict::yes, 0}}));
 }
 
-BOOST_AUTO_TEST_CASE(an_instance_connection_answers_for_each_kind) {
+BOOST_AUTO_TEST_CASE(a_link_answers_for_each_kind) {
     asker s(slot), x(exclusive_key);
-    memory_instance c;
+    memory_link c;
     BOOST_TEST(c.send({{command::acquire, &s}, {command::acquire, &x}, {command::contend, &s}}) ==
                encoded(command::acquire, slot) + encoded(command::acquire, exclusive_key) +
                    encoded(command::contend, slot, {.tracked = true}));
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(an_instance_connection_answers_for_each_kind) {
 
 BOOST_AUTO_TEST_CASE(a_forgotten_script_of_any_kind_is_sent_whole) {
     asker s(slot);
-    memory_instance c;
+    memory_link c;
     c.send({{command::contend, &s}});
     auto const again = c.receive("-NOSCRIPT No matching script.\r\n+OK\r\n_\r\n");
     BOOST_TEST(again == encoded(command::contend, slot, {.tracked = true, .whole_script = true}));
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(a_forgotten_script_of_any_kind_is_sent_whole) {
 
 BOOST_AUTO_TEST_CASE(an_error_and_nonsense_end_as_with_any_kind) {
     asker s(slot);
-    memory_instance c;
+    memory_link c;
     c.send({{command::extend, &s}, {command::acquire, &s}});
     c.receive("-OOM no memory for " + std::string(own_token) + "\r\n+OK\r\n");
     BOOST_REQUIRE(s.answers.size() == 2U);

@@ -1,6 +1,6 @@
 // Watches an instance: overdue answers, the end of a quarantine, and whether an idle instance still
 // answers.
-#include "redis/server/instance_connection.hpp"
+#include "redis/server/server_link.hpp"
 
 #include <utility>
 
@@ -24,15 +24,15 @@ instance_state state_of(protocol::liveness const& l) {
 
 } // namespace
 
-void instance_connection::arm_watch() noexcept {
+void server_link::arm_watch() noexcept {
     if (state_.stopped) return;
     auto const now = state_.now();
     if (kept_.retry_at() > now) state_.live.check_by(kept_.retry_at());
-    state_.needs_watch = !watch_timer_.arm(state_.live.next_check() - now, weak_from_this(),
-                                           &instance_connection::on_watch);
+    state_.needs_watch =
+        !watch_timer_.arm(state_.live.next_check() - now, weak_from_this(), &server_link::on_watch);
 }
 
-void instance_connection::on_watch() {
+void server_link::on_watch() {
     if (state_.stopped) return;
     // Until the timer is armed, at the end of this turn at the latest.
     state_.needs_watch = true;
@@ -52,7 +52,7 @@ void instance_connection::on_watch() {
     arm_watch();
 }
 
-void instance_connection::act_on(protocol::liveness::action found) {
+void server_link::act_on(protocol::liveness::action found) {
     using action = protocol::liveness::action;
     auto* const rules = state_.rules();
     switch (found) {
@@ -85,7 +85,7 @@ void instance_connection::act_on(protocol::liveness::action found) {
     }
 }
 
-void instance_connection::came_back() {
+void server_link::came_back() {
     tell_state(errc{}, {});
     // Sends all kept releases, however old: the instance may be late with the SETs of their keys
     // too.
@@ -94,7 +94,7 @@ void instance_connection::came_back() {
     state_.owner.on_available(state_.number);
 }
 
-void instance_connection::tell_state(errc cause, std::string_view message) noexcept {
+void server_link::tell_state(errc cause, std::string_view message) noexcept {
     reason_ = cause;
     auto& text = state_.reason_message;
     try {

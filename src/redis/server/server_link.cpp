@@ -1,4 +1,4 @@
-#include "redis/server/instance_connection.hpp"
+#include "redis/server/server_link.hpp"
 
 #include "redis/wire/text_hash.hpp"
 
@@ -7,9 +7,9 @@
 
 namespace holdfast::redis {
 
-instance_connection::instance_connection(asio::any_io_executor executor, unsigned number,
-                                         connection_options options, instance_owner& owner,
-                                         location::stream_factory factory)
+server_link::server_link(asio::any_io_executor executor, unsigned number,
+                         connection_options options, instance_owner& owner,
+                         location::stream_factory factory)
     : executor_(executor)
     , credentials_(std::make_shared<credential_keeper>(
           executor,
@@ -27,17 +27,17 @@ instance_connection::instance_connection(asio::any_io_executor executor, unsigne
     , reconnector_(executor, owner, state_.options.max_reconnect_delay)
     , watch_timer_(executor, owner) {}
 
-instance_connection::~instance_connection() {
+server_link::~server_link() {
     abandon();
 }
 
-void instance_connection::start() {
+void server_link::start() {
     state_.live.start(state_.now());
     connect();
     arm_watch();
 }
 
-void instance_connection::stop() {
+void server_link::stop() {
     if (std::exchange(state_.stopped, true)) return;
     credentials_->close();
     reconnector_.cancel();
@@ -46,7 +46,7 @@ void instance_connection::stop() {
     kept_.clear();
 }
 
-void instance_connection::abandon() noexcept {
+void server_link::abandon() noexcept {
     state_.stopped = true;
     credentials_->close();
     reconnector_.forget_timer();
@@ -61,14 +61,14 @@ void instance_connection::abandon() noexcept {
 // Session
 //
 
-void instance_connection::connect() noexcept {
+void server_link::connect() noexcept {
     auto* const rules = state_.rules();
     if (state_.stopped || session_ || (rules != nullptr && !rules->may_connect())) return;
     if (credentials_->has_source()) return credentials_->ask();
     open_session();
 }
 
-void instance_connection::open_session() noexcept {
+void server_link::open_session() noexcept {
     if (auto* const rules = state_.rules(); rules != nullptr && !rules->may_connect()) return;
     try {
         auto s = std::make_shared<session>(executor_, *location_, state_.options.connect_timeout,
@@ -81,7 +81,7 @@ void instance_connection::open_session() noexcept {
     }
 }
 
-void instance_connection::on_connected() {
+void server_link::on_connected() {
     state_.refusal = {};
     state_.words = {};
     state_.services.clear();
@@ -96,13 +96,13 @@ void instance_connection::on_connected() {
     ask_first(probe_.begin(introduce()));
 }
 
-void instance_connection::on_session_end(errc cause, std::string message, protocol::fault f) {
+void server_link::on_session_end(errc cause, std::string message, protocol::fault f) {
     end_session(cause, message, f);
     if (auto* const rules = state_.rules()) rules->on_link_lost(cause);
     connect_later();
 }
 
-void instance_connection::end_session(errc cause, std::string_view message, protocol::fault f) {
+void server_link::end_session(errc cause, std::string_view message, protocol::fault f) {
     if (!session_) return;
     auto const ended = std::exchange(session_, nullptr);
     ended->close();
@@ -119,7 +119,7 @@ void instance_connection::end_session(errc cause, std::string_view message, prot
     locks_.fail_unsent(cause);
 }
 
-void instance_connection::connect_later() noexcept {
+void server_link::connect_later() noexcept {
     if (state_.stopped) return;
     try {
         kept_.drop_expired();
@@ -129,14 +129,14 @@ void instance_connection::connect_later() noexcept {
     arm_reconnect();
 }
 
-void instance_connection::arm_reconnect() noexcept {
+void server_link::arm_reconnect() noexcept {
     reconnector_.arm({.files = location_->has_files(), .credentials = credentials_->has_source()},
-                     weak_from_this(), &instance_connection::on_pause);
+                     weak_from_this(), &server_link::on_pause);
 }
 
 // While a person has to mend the setup, the files and the source of credentials are asked more
 // often than the server.
-void instance_connection::on_pause() {
+void server_link::on_pause() {
     if (state_.stopped) return;
     if (location_->files_changed() && reconnector_.mended()) reconnector_.end_pause();
     auto const asks = reconnector_.asks_for_credentials(
@@ -149,7 +149,7 @@ void instance_connection::on_pause() {
 // Probe
 //
 
-introduction instance_connection::introduce() const {
+introduction server_link::introduce() const {
     auto const& c = credentials_->current();
     auto* const rules = state_.rules();
     return {.user = c.user,
@@ -163,14 +163,14 @@ introduction instance_connection::introduce() const {
 }
 
 // Questions of the probe, before all commands of callers.
-void instance_connection::ask_first(std::unique_ptr<batch> questions) {
+void server_link::ask_first(std::unique_ptr<batch> questions) {
     questions->sent = state_.now();
     state_.live.probing(questions->sent);
     session_->write(state_.commands.send_first(std::move(questions)));
     if (state_.live.needs_earlier_check()) arm_watch();
 }
 
-void instance_connection::on_probe_reply() {
+void server_link::on_probe_reply() {
     auto const last = probe_.took_reply();
     auto more = last ? probe_.next(introduce()) : nullptr;
     if (auto const cause = probe_.refused(); cause != errc{}) {
@@ -181,7 +181,7 @@ void instance_connection::on_probe_reply() {
     if (last && !questions_) on_probed();
 }
 
-void instance_connection::on_probed() {
+void server_link::on_probed() {
     probing_ = false;
     if (!probe_.skipped_hello()) {
         hello_.answered();
@@ -223,7 +223,7 @@ void instance_connection::on_probed() {
 // Credentials
 //
 
-void instance_connection::on_credentials(std::string_view problem, bool changed) {
+void server_link::on_credentials(std::string_view problem, bool changed) {
     if (state_.stopped) return;
     source_failure_.clear();
     if (!problem.empty()) source_failure_.append("credentials_source: ").append(problem);
@@ -251,8 +251,7 @@ void instance_connection::on_credentials(std::string_view problem, bool changed)
 // Commands
 //
 
-void instance_connection::submit(encoder& encoded, reply_handler_ptr const& owner,
-                                 std::uint32_t round) {
+void server_link::submit(encoder& encoded, reply_handler_ptr const& owner, std::uint32_t round) {
     auto const command = encoded.command();
     if (!available()) {
         if (command == protocol::command::release) kept_.keep(owner);
@@ -264,7 +263,7 @@ void instance_connection::submit(encoder& encoded, reply_handler_ptr const& owne
     if (!connected()) state_.live.queued(state_.now());
 }
 
-bool instance_connection::flush() noexcept {
+bool server_link::flush() noexcept {
     if (state_.stopped) return true;
     if (reconnector_.unarmed()) arm_reconnect();
     auto complete = true;
@@ -291,22 +290,22 @@ bool instance_connection::flush() noexcept {
 // Status
 //
 
-errc instance_connection::reason() const {
+errc server_link::reason() const {
     if (reason_ != errc{}) return reason_;
     return server_.quarantined() ? errc::quarantined : replicas_.cause();
 }
 
-std::string instance_connection::reason_message() const {
+std::string server_link::reason_message() const {
     if (reason_ != errc{}) return state_.reason_message;
     return server_.quarantined() ? server_.reason() : replicas_.reason();
 }
 
-std::optional<lease_clock::time_point> instance_connection::waits_since() const {
+std::optional<lease_clock::time_point> server_link::waits_since() const {
     if (!available() || !connected() || state_.commands.idle()) return std::nullopt;
     return std::max(state_.commands.front().sent, replied_at_);
 }
 
-bool instance_connection::settled() const {
+bool server_link::settled() const {
     return !available() || !state_.commands.owes_locks();
 }
 

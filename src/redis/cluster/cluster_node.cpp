@@ -1,4 +1,4 @@
-#include "redis/cluster/cluster_link.hpp"
+#include "redis/cluster/cluster_node.hpp"
 
 #include "redis/cluster/slot_redirect.hpp"
 #include "redis/wire/server_info.hpp"
@@ -21,86 +21,85 @@ protocol::node_origin origin_of(server_info const& info) {
 
 } // namespace
 
-cluster_link::cluster_link(asio::any_io_executor const& executor, cluster_link_user& user, index i,
-                           protocol::cluster_node node, connection_options options,
+cluster_node::cluster_node(asio::any_io_executor const& executor, cluster_node_user& user, index i,
+                           protocol::node_address node, connection_options options,
                            location::stream_factory factory)
     : user_(user)
     , index_(i)
-    , node_(std::move(node))
+    , address_(std::move(node))
     , options_(std::move(options))
     , unused_since_(user.owner().time())
     , ownership_(options_.on_restart == restart_policy::strict) {
     auto with_rules = options_;
     with_rules.rules = this;
-    connection_ = std::make_shared<instance_connection>(
-        executor, user_.number(), std::move(with_rules), static_cast<instance_owner&>(*this),
-        std::move(factory));
+    link_ = std::make_shared<server_link>(executor, user_.number(), std::move(with_rules),
+                                          static_cast<instance_owner&>(*this), std::move(factory));
 }
 
-cluster_link::~cluster_link() {
-    connection_->abandon();
+cluster_node::~cluster_node() {
+    link_->abandon();
 }
 
-void cluster_link::start() {
-    connection_->start();
+void cluster_node::start() {
+    link_->start();
 }
 
-std::string cluster_link::name() const {
+std::string cluster_node::name() const {
     return options_.address.to_string();
 }
 
-std::string cluster_link::problem() const {
-    auto const reason = connection_->reason_message();
+std::string cluster_node::problem() const {
+    auto const reason = link_->reason_message();
     if (!reason.empty()) return name() + ": " + reason;
-    return name() + (connection_->connected() ? "" : ": not connected yet");
+    return name() + (link_->connected() ? "" : ": not connected yet");
 }
 
 // A node that was a replica is asked less and less often. Now commands wait for it.
-void cluster_link::set_slots(unsigned n) noexcept {
+void cluster_node::set_slots(unsigned n) noexcept {
     auto const before = std::exchange(slots_, n);
     if (before != 0 && n == 0) {
         unused_since_ = time();
         succession_.retired();
     }
-    if (before != 0 || n == 0 || connection_->connected()) return;
+    if (before != 0 || n == 0 || link_->connected()) return;
     down_since_ = time();
-    connection_->end_pause();
+    link_->end_pause();
 }
 
 //
-// Owner of the connection
+// Owner of the link
 //
 
 // Called after each attempt to connect, too.
-void cluster_link::on_unavailable(unsigned) {
+void cluster_node::on_unavailable(unsigned) {
     // A quarantine has begun, or there are no pushes.
-    if (connection_->available()) return user_.owner().on_unavailable(user_.number());
+    if (link_->available()) return user_.owner().on_unavailable(user_.number());
     auto const lost = std::exchange(was_up_, false);
     if (lost || !std::exchange(failed_, true)) down_since_ = time();
-    user_.on_link_down(*this);
+    user_.on_node_down(*this);
     if (lost) user_.owner().on_unavailable(user_.number());
 }
 
-void cluster_link::on_available(unsigned) {
+void cluster_node::on_available(unsigned) {
     ask_for_origin();
     if (!std::exchange(was_up_, true)) {
-        connection_->ask(question_number(cluster_question::node_timeout, 0), "CONFIG", "GET",
-                         "cluster-node-timeout");
+        link_->ask(question_number(cluster_question::node_timeout, 0), "CONFIG", "GET",
+                   "cluster-node-timeout");
     }
-    user_.on_link_up(*this);
+    user_.on_node_up(*this);
 }
 
 //
 // Guards
 //
 
-errc cluster_link::objection(protocol::command c, lease_clock::time_point sent) noexcept {
+errc cluster_node::objection(protocol::command c, lease_clock::time_point sent) noexcept {
     if (silence_.doubted() || awaits_origin()) return errc::instance_timeout;
     auto const extends = c == protocol::command::extend || c == protocol::command::heal;
     return extends && !succession_.counts_extensions(sent) ? errc::quarantined : errc{};
 }
 
-std::string_view cluster_link::objection_text(errc cause) const noexcept {
+std::string_view cluster_node::objection_text(errc cause) const noexcept {
     if (cause == errc::quarantined) {
         return "the node was promoted, and the old primary may still serve: extensions count after "
                "half of the cluster-node-timeout";
@@ -110,34 +109,34 @@ std::string_view cluster_link::objection_text(errc cause) const noexcept {
            "replaced it";
 }
 
-void cluster_link::on_connection() noexcept {
+void cluster_node::on_connection() noexcept {
     silence_.connected();
     origin_.reset();
     needs_origin_ = false;
     foreign = told_map = false;
 }
 
-void cluster_link::on_heard(lease_clock::time_point sent) noexcept {
+void cluster_node::on_heard(lease_clock::time_point sent) noexcept {
     auto const before = silence_.doubted();
     heard_sent_ = sent;
     if (!silence_.answered(sent, time()) && !before) user_.on_doubt(*this);
 }
 
-bool cluster_link::named_by_another(lease_clock::time_point asked) {
+bool cluster_node::named_by_another(lease_clock::time_point asked) {
     auto const before = silence_.doubted();
     silence_.named_by_another(asked);
     return before && !silence_.doubted();
 }
 
-void cluster_link::on_probe(server_info const& info) {
+void cluster_node::on_probe(server_info const& info) {
     end_connecting();
-    durable_ = connection_->durable();
+    durable_ = link_->durable();
     origin_ = origin_of(info);
     needs_origin_ = owns_ && origin_->replica;
     judge_ownership();
 }
 
-void cluster_link::on_check(server_info const& info) {
+void cluster_node::on_check(server_info const& info) {
     origin_ = origin_of(info);
     // The node was asked for this when it owned slots already.
     auto const fresh = heard_sent_ >= owns_since_ && !origin_->replica;
@@ -148,7 +147,7 @@ void cluster_link::on_check(server_info const& info) {
 }
 
 // A seed may have been a replica until now. The origin that it told before says nothing about that.
-void cluster_link::owns_slots(bool first) {
+void cluster_node::owns_slots(bool first) {
     if (std::exchange(owns_, true)) return;
     first_ = in_first_map_ = first;
     owns_since_ = time();
@@ -157,13 +156,13 @@ void cluster_link::owns_slots(bool first) {
     judge_ownership();
 }
 
-void cluster_link::ask_for_origin() {
-    if (awaits_origin() && up()) connection_->check_now();
+void cluster_node::ask_for_origin() {
+    if (awaits_origin() && up()) link_->check_now();
 }
 
 // The restart guard of the connection judges the server of the connection before. This judges the
 // node as the Cluster knows it.
-void cluster_link::judge_ownership() {
+void cluster_node::judge_ownership() {
     if (!origin_ || options_.on_restart == restart_policy::off) return;
     if (!owns_ || origin_->replica) return ownership_.observed(*origin_);
     if (awaits_origin()) return;
@@ -182,7 +181,7 @@ void cluster_link::judge_ownership() {
 }
 
 // The quarantine begins even if memory runs out for its reason: a promotion is told only once.
-void cluster_link::distrust(bool promoted, std::string_view reason) noexcept {
+void cluster_node::distrust(bool promoted, std::string_view reason) noexcept {
     distrusts_ = true;
     promoted_ = promoted;
     distrusted_ = time();
@@ -195,38 +194,37 @@ void cluster_link::distrust(bool promoted, std::string_view reason) noexcept {
 }
 
 /// Again when the cluster-node-timeout is known.
-void cluster_link::begin_distrust() noexcept {
+void cluster_node::begin_distrust() noexcept {
     auto const left = distrusted_ + quarantine() - time();
-    if (left > protocol::duration::zero()) connection_->begin_quarantine(left, distrust_);
+    if (left > protocol::duration::zero()) link_->begin_quarantine(left, distrust_);
     if (promoted_) succession_.promoted(distrusted_, user_.node_timeout());
 }
 
-void cluster_link::inherits_from(cluster_link const& from, bool told) noexcept {
+void cluster_node::inherits_from(cluster_node const& from, bool told) noexcept {
     predecessor_ = from.number();
-    if (told || from.connection().reason() == errc::read_only) predecessor_retired();
+    if (told || from.link().reason() == errc::read_only) predecessor_retired();
     auto const inherited =
-        protocol::inherited_quarantine(from.connection_->quarantined_until(), time(), quarantine());
+        protocol::inherited_quarantine(from.link_->quarantined_until(), time(), quarantine());
     if (inherited > protocol::duration::zero()) {
-        connection_->begin_quarantine(inherited,
-                                      "it got slots of a node that may have forgotten locks");
+        link_->begin_quarantine(inherited, "it got slots of a node that may have forgotten locks");
     }
     if (!options_.detect_clock_jumps || !from.clock_) return;
     if (clock_) return judge_clock(*from.clock_);
     try {
         clocks_before_.push_back(*from.clock_);
     } catch (...) { // memory ran out, so the clocks will not be compared
-        connection_->begin_quarantine(options_.max_ttl, {});
+        link_->begin_quarantine(options_.max_ttl, {});
     }
 }
 
-void cluster_link::judge_clock(protocol::clock_offset const& before) {
+void cluster_node::judge_clock(protocol::clock_offset const& before) {
     if (!protocol::ends_leases_early(*clock_, before, options_.max_ttl)) return;
-    connection_->begin_quarantine(
+    link_->begin_quarantine(
         options_.max_ttl,
         "its clock is ahead of the clock of the node whose slots it got (detect_clock_jumps)");
 }
 
-void cluster_link::on_time_shown(lease_clock::time_point sent, lease_clock::duration shown) {
+void cluster_node::on_time_shown(lease_clock::time_point sent, lease_clock::duration shown) {
     clock_ = protocol::clock_offset::from(sent, time(), shown);
     for (auto const& before : std::exchange(clocks_before_, {})) judge_clock(before);
 }
@@ -235,17 +233,17 @@ void cluster_link::on_time_shown(lease_clock::time_point sent, lease_clock::dura
 // Idle connections
 //
 
-std::optional<lease_clock::time_point> cluster_link::ask_by() const {
+std::optional<lease_clock::time_point> cluster_node::ask_by() const {
     if (!up()) return std::nullopt;
     auto const by = silence_.ask_again_by();
     return by ? std::optional(std::max(*by, pinging_until_)) : std::nullopt;
 }
 
-void cluster_link::ping() {
+void cluster_node::ping() {
     if (!up() || time() < pinging_until_) return;
     // The connection is never idle, so it does not send these by itself.
-    connection_->ask_due();
-    connection_->ask(question_number(cluster_question::ping, 0), "PING");
+    link_->ask_due();
+    link_->ask(question_number(cluster_question::ping, 0), "PING");
     pinging_until_ = time() + options_.instance_timeout;
 }
 
@@ -253,7 +251,7 @@ void cluster_link::ping() {
 // Replies
 //
 
-void cluster_link::take_part(pending_command const& c, element const& e) {
+void cluster_node::take_part(pending_command const& c, element const& e) {
     switch (question_of(c.round)) {
     case cluster_question::node_timeout:
         if (e.depth == 0) setting_.clear();
@@ -279,7 +277,7 @@ void cluster_link::take_part(pending_command const& c, element const& e) {
     }
 }
 
-void cluster_link::on_reply(pending_command const& c) {
+void cluster_node::on_reply(pending_command const& c) {
     switch (question_of(c.round)) {
     case cluster_question::node_timeout:
         break;
@@ -295,18 +293,18 @@ void cluster_link::on_reply(pending_command const& c) {
     }
 }
 
-void cluster_link::on_connection_lost() noexcept {
+void cluster_node::on_connection_lost() noexcept {
     pinging_until_ = {};
     user_.on_map_lost(*this);
 }
 
-bool cluster_link::refuses(std::string_view error) {
+bool cluster_node::refuses(std::string_view error) {
     if (!parse_cluster_refusal(error)) return false;
     refusal_ = error;
     return true;
 }
 
-void cluster_link::take_over(pending_command c) {
+void cluster_node::take_over(pending_command c) {
     auto const error = std::exchange(refusal_, {}); // the next command may be refused meanwhile
     auto const refusal = parse_cluster_refusal(error);
     user_.on_command_answered(c);

@@ -1,5 +1,5 @@
 // The identity of a Cluster, from CLUSTER NODES: all processes must compute the same.
-#include "redis/cluster/cluster_nodes.hpp"
+#include "redis/cluster/cluster_identity.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -23,7 +23,7 @@ std::string line(char c, std::string_view flags, std::string_view rest = "- 0 0 
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(cluster_nodes)
+BOOST_AUTO_TEST_SUITE(cluster_identities)
 
 BOOST_AUTO_TEST_CASE(the_smallest_id_is_the_identity_in_any_order) {
     auto const a = line('a', "master", "- 0 0 1 connected 0-5460"), b = line('b', "myself,slave"),

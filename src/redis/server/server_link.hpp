@@ -8,8 +8,8 @@
 //   down        while there is no connection.
 // protocol/server/liveness.hpp decides the state, and vote_guard.hpp decides whether grants count.
 // A release that cannot be sent is kept until it can, or until its key has expired.
-#ifndef HOLDFAST_REDIS_INSTANCE_CONNECTION_HPP
-#define HOLDFAST_REDIS_INSTANCE_CONNECTION_HPP
+#ifndef HOLDFAST_REDIS_SERVER_LINK_HPP
+#define HOLDFAST_REDIS_SERVER_LINK_HPP
 
 #include "protocol/server/hello_choice.hpp"
 #include "protocol/waiting/push_trust.hpp"
@@ -39,14 +39,14 @@
 
 namespace holdfast::redis {
 
-class instance_connection final : public instance,
-                                  public std::enable_shared_from_this<instance_connection>,
-                                  private session_user,
-                                  private credential_user {
+class server_link final : public instance,
+                          public std::enable_shared_from_this<server_link>,
+                          private session_user,
+                          private credential_user {
 public:
-    instance_connection(asio::any_io_executor, unsigned number, connection_options, instance_owner&,
-                        location::stream_factory = make_plain_stream);
-    ~instance_connection() override;
+    server_link(asio::any_io_executor, unsigned number, connection_options, instance_owner&,
+                location::stream_factory = make_plain_stream);
+    ~server_link() override;
 
     void start() override;
     void stop() override;
@@ -86,7 +86,7 @@ public:
     instance_counts const& counts() const override { return state_.counts; }
 
     //
-    // For the owner of link_rules: see instance_link.cpp
+    // For the owner of link_rules: see server_link_deployment.cpp
     //
 
     /// Ends the connection, if there is one. From now on connections lead to this server; its
@@ -173,14 +173,14 @@ private:
     // credentials
     void on_credentials(std::string_view problem, bool changed) override;
 
-    // replies, for pipeline::read: instance_replies.cpp
+    // replies, for pipeline::read: server_link_replies.cpp
     void on_part(pending_command&, element const&);
     void on_reply(pending_command);
     void on_batch_answered();
     void on_push(element const&);
     bool ends() const { return state_.refusal || state_.stopped; }
 
-    // watch: instance_watch.cpp
+    // watch: server_link_watch.cpp
     void arm_watch() noexcept;
     void on_watch();
     void act_on(protocol::liveness::action);

@@ -1,6 +1,6 @@
 // Reads the identity of a Cluster from the reply to CLUSTER NODES.
-#ifndef HOLDFAST_REDIS_CLUSTER_NODES_HPP
-#define HOLDFAST_REDIS_CLUSTER_NODES_HPP
+#ifndef HOLDFAST_REDIS_CLUSTER_IDENTITY_HPP
+#define HOLDFAST_REDIS_CLUSTER_IDENTITY_HPP
 
 #include <string>
 #include <string_view>

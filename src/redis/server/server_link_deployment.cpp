@@ -1,11 +1,11 @@
-// An instance_connection as the link to a server of a deployment: see redis/server/link_rules.hpp.
-#include "redis/server/instance_connection.hpp"
+// A server_link as the link to a server of a deployment: see redis/server/link_rules.hpp.
+#include "redis/server/server_link.hpp"
 
 #include <utility>
 
 namespace holdfast::redis {
 
-void instance_connection::move_to(address const& server) {
+void server_link::move_to(address const& server) {
     if (state_.stopped) return;
     if (session_) end_session(errc::unreachable, "another server takes the place of the last one");
     auto text = server.to_string();
@@ -16,12 +16,11 @@ void instance_connection::move_to(address const& server) {
     hello_ = {};
 }
 
-void instance_connection::succeed(lease_clock::time_point quarantined_until,
-                                  std::string_view reason) {
+void server_link::succeed(lease_clock::time_point quarantined_until, std::string_view reason) {
     server_.succeed(quarantined_until, reason);
 }
 
-void instance_connection::leave(errc cause, std::string_view message) {
+void server_link::leave(errc cause, std::string_view message) {
     if (state_.stopped) return;
     if (session_) {
         end_session(cause, message);
@@ -33,32 +32,32 @@ void instance_connection::leave(errc cause, std::string_view message) {
     locks_.fail_unsent(cause);
 }
 
-void instance_connection::connect_if_due() noexcept {
+void server_link::connect_if_due() noexcept {
     if (!session_ && reconnector_.due()) connect();
 }
 
-void instance_connection::end_pause() noexcept {
+void server_link::end_pause() noexcept {
     if (session_ || state_.stopped) return;
     reconnector_.end_pause();
     arm_reconnect();
 }
 
-void instance_connection::submit(pending_command c) {
+void server_link::submit(pending_command c) {
     server_.ask_due();
     state_.commands.add(std::move(c), state_.words);
     if (!connected()) state_.live.queued(state_.now());
 }
 
-void instance_connection::show_primary(std::string server) {
+void server_link::show_primary(std::string server) {
     state_.status.set_primary(std::move(server));
 }
 
-void instance_connection::show_doubt(errc cause, std::string_view message) noexcept {
+void server_link::show_doubt(errc cause, std::string_view message) noexcept {
     state_.status.set_doubt(cause, message);
     state_.owner.on_change();
 }
 
-void instance_connection::show_lack(degradation d, std::string_view reason) noexcept {
+void server_link::show_lack(degradation d, std::string_view reason) noexcept {
     if (reason.empty()) {
         state_.services.remove(d);
     } else {

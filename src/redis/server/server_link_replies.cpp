@@ -1,11 +1,11 @@
 // The replies of an instance, each to the part that has asked.
-#include "redis/server/instance_connection.hpp"
+#include "redis/server/server_link.hpp"
 
 #include <utility>
 
 namespace holdfast::redis {
 
-void instance_connection::on_bytes(std::string_view& bytes) {
+void server_link::on_bytes(std::string_view& bytes) {
     if (!state_.commands.read(bytes, *this)) {
         return on_session_end(errc::not_redis,
                               "the instance does not speak RESP3 as Redis and Valkey do: " +
@@ -15,7 +15,7 @@ void instance_connection::on_bytes(std::string_view& bytes) {
     if (auto const& r = state_.refusal) on_session_end(r.cause, r.message, r.fault);
 }
 
-void instance_connection::on_part(pending_command& c, element const& e) {
+void server_link::on_part(pending_command& c, element const& e) {
     switch (c.type) {
     case command_type::lock:
         locks_.take_part(c, e);
@@ -47,7 +47,7 @@ void instance_connection::on_part(pending_command& c, element const& e) {
     }
 }
 
-void instance_connection::on_reply(pending_command c) {
+void server_link::on_reply(pending_command c) {
     auto const now = state_.now();
     auto const& front = state_.commands.front();
     // The round trip is that of the whole batch, so it counts at the last reply.
@@ -88,7 +88,7 @@ void instance_connection::on_reply(pending_command c) {
     }
 }
 
-void instance_connection::on_batch_answered() {
+void server_link::on_batch_answered() {
     auto const& commands = state_.commands;
     if (state_.live.finished(state_.now(), !commands.idle())) came_back();
     if (questions_) ask_first(std::move(questions_));
@@ -101,7 +101,7 @@ void instance_connection::on_batch_answered() {
 
 // https://redis.io/docs/latest/develop/reference/client-side-caching/: a push of "invalidate" and
 // an array of keys, or null for all. Each push is handled in its place among the replies.
-void instance_connection::on_push(element const& e) {
+void server_link::on_push(element const& e) {
     if (e.depth == 0) {
         pushes_.heard();
         if (state_.words.tracked) state_.services.remove(degradation::no_push);
@@ -120,7 +120,7 @@ void instance_connection::on_push(element const& e) {
     }
 }
 
-void instance_connection::push_missed(protocol::breach b) {
+void server_link::push_missed(protocol::breach b) {
     if (!state_.relies_on_pushes()) return;
     pushes_.missed(b);
     if (pushes_.trusted()) return;

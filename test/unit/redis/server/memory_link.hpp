@@ -1,9 +1,9 @@
-// An instance_connection on a connection in memory. The test is its owner, and sends the bytes of
+// A server_link on a connection in memory. The test is its owner, and sends the bytes of
 // the server.
-#ifndef HOLDFAST_TEST_UNIT_MEMORY_INSTANCE_HPP
-#define HOLDFAST_TEST_UNIT_MEMORY_INSTANCE_HPP
+#ifndef HOLDFAST_TEST_UNIT_MEMORY_LINK_HPP
+#define HOLDFAST_TEST_UNIT_MEMORY_LINK_HPP
 
-#include "redis/server/instance_connection.hpp"
+#include "redis/server/server_link.hpp"
 #include "redis/wire/lock_command.hpp"
 
 #include "support/lone_owner.hpp"
@@ -22,7 +22,7 @@
 
 namespace holdfast::test {
 
-struct memory_instance_options {
+struct memory_link_options {
     std::chrono::milliseconds instance_timeout = std::chrono::hours(1);
     unsigned replicas = 0;
     // Replies to the probe: to WAIT, if there are replicas, and to INFO.
@@ -31,10 +31,10 @@ struct memory_instance_options {
 };
 
 /// Probed and up once it is made.
-class memory_instance final : public lone_owner {
+class memory_link final : public lone_owner {
 public:
-    explicit memory_instance(memory_instance_options const& o = {})
-        : connection_(std::make_shared<redis::instance_connection>(
+    explicit memory_link(memory_link_options const& o = {})
+        : connection_(std::make_shared<redis::server_link>(
               wire_.context.get_executor(), 0U,
               redis::connection_options{.address = address("127.0.0.1:1"),
                                         .instance_timeout = o.instance_timeout,
@@ -58,7 +58,7 @@ public:
         BOOST_REQUIRE(connection_->connected());
         wire_.take_written();
     }
-    ~memory_instance() {
+    ~memory_link() {
         stop();
         connection_.reset();
         wire_.context.restart();
@@ -91,7 +91,7 @@ public:
         redis::in_turn(*this, [&] { connection_->stop(); });
     }
 
-    redis::instance_connection const& connection() const { return *connection_; }
+    redis::server_link const& connection() const { return *connection_; }
 
     unsigned unavailable = 0, available = 0;
     std::vector<std::string> pushed;
@@ -109,7 +109,7 @@ private:
     wire wire_;
     lease_clock::time_point now_{std::chrono::hours(1)};
     redis::encoder encoder_;
-    std::shared_ptr<redis::instance_connection> connection_;
+    std::shared_ptr<redis::server_link> connection_;
 };
 
 } // namespace holdfast::test

@@ -1,4 +1,4 @@
-#include "redis/cluster/cluster_nodes.hpp"
+#include "redis/cluster/cluster_identity.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "redis/sentinel/sentinel_watcher.hpp"
+#include "redis/sentinel/sentinel_link.hpp"
 
 #include "redis/wire/server_info.hpp"
 
@@ -7,9 +7,9 @@
 
 namespace holdfast::redis {
 
-sentinel_watcher::sentinel_watcher(asio::any_io_executor executor, unsigned number,
-                                   watcher_options options, instance_owner& owner,
-                                   watcher_user& user, location::stream_factory factory)
+sentinel_link::sentinel_link(asio::any_io_executor executor, unsigned number,
+                             sentinel_link_options options, instance_owner& owner,
+                             sentinel_link_user& user, location::stream_factory factory)
     : executor_(executor)
     , number_(number)
     , options_(std::move(options))
@@ -21,11 +21,11 @@ sentinel_watcher::sentinel_watcher(asio::any_io_executor executor, unsigned numb
     , policy_(options_.max_reconnect_delay)
     , timer_(executor) {}
 
-sentinel_watcher::~sentinel_watcher() {
+sentinel_link::~sentinel_link() {
     close();
 }
 
-void sentinel_watcher::close() noexcept {
+void sentinel_link::close() noexcept {
     user_ = nullptr;
     if (auto const s = std::exchange(session_, nullptr)) s->close();
     try {
@@ -34,7 +34,7 @@ void sentinel_watcher::close() noexcept {
     }
 }
 
-void sentinel_watcher::connect() noexcept {
+void sentinel_link::connect() noexcept {
     if (user_ == nullptr || session_) return;
     try {
         user_->on_asked(number_);
@@ -46,7 +46,7 @@ void sentinel_watcher::connect() noexcept {
     }
 }
 
-void sentinel_watcher::on_connected() {
+void sentinel_link::on_connected() {
     refused_ = false;
     up_since_ = {};
     pipeline_.clear();
@@ -56,7 +56,7 @@ void sentinel_watcher::on_connected() {
     begin_round(pipeline_.send_first(std::move(questions)));
 }
 
-void sentinel_watcher::ask() noexcept {
+void sentinel_link::ask() noexcept {
     asks_again_ = waits_;
     if (user_ == nullptr || !session_ || waits_ || up_since_ == lease_clock::time_point{}) return;
     try {
@@ -68,7 +68,7 @@ void sentinel_watcher::ask() noexcept {
     }
 }
 
-void sentinel_watcher::begin_round(batch& b) {
+void sentinel_link::begin_round(batch& b) {
     begun_ = b.sent = owner_.time();
     waits_ = true;
     next_ = begun_ + options_.answer_timeout;
@@ -76,7 +76,7 @@ void sentinel_watcher::begin_round(batch& b) {
     arm();
 }
 
-void sentinel_watcher::on_bytes(std::string_view& bytes) {
+void sentinel_link::on_bytes(std::string_view& bytes) {
     auto const alive = shared_from_this(); // the user may drop this sentinel
     if (!pipeline_.read(bytes, *this)) {
         return on_session_end(errc::not_redis,
@@ -86,7 +86,7 @@ void sentinel_watcher::on_bytes(std::string_view& bytes) {
     if (user_ != nullptr && refused_) fail_refused();
 }
 
-void sentinel_watcher::on_reply(pending_command c) {
+void sentinel_link::on_reply(pending_command c) {
     if (!sentinel_replies::ends_round(c)) return;
     if (replies_.report().refused != errc{}) {
         refused_ = true;
@@ -102,24 +102,24 @@ void sentinel_watcher::on_reply(pending_command c) {
     if (asks_again_) ask();
 }
 
-void sentinel_watcher::on_push(element const& e) {
+void sentinel_link::on_push(element const& e) {
     if (auto const to = replies_.take_push(e)) user_->on_switch(number_, *to);
 }
 
 // A server in protected mode, or with too many clients, refuses and closes.
-void sentinel_watcher::on_session_end(errc cause, std::string message, protocol::fault f) {
+void sentinel_link::on_session_end(errc cause, std::string message, protocol::fault f) {
     if (waits_ && replies_.report().refused != errc{}) return fail_refused();
     fail(cause, presentable(message, secret_), f);
 }
 
-void sentinel_watcher::fail_refused() {
+void sentinel_link::fail_refused() {
     auto const& r = replies_.report();
     auto const f =
         r.refused == errc::access_denied ? protocol::fault::setup : protocol::fault::busy;
     fail(r.refused, "refuses: " + presentable(r.message, secret_), f);
 }
 
-void sentinel_watcher::fail(errc cause, std::string_view message, protocol::fault f) noexcept {
+void sentinel_link::fail(errc cause, std::string_view message, protocol::fault f) noexcept {
     if (auto const s = std::exchange(session_, nullptr)) s->close();
     if (user_ == nullptr) return;
     auto const now = owner_.time();
@@ -136,7 +136,7 @@ void sentinel_watcher::fail(errc cause, std::string_view message, protocol::faul
 }
 
 // One timer: for the end of the pause, or for answers that are overdue.
-void sentinel_watcher::arm() noexcept {
+void sentinel_link::arm() noexcept {
     if (user_ == nullptr) return;
     auto const idle = session_ && !waits_;
     try {
@@ -162,7 +162,7 @@ void sentinel_watcher::arm() noexcept {
     }
 }
 
-void sentinel_watcher::on_time() noexcept {
+void sentinel_link::on_time() noexcept {
     if (user_ == nullptr) return;
     if (!session_ && location_.files_changed() && policy_.mended()) next_ = owner_.time();
     if (owner_.time() < next_) return arm();
@@ -170,7 +170,7 @@ void sentinel_watcher::on_time() noexcept {
     if (waits_) fail(errc::instance_timeout, "does not answer", protocol::fault::broken);
 }
 
-bool sentinel_watcher::mend() noexcept {
+bool sentinel_link::mend() noexcept {
     if (needs_timer_) arm();
     return !needs_timer_;
 }

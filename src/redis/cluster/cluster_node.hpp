@@ -1,15 +1,14 @@
-// The connection to one node of a Cluster, and the guards of the node.
+// One node of a Cluster: the link to it, and its guards.
 //
-// It stands between the node's instance_connection and the Cluster: as the owner of the connection,
-// and as its rules.
-#ifndef HOLDFAST_REDIS_CLUSTER_LINK_HPP
-#define HOLDFAST_REDIS_CLUSTER_LINK_HPP
+// It stands between the link and the Cluster: as the owner of the link, and as its rules.
+#ifndef HOLDFAST_REDIS_CLUSTER_NODE_HPP
+#define HOLDFAST_REDIS_CLUSTER_NODE_HPP
 
 #include "protocol/cluster/cluster_guard.hpp"
 #include "protocol/cluster/cluster_refusal.hpp"
 #include "protocol/cluster/slot_map.hpp"
-#include "redis/server/instance_connection.hpp"
 #include "redis/server/link_rules.hpp"
+#include "redis/server/server_link.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -21,38 +20,38 @@
 
 namespace holdfast::redis {
 
-class cluster_link;
+class cluster_node;
 
-/// The Cluster, as its links see it. All calls are made within a turn.
-class cluster_link_user {
+/// The Cluster, as its nodes see it. All calls are made within a turn.
+class cluster_node_user {
 public:
-    /// Whether one more link may be connected now.
+    /// Whether one more node may be connected now.
     virtual bool may_connect() noexcept = 0;
-    /// A link is connected, or could not be: another one may be now.
+    /// A node is connected, or could not be: another one may be now.
     virtual void on_connecting_ended() noexcept = 0;
     /// The node was probed and can be asked.
-    virtual void on_link_up(cluster_link&) = 0;
+    virtual void on_node_up(cluster_node&) = 0;
     /// The node does not answer any more, or the connection is lost.
-    virtual void on_link_down(cluster_link&) noexcept = 0;
+    virtual void on_node_down(cluster_node&) noexcept = 0;
     /// The node's grants do not count until another node names it.
-    virtual void on_doubt(cluster_link&) noexcept = 0;
+    virtual void on_doubt(cluster_node&) noexcept = 0;
     /// Commands that wait for the node may be sent now: it has told its origin, or was not silent.
-    virtual void on_ready(cluster_link&) noexcept = 0;
+    virtual void on_ready(cluster_node&) noexcept = 0;
     /// `sent`: when the node got the command.
-    virtual void on_refused(cluster_link&, pending_command, protocol::cluster_refusal const&,
+    virtual void on_refused(cluster_node&, pending_command, protocol::cluster_refusal const&,
                             lease_clock::time_point sent) = 0;
     /// The node does not accept ASKING from the user, and so has refused the command.
-    virtual void on_asking_denied(cluster_link&, pending_command const&,
+    virtual void on_asking_denied(cluster_node&, pending_command const&,
                                   std::string_view error) = 0;
     virtual void on_command_answered(pending_command const&) noexcept = 0;
-    virtual void on_clock_reading(cluster_link&, protocol::clock_reading const&) = 0;
+    virtual void on_clock_reading(cluster_node&, protocol::clock_reading const&) = 0;
     /// True while another node of the first map may soon tell its age.
     virtual bool awaits_ages() const = 0;
 
     // The question for the map
-    virtual void on_map_part(cluster_link&, pending_command const&, element const&) = 0;
-    virtual void on_map_reply(cluster_link&, pending_command const&) = 0;
-    virtual void on_map_lost(cluster_link&) noexcept = 0;
+    virtual void on_map_part(cluster_node&, pending_command const&, element const&) = 0;
+    virtual void on_map_reply(cluster_node&, pending_command const&) = 0;
+    virtual void on_map_lost(cluster_node&) noexcept = 0;
 
     /// The greatest cluster-node-timeout that a node has told.
     virtual protocol::duration node_timeout() const noexcept = 0;
@@ -62,7 +61,7 @@ public:
     virtual unsigned number() const noexcept = 0;
 
 protected:
-    ~cluster_link_user() = default;
+    ~cluster_node_user() = default;
 };
 
 /// The questions to a node. The number of a question has the kind in its lowest bits.
@@ -82,33 +81,33 @@ constexpr cluster_question question_of(std::uint32_t number) {
     return static_cast<cluster_question>(number % question_kinds);
 }
 
-class cluster_link final : private instance_owner, private link_rules {
+class cluster_node final : private instance_owner, private link_rules {
 public:
     using index = protocol::slot_map::index;
     /// Where no setting was read. A short time doubts too much, and a long one too little.
     static constexpr std::chrono::seconds default_node_timeout{1};
 
     /// `options`: those of the connection, without rules.
-    cluster_link(asio::any_io_executor const&, cluster_link_user&, index, protocol::cluster_node,
+    cluster_node(asio::any_io_executor const&, cluster_node_user&, index, protocol::node_address,
                  connection_options options, location::stream_factory = make_plain_stream);
-    ~cluster_link();
-    cluster_link(cluster_link const&) = delete;
-    cluster_link& operator=(cluster_link const&) = delete;
+    ~cluster_node();
+    cluster_node(cluster_node const&) = delete;
+    cluster_node& operator=(cluster_node const&) = delete;
 
     void start();
 
-    instance_connection& connection() { return *connection_; }
-    instance_connection const& connection() const { return *connection_; }
+    server_link& link() { return *link_; }
+    server_link const& link() const { return *link_; }
     index number() const { return index_; }
-    protocol::cluster_node const& node() const { return node_; }
+    protocol::node_address const& address() const { return address_; }
     /// The map has told the id and the name of the node.
-    void learn(protocol::cluster_node const& n) { node_ = n; }
+    void learn(protocol::node_address const& n) { address_ = n; }
     std::string name() const;
     /// The node, and why it cannot be asked.
     std::string problem() const;
 
     /// Connected, and no answer is overdue.
-    bool up() const { return connection_->connected() && connection_->available(); }
+    bool up() const { return link_->connected() && link_->available(); }
     /// Up, and its grants may count.
     bool ready(lease_clock::time_point now) const {
         return up() && !awaits_origin() && !silence_.doubted() && !silence_.stale(now);
@@ -119,7 +118,7 @@ public:
     bool waits_to_connect() const { return waits_to_connect_; }
     /// When the link was lost, or could not be made for the last time.
     lease_clock::time_point down_since() const { return down_since_; }
-    /// The node could not be connected, or was lost, since the link was made.
+    /// The node could not be connected, or was lost, since this was made.
     bool failed() const { return failed_; }
 
     // The map
@@ -143,14 +142,14 @@ public:
     /// The node owned slots before the client came, so it may have restarted before that.
     bool in_first_map() const { return in_first_map_; }
     /// A slot came from this node. `told`: by its own word.
-    void inherits_from(cluster_link const&, bool told) noexcept;
+    void inherits_from(cluster_node const&, bool told) noexcept;
     /// The node from which the last slot came; none if that is not known.
     index predecessor() const { return predecessor_; }
     void forget_predecessor() noexcept { predecessor_ = protocol::slot_map::none; }
     /// That node serves no more.
     void predecessor_retired() noexcept { succession_.ceded(); }
     protocol::ownership_guard const& ownership() const { return ownership_; }
-    /// The guard of an earlier link to the node.
+    /// The guard of an earlier cluster_node with this id.
     void restore(protocol::ownership_guard const& g) { ownership_ = g; }
     std::optional<protocol::clock_offset> const& clock() const { return clock_; }
 
@@ -214,8 +213,7 @@ private:
 
     /// Nothing is known yet about the origin of the slots that the node has got.
     bool awaits_origin() const {
-        return needs_origin_ && options_.on_restart != restart_policy::off &&
-               connection_->checks_data();
+        return needs_origin_ && options_.on_restart != restart_policy::off && link_->checks_data();
     }
     void end_connecting() noexcept {
         if (std::exchange(connecting_, false)) user_.on_connecting_ended();
@@ -229,11 +227,11 @@ private:
         return protocol::node_quarantine(options_.max_ttl, user_.node_timeout());
     }
 
-    cluster_link_user& user_;
+    cluster_node_user& user_;
     index const index_;
-    protocol::cluster_node node_;
+    protocol::node_address address_;
     connection_options const options_;
-    std::shared_ptr<instance_connection> connection_;
+    std::shared_ptr<server_link> link_;
     bool connecting_ = false, waits_to_connect_ = false;
     bool was_up_ = false, failed_ = false;
     lease_clock::time_point down_since_{};

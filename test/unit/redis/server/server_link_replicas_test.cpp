@@ -1,6 +1,6 @@
 // An instance whose grants wait for replicas: the bytes that it sends, and its answers.
 #include "support/resp.hpp"
-#include "unit/redis/server/memory_instance.hpp"
+#include "unit/redis/server/memory_link.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -84,15 +84,15 @@ std::string info(std::uint64_t offset, std::vector<std::uint64_t> const& acknowl
 
 constexpr std::string_view denied = "-NOPERM this user has no permissions to run WAIT\r\n";
 
-memory_instance_options primary(unsigned replicas, std::string about,
-                                std::string_view may_wait = ":0\r\n") {
+memory_link_options primary(unsigned replicas, std::string about,
+                            std::string_view may_wait = ":0\r\n") {
     return {.instance_timeout = 1s,
             .replicas = replicas,
             .may_wait = std::string(may_wait),
             .info = std::move(about)};
 }
 
-void check_state(memory_instance const& i, instance_state s, errc cause, std::string_view message) {
+void check_state(memory_link const& i, instance_state s, errc cause, std::string_view message) {
     auto const told = i.connection().status();
     BOOST_TEST((told.state == s), to_string(told.state));
     BOOST_TEST(told.reason == (cause == errc{} ? holdfast::error_code{} : make_error_code(cause)));
@@ -117,11 +117,11 @@ constexpr std::string_view missing = "0 of 1 replica confirmed the last writes (
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(instance_replicas)
+BOOST_AUTO_TEST_SUITE(link_replicas)
 
 BOOST_AUTO_TEST_CASE(without_the_option_nothing_waits) {
     asker a("a");
-    memory_instance l(primary(0, info(5, {})));
+    memory_link l(primary(0, info(5, {})));
     BOOST_TEST(l.send({{command::acquire, &a}}) == encoded(command::acquire, a));
     l.receive("+OK\r\n");
     check(a, 0, verdict::yes);
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(without_the_option_nothing_waits) {
 
 BOOST_AUTO_TEST_CASE(a_batch_with_grants_ends_with_one_wait) {
     asker a("a"), b("b"), c("c");
-    memory_instance l(primary(1, info(5, {5})));
+    memory_link l(primary(1, info(5, {5})));
     BOOST_TEST(l.send({{command::acquire, &a}, {command::release, &b}, {command::extend, &c}}) ==
                encoded(command::acquire, a) + encoded(command::release, b) +
                    encoded(command::extend, c) + wait_for(1));
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_batch_with_grants_ends_with_one_wait) {
 BOOST_AUTO_TEST_CASE(grants_count_with_the_answer_to_wait_and_refusals_and_releases_at_once) {
     asker taken("taken"), freed("freed"), refused("refused"), extended("extended"),
         contended("contended"), fenced("fenced", true);
-    memory_instance l(primary(1, info(5, {5})));
+    memory_link l(primary(1, info(5, {5})));
     l.send({{command::acquire, &taken},
             {command::release, &freed},
             {command::acquire, &refused},
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(grants_count_with_the_answer_to_wait_and_refusals_and_relea
 
 BOOST_AUTO_TEST_CASE(grants_that_too_few_replicas_have_do_not_count) {
     asker a("a"), b("b");
-    memory_instance l(primary(1, info(5, {5})));
+    memory_link l(primary(1, info(5, {5})));
     l.send({{command::acquire, &a}, {command::extend, &b}});
     l.receive("+OK\r\n:1\r\n");
     l.receive(":0\r\n");
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(grants_that_too_few_replicas_have_do_not_count) {
 
 BOOST_AUTO_TEST_CASE(without_a_vote_nothing_waits_and_nothing_counts_until_the_replicas_are_back) {
     asker a("a");
-    memory_instance l(primary(1, info(5, {5})));
+    memory_link l(primary(1, info(5, {5})));
     l.send({{command::acquire, &a}});
     l.pass(100ms);
     l.receive("+OK\r\n:0\r\n");
@@ -206,17 +206,17 @@ BOOST_AUTO_TEST_CASE(without_a_vote_nothing_waits_and_nothing_counts_until_the_r
 }
 
 BOOST_AUTO_TEST_CASE(too_few_replicas_at_first_are_told_at_once) {
-    memory_instance l(primary(2, info(5, {5})));
+    memory_link l(primary(2, info(5, {5})));
     check_state(l, instance_state::unreplicated, errc::too_few_replicas,
                 "1 of 2 replicas online (replicas)");
 }
 
 BOOST_AUTO_TEST_CASE(all_replicas_are_those_that_the_server_has_listed) {
-    memory_instance none(primary(all_replicas, info(5, {})));
+    memory_link none(primary(all_replicas, info(5, {})));
     check_state(none, instance_state::unreplicated, errc::too_few_replicas,
                 "0 of 1 replica online (replicas)");
     asker a("a");
-    memory_instance l(primary(all_replicas, info(5, {5, 5})));
+    memory_link l(primary(all_replicas, info(5, {5, 5})));
     BOOST_TEST(l.send({{command::acquire, &a}}) == encoded(command::acquire, a) + wait_for(2));
     l.receive("+OK\r\n:1\r\n");
     check(a, 0, verdict::unknown, errc::too_few_replicas,
@@ -225,12 +225,12 @@ BOOST_AUTO_TEST_CASE(all_replicas_are_those_that_the_server_has_listed) {
 
 BOOST_AUTO_TEST_CASE(a_server_that_does_not_list_its_replicas_needs_a_number) {
     auto const about = resp::bulk("redis_version:7.0.15\r\nrun_id:a\r\nrole:master\r\n");
-    memory_instance all(primary(all_replicas, about));
+    memory_link all(primary(all_replicas, about));
     check_state(all, instance_state::unreplicated, errc::too_few_replicas,
                 "INFO does not list its replicas, and all must have each grant: set replicas "
                 "to their number");
     asker a("a");
-    memory_instance l(primary(1, "-NOPERM no INFO for this user\r\n"));
+    memory_link l(primary(1, "-NOPERM no INFO for this user\r\n"));
     check_state(l, instance_state::up, {}, "");
     l.send({{command::acquire, &a}});
     l.pass(2s);
@@ -243,11 +243,11 @@ BOOST_AUTO_TEST_CASE(a_server_that_does_not_list_its_replicas_needs_a_number) {
 BOOST_AUTO_TEST_CASE(a_server_that_refuses_wait_has_no_vote_until_it_allows_it) {
     constexpr std::string_view told = "WAIT: NOPERM this user has no permissions to run WAIT; "
                                       "without it no grant counts (replicas)";
-    memory_instance at_first(primary(1, info(5, {5}), denied));
+    memory_link at_first(primary(1, info(5, {5}), denied));
     check_state(at_first, instance_state::unreplicated, errc::access_denied, told);
 
     asker a("a");
-    memory_instance l(primary(1, info(5, {5})));
+    memory_link l(primary(1, info(5, {5})));
     l.send({{command::acquire, &a}});
     l.pass(2s);
     l.receive("+OK\r\n" + std::string(denied));
@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_refuses_wait_has_no_vote_until_it_allows_it) 
     l.receive(info(5, {5}) + ":0\r\n");
     check_state(l, instance_state::up, {}, "");
 
-    memory_instance unknown(primary(1, info(5, {5}), "-ERR unknown command 'WAIT'\r\n"));
+    memory_link unknown(primary(1, info(5, {5}), "-ERR unknown command 'WAIT'\r\n"));
     check_state(unknown, instance_state::unreplicated, errc::rejected,
                 "WAIT: ERR unknown command 'WAIT'; without it no grant counts (replicas)");
 }
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_becomes_a_replica_while_it_waits_is_left) {
          {"UNBLOCKED force unblock from blocking operation, instance state changed",
           "ERR WAIT cannot be used with replica instances."}) {
         asker a("a"), b("b");
-        memory_instance l(primary(1, info(5, {5})));
+        memory_link l(primary(1, info(5, {5})));
         l.send({{command::acquire, &a}});
         l.send({{command::extend, &b}});
         l.receive("+OK\r\n-" + error + "\r\n");
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_becomes_a_replica_while_it_waits_is_left) {
 
 BOOST_AUTO_TEST_CASE(a_connection_that_ends_while_grants_wait_leaves_them_unknown) {
     asker a("a"), b("b"), c("c");
-    memory_instance l(primary(1, info(5, {5})));
+    memory_link l(primary(1, info(5, {5})));
     l.send({{command::acquire, &a}, {command::release, &b}});
     l.send({{command::acquire, &c}});
     l.receive("+OK\r\n:1\r\n");
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(a_connection_that_ends_while_grants_wait_leaves_them_unknow
 
 BOOST_AUTO_TEST_CASE(a_wait_of_a_batch_without_grants_left_proves_no_return) {
     asker a("a"), b("b");
-    memory_instance l(primary(1, info(5, {5})));
+    memory_link l(primary(1, info(5, {5})));
     l.send({{command::acquire, &a}});
     l.send({{command::acquire, &b}});
     l.receive("+OK\r\n:0\r\n"); // missed

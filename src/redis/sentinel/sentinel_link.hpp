@@ -1,7 +1,7 @@
 // The connection to one sentinel: asks it, hears its announcements, and connects again after its
 // end.
-#ifndef HOLDFAST_REDIS_SENTINEL_WATCHER_HPP
-#define HOLDFAST_REDIS_SENTINEL_WATCHER_HPP
+#ifndef HOLDFAST_REDIS_SENTINEL_LINK_HPP
+#define HOLDFAST_REDIS_SENTINEL_LINK_HPP
 
 #include <holdfast/address.hpp>
 #include <holdfast/error.hpp>
@@ -24,7 +24,7 @@
 namespace holdfast::redis {
 
 /// Called within a turn, with the number of the sentinel.
-class watcher_user {
+class sentinel_link_user {
 public:
     /// The sentinel is asked, or connected to.
     virtual void on_asked(unsigned sentinel) = 0;
@@ -36,10 +36,10 @@ public:
     virtual void on_failure(unsigned sentinel, errc, std::string_view message) = 0;
 
 protected:
-    ~watcher_user() = default;
+    ~sentinel_link_user() = default;
 };
 
-struct watcher_options {
+struct sentinel_link_options {
     holdfast::address address; ///< of the sentinel, as of a server; with the sentinel's credentials
     std::shared_ptr<tls_context_source> tls{}; ///< null: without TLS
     std::string primary_name;
@@ -48,14 +48,14 @@ struct watcher_options {
 };
 
 /// @par Thread safety  Use it on the executor only, and within turns.
-class sentinel_watcher final : public std::enable_shared_from_this<sentinel_watcher>,
-                               private session_user {
+class sentinel_link final : public std::enable_shared_from_this<sentinel_link>,
+                            private session_user {
 public:
-    sentinel_watcher(asio::any_io_executor, unsigned number, watcher_options, instance_owner&,
-                     watcher_user&, location::stream_factory = make_plain_stream);
-    ~sentinel_watcher();
-    sentinel_watcher(sentinel_watcher const&) = delete;
-    sentinel_watcher& operator=(sentinel_watcher const&) = delete;
+    sentinel_link(asio::any_io_executor, unsigned number, sentinel_link_options, instance_owner&,
+                  sentinel_link_user&, location::stream_factory = make_plain_stream);
+    ~sentinel_link();
+    sentinel_link(sentinel_link const&) = delete;
+    sentinel_link& operator=(sentinel_link const&) = delete;
 
     unsigned number() const { return number_; }
 
@@ -91,9 +91,9 @@ private:
 
     asio::any_io_executor executor_;
     unsigned const number_;
-    watcher_options const options_;
+    sentinel_link_options const options_;
     instance_owner& owner_;
-    watcher_user* user_;
+    sentinel_link_user* user_;
     secret_list const secret_;
 
     location location_;
