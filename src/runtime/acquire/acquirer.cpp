@@ -39,17 +39,16 @@ acquire_outcome outcome_of(errc cause) {
 
 } // namespace
 
-acquirer::acquirer(turn& t, instance_group& instances, tenure_driver& tenures, timer_queue& timers,
-                   completer& c, counters& count, event_sink const& events, token_source& random,
+acquirer::acquirer(services const& s, tenure_driver& tenures,
                    std::chrono::milliseconds instance_timeout)
-    : turn_(t)
-    , instances_(instances)
+    : turn_(s.turn)
+    , instances_(s.instances)
     , tenures_(tenures)
-    , timers_(timers)
-    , completer_(c)
-    , counters_(count)
-    , events_(events)
-    , random_(random)
+    , timers_(s.timers)
+    , completer_(s.completer)
+    , counters_(s.counters)
+    , events_(s.events)
+    , random_(s.random)
     , instance_timeout_(instance_timeout) {}
 
 //

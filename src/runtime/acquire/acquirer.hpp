@@ -25,6 +25,7 @@
 #include "runtime/services/operation.hpp"
 #include "runtime/services/report_builder.hpp"
 #include "runtime/services/round_record.hpp"
+#include "runtime/services/services.hpp"
 #include "runtime/services/timer_queue.hpp"
 #include "runtime/services/token_source.hpp"
 #include "runtime/services/turn.hpp"
@@ -46,8 +47,7 @@ namespace holdfast::runtime {
 /// @par Thread safety  On the executor alone.
 class acquirer final : public folded_queues, private operation_timer_owner {
 public:
-    acquirer(turn&, instance_group&, tenure_driver&, timer_queue&, completer&, counters&,
-             event_sink const&, token_source&, std::chrono::milliseconds instance_timeout);
+    acquirer(services const&, tenure_driver&, std::chrono::milliseconds instance_timeout);
 
     //
     // Operations
@@ -69,10 +69,8 @@ public:
     // Tries
     //
 
-    /// True if the answer belongs to a try, or to a question about the state of a key. All other
-    /// answers go to the lease keeper.
-    static bool expects(active_tenure const&, protocol::command);
-    /// Returns true if the try is won. The caller then calls take_winner(), grants that operation
+    /// Of an answer to a try, or to a question about the state of a key. Returns true if the try is
+    /// won. The caller then calls take_winner(), grants that operation
     /// the lease, and settles the queue.
     [[nodiscard]] bool on_answer(active_tenure&, unsigned instance, protocol::command,
                                  std::uint32_t round, redis::answer const&);

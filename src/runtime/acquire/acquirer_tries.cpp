@@ -34,26 +34,6 @@ std::uint64_t fence_hint() {
 
 } // namespace
 
-bool acquirer::expects(active_tenure const& t, protocol::command c) {
-    using protocol::command;
-    switch (c) {
-    case command::inspect:
-    case command::watch:
-        return true;
-    case command::acquire:
-    case command::contend:
-    case command::raise:
-        return t.queue != nullptr && t.queue->machine.trying();
-    case command::extend:
-        return t.adopts;
-    case command::release:
-    case command::heal:
-    case command::survey: // of the inspector
-        break;
-    }
-    return false;
-}
-
 bool acquirer::on_answer(active_tenure& t, unsigned instance, protocol::command c,
                          std::uint32_t round, redis::answer const& a) {
     if (c == protocol::command::inspect) return on_inspection(t, instance, a), false;

@@ -10,6 +10,7 @@
 #include "runtime/memory/pool.hpp"
 #include "runtime/services/counters.hpp"
 #include "runtime/services/instance_group.hpp"
+#include "runtime/services/services.hpp"
 #include "runtime/services/timer_queue.hpp"
 #include "runtime/services/turn.hpp"
 
@@ -31,12 +32,11 @@ protected:
 /// Decides nothing. The caller (the acquirer or the lease keeper) handles the effect of an action.
 class tenure_driver {
 public:
-    tenure_driver(turn& t, instance_group& instances, timer_queue& timers, counters& c,
-                  tenure_factory& factory)
-        : turn_(t)
-        , instances_(instances)
-        , timers_(timers)
-        , counters_(c)
+    tenure_driver(services const& s, tenure_factory& factory)
+        : turn_(s.turn)
+        , instances_(s.instances)
+        , timers_(s.timers)
+        , counters_(s.counters)
         , factory_(factory)
         , tenures_(factory.tenure_size()) {}
 

@@ -53,55 +53,6 @@ bool is_cancelled_early(operation const& op) {
 
 } // namespace
 
-class engine::led_tenure final : public active_tenure {
-public:
-    explicit led_tenure(engine& e)
-        : engine_(e) {}
-
-    redis::command_args arguments(protocol::command c) const noexcept override {
-        return describe(c, engine_.fence_ttl_, engine_.owner_label());
-    }
-
-    void on_answer(unsigned instance, protocol::command c, std::uint32_t round,
-                   redis::answer const& a) override {
-        using protocol::verdict;
-        try {
-            auto const writes = !protocol::only_reads(c);
-            if (writes && (a.verdict == verdict::yes || a.verdict == verdict::unknown))
-                engine_.watcher_.on_own_write(instance, lock->key());
-            lead(instance, c, round, a);
-        } catch (...) {
-            engine_.turn_.keep_exception();
-        }
-    }
-
-    void on_time(lease_clock::time_point now) override {
-        using phase = protocol::tenure_phase;
-        auto const phase_now = machine.phase();
-        if (phase_now == phase::acquiring || phase_now == phase::over) {
-            engine_.acquirer_.on_time(*this, now);
-        } else {
-            engine_.settle(engine_.keeper_.on_time(*this, now));
-        }
-    }
-
-private:
-    void lead(unsigned instance, protocol::command c, std::uint32_t round, redis::answer const& a) {
-        if (acquirer::expects(*this, c)) {
-            if (engine_.acquirer_.on_answer(*this, instance, c, round, a)) engine_.on_won(*this);
-            return;
-        }
-        auto* const concerned = engine_.keeper_.on_answer(*this, instance, c, round, a);
-        if (c == protocol::command::release && a.verdict == protocol::verdict::yes) {
-            engine_.acquirer_.on_own_release(instance, lock->key());
-        }
-        engine_.settle(concerned);
-    }
-    void recycle() noexcept override { engine_.tenures_.recycle(*this); }
-
-    engine& engine_;
-};
-
 //
 // Lifetime
 //
@@ -112,23 +63,21 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , executor_(options.thread_safe ? strand_on(executor) : executor)
     , key_prefix_(options.key_prefix.view())
     , max_ttl_(options.max_ttl)
-    , fence_ttl_(options.fence_ttl)
     , instance_timeout_(options.instance_timeout)
     , inbox_(*this, executor_, options.thread_safe, counters_)
     , events_(options, turn_, counters_)
     , timers_(executor_)
     , random_(options.owner_label.view())
-    , tenures_(turn_, instances_, timers_, counters_, *this)
+    , leader_(shared(), tenures_, acquirer_, keeper_, watcher_, options.fence_ttl)
+    , tenures_(shared(), leader_)
     , completer_(turn_, timers_, counters_,
                  {&user_executor_, place_for_handlers(executor, options.thread_safe)})
-    , acquirer_(turn_, instances_, tenures_, timers_, completer_, counters_, events_, random_,
-                options.instance_timeout)
-    , keeper_(turn_, instances_, tenures_, timers_, acquirer_, completer_, counters_, events_,
-              options.fence_ttl)
-    , surveyor_(turn_, instances_, acquirer_)
-    , inspector_(turn_, surveyor_, completer_)
-    , watcher_(turn_, instances_, surveyor_, timers_, completer_, counters_, random_)
-    , remover_(turn_, instances_, surveyor_, completer_, *this, options.max_ttl)
+    , acquirer_(shared(), tenures_, options.instance_timeout)
+    , keeper_(shared(), tenures_, acquirer_, options.fence_ttl)
+    , surveyor_(shared(), acquirer_)
+    , inspector_(shared(), surveyor_)
+    , watcher_(shared(), surveyor_)
+    , remover_(shared(), surveyor_, *this, options.max_ttl)
     , standstill_(static_cast<unsigned>(instances.size()), options.max_ttl)
     , ages_(options.max_ttl) {
     redis::tls_context_sources tls;
@@ -284,10 +233,10 @@ void engine::start_operation(operation& op) {
         acquirer_.start(op, [this](lease_record& l) { return take_let_go(l); });
         break;
     case operation_kind::release:
-        settle(keeper_.start_release(op));
+        leader_.settle(keeper_.start_release(op));
         break;
     case operation_kind::extend:
-        settle(keeper_.start_extend(op));
+        leader_.settle(keeper_.start_extend(op));
         break;
     case operation_kind::wait_lost:
         keeper_.start_wait_lost(op);
@@ -296,7 +245,7 @@ void engine::start_operation(operation& op) {
         keeper_.start_renew(op);
         break;
     case operation_kind::detach:
-        settle(keeper_.start_detach(op));
+        leader_.settle(keeper_.start_detach(op));
         break;
     case operation_kind::shutdown:
         if (!inbox_.is_background(op)) {
@@ -361,33 +310,8 @@ void engine::cancel_operation(operation& op, asio::cancellation_type_t type) {
 bool engine::take_let_go(lease_record& l) {
     auto const dropped = inbox_.take_drop(l);
     if (!dropped) return false;
-    settle(keeper_.let_go(l, *dropped));
+    leader_.settle(keeper_.let_go(l, *dropped));
     return true;
-}
-
-void engine::on_won(active_tenure& t) {
-    auto& q = *t.queue;
-    auto* const l = keeper_.new_lease();
-    auto& op = acquirer_.take_winner(t);
-    if (l != nullptr) {
-        keeper_.grant(op, t, *l);
-        return settle(&q);
-    }
-    // An adopted key may still be of use to its first holder.
-    auto const adopted = op.adopts;
-    acquirer_.fail(op, errc::out_of_memory);
-    settle(adopted ? keeper_.leave_key(t) : keeper_.give_back(t));
-}
-
-active_tenure* engine::make_tenure(void* room) {
-    return ::new (room) led_tenure(*this);
-}
-
-std::size_t engine::tenure_size() const noexcept {
-    // A process may hold a million leases: doc/internals/memory.md.
-    static_assert(sizeof(void*) != 8 || (sizeof(led_tenure) <= 328 && sizeof(lease_record) <= 96 &&
-                                         sizeof(detail::lock_state) <= 16));
-    return sizeof(led_tenure);
 }
 
 } // namespace holdfast::runtime

@@ -1,8 +1,9 @@
 // Runs a client. The engine owns these parts, and passes each event to the part that handles it:
 //
-//     inbox         calls from any thread
-//     acquirer      queues and tries
-//     lease_keeper  tenures that were won, and their leases
+//     inbox          calls from any thread
+//     acquirer       queues and tries
+//     lease_keeper   tenures that were won, and their leases
+//     tenure_leader  decides which of these two handles an event of a tenure
 //
 // Three more take the calls on a key that are not its lock's: the inspector, the key_watcher and
 // the key_remover.
@@ -35,6 +36,7 @@
 #include "runtime/acquire/tenure_driver.hpp"
 #include "runtime/engine/inbox.hpp"
 #include "runtime/engine/lock_settings_cache.hpp"
+#include "runtime/engine/tenure_leader.hpp"
 #include "runtime/keys/inspector.hpp"
 #include "runtime/keys/key_remover.hpp"
 #include "runtime/keys/key_watcher.hpp"
@@ -47,6 +49,7 @@
 #include "runtime/services/instance_group.hpp"
 #include "runtime/services/instance_states.hpp"
 #include "runtime/services/operation.hpp"
+#include "runtime/services/services.hpp"
 #include "runtime/services/timer_queue.hpp"
 #include "runtime/services/token_source.hpp"
 #include "runtime/services/turn.hpp"
@@ -70,7 +73,6 @@ namespace holdfast::runtime {
 
 class engine final : public std::enable_shared_from_this<engine>,
                      private redis::instance_owner,
-                     private tenure_factory,
                      private removal_listener {
 public:
     engine(asio::any_io_executor executor, std::vector<address> const&, client_options const&);
@@ -128,8 +130,6 @@ private:
     static constexpr unsigned turns_in_a_row = 16;
     static constexpr std::chrono::milliseconds longest_row{1};
 
-    /// Passes the answers and timers of a tenure to the acquirer or the lease keeper.
-    class led_tenure;
     /// Takes the calls that the inbox delivers. An exception in one call does not affect the
     /// others.
     struct receiver {
@@ -140,7 +140,7 @@ private:
             owner.turn_.attempt([&] { owner.cancel_operation(op, type); });
         }
         void drop(lease_record& l, bool dropped) {
-            owner.turn_.attempt([&] { owner.settle(owner.keeper_.let_go(l, dropped)); });
+            owner.turn_.attempt([&] { owner.leader_.settle(owner.keeper_.let_go(l, dropped)); });
         }
         engine& owner;
     };
@@ -194,10 +194,6 @@ private:
     void on_change() override;
     void on_idle() override;
 
-    // tenure_factory
-    active_tenure* make_tenure(void* room) override;
-    std::size_t tenure_size() const noexcept override;
-
     // removal_listener
     void on_removed(unsigned instance, std::string_view key) override;
 
@@ -210,11 +206,10 @@ private:
     void start_operation(operation&);
     void cancel_operation(operation&, asio::cancellation_type_t);
     bool take_let_go(lease_record&);
-    void on_won(active_tenure&);
-    void settle(active_queue* q) {
-        if (q != nullptr) acquirer_.settle(*q, turn_.time());
-    }
 
+    services shared() noexcept {
+        return {turn_, instances_, timers_, completer_, counters_, events_, random_};
+    }
     instance_group::pointer make_instance(unsigned number, redis::connection_options const&,
                                           bool sole);
 
@@ -233,7 +228,6 @@ private:
     asio::any_io_executor user_executor_, executor_; ///< empty when the context has been destroyed
     std::string const key_prefix_;
     std::chrono::milliseconds const max_ttl_;
-    std::chrono::milliseconds const fence_ttl_;
     std::chrono::milliseconds const instance_timeout_;
 
     lock_settings_cache settings_;
@@ -244,6 +238,7 @@ private:
     timer_queue timers_;
     token_source random_;
     instance_group instances_{turn_};
+    tenure_leader leader_;
     tenure_driver tenures_;
     completer completer_;
     acquirer acquirer_;

@@ -15,10 +15,11 @@ void engine::begin_shutdown(errc left_over) {
     timers_.schedule(shutdown_limit_, turn_.time() + 2 * instance_timeout_);
     auto const lost = draining_ && counters::get(counters_.lost) != lost_before_drain_;
     drained_ = keeper_.holds() ? left_over : lost ? errc::lease_lost : errc{};
-    keeper_.lose_all([this](active_queue* q) { settle(q); });
+    keeper_.lose_all([this](active_queue* q) { leader_.settle(q); });
     tenures_.for_each([this](active_tenure& t) {
         // The holder was told of the loss, and the deadline has not come.
-        if (t.machine.phase() == protocol::tenure_phase::ending) settle(keeper_.end_tenure(t));
+        if (t.machine.phase() == protocol::tenure_phase::ending)
+            leader_.settle(keeper_.end_tenure(t));
     });
 }
 
@@ -29,7 +30,7 @@ void engine::refuse_waiting() {
     // do not count as lost.
     while (inbox_.deliver_drops(receiver{*this})) {
     }
-    acquirer_.for_each_queue([this](active_queue& q) { settle(&q); });
+    acquirer_.for_each_queue([this](active_queue& q) { leader_.settle(&q); });
 }
 
 void engine::start_drain(operation& op) {

@@ -6,6 +6,7 @@
 #include "runtime/keys/surveyor.hpp"
 #include "runtime/services/completer.hpp"
 #include "runtime/services/operation.hpp"
+#include "runtime/services/services.hpp"
 #include "runtime/services/turn.hpp"
 
 namespace holdfast::runtime {
@@ -13,10 +14,10 @@ namespace holdfast::runtime {
 /// @par Thread safety  On the executor alone.
 class inspector {
 public:
-    inspector(turn& t, surveyor& s, completer& c)
-        : turn_(t)
-        , surveyor_(s)
-        , completer_(c) {}
+    inspector(services const& s, surveyor& questions)
+        : turn_(s.turn)
+        , surveyor_(questions)
+        , completer_(s.completer) {}
 
     void start(operation&);
     /// Completes the operation. The answers that are still to come are dropped.

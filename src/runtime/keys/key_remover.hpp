@@ -9,6 +9,7 @@
 #include "runtime/services/completer.hpp"
 #include "runtime/services/instance_group.hpp"
 #include "runtime/services/operation.hpp"
+#include "runtime/services/services.hpp"
 #include "runtime/services/turn.hpp"
 
 #include <chrono>
@@ -29,12 +30,12 @@ protected:
 /// @par Thread safety  On the executor alone.
 class key_remover {
 public:
-    key_remover(turn& t, instance_group& instances, surveyor& s, completer& c,
-                removal_listener& listener, std::chrono::milliseconds max_ttl)
-        : turn_(t)
-        , instances_(instances)
-        , surveyor_(s)
-        , completer_(c)
+    key_remover(services const& s, surveyor& questions, removal_listener& listener,
+                std::chrono::milliseconds max_ttl)
+        : turn_(s.turn)
+        , instances_(s.instances)
+        , surveyor_(questions)
+        , completer_(s.completer)
         , listener_(listener)
         , max_ttl_(max_ttl) {}
 

@@ -58,15 +58,14 @@ bool is_later_than(operation const& op, std::uint32_t round) {
 
 } // namespace
 
-key_watcher::key_watcher(turn& t, instance_group& instances, surveyor& s, timer_queue& timers,
-                         completer& c, counters& count, token_source& random)
-    : turn_(t)
-    , instances_(instances)
-    , surveyor_(s)
-    , timers_(timers)
-    , completer_(c)
-    , counters_(count)
-    , random_(random) {}
+key_watcher::key_watcher(services const& s, surveyor& questions)
+    : turn_(s.turn)
+    , instances_(s.instances)
+    , surveyor_(questions)
+    , timers_(s.timers)
+    , completer_(s.completer)
+    , counters_(s.counters)
+    , random_(s.random) {}
 
 key_watcher::~key_watcher() = default;
 

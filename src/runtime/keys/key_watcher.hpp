@@ -11,6 +11,7 @@
 #include "runtime/services/counters.hpp"
 #include "runtime/services/instance_group.hpp"
 #include "runtime/services/operation.hpp"
+#include "runtime/services/services.hpp"
 #include "runtime/services/timer_queue.hpp"
 #include "runtime/services/token_source.hpp"
 #include "runtime/services/turn.hpp"
@@ -29,8 +30,7 @@ namespace holdfast::runtime {
 /// @par Thread safety  On the executor alone.
 class key_watcher {
 public:
-    key_watcher(turn&, instance_group&, surveyor&, timer_queue&, completer&, counters&,
-                token_source&);
+    key_watcher(services const&, surveyor&);
     ~key_watcher();
 
     void start(operation&);

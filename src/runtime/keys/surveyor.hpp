@@ -10,6 +10,7 @@
 #include "redis/wire/reply_handler.hpp"
 #include "runtime/acquire/acquirer.hpp"
 #include "runtime/services/instance_group.hpp"
+#include "runtime/services/services.hpp"
 #include "runtime/services/turn.hpp"
 
 #include <string>
@@ -27,9 +28,9 @@ bool shows_change(key_report const& last, key_report const& now);
 /// @par Thread safety  On the executor alone.
 class surveyor {
 public:
-    surveyor(turn& t, instance_group& instances, acquirer const& a)
-        : turn_(t)
-        , instances_(instances)
+    surveyor(services const& s, acquirer const& a)
+        : turn_(s.turn)
+        , instances_(s.instances)
         , acquirer_(a) {}
 
     unsigned size() const { return instances_.size(); }

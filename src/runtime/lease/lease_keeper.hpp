@@ -22,6 +22,7 @@
 #include "runtime/services/event_sink.hpp"
 #include "runtime/services/instance_group.hpp"
 #include "runtime/services/operation.hpp"
+#include "runtime/services/services.hpp"
 #include "runtime/services/timer_queue.hpp"
 #include "runtime/services/turn.hpp"
 
@@ -39,17 +40,16 @@ namespace holdfast::runtime {
 /// @par Thread safety  On the executor alone.
 class lease_keeper final : private operation_timer_owner {
 public:
-    lease_keeper(turn& t, instance_group& instances, tenure_driver& tenures, timer_queue& timers,
-                 folded_queues& folded, completer& c, counters& count, event_sink const& events,
+    lease_keeper(services const& s, tenure_driver& tenures, folded_queues& folded,
                  std::chrono::milliseconds fence_ttl)
-        : turn_(t)
-        , instances_(instances)
+        : turn_(s.turn)
+        , instances_(s.instances)
         , tenures_(tenures)
-        , timers_(timers)
+        , timers_(s.timers)
         , folded_(folded)
-        , completer_(c)
-        , counters_(count)
-        , events_(events)
+        , completer_(s.completer)
+        , counters_(s.counters)
+        , events_(s.events)
         , fence_ttl_(fence_ttl) {}
 
     //

@@ -3,6 +3,9 @@
 #define HOLDFAST_TEST_HELD_KEYS_HPP
 
 #include "runtime/acquire/acquirer.hpp"
+#include "runtime/engine/tenure_leader.hpp"
+#include "runtime/keys/key_watcher.hpp"
+#include "runtime/keys/surveyor.hpp"
 #include "runtime/lease/lease_keeper.hpp"
 
 #include "unit/runtime/rooms.hpp"
@@ -70,7 +73,7 @@ public:
             if (&l != dropped) return false;
             dropped = nullptr;
             granting = l.tenure.get();
-            settle(keeper.let_go(l, false));
+            leader.settle(keeper.let_go(l, false));
             return true;
         });
         return c;
@@ -93,7 +96,7 @@ public:
         op.lease = c.handle;
         op.handler = detail::release_handler([](detail::delivery, release_result const&) {});
         granting = &c.tenure();
-        settle(keeper.start_release(op));
+        leader.settle(keeper.start_release(op));
     }
 
     std::size_t queues() {
@@ -113,38 +116,25 @@ public:
         return n;
     }
 
-    runtime::acquirer room{now_turn, instances, tenures,
-                           timers,   completer, count,
-                           events,   random,    std::chrono::milliseconds(100)};
-    runtime::lease_keeper keeper{now_turn, instances, tenures,
-                                 timers,   room,      completer,
-                                 count,    events,    std::chrono::hours(1)};
+    runtime::acquirer room{shared, tenures, std::chrono::milliseconds(100)};
+    runtime::lease_keeper keeper{shared, tenures, room, std::chrono::hours(1)};
+    runtime::surveyor questions{shared, room};
+    runtime::key_watcher watcher{shared, questions};
+    runtime::tenure_leader leader{shared, tenures, room, keeper, watcher, std::chrono::hours(1)};
     std::list<call> calls;
     runtime::lease_record* dropped = nullptr; ///< as the inbox would tell
 
 private:
     runtime::active_tenure* granting = nullptr; ///< the tenure that may grant a lease now
 
-    void settle(runtime::active_queue* q) {
-        if (q != nullptr) room.settle(*q, now_turn.time());
-    }
     void lead_answer(runtime::active_tenure& t, unsigned instance, protocol::command c,
                      std::uint32_t round, redis::answer const& a) override {
         granting = &t;
-        if (!runtime::acquirer::expects(t, c))
-            return settle(keeper.on_answer(t, instance, c, round, a));
-        if (!room.on_answer(t, instance, c, round, a)) return;
-        auto& q = *t.queue;
-        auto* const l = keeper.new_lease();
-        keeper.grant(room.take_winner(t), t, *l);
-        settle(&q);
+        leader.on_answer(t, instance, c, round, a);
     }
     void lead_time(runtime::active_tenure& t, lease_clock::time_point now) override {
-        using phase = protocol::tenure_phase;
         granting = &t;
-        auto const p = t.machine.phase();
-        if (p == phase::acquiring || p == phase::over) return room.on_time(t, now);
-        settle(keeper.on_time(t, now));
+        leader.on_time(t, now);
     }
 };
 

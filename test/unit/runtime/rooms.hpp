@@ -14,6 +14,7 @@
 #include "runtime/services/event_sink.hpp"
 #include "runtime/services/instance_group.hpp"
 #include "runtime/services/operation.hpp"
+#include "runtime/services/services.hpp"
 #include "runtime/services/timer_queue.hpp"
 #include "runtime/services/token_source.hpp"
 #include "runtime/services/turn.hpp"
@@ -157,8 +158,9 @@ public:
     runtime::event_sink events{client_options{}, now_turn, count};
     runtime::token_source random{""};
     runtime::instance_group instances{now_turn};
-    runtime::tenure_driver tenures{now_turn, instances, timers, count, *this};
     runtime::completer completer{now_turn, timers, count};
+    runtime::services shared{now_turn, instances, timers, completer, count, events, random};
+    runtime::tenure_driver tenures{shared, *this};
     std::vector<std::shared_ptr<fake_instance>> fakes;
     std::list<runtime::operation> operations;
     unsigned turns_asked = 0;

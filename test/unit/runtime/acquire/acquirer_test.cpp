@@ -1,5 +1,6 @@
 // The acquirer without a lease keeper: the instances are fakes, and the test takes the winners.
 #include "runtime/acquire/acquirer.hpp"
+#include "runtime/engine/tenure_leader.hpp"
 
 #include "unit/runtime/rooms.hpp"
 
@@ -55,14 +56,14 @@ public:
         return static_cast<errc>(c.result->code().value());
     }
 
-    acquirer room{now_turn, instances, tenures, timers, completer, count, events, random, 100ms};
+    acquirer room{shared, tenures, 100ms};
     std::vector<operation*> winners;
 
 private:
     std::chrono::milliseconds now_{1};
     void lead_answer(active_tenure& t, unsigned instance, command c, std::uint32_t round,
                      redis::answer const& a) override {
-        if (!acquirer::expects(t, c)) return; // the answer belongs to a release
+        if (!tenure_leader::is_of_try(t, c)) return; // the answer belongs to a release
         if (!room.on_answer(t, instance, c, round, a)) return;
         winners.push_back(&room.take_winner(t));
     }

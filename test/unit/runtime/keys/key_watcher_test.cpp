@@ -75,9 +75,9 @@ public:
         return c.report;
     }
 
-    acquirer room{now_turn, instances, tenures, timers, completer, count, events, random, 100ms};
-    surveyor questions{now_turn, instances, room};
-    key_watcher watcher{now_turn, instances, questions, timers, completer, count, random};
+    acquirer room{shared, tenures, 100ms};
+    surveyor questions{shared, room};
+    key_watcher watcher{shared, questions};
 
 private:
     void lead_answer(active_tenure&, unsigned, command, std::uint32_t,

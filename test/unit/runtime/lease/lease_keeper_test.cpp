@@ -126,7 +126,7 @@ public:
 
     lock_options options;
     idle_queue queue;
-    lease_keeper keeper{now_turn, instances, tenures, timers, *this, completer, count, events, 1h};
+    lease_keeper keeper{shared, tenures, *this, 1h};
     given_lease first, second;
     active_queue* concerned = nullptr; ///< the queue that the keeper handed back last
     active_tenure_ptr folded;          ///< the tenure whose queue is folded

@@ -1,0 +1,117 @@
+#include "runtime/engine/tenure_leader.hpp"
+
+#include <holdfast/detail/lock_state.hpp>
+#include <holdfast/error.hpp>
+
+#include "runtime/lease/lease_record.hpp"
+#include "runtime/services/token_source.hpp"
+#include "runtime/services/turn.hpp"
+
+#include <new>
+
+namespace holdfast::runtime {
+
+using protocol::command;
+using protocol::verdict;
+using phase = protocol::tenure_phase;
+
+class tenure_leader::led_tenure final : public active_tenure {
+public:
+    explicit led_tenure(tenure_leader& l)
+        : leader_(l) {}
+
+    redis::command_args arguments(command c) const noexcept override {
+        return describe(c, leader_.fence_ttl_, leader_.services_.random.label());
+    }
+
+    void on_answer(unsigned instance, command c, std::uint32_t round,
+                   redis::answer const& a) override {
+        try {
+            auto const writes = !protocol::only_reads(c);
+            if (writes && (a.verdict == verdict::yes || a.verdict == verdict::unknown))
+                leader_.watcher_.on_own_write(instance, lock->key());
+            leader_.on_answer(*this, instance, c, round, a);
+        } catch (...) {
+            leader_.services_.turn.keep_exception();
+        }
+    }
+
+    void on_time(lease_clock::time_point now) override { leader_.on_time(*this, now); }
+
+private:
+    void recycle() noexcept override { leader_.tenures_.recycle(*this); }
+
+    tenure_leader& leader_;
+};
+
+//
+// The decision
+//
+
+bool tenure_leader::is_of_try(active_tenure const& t, command c) {
+    switch (c) {
+    case command::inspect:
+    case command::watch:
+        return true;
+    case command::acquire:
+    case command::contend:
+    case command::raise:
+        return t.queue != nullptr && t.queue->machine.trying();
+    case command::extend:
+        return t.adopts;
+    case command::release:
+    case command::heal:
+    case command::survey: // of the calls on a key
+        break;
+    }
+    return false;
+}
+
+void tenure_leader::on_answer(active_tenure& t, unsigned instance, command c, std::uint32_t round,
+                              redis::answer const& a) {
+    if (is_of_try(t, c)) {
+        if (acquirer_.on_answer(t, instance, c, round, a)) on_won(t);
+        return;
+    }
+    auto* const concerned = keeper_.on_answer(t, instance, c, round, a);
+    if (c == command::release && a.verdict == verdict::yes)
+        acquirer_.on_own_release(instance, t.lock->key());
+    settle(concerned);
+}
+
+void tenure_leader::on_time(active_tenure& t, lease_clock::time_point now) {
+    auto const phase_now = t.machine.phase();
+    if (phase_now == phase::acquiring || phase_now == phase::over) return acquirer_.on_time(t, now);
+    settle(keeper_.on_time(t, now));
+}
+
+void tenure_leader::on_won(active_tenure& t) {
+    auto& q = *t.queue;
+    auto* const l = keeper_.new_lease();
+    auto& op = acquirer_.take_winner(t);
+    if (l != nullptr) {
+        keeper_.grant(op, t, *l);
+        return settle(&q);
+    }
+    // An adopted key may still be of use to its first holder.
+    auto const adopted = op.adopts;
+    acquirer_.fail(op, errc::out_of_memory);
+    settle(adopted ? keeper_.leave_key(t) : keeper_.give_back(t));
+}
+
+//
+// tenure_factory
+//
+
+active_tenure* tenure_leader::make_tenure(void* room) {
+    return ::new (room) led_tenure(*this);
+}
+
+std::size_t tenure_leader::tenure_size() const noexcept {
+    // A process may hold a million leases: doc/internals/memory.md.
+    static_assert(sizeof(void*) != 8 || (sizeof(led_tenure) <= 328 && sizeof(lease_record) <= 96 &&
+                                         sizeof(detail::lock_state) <= 16));
+    return sizeof(led_tenure);
+}
+
+} // namespace holdfast::runtime
