@@ -128,8 +128,7 @@ public:
                              lock_options const& options, Token&& handler = {}) const {
         checked_executor();
         return boost::asio::async_initiate<Token, void(error, lease)>(
-            detail::initiate_acquire{make_state(key, token, options)}, handler,
-            detail::wait_limit{detail::wait_limit::kind::none, {}});
+            make_adoption(key, token, options), handler);
     }
     /// As above, with a ttl and else the default options.
     template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
@@ -202,7 +201,7 @@ public:
                                    Token&& token = {}) const {
         checked_executor();
         return boost::asio::async_initiate<Token, void(error, key_report)>(
-            detail::initiate_wait_change{{make_watch(key, last)}}, token);
+            detail::initiate_wait_change{{make_state(key)}, share(last)}, token);
     }
 
     /// Ends the lock of a program that cannot do so itself, by its token. Each instance deletes the
@@ -228,8 +227,8 @@ public:
     [[nodiscard]] auto release(std::string_view key, std::string_view holder_token,
                                Token&& token = {}) const {
         checked_executor();
-        return boost::asio::async_initiate<Token, void(error)>(
-            detail::initiate_release_key{{make_release(key, holder_token)}}, token);
+        return boost::asio::async_initiate<Token, void(error)>(make_release(key, holder_token),
+                                                               token);
     }
 
     /// Ends the lock of any holder. Inspects the key, and then each instance deletes the key if it
@@ -262,7 +261,7 @@ public:
     [[nodiscard]] auto force_release(std::string_view key, Token&& token = {}) const {
         checked_executor();
         return boost::asio::async_initiate<Token, void(error, key_report)>(
-            detail::initiate_force_release{{make_state(key)}, false}, token);
+            detail::initiate_force_release{{make_state(key)}, nullptr}, token);
     }
 
     /// The same, but of a lock that the caller has seen: only the tokens that `seen` shows are
@@ -276,7 +275,7 @@ public:
                                      Token&& token = {}) const {
         checked_executor();
         return boost::asio::async_initiate<Token, void(error, key_report)>(
-            detail::initiate_force_release{{make_watch(key, seen)}, true}, token);
+            detail::initiate_force_release{{make_state(key)}, share(seen)}, token);
     }
 
     /// Ends the client. New and waiting acquires complete with errc::shut_down, leases are lost and
@@ -349,11 +348,14 @@ private:
     detail::lock_parts parts_of(std::string_view key) const;
     detail::lock_state_ptr make_state(std::string_view key) const;
     /// Checks everything.
-    detail::lock_state_ptr make_state(std::string_view key, lease_token const&,
-                                      lock_options const&) const;
-    detail::lock_state_ptr make_watch(std::string_view key, key_report const& last) const;
+    detail::initiate_adopt make_adoption(std::string_view key, lease_token const&,
+                                         lock_options const&) const;
     /// Checks the token, too.
-    detail::lock_state_ptr make_release(std::string_view key, std::string_view holder_token) const;
+    detail::initiate_release_key make_release(std::string_view key,
+                                              std::string_view holder_token) const;
+    static detail::key_report_ptr share(key_report const& r) {
+        return std::make_shared<key_report const>(r);
+    }
     /// Empty when the context has been destroyed. Throws for a client that was moved from.
     boost::asio::any_io_executor const& own_executor() const;
     /// The same, and throws when the context has been destroyed.

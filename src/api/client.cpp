@@ -4,9 +4,10 @@
 #include "api/option_checks.hpp"
 #include "runtime/engine/engine.hpp"
 #include "runtime/engine/lock_state.hpp"
-#include "runtime/keys/key_call.hpp"
+#include "runtime/services/call.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -96,8 +97,7 @@ lock client::make_lock(std::string_view key) const {
 }
 
 lock client::make_lock(std::string_view key, lock_options const& options) const {
-    return detail::access::make_lock(
-        runtime::make_lock_state<detail::lock_state>(parts_of(key, options)));
+    return detail::access::make_lock(runtime::make_lock_state(parts_of(key, options)));
 }
 
 detail::lock_parts client::parts_of(std::string_view key, lock_options const& options) const {
@@ -114,26 +114,21 @@ detail::lock_parts client::parts_of(std::string_view key) const {
 }
 
 detail::lock_state_ptr client::make_state(std::string_view key) const {
-    return runtime::make_lock_state<detail::lock_state>(parts_of(key));
+    return runtime::make_lock_state(parts_of(key));
 }
 
-detail::lock_state_ptr client::make_state(std::string_view key, lease_token const& token,
-                                          lock_options const& options) const {
+detail::initiate_adopt client::make_adoption(std::string_view key, lease_token const& token,
+                                             lock_options const& options) const {
     auto parts = parts_of(key, options);
     detail::check(token);
-    return runtime::make_lock_state<runtime::adopt_call>(std::move(parts), lease_token(token));
+    return {runtime::make_lock_state(std::move(parts)), token};
 }
 
-detail::lock_state_ptr client::make_watch(std::string_view key, key_report const& last) const {
-    return runtime::make_lock_state<runtime::watch_call>(parts_of(key), key_report(last));
-}
-
-detail::lock_state_ptr client::make_release(std::string_view key,
-                                            std::string_view holder_token) const {
+detail::initiate_release_key client::make_release(std::string_view key,
+                                                  std::string_view holder_token) const {
     auto parts = parts_of(key);
     if (holder_token.empty()) reject(errc::invalid_options, "the token is empty");
-    return runtime::make_lock_state<runtime::release_call>(std::move(parts),
-                                                           std::string(holder_token));
+    return {{runtime::make_lock_state(std::move(parts))}, std::string(holder_token)};
 }
 
 std::vector<instance_status> client::instances() const {
@@ -146,37 +141,47 @@ client_stats client::stats() const {
 
 namespace detail {
 
-using runtime::operation_kind;
-
-void async_inspect(lock_state_ptr lock, inspect_handler handler, configuration) {
+void async_adopt(lock_state_ptr lock, lease_token token, acquire_handler handler, configuration) {
     auto& engine = lock->engine();
-    engine.submit(operation_kind::inspect, std::move(lock), {}, {}, std::move(handler));
+    engine.submit(
+        runtime::acquire_call{.handler = std::move(handler),
+                              .lock = std::move(lock),
+                              .adopted = std::make_unique<lease_token const>(std::move(token))});
 }
 
-void async_wait_change(lock_state_ptr lock, inspect_handler handler, configuration) {
-    auto& engine = lock->engine();
-    engine.submit(operation_kind::wait_change, std::move(lock), {}, {}, std::move(handler));
+void async_inspect(lock_state_ptr key, inspect_handler handler, configuration) {
+    auto& engine = key->engine();
+    engine.submit(runtime::inspect_call{.handler = std::move(handler), .key = std::move(key)});
 }
 
-void async_release_key(lock_state_ptr lock, error_handler handler, configuration) {
-    auto& engine = lock->engine();
-    engine.submit(operation_kind::release_key, std::move(lock), {}, {}, std::move(handler));
+void async_wait_change(lock_state_ptr key, key_report_ptr last, inspect_handler handler,
+                       configuration) {
+    auto& engine = key->engine();
+    engine.submit(runtime::wait_change_call{
+        .handler = std::move(handler), .key = std::move(key), .last = std::move(last)});
 }
 
-void async_force_release(lock_state_ptr lock, bool seen, inspect_handler handler, configuration) {
-    auto& engine = lock->engine();
-    auto const kind = seen ? operation_kind::force_release_of_seen : operation_kind::force_release;
-    engine.submit(kind, std::move(lock), {}, {}, std::move(handler));
+void async_release_key(lock_state_ptr key, std::string token, error_handler handler,
+                       configuration) {
+    auto& engine = key->engine();
+    engine.submit(runtime::release_key_call{
+        .handler = std::move(handler), .key = std::move(key), .token = std::move(token)});
+}
+
+void async_force_release(lock_state_ptr key, key_report_ptr seen, inspect_handler handler,
+                         configuration) {
+    auto& engine = key->engine();
+    engine.submit(runtime::force_release_call{
+        .handler = std::move(handler), .key = std::move(key), .seen = std::move(seen)});
 }
 
 void async_shutdown(std::shared_ptr<runtime::engine> engine, error_handler handler, configuration) {
-    engine->submit(operation_kind::shutdown, {}, {}, {}, std::move(handler));
+    engine->submit(runtime::shutdown_call{.handler = std::move(handler)});
 }
 
 void async_drain(std::shared_ptr<runtime::engine> engine, std::chrono::nanoseconds limit,
                  error_handler handler, configuration) {
-    engine->submit(operation_kind::drain, {}, {wait_limit::kind::until, limit}, {},
-                   std::move(handler));
+    engine->submit(runtime::drain_call{.handler = std::move(handler), .limit = limit});
 }
 
 } // namespace detail

@@ -4,9 +4,11 @@
 #include "api/option_checks.hpp"
 #include "runtime/engine/engine.hpp"
 #include "runtime/lease/lease_record.hpp"
+#include "runtime/services/call.hpp"
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -50,7 +52,7 @@ void lease::detach() {
     // Before the call, so that no other thread releases the lease meanwhile.
     auto const was_detached = data->detached.exchange(true);
     try {
-        lock->engine().detach(data);
+        lock->engine().submit(runtime::detach_call{data});
     } catch (...) {
         data->detached.store(was_detached);
         throw;
@@ -75,12 +77,12 @@ std::chrono::nanoseconds lease::checked(std::chrono::milliseconds ttl) const {
 void lease::renew_while(std::function<bool()> condition) {
     auto data = checked();
     auto const lock = data->lock;
-    lock->engine().renew_while(std::move(data), std::move(condition));
+    lock->engine().submit(runtime::renew_call{
+        std::move(data), std::make_unique<runtime::renewal_condition>(
+                             runtime::renewal_condition{std::move(condition)})});
 }
 
 namespace detail {
-
-using runtime::operation_kind;
 
 void async_release(lease_ref lease, share_ref share, release_handler handler, configuration) {
     auto const again = share->released.exchange(true);
@@ -92,8 +94,8 @@ void async_release(lease_ref lease, share_ref share, release_handler handler, co
     auto const last = !shared || lease->shares.fetch_sub(1) == 1;
     try {
         if (last) {
-            return lock->engine().submit(operation_kind::release, {}, {}, lease,
-                                         std::move(handler));
+            return lock->engine().submit(
+                runtime::release_call{.handler = std::move(handler), .lease = lease});
         }
         if (lease->detached)
             return std::move(handler)(by_executor, release_result(errc::lease_released));
@@ -111,14 +113,16 @@ void async_release(lease_ref lease, share_ref share, release_handler handler, co
 
 void async_extend(lease_ref lease, wait_limit ttl, error_handler handler, configuration) {
     auto const lock = lease->lock;
-    lock->engine().submit(operation_kind::extend, {}, ttl, std::move(lease), std::move(handler));
+    runtime::extend_call call{.handler = std::move(handler), .lease = std::move(lease)};
+    if (ttl.mode == wait_limit::kind::until) call.ttl = ttl.time;
+    lock->engine().submit(std::move(call));
 }
 
 void async_wait_lost(lease_ref lease, std::chrono::nanoseconds ahead, error_handler handler,
                      configuration) {
     auto const lock = lease->lock;
-    lock->engine().submit(operation_kind::wait_lost, {}, {wait_limit::kind::until, ahead},
-                          std::move(lease), std::move(handler));
+    lock->engine().submit(runtime::wait_lost_call{
+        .handler = std::move(handler), .lease = std::move(lease), .ahead = ahead});
 }
 
 void end(lease_share& share) noexcept {

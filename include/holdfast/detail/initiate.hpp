@@ -10,12 +10,14 @@
 #include <holdfast/detail/lease_data.hpp>
 #include <holdfast/detail/lock_state.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/lease_token.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -32,6 +34,9 @@ using release_handler = asio::any_completion_handler<void(delivery, release_resu
 using inspect_handler = asio::any_completion_handler<void(delivery, error, key_report)>;
 using error_handler = asio::any_completion_handler<void(delivery, error)>;
 
+/// A report that a call is given. Initiations are copied, and reports are large.
+using key_report_ptr = std::shared_ptr<key_report const>;
+
 /// How long an acquire may wait for a holder.
 struct wait_limit {
     enum class kind : std::uint8_t {
@@ -43,6 +48,8 @@ struct wait_limit {
 };
 
 HOLDFAST_API void async_acquire(lock_state_ptr, wait_limit, acquire_handler, configuration = {});
+HOLDFAST_API void async_adopt(lock_state_ptr, lease_token of_holder, acquire_handler,
+                              configuration = {});
 HOLDFAST_API void async_release(lease_ref, share_ref, release_handler, configuration = {});
 /// `limit`: the new ttl, or none.
 HOLDFAST_API void async_extend(lease_ref, wait_limit, error_handler, configuration = {});
@@ -54,10 +61,12 @@ HOLDFAST_API void async_drain(std::shared_ptr<runtime::engine>, std::chrono::nan
                               error_handler, configuration = {});
 
 HOLDFAST_API void async_inspect(lock_state_ptr, inspect_handler, configuration = {});
-HOLDFAST_API void async_wait_change(lock_state_ptr, inspect_handler, configuration = {});
-HOLDFAST_API void async_release_key(lock_state_ptr, error_handler, configuration = {});
-/// `seen`: the call came with a report.
-HOLDFAST_API void async_force_release(lock_state_ptr, bool seen, inspect_handler,
+HOLDFAST_API void async_wait_change(lock_state_ptr, key_report_ptr last, inspect_handler,
+                                    configuration = {});
+HOLDFAST_API void async_release_key(lock_state_ptr, std::string token_of_holder, error_handler,
+                                    configuration = {});
+/// `seen`: may be null.
+HOLDFAST_API void async_force_release(lock_state_ptr, key_report_ptr seen, inspect_handler,
                                       configuration = {});
 
 struct initiate_acquire {
@@ -72,6 +81,22 @@ struct initiate_acquire {
         async_acquire(lock, limit,
                       erased<error, lease>(std::forward<Handler>(handler), lock->executor(),
                                            lock->calls_in_place()));
+    }
+};
+
+struct initiate_adopt {
+    lock_state_ptr lock;
+    lease_token token;
+
+    using executor_type = asio::any_io_executor;
+    executor_type get_executor() const noexcept { return lock->executor(); }
+
+    template <class Handler>
+    void operator()(Handler&& handler) const {
+        require_context(lock->executor());
+        async_adopt(lock, token,
+                    erased<error, lease>(std::forward<Handler>(handler), lock->executor(),
+                                         lock->calls_in_place()));
     }
 };
 
@@ -92,24 +117,30 @@ struct initiate_inspect : initiate_on_key {
 };
 
 struct initiate_wait_change : initiate_on_key {
+    key_report_ptr last;
+
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(lock->executor());
         async_wait_change(
-            lock, erased<error, key_report>(std::forward<Handler>(handler), lock->executor()));
+            lock, last,
+            erased<error, key_report>(std::forward<Handler>(handler), lock->executor()));
     }
 };
 
 struct initiate_release_key : initiate_on_key {
+    std::string token;
+
     template <class Handler>
     void operator()(Handler&& handler) const {
         require_context(lock->executor());
-        async_release_key(lock, erased<error>(std::forward<Handler>(handler), lock->executor()));
+        async_release_key(lock, token,
+                          erased<error>(std::forward<Handler>(handler), lock->executor()));
     }
 };
 
 struct initiate_force_release : initiate_on_key {
-    bool seen;
+    key_report_ptr seen;
 
     template <class Handler>
     void operator()(Handler&& handler) const {

@@ -8,14 +8,11 @@
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
 
 namespace holdfast {
-
-struct lease_token;
 
 namespace runtime {
 class engine;
@@ -50,22 +47,12 @@ class lock_state;
 /// Called without any reference left.
 HOLDFAST_API void destroy(lock_state const*) noexcept;
 
-/// Of a lock_state: the arguments that go with it.
-enum class lock_state_kind : std::uint8_t {
-    plain,
-    watch_call,
-    release_call,
-    adopt_call
-};
-
 /// Shared by the copies of a lock, its waiters and its leases. The characters of the key lie behind
 /// the object, in the same block of memory: runtime::make_lock_state() makes both. It has no
 /// virtual functions, so that a shared library need not export its type.
-class lock_state {
+class lock_state final {
 public:
-    /// `size`: of the whole object.
-    explicit lock_state(lock_parts&&, lock_state_kind = lock_state_kind::plain,
-                        std::size_t size = sizeof(lock_state)) noexcept;
+    explicit lock_state(lock_parts&&) noexcept;
     lock_state(lock_state const&) = delete;
     lock_state& operator=(lock_state const&) = delete;
 
@@ -75,13 +62,10 @@ public:
     bool calls_in_place() const noexcept { return settings_->calls_in_place; }
     /// With the client's prefix.
     std::string_view key() const noexcept {
-        return {reinterpret_cast<char const*>(this) + size_, key_size_};
+        return {reinterpret_cast<char const*>(this + 1), key_size_};
     }
-    /// The token of a lease that another client has acquired. Null for all other locks.
-    lease_token const* adopted() const noexcept;
 
 private:
-    friend void destroy(lock_state const*) noexcept;
     friend void intrusive_ptr_add_ref(lock_state const* s) noexcept {
         s->references_.fetch_add(1, std::memory_order_relaxed);
     }
@@ -91,8 +75,6 @@ private:
 
     lock_settings_ptr const settings_;
     mutable std::atomic<std::uint32_t> references_{0};
-    lock_state_kind const kind_;
-    std::uint8_t const size_;
     std::uint16_t const key_size_;
 };
 

@@ -1,11 +1,10 @@
 // Queues: acquires join them, wait, and leave.
 #include "runtime/acquire/acquirer.hpp"
 
-#include <holdfast/lease_token.hpp>
-
 #include "protocol/tenure/fence.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <utility>
 
@@ -16,8 +15,9 @@ namespace {
 /// True if this client had the key, or if an instance said that another client has it. An instance
 /// that is silent proves nothing.
 bool waited_for_a_holder(operation const& op) {
-    auto const& q = *op.queue;
-    return q.machine.counts().tenures != op.tenures_before || q.machine.seen_held() ||
+    auto const& call = op.as<acquire_call>();
+    auto const& q = *call.queue;
+    return q.machine.counts().tenures != call.tenures_before || q.machine.seen_held() ||
            (q.machine.trying() && !q.tenure->machine.votes().no().empty());
 }
 
@@ -58,9 +58,10 @@ acquirer::acquirer(services const& s, tenure_driver& tenures,
 // Returns false if the acquire has failed already.
 bool acquirer::admit(operation& op) {
     auto const now = turn_.time();
-    auto const given = op.limit();
-    op.start_at(now);
-    op.queue = nullptr;
+    auto& call = op.as<acquire_call>();
+    auto const limit = call.limit();
+    auto const needs_timer = call.needs_timer();
+    call.start_at(now);
     op.behind = false;
     acquiring_.push_back(op);
     counters::add(counters_.pending);
@@ -68,27 +69,22 @@ bool acquirer::admit(operation& op) {
         fail(op, refuses_ ? errc::shut_down : errc::cancelled);
         return false;
     }
-    if (op.limit_mode == detail::wait_limit::kind::until) {
-        if (given > std::chrono::nanoseconds::zero()) {
-            // A limit that is too large to be added to the time counts as no limit.
-            auto const slack = timer_queue::coarseness; // a coarse timer must not end a wait early
-            auto const longest = lease_clock::time_point::max() - now - slack;
-            auto const limit = std::min<lease_clock::duration>(given, longest);
-            op.timer->owner = this;
-            timers_.schedule(*op.timer, now + limit + slack);
-        } else {
-            op.limit_mode = detail::wait_limit::kind::none;
-        }
+    if (needs_timer) {
+        // A limit that is too large to be added to the time counts as no limit.
+        auto const slack = timer_queue::coarseness; // a coarse timer must not end a wait early
+        auto const longest = lease_clock::time_point::max() - now - slack;
+        op.timer->owner = this;
+        timers_.schedule(*op.timer, now + std::min<lease_clock::duration>(limit, longest) + slack);
     }
-    auto const& options = op.lock->options();
+    auto const& options = call.lock->options();
     op.set_ttl(options.ttl);
     op.watched = options.watchdog;
-    auto const* const adopted = op.lock->adopted();
+    auto const* const adopted = call.adopted.get();
     op.adopts = adopted != nullptr;
     op.fenced = adopted != nullptr ? adopted->fence != 0 : options.fencing;
     op.handoffs =
         static_cast<std::uint16_t>(adopted != nullptr ? protocol::handoffs_of(adopted->fence) : 0);
-    op.waits = op.limit_mode != detail::wait_limit::kind::none;
+    op.waits = limit > std::chrono::nanoseconds::zero();
     op.stays = op.waits && !op.adopts && options.on_outage == outage_policy::wait;
     op.again = false;
     return true;
@@ -113,14 +109,16 @@ active_queue* acquirer::make_queue(detail::lock_state_ptr const& lock, std::size
 }
 
 void acquirer::join(operation& op, active_queue& q) {
-    op.queue = &q;
-    q.machine.yields(op.lock->options().yield_to_pollers);
-    if (op.lock->options().fair) q.machine.is_fair(true); // one fair lock makes the key fair
-    op.tries_before = q.machine.counts().tries;
-    op.tenures_before = q.machine.counts().tenures - (q.machine.held() ? 1 : 0);
+    auto& call = op.as<acquire_call>();
+    auto const& options = call.lock->options();
+    call.queue = &q;
+    q.machine.yields(options.yield_to_pollers);
+    if (options.fair) q.machine.is_fair(true); // one fair lock makes the key fair
+    call.tries_before = q.machine.counts().tries;
+    call.tenures_before = q.machine.counts().tenures - (q.machine.held() ? 1 : 0);
     op.stage = operation_stage::queued;
     auto const first = q.machine.empty() && !q.machine.held();
-    auto const now = op.started();
+    auto const now = call.started();
     auto const outage = q.machine.failed_outage_tries() != 0 && !q.machine.empty();
     if (outage && !op.stays && !op.adopts) {
         fail(op, common_cause(q.round, instances_.causes()));
@@ -138,7 +136,7 @@ void acquirer::cancel(operation& op, asio::cancellation_type_t type) {
     auto const total_only =
         (type & (asio::cancellation_type_t::partial | asio::cancellation_type_t::terminal)) ==
         asio::cancellation_type_t::none;
-    auto& q = *op.queue;
+    auto& q = *op.as<acquire_call>().queue;
     if (total_only && q.machine.trying() && &q.front() == &op) {
         op.cancel_requested = true;
     } else {
@@ -147,7 +145,7 @@ void acquirer::cancel(operation& op, asio::cancellation_type_t type) {
 }
 
 void acquirer::on_time(operation& op, lease_clock::time_point) {
-    auto const& q = *op.queue;
+    auto const& q = *op.as<acquire_call>().queue;
     if (q.machine.in_outage()) return give_up(op, common_cause(q.round, instances_.causes()));
     give_up(op, waited_for_a_holder(op) ? errc::wait_timeout : errc::no_quorum);
 }
@@ -159,19 +157,19 @@ void acquirer::refuse_waiting() {
 void acquirer::count_as_waiting(operation& op) {
     if (!op.waits || std::exchange(op.behind, true)) return;
     counters::add(counters_.waiters);
-    events_.waiting(*op.lock);
+    events_.waiting(*op.as<acquire_call>().lock);
 }
 
 // Takes an acquire out of its queue, and completes it with an error.
 void acquirer::leave(operation& op, errc cause) {
-    op.queue->machine.leave(op);
+    op.as<acquire_call>().queue->machine.leave(op);
     fail(op, cause);
 }
 
 // The caller does not want the lock any more. A try that was made for this acquire goes on for the
 // next waiter. If no waiter can use the try, its grants are released.
 void acquirer::give_up(operation& op, errc cause) {
-    auto& q = *op.queue;
+    auto& q = *op.as<acquire_call>().queue;
     if (q.machine.trying() && q.asks_all) q.round.votes = q.tenure->machine.votes();
     leave(op, cause);
     settle(q, turn_.time());
@@ -179,26 +177,28 @@ void acquirer::give_up(operation& op, errc cause) {
 
 void acquirer::fail(operation& op, errc cause) {
     counters::add(counters_.acquire_failed);
+    auto const& call = op.as<acquire_call>();
     std::shared_ptr<acquire_report const> report;
-    if (op.queue != nullptr && cause != errc::shut_down && cause != errc::out_of_memory) {
+    if (call.queue != nullptr && cause != errc::shut_down && cause != errc::out_of_memory) {
         // If memory runs out for the report, the handler gets the code alone.
         turn_.attempt([&] { report = make_report(op); });
     }
-    auto const took = turn_.time() - op.started();
+    auto const took = turn_.time() - call.started();
     counters_.ended(outcome_of(cause), took, op.behind);
-    events_.failed(*op.lock, reported_call::acquire, cause, took, report.get());
+    events_.failed(*call.lock, reported_call::acquire, cause, took, report.get());
     completer_.complete(op, cause, std::move(report));
 }
 
 std::shared_ptr<acquire_report const> acquirer::make_report(operation const& op) {
-    auto const& q = *op.queue;
-    report_input input{.key = op.lock->key(),
+    auto const& call = op.as<acquire_call>();
+    auto const& q = *call.queue;
+    report_input input{.key = call.lock->key(),
                        .adopts = op.adopts,
-                       .attempts = q.machine.counts().tries - op.tries_before,
-                       .waited = turn_.time() - op.started(),
+                       .attempts = q.machine.counts().tries - call.tries_before,
+                       .waited = turn_.time() - call.started(),
                        .asked = {},
                        .round = q.round,
-                       .instances = instances_.snapshots(q.round, op.lock->key())};
+                       .instances = instances_.snapshots(q.round, call.lock->key())};
     if (q.machine.trying()) input.asked = q.tenure->machine.maybe_held();
     if (q.machine.held()) {
         auto const left =

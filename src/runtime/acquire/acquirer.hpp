@@ -18,6 +18,7 @@
 #include "runtime/acquire/tenure_driver.hpp"
 #include "runtime/acquire/waiting_line.hpp"
 #include "runtime/memory/pool.hpp"
+#include "runtime/services/call.hpp"
 #include "runtime/services/completer.hpp"
 #include "runtime/services/counters.hpp"
 #include "runtime/services/event_sink.hpp"
@@ -209,14 +210,15 @@ private:
 template <class LetGo>
 void acquirer::start(operation& op, LetGo&& let_go) {
     if (!admit(op)) return;
-    auto const key = op.lock->key();
+    auto const& lock = op.as<acquire_call>().lock;
+    auto const key = lock->key();
     auto const hash = hash_of_key(key);
     auto at = keys_.find(key, hash);
     auto* const t = at.tenure();
     if (t != nullptr && t->lease != nullptr && let_go(*t->lease)) at = keys_.find(key, hash);
     auto* const q = at.is_folded()          ? unfold(*at.tenure())
                     : at.queue() != nullptr ? at.queue()
-                                            : make_queue(op.lock, hash);
+                                            : make_queue(lock, hash);
     if (q == nullptr) return fail(op, errc::out_of_memory);
     join(op, *q);
 }

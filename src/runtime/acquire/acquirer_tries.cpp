@@ -1,6 +1,4 @@
 // Tries: rounds to all instances, or to the arbiter first.
-#include <holdfast/lease_token.hpp>
-
 #include "protocol/rules.hpp"
 #include "protocol/tenure/fence.hpp"
 #include "protocol/waiting/arbiter.hpp"
@@ -95,7 +93,8 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     using protocol::queue_effect;
     auto const at_arbiter = how == queue_effect::try_arbiter;
     auto& op = q.front();
-    auto const& options = op.lock->options();
+    auto const& call = op.as<acquire_call>();
+    auto const& options = call.lock->options();
     auto const arbiter = at_arbiter ? arbiter_of(q) : q.machine.arbiter();
     if (at_arbiter && arbiter != q.in_line.instance) leave_line(q); // a token stands in one line
     // Read before the hint is made. So if the tenure is won, its hint was made within its ttl.
@@ -105,8 +104,7 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     auto const ready = turn_.attempt([&] {
         spread = random_.next_bits();
         made = &tenures_.take();
-        op.adopts ? made->adopt_token(op.lock->adopted()->value)
-                  : made->set_token(token_of_try(q, how));
+        op.adopts ? made->adopt_token(call.adopted->value) : made->set_token(token_of_try(q, how));
     });
     if (!ready) {
         q.machine.failed();
@@ -121,7 +119,7 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     t.fair = q.machine.is_fair();
     if (options.fencing && !op.adopts) t.machine.number_from(fence_hint());
     t.counted = now;
-    t.lock = op.lock;
+    t.lock = call.lock;
     q.detach();
     q.tenure = &t;
     t.queue = &q;
@@ -147,7 +145,7 @@ operation& acquirer::take_winner(active_tenure& t) {
     leave_line(*t.queue);
     t.adopts = false;
     if (winner.adopts) {
-        t.machine.adopt(protocol::number_of(winner.lock->adopted()->fence));
+        t.machine.adopt(protocol::number_of(winner.as<acquire_call>().adopted->fence));
         t.machine.heed(instances_.round_trips());
     }
     return winner;
@@ -201,8 +199,8 @@ void acquirer::on_arbiter_refused(active_tenure& t, active_queue& q, redis::answ
     if (!a.ttl_known) left = protocol::duration(-1);
     auto& op = q.front();
     count_as_waiting(op);
-    q.machine.refused(turn_.time(), left, a.push_follows, op.lock->options().max_retry_delay,
-                      random_.pause_bits());
+    q.machine.refused(turn_.time(), left, a.push_follows,
+                      op.as<acquire_call>().lock->options().max_retry_delay, random_.pause_bits());
     counters::add(counters_.wasted_wakeups, q.machine.counts().wasted - before);
     auto const arbiter = q.machine.arbiter();
     instances_[arbiter].push_missed(q.machine.take_breach());
@@ -251,11 +249,12 @@ void acquirer::on_try_failed(active_tenure& t, effect how) {
     switch (how) {
     case effect::contended:
         count_as_waiting(op);
-        q.machine.contended(now, t.machine.votes(), op.lock->options().max_retry_delay,
+        q.machine.contended(now, t.machine.votes(),
+                            op.as<acquire_call>().lock->options().max_retry_delay,
                             random_.pause_bits());
         if (q.machine.counts().splits != before) {
             counters::add(counters_.split_votes, q.machine.counts().splits - before);
-            events_.split_vote(*op.lock);
+            events_.split_vote(*op.as<acquire_call>().lock);
         }
         if (op.cancel_requested) leave(op, errc::cancelled);
         if (!q.machine.inspects()) q.detach();
@@ -292,7 +291,7 @@ void acquirer::on_adoption_refused(active_tenure& t) {
 // would fail in the same way.
 bool acquirer::counts_for(active_tenure const& t, operation const& other) const {
     auto const& q = *t.queue;
-    return other.started() <= q.asked && other.ttl <= t.machine.ttl() &&
+    return other.as<acquire_call>().started() <= q.asked && other.ttl <= t.machine.ttl() &&
            (other.fenced || !t.machine.fenced() || !refused_command(q.round));
 }
 

@@ -9,6 +9,7 @@
 #include <boost/asio/strand.hpp>
 
 #include <cassert>
+#include <variant>
 
 namespace holdfast::runtime {
 
@@ -33,22 +34,6 @@ asio::io_context const* place_for_handlers(asio::any_io_executor const& executor
     auto const one_thread =
         !thread_safe || asio::config(context).get("scheduler", "concurrency_hint", -1) == 1;
     return one_thread ? &context : nullptr;
-}
-
-/// A call on a key that is not its lock's.
-bool is_on_key(operation_kind k) {
-    return k == operation_kind::inspect || k == operation_kind::wait_change ||
-           k == operation_kind::release_key || k == operation_kind::force_release ||
-           k == operation_kind::force_release_of_seen;
-}
-
-/// An acquire sees for itself that it was cancelled. The others cannot be cancelled.
-bool is_cancelled_early(operation const& op) {
-    auto const k = op.kind;
-    auto const waits = k == operation_kind::extend || k == operation_kind::wait_lost ||
-                       k == operation_kind::drain ||
-                       (is_on_key(k) && k != operation_kind::release_key);
-    return waits && op.cancel_requested;
 }
 
 } // namespace
@@ -153,15 +138,6 @@ void engine::end_in_child() {
 // From any thread
 //
 
-void engine::detach(detail::lease_ref lease) {
-    inbox_.submit(operation_kind::detach, {}, {}, std::move(lease), {});
-}
-
-void engine::renew_while(detail::lease_ref lease, std::function<bool()> condition) {
-    auto node = std::make_unique<renewal_condition>(renewal_condition{std::move(condition)});
-    inbox_.submit(operation_kind::renew, {}, {}, std::move(lease), std::move(node));
-}
-
 std::vector<instance_status> engine::instances() const {
     std::vector<instance_status> all;
     for (unsigned i = 0; i < instances_.size(); ++i) {
@@ -225,52 +201,61 @@ void engine::on_removed(unsigned instance, std::string_view key) {
 // Operations
 //
 
-void engine::start_operation(operation& op) {
-    if (is_cancelled_early(op)) return completer_.complete(op, errc::cancelled);
-    if (is_on_key(op.kind) && stopping_) return completer_.complete(op, errc::shut_down);
-    switch (op.kind) {
-    case operation_kind::acquire:
-        acquirer_.start(op, [this](lease_record& l) { return take_let_go(l); });
-        break;
-    case operation_kind::release:
-        leader_.settle(keeper_.start_release(op));
-        break;
-    case operation_kind::extend:
-        leader_.settle(keeper_.start_extend(op));
-        break;
-    case operation_kind::wait_lost:
-        keeper_.start_wait_lost(op);
-        break;
-    case operation_kind::renew:
-        keeper_.start_renew(op);
-        break;
-    case operation_kind::detach:
-        leader_.settle(keeper_.start_detach(op));
-        break;
-    case operation_kind::shutdown:
-        if (!inbox_.is_background(op)) {
-            op.stage = operation_stage::attached;
-            shutdowns_.push_back(op);
+struct engine::starter {
+    engine& e;
+    operation& op;
+
+    template <class Call>
+    void operator()(Call& call) const {
+        if constexpr (call_that_ends_when_cancelled<Call>) {
+            if (op.cancel_requested) return e.completer_.complete(op, errc::cancelled);
         }
-        begin_shutdown();
-        break;
-    case operation_kind::drain:
-        start_drain(op);
-        break;
-    case operation_kind::inspect:
-        inspector_.start(op);
-        break;
-    case operation_kind::wait_change:
-        watcher_.start(op);
-        break;
-    case operation_kind::release_key:
-        remover_.start_release(op);
-        break;
-    case operation_kind::force_release:
-    case operation_kind::force_release_of_seen:
-        remover_.start_force(op);
-        break;
+        if constexpr (call_on_key<Call>) {
+            if (e.stopping_) return e.completer_.complete(op, errc::shut_down);
+        }
+        start(call);
     }
+
+private:
+    void start(acquire_call&) const {
+        e.acquirer_.start(op, [this](lease_record& l) { return e.take_let_go(l); });
+    }
+    void start(release_call&) const { e.leader_.settle(e.keeper_.start_release(op)); }
+    void start(extend_call&) const { e.leader_.settle(e.keeper_.start_extend(op)); }
+    void start(wait_lost_call&) const { e.keeper_.start_wait_lost(op); }
+    void start(renew_call&) const { e.keeper_.start_renew(op); }
+    void start(detach_call&) const { e.leader_.settle(e.keeper_.start_detach(op)); }
+    void start(shutdown_call&) const { e.start_shutdown(op); }
+    void start(drain_call&) const { e.start_drain(op); }
+    void start(inspect_call&) const { e.inspector_.start(op); }
+    void start(wait_change_call&) const { e.watcher_.start(op); }
+    void start(release_key_call&) const { e.remover_.start_release(op); }
+    void start(force_release_call&) const { e.remover_.start_force(op); }
+    // Never submitted.
+    void start(std::monostate&) const {}
+    void start(ended_acquire&) const {}
+    void start(ended_release&) const {}
+};
+
+struct engine::canceller {
+    engine& e;
+    operation& op;
+    asio::cancellation_type_t type;
+
+    void operator()(acquire_call&) const { e.acquirer_.cancel(op, type); }
+    void operator()(inspect_call&) const { e.inspector_.cancel(op); }
+    void operator()(wait_change_call&) const { e.watcher_.cancel(op); }
+    void operator()(force_release_call&) const { e.remover_.cancel(op); }
+    /// The others stand in a list alone, or cannot be cancelled.
+    template <class Call>
+    void operator()(Call&) const {
+        if constexpr (call_that_ends_when_cancelled<Call>)
+            e.completer_.complete(op, errc::cancelled);
+    }
+};
+
+void engine::start_operation(operation& op) {
+    std::visit(starter{*this, op}, op.call);
 }
 
 void engine::cancel_operation(operation& op, asio::cancellation_type_t type) {
@@ -278,32 +263,7 @@ void engine::cancel_operation(operation& op, asio::cancellation_type_t type) {
         op.cancel_requested = true;
         return;
     }
-    switch (op.kind) {
-    case operation_kind::acquire:
-        acquirer_.cancel(op, type);
-        break;
-    case operation_kind::extend:
-    case operation_kind::wait_lost:
-    case operation_kind::drain:
-        completer_.complete(op, errc::cancelled);
-        break;
-    case operation_kind::inspect:
-        inspector_.cancel(op);
-        break;
-    case operation_kind::wait_change:
-        watcher_.cancel(op);
-        break;
-    case operation_kind::force_release:
-    case operation_kind::force_release_of_seen:
-        remover_.cancel(op);
-        break;
-    case operation_kind::release_key:
-    case operation_kind::release:
-    case operation_kind::renew:
-    case operation_kind::detach:
-    case operation_kind::shutdown:
-        break;
-    }
+    std::visit(canceller{*this, op, type}, op.call);
 }
 
 // If the inbox has the lease, ends it ahead of its turn, and returns true.

@@ -43,6 +43,7 @@
 #include "runtime/keys/surveyor.hpp"
 #include "runtime/lease/lease_keeper.hpp"
 #include "runtime/lease/lease_record.hpp"
+#include "runtime/services/call.hpp"
 #include "runtime/services/completer.hpp"
 #include "runtime/services/counters.hpp"
 #include "runtime/services/event_sink.hpp"
@@ -58,7 +59,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -81,12 +81,7 @@ public:
     void start();
 
     // From any thread.
-    void submit(operation_kind kind, detail::lock_state_ptr lock, detail::wait_limit limit,
-                detail::lease_ref lease, operation::any_handler&& handler) {
-        inbox_.submit(kind, std::move(lock), limit, std::move(lease), std::move(handler));
-    }
-    void renew_while(detail::lease_ref, std::function<bool()>);
-    void detach(detail::lease_ref);
+    void submit(any_call&& call) { inbox_.submit(std::move(call)); }
     void cancel(operation* op, std::uint32_t generation, asio::cancellation_type_t type) noexcept {
         inbox_.cancel(op, generation, type);
     }
@@ -130,6 +125,9 @@ private:
     static constexpr unsigned turns_in_a_row = 16;
     static constexpr std::chrono::milliseconds longest_row{1};
 
+    // Each begins or cancels a call with the part that serves it.
+    struct starter;
+    struct canceller;
     /// Takes the calls that the inbox delivers. An exception in one call does not affect the
     /// others.
     struct receiver {
@@ -219,6 +217,7 @@ private:
     // engine_shutdown.cpp
     void begin_shutdown(errc left_over = errc::shut_down);
     void refuse_waiting();
+    void start_shutdown(operation&);
     void start_drain(operation&);
     void end_drain_if_done();
     void finish_shutdown_if_done() noexcept;

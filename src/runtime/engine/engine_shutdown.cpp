@@ -33,6 +33,14 @@ void engine::refuse_waiting() {
     acquirer_.for_each_queue([this](active_queue& q) { leader_.settle(&q); });
 }
 
+void engine::start_shutdown(operation& op) {
+    if (!inbox_.is_background(op)) {
+        op.stage = operation_stage::attached;
+        shutdowns_.push_back(op);
+    }
+    begin_shutdown();
+}
+
 void engine::start_drain(operation& op) {
     op.stage = operation_stage::attached;
     drains_.push_back(op);
@@ -42,7 +50,7 @@ void engine::start_drain(operation& op) {
         refuse_waiting();
     }
     auto const now = turn_.time();
-    auto const limit = op.limit();
+    auto const limit = op.as<drain_call>().limit;
     if (limit <= std::chrono::nanoseconds::zero()) return drain_limit_.on_time(now);
     // A limit that is too large to be added to the time counts as no limit.
     auto const until =

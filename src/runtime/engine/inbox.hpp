@@ -3,10 +3,9 @@
 #ifndef HOLDFAST_RUNTIME_INBOX_HPP
 #define HOLDFAST_RUNTIME_INBOX_HPP
 
-#include <holdfast/detail/initiate.hpp>
-
 #include "runtime/lease/lease_record.hpp"
 #include "runtime/memory/pool.hpp"
+#include "runtime/services/call.hpp"
 #include "runtime/services/counters.hpp"
 #include "runtime/services/operation.hpp"
 #include "runtime/services/turn.hpp"
@@ -49,7 +48,7 @@ public:
         , thread_safe_(thread_safe)
         , counters_(c)
         , turns_(executor) {
-        background_.kind = operation_kind::shutdown;
+        background_.call = shutdown_call();
     }
     ~basic_inbox() { clear(); }
     basic_inbox(basic_inbox const&) = delete;
@@ -59,9 +58,8 @@ public:
     // From any thread
     //
 
-    /// If this throws, nothing was submitted, and the arguments are unchanged.
-    void submit(operation_kind, detail::lock_state_ptr&&, detail::wait_limit, detail::lease_ref&&,
-                operation::any_handler&&);
+    /// If this throws, nothing was submitted, and the call is unchanged.
+    void submit(any_call&&);
 
     /// Recorded in the operation itself. If one operation gets several requests, their types are
     /// combined.
@@ -229,26 +227,21 @@ private:
 };
 
 template <class Owner>
-void basic_inbox<Owner>::submit(operation_kind kind, detail::lock_state_ptr&& lock_state,
-                                detail::wait_limit limit, detail::lease_ref&& lease,
-                                operation::any_handler&& handler) {
-    auto const slot = cancellation_slot_of(handler);
+void basic_inbox<Owner>::submit(any_call&& call) {
+    auto const slot = cancellation_slot_of(call);
     {
         auto guard = lock();
         if (dead_) return;
         auto& op = operations_.take(first_generation_);
-        op.kind = kind;
         try {
-            op.limit_to(limit);
+            op.prepare(call);
         } catch (...) {
             operations_.give_back(op);
             throw;
         }
         op.stage = operation_stage::starting;
         op.cancel_requested = false;
-        op.lock = std::move(lock_state);
-        op.lease = std::move(lease);
-        op.handler = std::move(handler);
+        op.call = std::move(call);
         if (slot.is_connected()) {
             // Without the mutex: emplace() may destroy an older handler of the user.
             if (guard) guard.unlock();
@@ -256,10 +249,8 @@ void basic_inbox<Owner>::submit(operation_kind kind, detail::lock_state_ptr&& lo
                 asio::cancellation_slot(slot).template emplace<canceller>(owner_.weak_from_this(),
                                                                           op);
             } catch (...) {
-                // The caller gets its arguments back, as if it had not called.
-                handler = std::exchange(op.handler, {});
-                lease = std::move(op.lease);
-                lock_state = std::move(op.lock);
+                // The caller gets its call back, as if it had not called.
+                call = std::exchange(op.call, {});
                 if (thread_safe_) guard.lock();
                 operations_.give_back(op);
                 throw;
@@ -427,11 +418,7 @@ bool basic_inbox<Owner>::give_back_memory(bool period_ended, std::size_t most) n
 template <class Owner>
 void basic_inbox<Owner>::abandon() noexcept {
     turns_.abandon();
-    operations_.for_each([](operation& op) {
-        auto const handler = std::exchange(op.handler, {});
-        auto const lease = std::move(op.lease);
-        auto const lock_state = std::move(op.lock);
-    });
+    operations_.for_each([](operation& op) { auto const call = std::exchange(op.call, {}); });
 }
 
 } // namespace holdfast::runtime

@@ -11,7 +11,7 @@ public:
     question(inspector& i, operation& asked_by)
         : op(&asked_by)
         , began(i.turn_.time())
-        , report(i.surveyor_.begin(asked_by.lock->key()))
+        , report(i.surveyor_.begin(asked_by.as<inspect_call>().key->key()))
         , inspector_(i) {}
 
     redis::command_args arguments(protocol::command) const noexcept override {
@@ -43,14 +43,14 @@ void inspector::start(operation& op) {
     });
     if (!made) return completer_.complete(op, errc::out_of_memory);
     op.stage = operation_stage::attached;
-    op.inspection = q;
+    op.as<inspect_call>().question = q;
     auto const asked = surveyor_.reachable();
     q->pending = asked - surveyor_.ask(*q, protocol::command::survey, asked, 0);
     if (q->pending.empty()) conclude(*q);
 }
 
 void inspector::cancel(operation& op) {
-    static_cast<question*>(op.inspection)->op = nullptr;
+    static_cast<question*>(op.as<inspect_call>().question)->op = nullptr;
     completer_.complete(op, errc::cancelled);
 }
 

@@ -4,7 +4,6 @@
 #include "protocol/rules.hpp"
 #include "protocol/tenure/tally.hpp"
 #include "redis/wire/token.hpp"
-#include "runtime/keys/key_call.hpp"
 #include "runtime/services/report_builder.hpp"
 #include "runtime/services/round_record.hpp"
 
@@ -14,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace holdfast::runtime {
@@ -25,9 +25,9 @@ using protocol::verdict;
 /// One call. If the release is forced, the call first asks the instances for the key.
 class key_remover::job final : public redis::reply_handler {
 public:
-    job(key_remover& r, operation& asked_by)
+    job(key_remover& r, operation& asked_by, detail::lock_state const& of)
         : op(&asked_by)
-        , key(asked_by.lock->key())
+        , key(of.key())
         , began(r.turn_.time())
         , remover_(r) {}
 
@@ -83,10 +83,11 @@ private:
 namespace {
 
 bool may_delete(operation const& op, key_answer const& found) {
-    if (op.kind != operation_kind::force_release_of_seen) return true;
-    auto const& seen = static_cast<watch_call const&>(*op.lock).last.instances;
-    return std::ranges::any_of(
-        seen, [&](key_answer const& a) { return !a.digest.empty() && a.digest == found.digest; });
+    auto const& seen = op.as<force_release_call>().seen;
+    if (!seen) return true;
+    return std::ranges::any_of(seen->instances, [&](key_answer const& a) {
+        return !a.digest.empty() && a.digest == found.digest;
+    });
 }
 
 } // namespace
@@ -96,15 +97,15 @@ bool may_delete(operation const& op, key_answer const& found) {
 //
 
 void key_remover::start_release(operation& op) {
+    auto const& call = op.as<release_key_call>();
     boost::intrusive_ptr<job> j;
     boost::intrusive_ptr<removal> r;
     auto const made = turn_.attempt([&] {
-        j = new job(*this, op);
-        r = new removal(*this, *j, static_cast<release_call const&>(*op.lock).token);
+        j = new job(*this, op, *call.key);
+        r = new removal(*this, *j, call.token);
     });
     if (!made) return completer_.complete(op, errc::out_of_memory);
     op.stage = operation_stage::attached;
-    op.inspection = j.get();
     auto const quorum = protocol::redlock_rules::quorum(instances_.size(), 0);
     j->round.votes = protocol::tally(instances_.size(), quorum, instances_.reachable());
     // The others keep the release until they are back.
@@ -125,22 +126,23 @@ void key_remover::remove(job& j, removal& r, instance_set from) {
 //
 
 void key_remover::start_force(operation& op) {
+    auto& call = op.as<force_release_call>();
     boost::intrusive_ptr<job> j;
     auto const made = turn_.attempt([&] {
-        j = new job(*this, op);
+        j = new job(*this, op, *call.key);
         j->report = surveyor_.begin(j->key);
         j->tokens.resize(instances_.size());
     });
     if (!made) return completer_.complete(op, errc::out_of_memory);
     op.stage = operation_stage::attached;
-    op.inspection = j.get();
+    call.job = j.get();
     auto const asked = surveyor_.reachable();
     j->surveyed = asked - surveyor_.ask(*j, command::survey, asked, 0);
     if (j->surveyed.empty()) remove_seen(*j);
 }
 
 void key_remover::cancel(operation& op) {
-    auto& j = static_cast<job&>(*op.inspection);
+    auto& j = static_cast<job&>(*op.as<force_release_call>().job);
     if (j.surveyed.empty()) return;
     j.op = nullptr;
     completer_.complete(op, errc::cancelled);
@@ -211,7 +213,7 @@ void key_remover::on_removal(job& j, unsigned instance, redis::answer const& a) 
 void key_remover::conclude(job& j) {
     if (j.op == nullptr || !j.round.votes.pending().empty()) return;
     auto& op = *std::exchange(j.op, nullptr);
-    if (op.kind == operation_kind::release_key) {
+    if (std::holds_alternative<release_key_call>(op.call)) {
         conclude_release(j, op);
     } else {
         conclude_force(j, op);

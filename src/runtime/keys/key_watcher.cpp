@@ -1,7 +1,6 @@
 #include "runtime/keys/key_watcher.hpp"
 
 #include "protocol/key/change_watch.hpp"
-#include "runtime/keys/key_call.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +33,7 @@ public:
     void on_time(lease_clock::time_point) override { watcher_.on_time(*this); }
 
     std::string const key;
-    operation_list calls; ///< operation::round: the first round that concerns the call
+    operation_list calls;
     key_report report;    ///< of the present round
     bool starved = false; ///< memory ran out for an answer of this round
     bool again = false;   ///< memory ran out for this round, and not for the one before
@@ -53,7 +52,7 @@ namespace {
 
 /// True if a call joined after this round had begun.
 bool is_later_than(operation const& op, std::uint32_t round) {
-    return static_cast<std::int32_t>(op.round - round) > 0;
+    return static_cast<std::int32_t>(op.as<wait_change_call>().round - round) > 0;
 }
 
 } // namespace
@@ -77,25 +76,27 @@ void key_watcher::start(operation& op) {
     auto* const w = find_or_make(op);
     if (w == nullptr) return completer_.complete(op, errc::out_of_memory);
     op.stage = operation_stage::attached;
-    op.inspection = w;
-    op.round = w->round + 1;
+    auto& call = op.as<wait_change_call>();
+    call.watch = w;
+    call.round = w->round + 1;
     w->calls.push_back(op);
     schedule(*w);
 }
 
 key_watcher::watch* key_watcher::find_or_make(operation const& op) {
-    auto const found = watches_.find(op.lock->key());
+    auto const key = op.as<wait_change_call>().key->key();
+    auto const found = watches_.find(key);
     if (found != watches_.end()) return found->second.get();
     watch_ptr made;
     auto const ready = turn_.attempt([&] {
-        made = new watch(*this, op.lock->key());
+        made = new watch(*this, key);
         watches_.emplace(made->key, made);
     });
     return ready ? made.get() : nullptr;
 }
 
 void key_watcher::cancel(operation& op) {
-    auto& w = static_cast<watch&>(*op.inspection);
+    auto& w = static_cast<watch&>(*op.as<wait_change_call>().watch);
     completer_.complete(op, errc::cancelled);
     if (w.calls.empty()) drop(w);
 }
@@ -153,7 +154,7 @@ void key_watcher::conclude(watch& w) {
         if (is_later_than(op, w.round)) continue;
         if (w.starved) {
             completer_.complete(op, errc::out_of_memory);
-        } else if (shows_change(static_cast<watch_call const&>(*op.lock).last, w.report)) {
+        } else if (shows_change(*op.as<wait_change_call>().last, w.report)) {
             tell(op, w.report);
         }
     }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <utility>
+#include <variant>
 
 namespace holdfast::runtime {
 
@@ -174,8 +175,9 @@ void lease_keeper::deadline_moved_back(active_tenure& t) {
     auto& l = *t.lease;
     l.deadline.store(t.machine.deadline(), std::memory_order_release);
     for (auto& op : l.waiters) {
-        if (op.kind != operation_kind::wait_lost || op.limit() <= t.machine.margin()) continue;
-        timers_.schedule(*op.timer, t.machine.deadline() - op.limit());
+        auto const* const call = std::get_if<wait_lost_call>(&op.call);
+        if (call == nullptr || call->ahead <= t.machine.margin()) continue;
+        timers_.schedule(*op.timer, t.machine.deadline() - call->ahead);
     }
 }
 
@@ -190,9 +192,10 @@ lease_record* lease_keeper::new_lease() noexcept {
 }
 
 void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
-    l.begin(op.lock);
+    auto const& call = op.as<acquire_call>();
+    l.begin(call.lock);
     l.tenure = &t;
-    protocol::duration const longest = op.lock->options().max_hold;
+    protocol::duration const longest = call.lock->options().max_hold;
     t.machine.begin_lease(op.watched, turn_.time(),
                           longest.count() == 0 ? protocol::duration::max() : longest);
     l.deadline.store(t.machine.deadline(), std::memory_order_release);
@@ -205,7 +208,7 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
     // It is not known when the holder before has written them.
     if (op.adopts && op.fenced) write_counters(t);
     auto const handed_over = t.queue->machine.handoffs() > op.handoffs;
-    auto const waited = turn_.time() - op.started();
+    auto const waited = turn_.time() - call.started();
     counters_.ended(handed_over ? acquire_outcome::handed_over : acquire_outcome::acquired, waited,
                     op.behind);
     events_.acquired(l, waited, handed_over);
@@ -213,7 +216,7 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
 }
 
 active_queue* lease_keeper::start_release(operation& op) {
-    auto& l = static_cast<lease_record&>(*op.lease.get());
+    auto& l = lease_of<release_call>(op);
     switch (l.ended) {
     case lease_record::end::none:
         return end_lease(l, &op, lease_record::end::released);

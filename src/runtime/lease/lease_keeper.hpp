@@ -17,6 +17,7 @@
 #include "runtime/acquire/tenure_driver.hpp"
 #include "runtime/lease/lease_record.hpp"
 #include "runtime/memory/pool.hpp"
+#include "runtime/services/call.hpp"
 #include "runtime/services/completer.hpp"
 #include "runtime/services/counters.hpp"
 #include "runtime/services/event_sink.hpp"
@@ -159,6 +160,10 @@ private:
     void tell_extends(lease_record&, errc, completer::report_ptr const& = {});
     void tell_waiters(lease_record&, errc to_extends, errc to_lost);
 
+    template <class Call>
+    static lease_record& lease_of(operation& op) {
+        return static_cast<lease_record&>(*op.as<Call>().lease);
+    }
     static bool is_condition(lease_record&);
     void retire(renewal_condition_ptr) noexcept;
 

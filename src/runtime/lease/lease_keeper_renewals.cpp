@@ -9,6 +9,14 @@
 
 namespace holdfast::runtime {
 
+namespace {
+
+bool is_extension(operation const& op) {
+    return std::holds_alternative<extend_call>(op.call);
+}
+
+} // namespace
+
 //
 // Extensions, and waits for the loss
 //
@@ -20,7 +28,7 @@ protocol::tenure_action lease_keeper::begin_extension(active_tenure& t) {
 }
 
 active_queue* lease_keeper::start_extend(operation& op) {
-    auto& l = static_cast<lease_record&>(*op.lease.get());
+    auto& l = lease_of<extend_call>(op);
     if (l.ended != lease_record::end::none) {
         completer_.complete(op, l.ended == lease_record::end::lost ? errc::lease_lost
                                                                    : errc::lease_released);
@@ -29,7 +37,7 @@ active_queue* lease_keeper::start_extend(operation& op) {
     op.stage = operation_stage::attached;
     l.waiters.push_back(op);
     auto& t = *l.tenure;
-    if (op.limit_mode == detail::wait_limit::kind::until) return extend_for(t, op.limit());
+    if (auto const ttl = op.as<extend_call>().ttl) return extend_for(t, *ttl);
     if (t.machine.extending()) return nullptr; // the extension under way answers both
     return apply(t, begin_extension(t));
 }
@@ -44,14 +52,15 @@ active_queue* lease_keeper::extend_for(active_tenure& t, lease_clock::duration t
 }
 
 active_queue* lease_keeper::start_detach(operation& op) {
-    auto& l = static_cast<lease_record&>(*op.lease.get());
+    auto& l = lease_of<detach_call>(op);
     auto* const concerned = l.ended == lease_record::end::none ? detach(l) : nullptr;
     completer_.finish(op);
     return concerned;
 }
 
 void lease_keeper::start_wait_lost(operation& op) {
-    auto& l = static_cast<lease_record&>(*op.lease.get());
+    auto& call = op.as<wait_lost_call>();
+    auto& l = lease_of<wait_lost_call>(op);
     if (l.ended != lease_record::end::none) {
         return completer_.complete(op, l.ended == lease_record::end::lost ? errc{}
                                                                           : errc::lease_released);
@@ -59,11 +68,11 @@ void lease_keeper::start_wait_lost(operation& op) {
     op.stage = operation_stage::attached;
     if (op.timer) op.timer->owner = this;
     l.waiters.push_back(op);
-    op.watched_lease = &l;
+    call.watched = &l;
     // A wait for the loss keeps no handle: if the last handle goes, the lease ends, and so does the
     // wait.
-    op.lease = {};
-    if (op.limit() > l.tenure->machine.margin()) wait_for_end(op, turn_.time());
+    call.lease = {};
+    if (call.ahead > l.tenure->machine.margin()) wait_for_end(op, turn_.time());
 }
 
 void lease_keeper::on_time(operation& op, lease_clock::time_point now) {
@@ -73,7 +82,8 @@ void lease_keeper::on_time(operation& op, lease_clock::time_point now) {
 // Waits until the deadline is near. Extensions move the deadline. A timer that checks it again is
 // less work than a timer that moves with each extension.
 void lease_keeper::wait_for_end(operation& op, lease_clock::time_point now) {
-    auto const due = op.watched_lease->deadline.load(std::memory_order_relaxed) - op.limit();
+    auto const& call = op.as<wait_lost_call>();
+    auto const due = call.watched->deadline.load(std::memory_order_relaxed) - call.ahead;
     if (now >= due) return completer_.complete(op, errc{});
     timers_.schedule(*op.timer, due);
 }
@@ -81,14 +91,14 @@ void lease_keeper::wait_for_end(operation& op, lease_clock::time_point now) {
 void lease_keeper::tell_extends(lease_record& l, errc cause, completer::report_ptr const& report) {
     for (auto it = l.waiters.begin(); it != l.waiters.end();) {
         auto& op = *it++;
-        if (op.kind == operation_kind::extend) completer_.complete(op, cause, report);
+        if (is_extension(op)) completer_.complete(op, cause, report);
     }
 }
 
 void lease_keeper::tell_waiters(lease_record& l, errc to_extends, errc to_lost) {
     for (auto it = l.waiters.begin(); it != l.waiters.end();) {
         auto& op = *it++;
-        completer_.complete(op, op.kind == operation_kind::extend ? to_extends : to_lost);
+        completer_.complete(op, is_extension(op) ? to_extends : to_lost);
     }
 }
 
@@ -97,9 +107,9 @@ void lease_keeper::tell_waiters(lease_record& l, errc to_extends, errc to_lost) 
 //
 
 void lease_keeper::start_renew(operation& op) {
-    auto& l = static_cast<lease_record&>(*op.lease.get());
+    auto& l = lease_of<renew_call>(op);
     retire(std::move(l.condition));
-    auto& condition = std::get<renewal_condition_ptr>(op.handler);
+    auto& condition = op.as<renew_call>().condition;
     if (l.ended == lease_record::end::none && condition->holds) {
         l.condition = std::move(condition);
     } else {
@@ -167,9 +177,7 @@ release_result lease_keeper::unconfirmed(active_tenure& t) {
 // Without a caller or an observer, nothing is told: the watchdog tries again.
 void lease_keeper::fail_extends(active_tenure& t) {
     auto& waiters = t.lease->waiters;
-    auto const waits = std::any_of(waiters.begin(), waiters.end(), [](operation const& op) {
-        return op.kind == operation_kind::extend;
-    });
+    auto const waits = std::any_of(waiters.begin(), waiters.end(), is_extension);
     if (!waits && !events_) return;
     auto [cause, report] = failure_of(t, reported_call::extend);
     events_.failed(*t.lease->lock, reported_call::extend, cause, turn_.time() - t.asked,

@@ -2,6 +2,7 @@
 
 #include <holdfast/detail/access.hpp>
 
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -16,68 +17,62 @@ error make_error(errc cause, completer::report_ptr report) {
 } // namespace
 
 void completer::complete(operation& op, errc cause, report_ptr report) {
-    if (std::holds_alternative<detail::acquire_handler>(op.handler)) {
-        complete_acquire(op, cause, std::move(report), {});
-    } else if (auto* const other = std::get_if<detail::error_handler>(&op.handler)) {
-        auto handler = std::move(*other);
-        finish(op);
-        try {
-            std::move(handler)(by_executor(), make_error(cause, std::move(report)));
-        } catch (...) {
-            turn_.keep_exception();
-        }
-    } else if (std::holds_alternative<detail::inspect_handler>(op.handler)) {
-        complete(op, cause, key_report());
-    }
+    std::visit(
+        [&]<class Call>(Call const&) {
+            if constexpr (std::is_same_v<Call, acquire_call>) {
+                complete_acquire(op, cause, std::move(report), {});
+            } else if constexpr (call_with<Call, detail::error_handler>) {
+                send<Call>(op, make_error(cause, std::move(report)));
+            } else if constexpr (call_with<Call, detail::inspect_handler>) {
+                send<Call>(op, error(cause), key_report());
+            }
+        },
+        op.call);
 }
 
 void completer::complete(operation& op, detail::lease_ref lease) {
     complete_acquire(op, errc{}, {}, std::move(lease));
 }
 
-void completer::complete_acquire(operation& op, errc cause, report_ptr report,
-                                 detail::lease_ref lease) {
-    if (keep(op, cause, report, lease)) return;
-    auto handler = std::move(std::get<detail::acquire_handler>(op.handler));
-    finish(op);
-    try {
-        std::move(handler)(by_executor(), make_error(cause, std::move(report)),
-                           detail::access::make_lease(lease));
-    } catch (...) {
-        turn_.keep_exception();
-    }
-}
-
 void completer::complete(operation& op, errc cause, key_report r) {
-    auto handler = std::move(std::get<detail::inspect_handler>(op.handler));
-    finish(op);
-    try {
-        std::move(handler)(by_executor(), error(cause), std::move(r));
-    } catch (...) {
-        turn_.keep_exception();
-    }
+    std::visit(
+        [&]<class Call>(Call const&) {
+            if constexpr (call_with<Call, detail::inspect_handler>)
+                send<Call>(op, error(cause), std::move(r));
+        },
+        op.call);
 }
 
 void completer::complete(operation& op, release_result r) {
-    if (r && keep(op, errc{}, {}, {})) return;
-    auto handler = std::move(std::get<detail::release_handler>(op.handler));
+    if (!r || !calls_in_place()) return send<release_call>(op, std::move(r));
+    keep(op, ended_release{std::move(op.as<release_call>().handler)});
+}
+
+void completer::complete_acquire(operation& op, errc cause, report_ptr report,
+                                 detail::lease_ref lease) {
+    if (!calls_in_place()) {
+        return send<acquire_call>(op, make_error(cause, std::move(report)),
+                                  detail::access::make_lease(lease));
+    }
+    if (report) turn_.attempt([&] { reports_.push_back({&op, std::move(report)}); });
+    keep(op, ended_acquire{std::move(op.as<acquire_call>().handler), std::move(lease), cause});
+}
+
+template <class Call, class... Results>
+void completer::send(operation& op, Results&&... results) {
+    auto handler = std::move(op.as<Call>().handler);
     finish(op);
     try {
-        std::move(handler)(by_executor(), std::move(r));
+        std::move(handler)(by_executor(), std::forward<Results>(results)...);
     } catch (...) {
         turn_.keep_exception();
     }
 }
 
-bool completer::keep(operation& op, errc cause, report_ptr report,
-                     detail::lease_ref lease) noexcept {
-    if (!calls_in_place()) return false;
+void completer::keep(operation& op, any_call&& ended) noexcept {
     retire(op);
-    op.result = cause;
-    op.lease = std::move(lease);
-    if (report) turn_.attempt([&] { reports_.push_back({&op, std::move(report)}); });
+    op.call = std::move(ended);
     calls_.push_back(op);
-    return true;
 }
 
 completer::report_ptr completer::take_report(operation const& op) noexcept {
@@ -92,14 +87,14 @@ bool completer::make_calls(std::size_t most, lease_clock::time_point until) {
         if (is_stopped()) return false;
         auto& op = calls_.front();
         calls_.pop_front();
-        auto handler = std::exchange(op.handler, {});
-        auto const lease = std::move(op.lease);
-        auto result = make_error(op.result, take_report(op));
+        auto ended = std::exchange(op.call, {});
+        auto report = take_report(op);
         finished_.push_back(op);
-        if (auto* const acquire = std::get_if<detail::acquire_handler>(&handler)) {
-            std::move (*acquire)(delivery_, std::move(result), detail::access::make_lease(lease));
-        } else if (auto* const release = std::get_if<detail::release_handler>(&handler)) {
-            std::move (*release)(delivery_, release_result());
+        if (auto* const acquire = std::get_if<ended_acquire>(&ended)) {
+            std::move(acquire->handler)(delivery_, make_error(acquire->result, std::move(report)),
+                                        detail::access::make_lease(acquire->lease));
+        } else if (auto* const release = std::get_if<ended_release>(&ended)) {
+            std::move(release->handler)(delivery_, release_result());
         }
         if (made % calls_between_clock_readings == 0 && lease_clock::now() >= until) return false;
     }
@@ -108,20 +103,18 @@ bool completer::make_calls(std::size_t most, lease_clock::time_point until) {
 
 void completer::finish(operation& op) noexcept {
     retire(op);
-    op.handler = {};
+    op.call = {};
     finished_.push_back(op);
 }
 
 void completer::retire(operation& op) noexcept {
     if (op.timer) timers_.cancel(*op.timer);
     static_cast<operation_hook&>(op).unlink();
-    if (op.kind == operation_kind::acquire) {
+    if (std::holds_alternative<acquire_call>(op.call)) {
         counters::take(counters_.pending);
         if (std::exchange(op.behind, false)) counters::take(counters_.waiters);
     }
     ++op.generation;
-    op.lock.reset();
-    op.lease = {};
 }
 
 } // namespace holdfast::runtime

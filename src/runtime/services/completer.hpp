@@ -13,6 +13,7 @@
 #include <holdfast/key_report.hpp>
 #include <holdfast/lease.hpp>
 
+#include "runtime/services/call.hpp"
 #include "runtime/services/counters.hpp"
 #include "runtime/services/operation.hpp"
 #include "runtime/services/timer_queue.hpp"
@@ -37,7 +38,8 @@ public:
         , counters_(c)
         , delivery_(d) {}
 
-    /// `report`: of a failure; may be null.
+    /// `report`: of a failure; may be null. If memory runs out for a report that has to be kept,
+    /// the handler gets the code alone.
     void complete(operation&, errc, report_ptr = {});
     /// An acquire has succeeded.
     void complete(operation&, detail::lease_ref);
@@ -66,12 +68,13 @@ private:
     bool is_stopped() const {
         return delivery_.in_place != nullptr && delivery_.in_place->stopped();
     }
-    void retire(operation&) noexcept;
     void complete_acquire(operation&, errc, report_ptr, detail::lease_ref);
-    /// True if the handler was kept. A cancellation that comes between this and the call is too
-    /// late: the lease is delivered, and the key stays held. Needs memory for the report alone, and
-    /// does without it.
-    bool keep(operation&, errc, report_ptr, detail::lease_ref) noexcept;
+    template <class Call, class... Results>
+    void send(operation&, Results&&...);
+    /// Keeps the handler for a call in place. A cancellation that comes between this and the call
+    /// is too late: the lease is delivered, and the key stays held.
+    void keep(operation&, any_call&& ended) noexcept;
+    void retire(operation&) noexcept;
     report_ptr take_report(operation const&) noexcept;
 
     turn& turn_;
@@ -79,7 +82,7 @@ private:
     counters& counters_;
     detail::delivery delivery_;
     operation_list finished_;
-    operation_list calls_; ///< have ended; their results are in operation::result and lease
+    operation_list calls_; ///< have ended
     struct kept_report {
         operation const* of;
         report_ptr report;

@@ -2,12 +2,10 @@
 #ifndef HOLDFAST_RUNTIME_OPERATION_HPP
 #define HOLDFAST_RUNTIME_OPERATION_HPP
 
-#include <holdfast/detail/initiate.hpp>
-#include <holdfast/error.hpp>
-#include <holdfast/lease.hpp>
+#include <holdfast/clock.hpp>
 
 #include "protocol/waiting/waiter.hpp"
-#include "redis/wire/reply_handler.hpp"
+#include "runtime/services/call.hpp"
 #include "runtime/services/timer_queue.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
@@ -15,29 +13,17 @@
 #include <boost/intrusive/list.hpp>
 #include <boost/intrusive/slist.hpp>
 
-#include <chrono>
+#include <cassert>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <type_traits>
 #include <variant>
 
 namespace holdfast::runtime {
 
-class active_queue;
-class lease_record;
 class operation;
 
 using operation_hook =
     boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
-
-/// The function of a holder that decides whether its lease is renewed. Also the node of a list, so
-/// that lease_keeper::retire() needs no memory.
-struct renewal_condition {
-    std::function<bool()> holds;
-    std::unique_ptr<renewal_condition> next{};
-};
-using renewal_condition_ptr = std::unique_ptr<renewal_condition>;
 
 /// Links an operation that is to be cancelled into the list of the inbox.
 using cancel_hook =
@@ -65,22 +51,6 @@ private:
     operation& op_;
 };
 
-enum class operation_kind : std::uint8_t {
-    acquire,
-    release,
-    extend,
-    wait_lost,
-    renew,  ///< has no handler
-    detach, ///< has no handler
-    shutdown,
-    drain,
-    inspect,
-    wait_change,
-    release_key,
-    force_release,
-    force_release_of_seen ///< only the tokens of a report
-};
-
 enum class operation_stage : std::uint8_t {
     starting, ///< submitted, and not begun
     queued,   ///< acquire: stands in the queue of its key
@@ -89,38 +59,42 @@ enum class operation_stage : std::uint8_t {
 
 class operation final : public operation_hook, public cancel_hook, public protocol::waiter {
 public:
-    /// The condition is that of renew, which has no handler.
-    using any_handler =
-        std::variant<std::monostate, detail::acquire_handler, detail::release_handler,
-                     detail::error_handler, detail::inspect_handler, renewal_condition_ptr>;
-
     explicit operation(std::uint32_t first_generation)
         : generation(first_generation) {}
 
     operation(operation const&) = delete;
     operation& operator=(operation const&) = delete;
 
-    /// To be called once the kind is set. Makes the timer, if the operation will need it. So this
-    /// may throw std::bad_alloc, and the operation is then as it was.
-    void limit_to(detail::wait_limit l) {
-        auto const may_wait = kind == operation_kind::acquire || kind == operation_kind::wait_lost;
-        auto const limited = l.mode == detail::wait_limit::kind::until && l.time.count() > 0;
-        if (may_wait && limited && !timer) timer = std::make_unique<operation_timer>(*this);
-        limit_mode = l.mode;
-        time_ = l.time;
+    /// Makes the timer, if the call will need it. So this may throw std::bad_alloc, and nothing has
+    /// changed then.
+    void prepare(any_call const& for_call) {
+        auto const needs_timer = std::visit(
+            [](auto const& c) {
+                if constexpr (requires { c.needs_timer(); }) {
+                    return c.needs_timer();
+                } else {
+                    return false;
+                }
+            },
+            for_call);
+        if (needs_timer && !timer) timer = std::make_unique<operation_timer>(*this);
     }
-    /// Of an acquire until it starts; also of extend, wait_lost and drain.
-    std::chrono::nanoseconds limit() const { return time_; }
-    void start_at(lease_clock::time_point now) { time_ = now.time_since_epoch(); }
-    /// Of an acquire.
-    lease_clock::time_point started() const { return lease_clock::time_point(time_); }
+    /// The call, which must be of this type.
+    template <class Call>
+    Call& as() noexcept {
+        auto* const c = std::get_if<Call>(&call);
+        assert(c != nullptr);
+        return *c;
+    }
+    template <class Call>
+    Call const& as() const noexcept {
+        return const_cast<operation&>(*this).as<Call>();
+    }
 
     // Ordered so that there is no padding: each waiter has an operation.
-    operation_kind kind{};
     operation_stage stage{};
     bool cancel_requested = false; ///< takes effect at the start, or at the end of the try
-    bool behind = false;           ///< counted in counters::waiters
-    detail::wait_limit::kind limit_mode{};
+    bool behind = false;           ///< acquire: counted in counters::waiters
     /// Counts the uses of this object, and of destroyed objects that had its address. A
     /// cancellation with an older generation comes too late, and is ignored.
     std::uint32_t generation;
@@ -130,24 +104,8 @@ public:
     asio::cancellation_type_t cancellation = asio::cancellation_type_t::none;
     std::uint32_t cancelled_generation = 0;
 
-    unsigned tenures_before = 0; ///< acquire: count of the queue when it was joined
-    union {
-        unsigned tries_before = 0; ///< acquire: likewise
-        std::uint32_t round;       ///< wait_change: the first round of the watch that concerns it
-    };
-    errc result{}; ///< once the operation has ended, until its handler is called
-    any_handler handler;
-    detail::lease_ref lease;
-    detail::lock_state_ptr lock;
     std::unique_ptr<operation_timer> timer; ///< made when first needed, and kept
-    union {
-        active_queue* queue = nullptr;
-        lease_record* watched_lease;      ///< wait_lost
-        redis::reply_handler* inspection; ///< of a call on a key
-    };
-
-private:
-    std::chrono::nanoseconds time_{};
+    any_call call;
 };
 
 using operation_list =
@@ -158,18 +116,16 @@ using cancel_list = boost::intrusive::slist<operation, boost::intrusive::base_ho
                                             boost::intrusive::constant_time_size<false>>;
 
 /// The slot of the handler; none for a handler that cannot be cancelled.
-inline asio::cancellation_slot cancellation_slot_of(operation::any_handler const& handler) {
+inline asio::cancellation_slot cancellation_slot_of(any_call const& call) {
     return std::visit(
-        [](auto const& h) {
-            using held = std::decay_t<decltype(h)>;
-            if constexpr (std::is_same_v<held, std::monostate> ||
-                          std::is_same_v<held, renewal_condition_ptr>) {
-                return asio::cancellation_slot();
+        [](auto const& c) {
+            if constexpr (call_with_handler<decltype(c)>) {
+                return asio::get_associated_cancellation_slot(c.handler);
             } else {
-                return asio::get_associated_cancellation_slot(h);
+                return asio::cancellation_slot();
             }
         },
-        handler);
+        call);
 }
 
 } // namespace holdfast::runtime

@@ -1,4 +1,4 @@
-// What the parts of the engine share. The engine owns it.
+// The services that the parts of the engine share. The engine owns them.
 #ifndef HOLDFAST_RUNTIME_SERVICES_HPP
 #define HOLDFAST_RUNTIME_SERVICES_HPP
 

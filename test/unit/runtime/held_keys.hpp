@@ -34,7 +34,7 @@ public:
             c.object = {};
             c.handle.detach(); // otherwise the end of the handle would reach an engine
         }
-        for (auto& op : operations) op.lease.detach();
+        forget_leases();
         room.clear();
         keeper.clear();
     }
@@ -54,21 +54,21 @@ public:
         runtime::active_tenure& tenure() const { return *state().tenure; }
     };
 
-    detail::lock_state_ptr make_adoption(lease_token const& token) const {
-        return make_state<runtime::adopt_call>({}, "seat:7", lease_token(token));
-    }
-    /// Begins an acquire that waits up to `limit`; with 0 it does not wait.
-    call& acquire(detail::lock_state_ptr lock, std::chrono::nanoseconds limit) {
+    /// Begins an acquire that waits up to `limit`; with 0 it does not wait. `adopted`: of a lease
+    /// of another client.
+    call& acquire(detail::lock_state_ptr lock, std::chrono::nanoseconds limit,
+                  std::unique_ptr<lease_token const> adopted = nullptr) {
         auto& c = calls.emplace_back();
-        auto& op = make_operation(runtime::operation_kind::acquire);
+        auto& op = make_operation(runtime::acquire_call{
+            .handler = detail::acquire_handler([this, &c](detail::delivery, error e, lease object) {
+                c.result = std::move(e);
+                if (!*c.result) c.handle = granting->lease;
+                c.object = std::move(object);
+            }),
+            .lock = std::move(lock),
+            .time = limit,
+            .adopted = std::move(adopted)});
         c.op = &op;
-        op.lock = std::move(lock);
-        op.limit_to({detail::wait_limit::kind::until, limit});
-        op.handler = detail::acquire_handler([this, &c](detail::delivery, error e, lease object) {
-            c.result = std::move(e);
-            if (!*c.result) c.handle = granting->lease;
-            c.object = std::move(object);
-        });
         room.start(op, [this](runtime::lease_record& l) {
             if (&l != dropped) return false;
             dropped = nullptr;
@@ -82,6 +82,10 @@ public:
                   lock_options const& options = {}) {
         return acquire(make_lock(options), limit);
     }
+    call& adopt(lease_token const& token) {
+        return acquire(make_lock(), std::chrono::minutes(1),
+                       std::make_unique<lease_token const>(token));
+    }
     /// Wins a tenure within a millisecond.
     call& hold(lease_clock::duration when, lock_options const& options = {}) {
         call* c = nullptr;
@@ -92,9 +96,9 @@ public:
         return *c;
     }
     void release(call& c) {
-        auto& op = make_operation(runtime::operation_kind::release);
-        op.lease = c.handle;
-        op.handler = detail::release_handler([](detail::delivery, release_result const&) {});
+        auto& op = make_operation(runtime::release_call{
+            .handler = detail::release_handler([](detail::delivery, release_result const&) {}),
+            .lease = c.handle});
         granting = &c.tenure();
         leader.settle(keeper.start_release(op));
     }

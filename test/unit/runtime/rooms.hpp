@@ -8,7 +8,7 @@
 #include "runtime/acquire/active_tenure.hpp"
 #include "runtime/acquire/tenure_driver.hpp"
 #include "runtime/engine/lock_state.hpp"
-#include "runtime/keys/key_call.hpp"
+#include "runtime/services/call.hpp"
 #include "runtime/services/completer.hpp"
 #include "runtime/services/counters.hpp"
 #include "runtime/services/event_sink.hpp"
@@ -31,6 +31,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace holdfast::test {
@@ -132,22 +133,27 @@ public:
         for (auto const& f : fakes) f->answer(c, v);
     }
 
-    runtime::operation& make_operation(runtime::operation_kind kind) {
+    runtime::operation& make_operation(runtime::any_call&& call) {
         auto& op = operations.emplace_back(0U);
-        op.kind = kind;
+        op.prepare(call);
+        op.call = std::move(call);
         return op;
+    }
+    /// The end of a handle would reach an engine.
+    void forget_leases() {
+        for (auto& op : operations) {
+            std::visit(
+                [](auto& c) {
+                    if constexpr (requires { c.lease; }) c.lease.detach();
+                },
+                op.call);
+        }
     }
     detail::lock_state_ptr make_lock(lock_options const& options = {},
                                      std::string_view key = "seat:7") const {
-        return make_state<detail::lock_state>(options, key);
-    }
-    template <class State, class... Arguments>
-    detail::lock_state_ptr make_state(lock_options const& options, std::string_view key,
-                                      Arguments&&... more) const {
         detail::lock_settings_ptr const settings(
             new detail::lock_settings{nullptr, executor, options});
-        return runtime::make_lock_state<State>({settings, {}, key},
-                                               std::forward<Arguments>(more)...);
+        return runtime::make_lock_state({settings, {}, key});
     }
 
     boost::asio::io_context context;

@@ -35,12 +35,12 @@ public:
     };
     /// Begins an acquire that waits up to `limit`; with 0 it does not wait.
     void start(call& c, std::chrono::nanoseconds limit, lock_options const& options = {}) {
-        auto& op = make_operation(operation_kind::acquire);
+        auto& op = make_operation(
+            acquire_call{.handler = detail::acquire_handler(
+                             [&c](detail::delivery, error e, lease) { c.result = std::move(e); }),
+                         .lock = make_lock(options),
+                         .time = limit});
         c.op = &op;
-        op.lock = make_lock(options);
-        op.limit_to({detail::wait_limit::kind::until, limit});
-        op.handler = detail::acquire_handler(
-            [&c](detail::delivery, error e, lease) { c.result = std::move(e); });
         room.start(op, [](lease_record&) { return false; });
     }
     void lose_a_quorum() {

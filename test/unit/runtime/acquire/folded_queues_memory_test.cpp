@@ -63,10 +63,10 @@ BOOST_FIXTURE_TEST_SUITE(folded_queues_memory, two_keys)
 BOOST_AUTO_TEST_CASE(only_the_second_acquire_fails) {
     auto const lock = make_lock({}, "seat:1");
     auto& c = calls.emplace_back();
-    auto& op = make_operation(runtime::operation_kind::acquire);
-    op.lock = lock;
-    op.handler = detail::acquire_handler(
-        [&c](detail::delivery, error e, lease) { c.result = std::move(e); });
+    auto& op = make_operation(runtime::acquire_call{
+        .handler = detail::acquire_handler(
+            [&c](detail::delivery, error e, lease) { c.result = std::move(e); }),
+        .lock = lock});
     at(3ms, [&] {
         without_memory([&] { room.start(op, [](runtime::lease_record&) { return false; }); });
     });
@@ -83,9 +83,9 @@ BOOST_AUTO_TEST_CASE(only_the_second_acquire_fails) {
 
 BOOST_AUTO_TEST_CASE(a_release_without_memory_does_not_stand_back) {
     at(3ms, [&] {
-        auto& op = make_operation(runtime::operation_kind::release);
-        op.lease = first->handle;
-        op.handler = detail::release_handler([](detail::delivery, release_result const&) {});
+        auto& op = make_operation(runtime::release_call{
+            .handler = detail::release_handler([](detail::delivery, release_result const&) {}),
+            .lease = first->handle});
         runtime::active_queue* concerned = nullptr;
         without_memory([&] { concerned = keeper.start_release(op); });
         BOOST_TEST(concerned == nullptr);

@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(an_adoption_is_refused) {
     auto& c = hold(0ms);
     lease_token const token{.value = std::string(c.tenure().token_text({}).view())};
     call* adopts = nullptr;
-    at(2ms, [&] { adopts = &acquire(make_adoption(token), 1min); });
+    at(2ms, [&] { adopts = &adopt(token); });
     BOOST_CHECK(code(*adopts) == errc::contended);
     BOOST_TEST(queues() == 0U);
     BOOST_TEST(c.held());
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(an_adoption_is_refused) {
 BOOST_AUTO_TEST_CASE(an_adopted_key_has_no_queue) {
     lease_token const token{.value = "of another process"};
     call* c = nullptr;
-    at(0ms, [&] { c = &acquire(make_adoption(token), 1min); });
+    at(0ms, [&] { c = &adopt(token); });
     at(1ms, [&] { answer_all(command::extend, verdict::yes); });
     BOOST_REQUIRE(c->granted());
     BOOST_TEST(queues() == 0U);
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(an_adopted_key_has_no_queue) {
 BOOST_AUTO_TEST_CASE(leases_before_an_adoption_count) {
     lease_token const token{.value = "of another process", .fence = 700 + 41};
     call *c = nullptr, *next = nullptr;
-    at(0ms, [&] { c = &acquire(make_adoption(token), 1min); });
+    at(0ms, [&] { c = &adopt(token); });
     at(1ms, [&] { answer_all(command::extend, verdict::yes); });
     BOOST_REQUIRE(c->granted());
     BOOST_TEST(c->handle->fence == 741U);

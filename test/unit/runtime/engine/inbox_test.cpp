@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace asio = boost::asio;
@@ -46,12 +47,12 @@ public:
     /// Completes an operation, as a room does.
     void finish(operation& op) {
         ++op.generation;
-        op.handler = {};
+        op.call = {};
         finished.push_back(op);
     }
 
-    void call(operation::any_handler handler = {}) {
-        inbox.submit(operation_kind::extend, {}, {}, {}, std::move(handler));
+    void call(detail::error_handler handler = {}) {
+        inbox.submit(extend_call{.handler = std::move(handler)});
     }
     /// Runs the turns that were asked for, and returns the log.
     std::string turn() {
@@ -232,7 +233,7 @@ BOOST_AUTO_TEST_CASE(a_shutdown_in_the_background_comes_in_once) {
     u->inbox.shut_down_in_background();
     BOOST_TEST(u->turn() == "s");
     BOOST_TEST(u->inbox.is_background(*u->begun.back()));
-    BOOST_CHECK(u->begun.back()->kind == operation_kind::shutdown);
+    BOOST_CHECK(std::holds_alternative<shutdown_call>(u->begun.back()->call));
 }
 
 BOOST_AUTO_TEST_CASE(calls_come_in_from_any_thread) {

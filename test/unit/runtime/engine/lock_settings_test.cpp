@@ -4,7 +4,6 @@
 #include "runtime/engine/engine.hpp"
 #include "runtime/engine/lock_settings_cache.hpp"
 #include "runtime/engine/lock_state.hpp"
-#include "runtime/keys/key_call.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
@@ -69,9 +68,7 @@ BOOST_FIXTURE_TEST_CASE(only_the_last_few_are_found, quiet_engine) {
 
 BOOST_FIXTURE_TEST_CASE(the_last_lock_lets_the_engine_go, quiet_engine) {
     std::weak_ptr<runtime::engine> const alive = engine;
-    auto const make = [&] {
-        return runtime::make_lock_state<detail::lock_state>({settings(1s), "app:", "k"});
-    };
+    auto const make = [&] { return runtime::make_lock_state({settings(1s), "app:", "k"}); };
     auto first = make();
     auto second = make();
     BOOST_TEST(first->key() == "app:k");
@@ -101,17 +98,11 @@ BOOST_FIXTURE_TEST_CASE(threads_share_settings_that_come_and_go, quiet_engine) {
     BOOST_TEST(engine.use_count() == 1);
 }
 
-BOOST_AUTO_TEST_CASE(a_state_has_its_arguments_and_its_key) {
+BOOST_AUTO_TEST_CASE(a_state_has_its_key) {
     std::string const long_key(max_key_size, 'k');
     quiet_engine e;
-    auto const adopted = runtime::make_lock_state<runtime::adopt_call>(
-        {e.settings(1s), {}, long_key}, lease_token{.value = std::string(63, 't'), .fence = 7});
-    BOOST_TEST(adopted->key() == long_key);
-    BOOST_REQUIRE(adopted->adopted() != nullptr);
-    BOOST_TEST(adopted->adopted()->fence == 7U);
-    BOOST_TEST(adopted->adopted()->value == std::string(63, 't'));
-    auto const plain = runtime::make_lock_state<detail::lock_state>({e.settings(1s), {}, "k"});
-    BOOST_TEST(plain->adopted() == nullptr);
+    BOOST_TEST(runtime::make_lock_state({e.settings(1s), {}, long_key})->key() == long_key);
+    BOOST_TEST(runtime::make_lock_state({e.settings(1s), "all:", "k"})->key() == "all:k");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -30,8 +30,6 @@ bool everywhere(void* const*, std::size_t) {
 /// An inbox without a client.
 class caller : public std::enable_shared_from_this<caller> {
 public:
-    using limit_kind = detail::wait_limit::kind;
-
     void run_turn() {
         auto const arrivals = inbox.open(finished);
         inbox.deliver(arrivals, *this);
@@ -46,8 +44,8 @@ public:
     void drop(lease_record&, bool) {}
 
     /// Returns the operation that has begun.
-    operation* call(operation_kind kind, detail::wait_limit limit) {
-        inbox.submit(kind, {}, limit, {}, {});
+    operation* call(any_call&& c) {
+        inbox.submit(std::move(c));
         context.restart();
         context.poll();
         return begun.back();
@@ -65,55 +63,58 @@ public:
 BOOST_AUTO_TEST_SUITE(operation_timers)
 
 BOOST_AUTO_TEST_CASE(a_call_has_a_timer_if_its_wait_is_limited) {
-    using limit = caller::limit_kind;
-    using kind = operation_kind;
     auto const c = std::make_shared<caller>();
-    BOOST_TEST(c->call(kind::acquire, {limit::until, 1s})->timer != nullptr);
-    BOOST_TEST(c->call(kind::wait_lost, {limit::until, 1s})->timer != nullptr);
-    BOOST_TEST(c->call(kind::acquire, {limit::forever, 0s})->timer == nullptr);
-    BOOST_TEST(c->call(kind::acquire, {limit::none, 0s})->timer == nullptr);
-    BOOST_TEST(c->call(kind::wait_lost, {limit::until, 0s})->timer == nullptr);
-    BOOST_TEST(c->call(kind::extend, {limit::until, 1s})->timer == nullptr);
+    auto const has_timer = [&](any_call&& of) { return c->call(std::move(of))->timer != nullptr; };
+    BOOST_TEST(has_timer(acquire_call{.time = 1s}));
+    BOOST_TEST(has_timer(wait_lost_call{.ahead = 1s}));
+    BOOST_TEST(!has_timer(acquire_call{.time = acquire_call::no_limit}));
+    BOOST_TEST(!has_timer(acquire_call{.time = 0s}));
+    BOOST_TEST(!has_timer(acquire_call{.time = -1s}));
+    BOOST_TEST(!has_timer(wait_lost_call{.ahead = 0s}));
+    BOOST_TEST(!has_timer(extend_call{.ttl = 1s}));
 }
 
 BOOST_AUTO_TEST_CASE(a_call_whose_timer_cannot_be_made_was_not_made) {
     auto const c = std::make_shared<caller>();
-    auto* const first = c->call(operation_kind::acquire, {caller::limit_kind::forever, 0s});
-    for (auto const kind : {operation_kind::acquire, operation_kind::wait_lost}) {
+    auto* const first = c->call(acquire_call{.time = acquire_call::no_limit});
+    auto const acquired = [](detail::delivery, error, lease) {};
+    auto const told = [](detail::delivery, error) {};
+    any_call calls[] = {acquire_call{.handler = acquired, .time = 1s},
+                        wait_lost_call{.handler = told, .ahead = 1s}};
+    for (auto& call : calls) {
         auto const begun = c->begun.size();
-        operation::any_handler handler = detail::error_handler([](detail::delivery, error) {});
         test::fail_allocation(0, everywhere);
-        BOOST_CHECK_THROW(
-            c->inbox.submit(kind, {}, {caller::limit_kind::until, 1s}, {}, std::move(handler)),
-            std::bad_alloc);
+        BOOST_CHECK_THROW(c->inbox.submit(std::move(call)), std::bad_alloc);
         test::allocate_as_ever();
-        BOOST_TEST(static_cast<bool>(std::get<detail::error_handler>(handler))); // unchanged
         c->context.restart();
         c->context.poll();
         BOOST_TEST(c->begun.size() == begun);
     }
+    // Unchanged
+    BOOST_TEST(static_cast<bool>(std::get<acquire_call>(calls[0]).handler));
+    BOOST_TEST(static_cast<bool>(std::get<wait_lost_call>(calls[1]).handler));
     // The object was given back: the next call has it.
-    auto* const next = c->call(operation_kind::acquire, {caller::limit_kind::until, 1s});
+    auto* const next = c->call(acquire_call{.time = 1s});
     BOOST_TEST(next == first + 1);
     BOOST_TEST(next->timer != nullptr);
 }
 
 BOOST_AUTO_TEST_CASE(a_timer_is_used_again_with_its_operation) {
     auto const c = std::make_shared<caller>();
-    auto* const op = c->call(operation_kind::acquire, {caller::limit_kind::until, 1s});
+    auto* const op = c->call(acquire_call{.time = 1s});
     auto const* const timer = op->timer.get();
     c->finished.push_back(*op);
     c->inbox.ask_for_turn();
     c->context.restart();
     c->context.poll();
-    auto* const again = c->call(operation_kind::wait_lost, {caller::limit_kind::until, 1s});
+    auto* const again = c->call(wait_lost_call{.ahead = 1s});
     BOOST_TEST(again == op);
     BOOST_TEST(again->timer.get() == timer);
 }
 
 // A process may have many waiters.
 BOOST_AUTO_TEST_CASE(an_operation_is_small) {
-    BOOST_TEST(sizeof(operation) <= 144U);
+    BOOST_TEST(sizeof(operation) <= 136U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

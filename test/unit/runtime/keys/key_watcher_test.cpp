@@ -1,6 +1,5 @@
 // The watch of a key without an engine: the instances are fakes.
 #include "runtime/acquire/acquirer.hpp"
-#include "runtime/keys/key_call.hpp"
 #include "runtime/keys/key_watcher.hpp"
 #include "runtime/keys/surveyor.hpp"
 
@@ -39,13 +38,14 @@ public:
         key_report report;
     };
     void start(call& c, key_report const& last = {}) {
-        auto& op = make_operation(operation_kind::wait_change);
+        auto& op = make_operation(wait_change_call{
+            .handler = detail::inspect_handler([&c](detail::delivery, error e, key_report r) {
+                c.result = std::move(e);
+                c.report = std::move(r);
+            }),
+            .key = make_lock(),
+            .last = std::make_shared<key_report const>(last)});
         c = {.op = &op, .result = {}, .report = {}};
-        op.lock = make_state<watch_call>({}, "seat:7", key_report(last));
-        op.handler = detail::inspect_handler([&c](detail::delivery, error e, key_report r) {
-            c.result = std::move(e);
-            c.report = std::move(r);
-        });
         watcher.start(op);
     }
     /// The instance answers both questions: it has this token, or no key.

@@ -39,7 +39,7 @@ public:
             given->object = {};
             given->handle.detach(); // otherwise the end of the handle would reach an engine
         }
-        for (auto& op : operations) op.lease.detach();
+        forget_leases();
         queue.machine.abandon();
         queue.detach();
         folded.reset();
@@ -54,15 +54,15 @@ public:
     };
     /// Puts a waiter into the queue.
     void join(given_lease& l) {
-        auto& op = make_operation(operation_kind::acquire);
+        auto& op = make_operation(acquire_call{
+            .handler = detail::acquire_handler([&l](detail::delivery, error, lease object) {
+                l.object = std::move(object);
+                l.given = true;
+            }),
+            .lock = queue.lock});
         l.op = &op;
-        op.lock = queue.lock;
         op.ttl = options.ttl;
         op.watched = options.watchdog;
-        op.handler = detail::acquire_handler([&l](detail::delivery, error, lease object) {
-            l.object = std::move(object);
-            l.given = true;
-        });
         ++count.pending;
         BOOST_REQUIRE(queue.machine.join(op));
     }
@@ -98,30 +98,23 @@ public:
     }
     lease_record& state() { return static_cast<lease_record&>(*first.handle); }
 
-    operation& on_lease(operation_kind kind) {
-        auto& op = make_operation(kind);
-        op.lease = first.handle;
-        return op;
+    static detail::error_handler noting(std::optional<error>& result) {
+        return [&result](detail::delivery, error e) { result = std::move(e); };
     }
     /// Waits for the loss; the handler is called `ahead` of the deadline.
     void wait_lost(std::optional<error>& result, std::chrono::nanoseconds ahead = {}) {
-        auto& op = on_lease(operation_kind::wait_lost);
-        op.limit_to({detail::wait_limit::kind::until, ahead});
-        op.handler =
-            detail::error_handler([&result](detail::delivery, error e) { result = std::move(e); });
-        keeper.start_wait_lost(op);
+        keeper.start_wait_lost(make_operation(
+            wait_lost_call{.handler = noting(result), .lease = first.handle, .ahead = ahead}));
     }
     void extend(std::optional<error>& result) {
-        auto& op = on_lease(operation_kind::extend);
-        op.handler =
-            detail::error_handler([&result](detail::delivery, error e) { result = std::move(e); });
-        concerned = keeper.start_extend(op);
+        concerned = keeper.start_extend(
+            make_operation(extend_call{.handler = noting(result), .lease = first.handle}));
     }
     void release(std::optional<release_result>& result) {
-        auto& op = on_lease(operation_kind::release);
-        op.handler =
-            detail::release_handler([&result](detail::delivery, release_result r) { result = r; });
-        concerned = keeper.start_release(op);
+        concerned = keeper.start_release(make_operation(
+            release_call{.handler = detail::release_handler(
+                             [&result](detail::delivery, release_result r) { result = r; }),
+                         .lease = first.handle}));
     }
 
     lock_options options;
@@ -311,9 +304,9 @@ BOOST_AUTO_TEST_CASE(the_watchdog_extends_while_the_lease_is_condition) {
     BOOST_TEST(k.count.renewals.load() == 1U);
 
     k.at(336ms, [&] {
-        auto& op = k.on_lease(operation_kind::renew);
-        op.handler = std::make_unique<renewal_condition>(renewal_condition{[] { return false; }});
-        k.keeper.start_renew(op);
+        k.keeper.start_renew(k.make_operation(renew_call{
+            k.first.handle,
+            std::make_unique<renewal_condition>(renewal_condition{[] { return false; }})}));
     });
     k.wait_until(700ms);
     BOOST_TEST(k.fakes[0]->questions.empty());
@@ -388,7 +381,9 @@ BOOST_AUTO_TEST_CASE(a_detach_ends_a_folded_tenure_without_a_release) {
     keeper_alone k;
     k.hold();
     k.fold();
-    k.at(1ms, [&] { k.concerned = k.keeper.start_detach(k.on_lease(operation_kind::detach)); });
+    k.at(1ms, [&] {
+        k.concerned = k.keeper.start_detach(k.make_operation(detach_call{k.first.handle}));
+    });
     BOOST_TEST(k.concerned == nullptr);
     BOOST_TEST(k.folded == nullptr);
     BOOST_TEST(k.fakes[0]->questions.empty());

@@ -33,9 +33,9 @@ public:
 
     operation& acquire(result& r) {
         auto& op = operations.emplace_back(0U);
-        op.kind = operation_kind::acquire;
-        op.handler = detail::erased<error, lease>([&r](error e, lease) { r.emplace(std::move(e)); },
-                                                  executor, true);
+        op.call =
+            acquire_call{.handler = detail::erased<error, lease>(
+                             [&r](error e, lease) { r.emplace(std::move(e)); }, executor, true)};
         return op;
     }
 
