@@ -85,7 +85,8 @@ private:
         typename Parts::replica_guard replicas;
         unsigned link = 0;            ///< counts the links to primaries
         named_primary knows{};        ///< the last primary that answered
-        std::uint64_t history = 0;    ///< its replication id in the first answer
+        time_point known_since{};     ///< its first answer
+        std::uint64_t history = 0;    ///< its replication id in that
         bool met = false;             ///< the primary has been checked on this link
         std::vector<true_time> until; ///< cuts, from servers and then from sentinels
         bool cut_loses = true;
@@ -251,22 +252,49 @@ private:
         if (!me.directory.named()) return;
         auto const i = me.directory.named()->server;
         carry(c, i, [this, c, i, link = me.link] {
-            carry(c, i, [this, c, link, primary = servers_[i].is_primary(), list = list_of(i)] {
-                in(clients_[c], [=, this] { on_checked(c, link, primary, list); });
-            });
+            carry(c, i,
+                  [this, c, link, primary = servers_[i].is_primary(), history = servers_[i].history,
+                   list = list_of(i)] {
+                      in(clients_[c], [=, this] { on_checked(c, link, primary, history, list); });
+                  });
         });
     }
 
-    void on_checked(unsigned c, unsigned link, bool primary, protocol::replica_list const& list) {
+    void on_checked(unsigned c, unsigned link, bool primary, std::uint64_t history,
+                    protocol::replica_list const& list) {
         auto& me = clients_[c];
         if (me.link != link) return;
-        if (!primary) return leave(c, protocol::leave_reason::not_primary);
+        if (!primary || meets_other_history(c, history))
+            return leave(c, protocol::leave_reason::not_primary);
         if (me.met) {
             me.replicas.listed(list);
         } else {
             me.replicas.connected(list);
         }
         me.met = true;
+    }
+
+    /// True if the primary was demoted and promoted again before the client heard of it.
+    bool meets_other_history(unsigned c, std::uint64_t history) {
+        auto& me = clients_[c];
+        auto const primary = *me.directory.named();
+        if (me.knows != primary) {
+            me.knows = primary;
+            me.known_since = local(c);
+            me.history = history;
+        }
+        if (!setup_.heeds_history || history == me.history) return false;
+        ++seen_.other_histories;
+        return true;
+    }
+
+    /// As in restart_guard, a server that the client first meets may have forgotten grants.
+    bool counts_grants(unsigned c) const {
+        auto const& me = clients_[c];
+        if (setup_.heeds_history && me.knows == me.directory.named() &&
+            local(c) < me.known_since + max_ttl_)
+            return false;
+        return me.guard.counts_grants(local(c), me.directory.confirmed_until());
     }
 
     void check_later(unsigned c) {
@@ -291,8 +319,7 @@ private:
             return submit(c, command::extend, *me.held);
         }
         // Mostly only when it can count.
-        auto const counts =
-            me.guard.counts_grants(local(c), me.directory.confirmed_until()) && me.replicas.votes();
+        auto const counts = counts_grants(c) && me.replicas.votes();
         if (counts || one_in(setup_.harsh ? 2 : 4)) submit(c, command::acquire, ++tokens_);
     }
 
@@ -383,7 +410,7 @@ private:
             me.deadline = std::max(me.deadline, deadline);
             return check_overlap(c);
         }
-        if (!me.guard.counts_grants(local(c), until) || local(c) >= deadline) {
+        if (!counts_grants(c) || local(c) >= deadline) {
             ++seen_.uncounted_grants;
             return give_back(c, r);
         }
@@ -394,20 +421,6 @@ private:
         me.deadline = deadline;
         tell_story("client ", c, " wins ", r.token);
         check_overlap(c);
-    }
-
-    /// True if the primary was demoted and promoted again before the client heard of it. The client
-    /// then compares the replication id with the one that it knows (restart_guard).
-    bool meets_other_history(unsigned c, std::uint64_t history) {
-        auto& me = clients_[c];
-        auto const primary = *me.directory.named();
-        if (me.knows != primary) {
-            me.knows = primary;
-            me.history = history;
-        }
-        if (!setup_.heeds_history || history == me.history) return false;
-        ++seen_.other_histories;
-        return true;
     }
 
     void check_overlap(unsigned c) {

@@ -35,7 +35,8 @@ struct failover_setup {
     bool clocks_differ = true; ///< of servers
     /// More fail-overs, cuts and freezes, at the edges of the times that the guards wait for.
     bool harsh = false;
-    /// Clients notice a primary that was demoted and promoted again, by its replication id.
+    /// Clients compare the replication id of a primary, and know that a server which they meet may
+    /// have forgotten grants (restart_guard).
     bool heeds_history = false;
     bool waits() const { return replicas != 0; }
 };
