@@ -70,6 +70,7 @@ holdfast_test(unit SOURCES
     unit/protocol/rules_test.cpp
     unit/redis/wire/secret_list_test.cpp
     unit/protocol/sentinel/sentinel_directory_test.cpp
+    unit/redis/sentinel/sentinel_link_test.cpp
     unit/redis/sentinel/sentinel_replies_test.cpp
     unit/redis/sentinel/sentinel_steps_test.cpp
     unit/redis/sentinel/sentinel_view_test.cpp

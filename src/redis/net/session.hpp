@@ -11,11 +11,10 @@
 #include "redis/net/resolver.hpp"
 #include "redis/net/stream.hpp"
 #include "redis/net/tls_connector.hpp"
-#include "redis/net/turn_owner.hpp"
+#include "redis/net/turn_timer.hpp"
 #include "redis/wire/pipeline.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include <array>
 #include <chrono>
@@ -117,7 +116,7 @@ public:
     std::string security() const { return stream_ ? stream_->security() : std::string(); }
 
 private:
-    using clock = asio::steady_timer::clock_type;
+    using clock = std::chrono::steady_clock;
     class attempt;
 
     void resolve();
@@ -126,10 +125,14 @@ private:
     void connect_next();
     bool try_another();
     void leave_endpoint() noexcept;
-    template <class Late>
-    void limit_time(clock::time_point, Late);
+    void limit_time(clock::duration, void (session::*late)());
+    void look_up_is_late();
+    void endpoint_is_late();
+    void handshake_is_late();
     template <class Work>
     void in_turn(Work);
+    template <class Work>
+    void guard(Work);
     void end(errc cause, std::string message, protocol::fault = protocol::fault::broken);
     void end_unconnected(std::string message, protocol::fault = protocol::fault::broken);
     void write_some();
@@ -152,8 +155,9 @@ private:
     bool accepted_ = false;
     clock::time_point connect_by_{};
     clock::duration share_{}; ///< of the time for connecting, for the present endpoint
-    asio::steady_timer timer_;
-    unsigned limits_ = 0;    ///< limits set or lifted so far; handlers of older limits do nothing
+    turn_timer timer_;
+    clock::time_point late_at_{}; ///< when the timer rings
+    clock::duration handshake_limit_{};
     std::string unresolved_; ///< why the look-up failed; the endpoints are from an older one
     bool unanswered_ = true; ///< no byte has come
 

@@ -13,6 +13,7 @@
 #ifndef HOLDFAST_REDIS_SENTINEL_INSTANCE_HPP
 #define HOLDFAST_REDIS_SENTINEL_INSTANCE_HPP
 
+#include "redis/net/turn_timer.hpp"
 #include "redis/sentinel/sentinel_link.hpp"
 #include "redis/sentinel/sentinel_view.hpp"
 #include "redis/server/instance.hpp"
@@ -20,7 +21,6 @@
 #include "redis/server/server_link.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -143,9 +143,9 @@ private:
     std::shared_ptr<server_link> link_;
     std::optional<protocol::named_primary> linked_;    ///< to which the link is set
     std::optional<protocol::named_primary> succeeded_; ///< of which the link's guards know
-    asio::steady_timer timer_; ///< for the next round, or for the end of the confirmation
-    bool confirmed_ = false;   ///< as the owner and the status know it
-    std::string vain_search_;  ///< as the status shows it; empty while there is a primary
+    turn_timer timer_;        ///< for the next round, or for the end of the confirmation
+    bool confirmed_ = false;  ///< as the owner and the status know it
+    std::string vain_search_; ///< as the status shows it; empty while there is a primary
     bool needs_timer_ = false;
     bool stopped_ = false;
 };
