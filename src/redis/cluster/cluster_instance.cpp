@@ -185,10 +185,9 @@ void cluster_instance::judge_ages() {
 }
 
 bool cluster_instance::awaits_ages() const {
-    auto const awaited = nodes_.any_owner([](cluster_node const& n) {
+    return nodes_.any_owner([](cluster_node const& n) {
         return n.in_first_map() && n.link().available() && !n.link().connected();
     });
-    return awaited || owner_.awaits_ages(number_);
 }
 
 //

@@ -90,7 +90,7 @@ private:
     // cluster_node_user
     bool may_connect() noexcept override { return nodes_.may_connect(); }
     void on_connecting_ended() noexcept override { nodes_.connect_waiting(); }
-    void on_node_up(cluster_node&) override;
+    bool on_node_up(cluster_node&) override;
     void on_node_down(cluster_node&) noexcept override;
     void on_doubt(cluster_node&) noexcept override;
     void on_ready(cluster_node&) noexcept override { try_waiting(); }

@@ -45,10 +45,8 @@ sentinel_instance::sentinel_instance(asio::any_io_executor executor, unsigned nu
              .on_restart = options_.on_restart,
              .max_ttl = options_.max_ttl})
     , timer_(executor, owner) {
-    auto link_options = options_;
-    link_options.rules = static_cast<link_rules*>(this);
-    link_ = std::make_shared<server_link>(executor, number, std::move(link_options),
-                                          static_cast<instance_owner&>(*this), factory_);
+    link_ = std::make_shared<server_link>(executor, number, options_, owner, factory_,
+                                          link_deployment{.policy = *this});
 }
 
 sentinel_instance::~sentinel_instance() {
@@ -218,7 +216,7 @@ std::shared_ptr<sentinel_link> sentinel_instance::link_to(sentinel_view::sentine
                               .answer_timeout = confirmation_time,
                               .connect_timeout = options_.connect_timeout,
                               .max_reconnect_delay = options_.max_reconnect_delay},
-        static_cast<instance_owner&>(*this), static_cast<sentinel_link_user&>(*this), factory_);
+        owner_, static_cast<sentinel_link_user&>(*this), factory_);
 }
 
 //
@@ -226,8 +224,7 @@ std::shared_ptr<sentinel_link> sentinel_instance::link_to(sentinel_view::sentine
 //
 
 // A primary that restarts before Sentinel notices stays the primary.
-void sentinel_instance::on_age(unsigned i, lease_clock::time_point start) {
-    owner_.on_age(i, start);
+void sentinel_instance::on_age(lease_clock::time_point start) {
     if (!protocol::restarted_since(view_.named_since(owner_.time()), start)) return;
     link_->shown_restarted("the sentinels have named it for longer, so it has been restarted");
 }
