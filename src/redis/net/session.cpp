@@ -59,8 +59,8 @@ location::location(asio::any_io_executor const& executor, address const& a, stre
 
 void location::find_numeric() {
     if (!address_.socket_path().empty()) return;
-    if (auto const endpoint = resolver::numeric(address_.host(), address_.port())) {
-        known = {*endpoint};
+    if (auto const numeric = resolver::numeric(address_.host(), address_.port())) {
+        known = {*numeric};
     } else {
         name = address_.host();
     }
@@ -84,7 +84,7 @@ location::endpoints location::to_try() const {
     return order;
 }
 
-void location::failed(asio::ip::tcp::endpoint const& e) noexcept try {
+void location::failed(endpoint const& e) noexcept try {
     if (known.size() < 2) return;
     std::erase(failed_, e);
     failed_.push_back(e);
@@ -92,9 +92,9 @@ void location::failed(asio::ip::tcp::endpoint const& e) noexcept try {
 }
 
 std::unique_ptr<stream> make_plain_stream(asio::any_io_executor const& executor, address const& a,
-                                          location::endpoints endpoints) {
+                                          location::endpoint const& at) {
     if (!a.socket_path().empty()) return make_unix_stream(executor, a.socket_path());
-    return make_tcp_stream(executor, std::move(endpoints));
+    return make_tcp_stream(executor, at);
 }
 
 /// The user of a stream until it is connected. The result of a stream that was given up may still
@@ -191,9 +191,8 @@ void session::connect_next() {
     auto const left = static_cast<clock::rep>(std::max<std::size_t>(to_try_.size() - tried_, 1));
     share_ = (connect_by_ - now) / left;
     limit_time(share_, &session::endpoint_is_late);
-    location::endpoints at;
-    if (tried_ < to_try_.size()) at.push_back(to_try_[tried_++]);
-    stream_ = location_.make_stream(std::move(at));
+    auto const at = tried_ < to_try_.size() ? to_try_[tried_++] : location::endpoint();
+    stream_ = location_.make_stream(at);
     auto const a = std::make_shared<attempt>(shared_from_this());
     attempt_ = a;
     stream_->connect(a);

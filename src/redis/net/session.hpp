@@ -32,9 +32,10 @@ namespace holdfast::redis {
 class location {
 public:
     using endpoints = resolver::endpoints;
+    using endpoint = asio::ip::tcp::endpoint;
     /// Makes a stream that is not connected yet.
     using stream_factory = std::function<std::unique_ptr<stream>(asio::any_io_executor const&,
-                                                                 address const&, endpoints)>;
+                                                                 address const&, endpoint const&)>;
 
     /// `tls`: null for an address without TLS. With it the factory is not used. `tls_name`: the
     /// name of the server for TLS; empty for the host of the address.
@@ -54,12 +55,11 @@ public:
     /// failed come last, and the first of them was the first to fail. Empty for a path.
     endpoints to_try() const;
     /// No connection was made there, or none that served.
-    void failed(asio::ip::tcp::endpoint const&) noexcept;
+    void failed(endpoint const&) noexcept;
 
-    /// `at`: one endpoint; none for a path.
-    std::unique_ptr<stream> make_stream(endpoints at) {
-        return tls_ ? tls_->make_stream(executor_, std::move(at))
-                    : factory_(executor_, address_, std::move(at));
+    /// `at`: of no use for a path.
+    std::unique_ptr<stream> make_stream(endpoint const& at) {
+        return tls_ ? tls_->make_stream(executor_, at) : factory_(executor_, address_, at);
     }
     bool has_files() const { return tls_.has_value(); }
     /// Whether files have changed, so that a connection that failed may succeed now.
@@ -79,7 +79,7 @@ private:
 
 /// TCP or a Unix socket, as the address says.
 std::unique_ptr<stream> make_plain_stream(asio::any_io_executor const&, address const&,
-                                          location::endpoints);
+                                          location::endpoint const&);
 
 /// The functions are called within a turn.
 class session_user {

@@ -48,7 +48,8 @@ public:
                                         .name = "unit",
                                         .replicas = o.replicas},
               static_cast<redis::instance_owner&>(*this),
-              [this](asio::any_io_executor const&, address const&, redis::location::endpoints) {
+              [this](asio::any_io_executor const&, address const&,
+                     redis::location::endpoint const&) {
                   return std::make_unique<memory_stream>(wire_);
               },
               o.deployment)) {
