@@ -17,8 +17,8 @@
 
 namespace holdfast::redis {
 
-/// What a deployment decides about a link. Every call is made on the client's executor, and within
-/// a turn.
+/// The decisions of a deployment about a link. Every call is made on the client's executor, and
+/// within a turn.
 class link_policy {
 public:
     /// The reason why the answer yes of this server to a grant or to an extension does not count;
