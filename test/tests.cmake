@@ -42,6 +42,7 @@ holdfast_test(unit SOURCES
     unit/protocol/server/lanes_test.cpp
     unit/protocol/tenure/late_answers_test.cpp
     unit/runtime/lease/lease_keeper_test.cpp
+    unit/redis/server/link_policy_test.cpp
     unit/protocol/server/liveness_test.cpp
     unit/redis/wire/lock_command_test.cpp
     unit/redis/wire/lock_kind_test.cpp
@@ -70,6 +71,7 @@ holdfast_test(unit SOURCES
     unit/protocol/rules_test.cpp
     unit/redis/wire/secret_list_test.cpp
     unit/protocol/sentinel/sentinel_directory_test.cpp
+    unit/redis/sentinel/sentinel_link_test.cpp
     unit/redis/sentinel/sentinel_replies_test.cpp
     unit/redis/sentinel/sentinel_steps_test.cpp
     unit/redis/sentinel/sentinel_view_test.cpp

@@ -201,7 +201,7 @@ public:
                                            : (options & 16U) != 0 ? 1U
                                                                   : 0U},
             static_cast<instance_owner&>(*this),
-            [this](asio::any_io_executor const&, address const&, location::endpoints) {
+            [this](asio::any_io_executor const&, address const&, location::endpoint const&) {
                 return std::make_unique<memory_stream>(wire_);
             });
     }

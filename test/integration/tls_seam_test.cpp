@@ -55,7 +55,7 @@ public:
         context->set_verify_mode(ssl::verify_peer);
         context->add_certificate_authority(asio::buffer(authority));
         user_ = std::make_shared<recording_user>(holdfast::redis::make_tls_stream(
-            io_.get_executor(), {to},
+            io_.get_executor(), to,
             {.context = std::move(context), .sent_name = name, .verified_name = name}));
     }
 

@@ -359,12 +359,12 @@ void cluster_instance::route_kept() {
 // Nodes
 //
 
-void cluster_instance::on_node_up(cluster_node& n) {
+bool cluster_instance::on_node_up(cluster_node& n) {
     if (n.slots() == 0 && !nodes_.has_map()) refresh_.want_urgently(owner_.time());
     ask_seeds();
     ask_for_map();
     try_waiting();
-    if (nodes_.has_map() && n.slots() > 0) owner_.on_available(number_);
+    return nodes_.has_map() && n.slots() > 0;
 }
 
 void cluster_instance::on_node_down(cluster_node& n) noexcept {

@@ -26,7 +26,7 @@ cluster_instance::cluster_instance(asio::any_io_executor executor, unsigned numb
     , patience_{.instance_timeout = options_.instance_timeout, .sole = sole}
     , refresh_(options_.instance_timeout)
     , clocks_(options_.max_ttl, owner, number)
-    , timer_(executor_) {}
+    , timer_(executor_, owner) {}
 
 cluster_instance::~cluster_instance() {
     abandon();
@@ -53,6 +53,7 @@ void cluster_instance::stop() {
 
 void cluster_instance::abandon() noexcept {
     stopped_ = true;
+    timer_.forget();
     question_.give_up();
     nodes_.for_each([](cluster_node& n) { n.link().abandon(); });
     waiting_.clear();
@@ -184,10 +185,9 @@ void cluster_instance::judge_ages() {
 }
 
 bool cluster_instance::awaits_ages() const {
-    auto const awaited = nodes_.any_owner([](cluster_node const& n) {
+    return nodes_.any_owner([](cluster_node const& n) {
         return n.in_first_map() && n.link().available() && !n.link().connected();
     });
-    return awaited || owner_.awaits_ages(number_);
 }
 
 //
@@ -208,22 +208,13 @@ void cluster_instance::arm() noexcept {
                                            now + std::chrono::seconds(1)));
     });
     if (rings_ && armed_for_ <= when) return;
-    rings_ = false;
-    try {
-        timer_.expires_after(std::max(when - now, lease_clock::duration::zero()));
-        timer_.async_wait([weak = weak_from_this(), alarm = ++alarms_](error_code ec) {
-            auto const self = weak.lock();
-            if (ec || !self || self->stopped_ || self->alarms_ != alarm) return;
-            in_turn(self->owner_, [&] { self->on_time(); });
-        });
-        rings_ = true;
-        armed_for_ = when;
-    } catch (...) { // memory ran out: the next turn arms it
-    }
+    armed_for_ = when;
+    rings_ = timer_.arm(when - now, weak_from_this(), &cluster_instance::on_time);
 }
 
 // If memory runs out, the next turn goes on.
 void cluster_instance::on_time() noexcept try {
+    if (stopped_) return;
     rings_ = false;
     auto const now = owner_.time();
     if (refresh_.overdue(now)) {

@@ -21,12 +21,12 @@
 #include "redis/cluster/map_question.hpp"
 #include "redis/cluster/node_table.hpp"
 #include "redis/cluster/waiting_commands.hpp"
+#include "redis/net/turn_timer.hpp"
 #include "redis/server/instance.hpp"
 #include "redis/server/pending_releases.hpp"
 #include "redis/server/server_link.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -90,7 +90,7 @@ private:
     // cluster_node_user
     bool may_connect() noexcept override { return nodes_.may_connect(); }
     void on_connecting_ended() noexcept override { nodes_.connect_waiting(); }
-    void on_node_up(cluster_node&) override;
+    bool on_node_up(cluster_node&) override;
     void on_node_down(cluster_node&) noexcept override;
     void on_doubt(cluster_node&) noexcept override;
     void on_ready(cluster_node&) noexcept override { try_waiting(); }
@@ -172,10 +172,9 @@ private:
     bool duplicate_ = false;           ///< another instance is the same Cluster
     bool changed_ = false;             ///< a slot has another owner: waiters must ask again
     lease_clock::time_point woken_at_{};
-    asio::steady_timer timer_;
+    turn_timer timer_;
     lease_clock::time_point armed_for_ = lease_clock::time_point::max();
     bool rings_ = false; ///< the timer is set
-    unsigned alarms_ = 0;
     bool stopped_ = false;
 };
 

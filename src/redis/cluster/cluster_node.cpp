@@ -30,10 +30,9 @@ cluster_node::cluster_node(asio::any_io_executor const& executor, cluster_node_u
     , options_(std::move(options))
     , unused_since_(user.owner().time())
     , ownership_(options_.on_restart == restart_policy::strict) {
-    auto with_rules = options_;
-    with_rules.rules = this;
-    link_ = std::make_shared<server_link>(executor, user_.number(), std::move(with_rules),
-                                          static_cast<instance_owner&>(*this), std::move(factory));
+    link_ = std::make_shared<server_link>(
+        executor, user_.number(), options_, user_.owner(), std::move(factory),
+        link_deployment{.policy = *this, .listener = *this, .redirects = *this});
 }
 
 cluster_node::~cluster_node() {
@@ -67,26 +66,26 @@ void cluster_node::set_slots(unsigned n) noexcept {
 }
 
 //
-// Owner of the link
+// Policy
 //
 
 // Called after each attempt to connect, too.
-void cluster_node::on_unavailable(unsigned) {
+bool cluster_node::on_unavailable() {
     // A quarantine has begun, or there are no pushes.
-    if (link_->available()) return user_.owner().on_unavailable(user_.number());
+    if (link_->available()) return true;
     auto const lost = std::exchange(was_up_, false);
     if (lost || !std::exchange(failed_, true)) down_since_ = time();
     user_.on_node_down(*this);
-    if (lost) user_.owner().on_unavailable(user_.number());
+    return lost;
 }
 
-void cluster_node::on_available(unsigned) {
+bool cluster_node::on_available() {
     ask_for_origin();
     if (!std::exchange(was_up_, true)) {
         link_->ask(question_number(cluster_question::node_timeout, 0), "CONFIG", "GET",
                    "cluster-node-timeout");
     }
-    user_.on_node_up(*this);
+    return user_.on_node_up(*this);
 }
 
 //

@@ -1,13 +1,14 @@
 // One node of a Cluster: the link to it, and its guards.
 //
-// It stands between the link and the Cluster: as the owner of the link, and as its rules.
+// It has the part of the Cluster in the link. The rest of the link's events go to the owner of the
+// Cluster.
 #ifndef HOLDFAST_REDIS_CLUSTER_NODE_HPP
 #define HOLDFAST_REDIS_CLUSTER_NODE_HPP
 
 #include "protocol/cluster/cluster_guard.hpp"
 #include "protocol/cluster/cluster_refusal.hpp"
 #include "protocol/cluster/slot_map.hpp"
-#include "redis/server/link_rules.hpp"
+#include "redis/server/link_policy.hpp"
 #include "redis/server/server_link.hpp"
 
 #include <cstdint>
@@ -29,8 +30,8 @@ public:
     virtual bool may_connect() noexcept = 0;
     /// A node is connected, or could not be: another one may be now.
     virtual void on_connecting_ended() noexcept = 0;
-    /// The node was probed and can be asked.
-    virtual void on_node_up(cluster_node&) = 0;
+    /// The node was probed and can be asked. True if the owner is to hear of it.
+    virtual bool on_node_up(cluster_node&) = 0;
     /// The node does not answer any more, or the connection is lost.
     virtual void on_node_down(cluster_node&) noexcept = 0;
     /// The node's grants do not count until another node names it.
@@ -81,13 +82,13 @@ constexpr cluster_question question_of(std::uint32_t number) {
     return static_cast<cluster_question>(number % question_kinds);
 }
 
-class cluster_node final : private instance_owner, private link_rules {
+class cluster_node final : private link_policy, private link_listener, private redirect_policy {
 public:
     using index = protocol::slot_map::index;
     /// Where no setting was read. A short time doubts too much, and a long one too little.
     static constexpr std::chrono::seconds default_node_timeout{1};
 
-    /// `options`: those of the connection, without rules.
+    /// `options`: those of the link.
     cluster_node(asio::any_io_executor const&, cluster_node_user&, index, protocol::node_address,
                  connection_options options, location::stream_factory = make_plain_stream);
     ~cluster_node();
@@ -160,34 +161,7 @@ public:
     void ping();
 
 private:
-    // instance_owner
-    void in_turn(turn_work& w) override { user_.owner().in_turn(w); }
-    lease_clock::time_point time() const noexcept override { return user_.owner().time(); }
-    bool is_new_server(unsigned instance, std::string_view run_id) override {
-        return seed || user_.owner().is_new_server(instance, run_id);
-    }
-    void on_push(unsigned instance, std::string_view key) override {
-        user_.owner().on_push(instance, key);
-    }
-    void on_push_for_all(unsigned instance) override { user_.owner().on_push_for_all(instance); }
-    void on_unavailable(unsigned) override;
-    void on_available(unsigned) override;
-    void on_round_trip(unsigned instance, lease_clock::duration took) override {
-        user_.owner().on_round_trip(instance, took);
-    }
-    void on_clock_reading(unsigned, protocol::clock_reading const& r) override {
-        user_.on_clock_reading(*this, r);
-    }
-    void on_age(unsigned instance, lease_clock::time_point start) override {
-        user_.owner().on_age(instance, start);
-    }
-    bool awaits_ages(unsigned) const override { return in_first_map_ && user_.awaits_ages(); }
-    void on_forgotten(unsigned instance) override { user_.owner().on_forgotten(instance); }
-    std::uint64_t random_bits() override { return user_.owner().random_bits(); }
-    void on_change() override { user_.owner().on_change(); }
-    void on_idle() override { user_.owner().on_idle(); }
-
-    // link_rules
+    // link_policy
     errc objection(protocol::command, lease_clock::time_point sent) noexcept override;
     std::string_view objection_text(errc) const noexcept override;
     bool may_connect() noexcept override {
@@ -198,6 +172,17 @@ private:
     }
     void on_link_lost(errc) noexcept override { end_connecting(); }
     bool votes() const noexcept override { return !seed; }
+    bool awaits_ages(bool others) const override {
+        return in_first_map_ && (others || user_.awaits_ages());
+    }
+    bool on_available() override;
+    bool on_unavailable() override;
+    bool on_clock_reading(protocol::clock_reading const& r) override {
+        user_.on_clock_reading(*this, r);
+        return false;
+    }
+
+    // link_listener
     void on_connection() noexcept override;
     void on_heard(lease_clock::time_point sent) noexcept override;
     void on_time_shown(lease_clock::time_point sent, lease_clock::duration shown) override;
@@ -206,11 +191,14 @@ private:
     void take_part(pending_command const&, element const&) override;
     void on_reply(pending_command const&) override;
     void on_connection_lost() noexcept override;
+
+    // redirect_policy
     void on_asking(std::string_view error) override { asking_error_ = error; }
     bool refuses(std::string_view error) override;
     void take_over(pending_command) override;
     void on_answered(pending_command const& c) noexcept override { user_.on_command_answered(c); }
 
+    lease_clock::time_point time() const noexcept { return user_.owner().time(); }
     /// Nothing is known yet about the origin of the slots that the node has got.
     bool awaits_origin() const {
         return needs_origin_ && options_.on_restart != restart_policy::off && link_->checks_data();

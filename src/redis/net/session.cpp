@@ -59,8 +59,8 @@ location::location(asio::any_io_executor const& executor, address const& a, stre
 
 void location::find_numeric() {
     if (!address_.socket_path().empty()) return;
-    if (auto const endpoint = resolver::numeric(address_.host(), address_.port())) {
-        known = {*endpoint};
+    if (auto const numeric = resolver::numeric(address_.host(), address_.port())) {
+        known = {*numeric};
     } else {
         name = address_.host();
     }
@@ -84,7 +84,7 @@ location::endpoints location::to_try() const {
     return order;
 }
 
-void location::failed(asio::ip::tcp::endpoint const& e) noexcept try {
+void location::failed(endpoint const& e) noexcept try {
     if (known.size() < 2) return;
     std::erase(failed_, e);
     failed_.push_back(e);
@@ -92,9 +92,9 @@ void location::failed(asio::ip::tcp::endpoint const& e) noexcept try {
 }
 
 std::unique_ptr<stream> make_plain_stream(asio::any_io_executor const& executor, address const& a,
-                                          location::endpoints endpoints) {
+                                          location::endpoint const& at) {
     if (!a.socket_path().empty()) return make_unix_stream(executor, a.socket_path());
-    return make_tcp_stream(executor, std::move(endpoints));
+    return make_tcp_stream(executor, at);
 }
 
 /// The user of a stream until it is connected. The result of a stream that was given up may still
@@ -124,26 +124,29 @@ session::session(asio::any_io_executor const& executor, location& place,
     , connect_timeout_(connect_timeout)
     , owner_(owner)
     , user_(&user)
-    , timer_(executor) {}
+    , timer_(executor, owner) {}
 
 void session::start() {
     if (location_.name.empty()) return connect();
     resolve();
 }
 
-// Does nothing if the user has gone. If memory runs out, only the connection ends.
 template <class Work>
 void session::in_turn(Work work) {
     if (user_ == nullptr) return;
     auto const alive = shared_from_this();
-    redis::in_turn(owner_, [&] {
-        if (user_ == nullptr) return;
-        try {
-            work();
-        } catch (...) {
-            end(errc::out_of_memory, {});
-        }
-    });
+    redis::in_turn(owner_, [&] { guard(work); });
+}
+
+// Does nothing if the user has gone. If memory runs out, only the connection ends.
+template <class Work>
+void session::guard(Work work) {
+    if (user_ == nullptr) return;
+    try {
+        work();
+    } catch (...) {
+        end(errc::out_of_memory, {});
+    }
 }
 
 //
@@ -151,13 +154,17 @@ void session::in_turn(Work work) {
 //
 
 void session::resolve() {
-    limit_time(clock::now() + connect_timeout_, [](session& s) {
-        s.location_.look_up.cancel();
-        s.on_resolved(asio::error::timed_out, {});
-    });
+    limit_time(connect_timeout_, &session::look_up_is_late);
     location_.look_up.resolve([self = weak_from_this()](error_code ec, location::endpoints found) {
         auto const s = self.lock();
         if (s) s->in_turn([&] { s->on_resolved(ec, std::move(found)); });
+    });
+}
+
+void session::look_up_is_late() {
+    guard([&] {
+        location_.look_up.cancel();
+        on_resolved(asio::error::timed_out, {});
     });
 }
 
@@ -183,15 +190,18 @@ void session::connect_next() {
     auto const now = clock::now();
     auto const left = static_cast<clock::rep>(std::max<std::size_t>(to_try_.size() - tried_, 1));
     share_ = (connect_by_ - now) / left;
-    limit_time(now + share_, [](session& s) {
-        if (!s.try_another()) s.end(errc::unreachable, "no connection in time");
-    });
-    location::endpoints at;
-    if (tried_ < to_try_.size()) at.push_back(to_try_[tried_++]);
-    stream_ = location_.make_stream(std::move(at));
+    limit_time(share_, &session::endpoint_is_late);
+    auto const at = tried_ < to_try_.size() ? to_try_[tried_++] : location::endpoint();
+    stream_ = location_.make_stream(at);
     auto const a = std::make_shared<attempt>(shared_from_this());
     attempt_ = a;
     stream_->connect(a);
+}
+
+void session::endpoint_is_late() {
+    guard([&] {
+        if (!try_another()) end(errc::unreachable, "no connection in time");
+    });
 }
 
 /// The present endpoint has failed. False if none is left.
@@ -208,35 +218,30 @@ void session::leave_endpoint() noexcept {
     if (stream_) stream_->close();
 }
 
-// Calls late(*this) at that time. A handler that is queued already cannot be cancelled, and must
-// not be taken for the handler of a later limit.
-template <class Late>
-void session::limit_time(clock::time_point when, Late late) {
-    timer_.expires_at(when);
-    timer_.async_wait([self = weak_from_this(), late, limit = ++limits_](error_code ec) {
-        auto const s = self.lock();
-        if (ec || !s || s->limits_ != limit) return;
-        s->in_turn([&] { late(*s); });
-    });
+void session::limit_time(clock::duration limit, void (session::*late)()) {
+    late_at_ = clock::now() + limit;
+    if (!timer_.arm(limit, weak_from_this(), late)) throw std::bad_alloc();
 }
 
 void session::on_handshake() {
     in_turn([&] {
+        handshake_limit_ = protocol::handshake_limit(share_, late_at_ - clock::now());
+        limit_time(handshake_limit_, &session::handshake_is_late);
+    });
+}
+
+void session::handshake_is_late() {
+    guard([&] {
+        if (try_another()) return;
         using std::chrono::milliseconds;
-        auto const now = clock::now();
-        auto const limit = protocol::handshake_limit(share_, timer_.expiry() - now);
-        limit_time(now + limit, [limit](session& s) {
-            if (s.try_another()) return;
-            auto const failure = s.stream_->explain(
-                asio::error::timed_out, {.limit = std::chrono::ceil<milliseconds>(limit)});
-            s.end_unconnected(failure.message, failure.fault);
-        });
+        auto failure = stream_->explain(
+            asio::error::timed_out, {.limit = std::chrono::ceil<milliseconds>(handshake_limit_)});
+        end_unconnected(std::move(failure.message), failure.fault);
     });
 }
 
 void session::on_connected(error_code ec) {
     in_turn([&] {
-        ++limits_;
         timer_.cancel();
         if (ec) {
             if (try_another()) return;
@@ -267,10 +272,7 @@ void session::close() noexcept {
     if (!std::exchange(accepted_, true)) leave_endpoint();
     unwritten_ = {};
     location_.look_up.cancel();
-    try {
-        timer_.cancel();
-    } catch (...) { // only if the system refuses: the handler then finds no user
-    }
+    timer_.cancel();
     if (stream_) stream_->close();
 }
 

@@ -11,11 +11,10 @@
 #include "redis/net/resolver.hpp"
 #include "redis/net/stream.hpp"
 #include "redis/net/tls_connector.hpp"
-#include "redis/net/turn_owner.hpp"
+#include "redis/net/turn_timer.hpp"
 #include "redis/wire/pipeline.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include <array>
 #include <chrono>
@@ -33,9 +32,10 @@ namespace holdfast::redis {
 class location {
 public:
     using endpoints = resolver::endpoints;
+    using endpoint = asio::ip::tcp::endpoint;
     /// Makes a stream that is not connected yet.
     using stream_factory = std::function<std::unique_ptr<stream>(asio::any_io_executor const&,
-                                                                 address const&, endpoints)>;
+                                                                 address const&, endpoint const&)>;
 
     /// `tls`: null for an address without TLS. With it the factory is not used. `tls_name`: the
     /// name of the server for TLS; empty for the host of the address.
@@ -55,12 +55,11 @@ public:
     /// failed come last, and the first of them was the first to fail. Empty for a path.
     endpoints to_try() const;
     /// No connection was made there, or none that served.
-    void failed(asio::ip::tcp::endpoint const&) noexcept;
+    void failed(endpoint const&) noexcept;
 
-    /// `at`: one endpoint; none for a path.
-    std::unique_ptr<stream> make_stream(endpoints at) {
-        return tls_ ? tls_->make_stream(executor_, std::move(at))
-                    : factory_(executor_, address_, std::move(at));
+    /// `at`: of no use for a path.
+    std::unique_ptr<stream> make_stream(endpoint const& at) {
+        return tls_ ? tls_->make_stream(executor_, at) : factory_(executor_, address_, at);
     }
     bool has_files() const { return tls_.has_value(); }
     /// Whether files have changed, so that a connection that failed may succeed now.
@@ -80,7 +79,7 @@ private:
 
 /// TCP or a Unix socket, as the address says.
 std::unique_ptr<stream> make_plain_stream(asio::any_io_executor const&, address const&,
-                                          location::endpoints);
+                                          location::endpoint const&);
 
 /// The functions are called within a turn.
 class session_user {
@@ -117,7 +116,7 @@ public:
     std::string security() const { return stream_ ? stream_->security() : std::string(); }
 
 private:
-    using clock = asio::steady_timer::clock_type;
+    using clock = std::chrono::steady_clock;
     class attempt;
 
     void resolve();
@@ -126,10 +125,14 @@ private:
     void connect_next();
     bool try_another();
     void leave_endpoint() noexcept;
-    template <class Late>
-    void limit_time(clock::time_point, Late);
+    void limit_time(clock::duration, void (session::*late)());
+    void look_up_is_late();
+    void endpoint_is_late();
+    void handshake_is_late();
     template <class Work>
     void in_turn(Work);
+    template <class Work>
+    void guard(Work);
     void end(errc cause, std::string message, protocol::fault = protocol::fault::broken);
     void end_unconnected(std::string message, protocol::fault = protocol::fault::broken);
     void write_some();
@@ -152,8 +155,9 @@ private:
     bool accepted_ = false;
     clock::time_point connect_by_{};
     clock::duration share_{}; ///< of the time for connecting, for the present endpoint
-    asio::steady_timer timer_;
-    unsigned limits_ = 0;    ///< limits set or lifted so far; handlers of older limits do nothing
+    turn_timer timer_;
+    clock::time_point late_at_{}; ///< when the timer rings
+    clock::duration handshake_limit_{};
     std::string unresolved_; ///< why the look-up failed; the endpoints are from an older one
     bool unanswered_ = true; ///< no byte has come
 

@@ -1,4 +1,4 @@
-// A byte stream to an instance: TCP, a Unix socket, or TLS over either.
+// A byte stream to an instance: TCP, a Unix socket, or TLS over TCP.
 #ifndef HOLDFAST_REDIS_STREAM_HPP
 #define HOLDFAST_REDIS_STREAM_HPP
 
@@ -13,7 +13,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace holdfast::redis {
 
@@ -74,10 +73,9 @@ public:
     virtual std::string security() const { return {}; }
 };
 
-/// Tries the endpoints one after the other. If all fail, the last error is reported.
 std::unique_ptr<stream> make_tcp_stream(asio::any_io_executor const&,
-                                        std::vector<asio::ip::tcp::endpoint>);
-std::unique_ptr<stream> make_unix_stream(asio::any_io_executor const&, std::string path);
+                                        asio::ip::tcp::endpoint const&);
+std::unique_ptr<stream> make_unix_stream(asio::any_io_executor const&, std::string const& path);
 
 } // namespace holdfast::redis
 

@@ -31,11 +31,11 @@ tls_names names_for(std::string_view host, tls_options const& o) {
 }
 
 std::unique_ptr<stream> tls_connector::make_stream(asio::any_io_executor const& executor,
-                                                   std::vector<asio::ip::tcp::endpoint> endpoints) {
+                                                   asio::ip::tcp::endpoint const& target) {
     auto const context = source_->context();
     version_ = source_->version();
     auto const& o = source_->options();
-    return make_tls_stream(executor, std::move(endpoints),
+    return make_tls_stream(executor, target,
                            {.context = context,
                             .sent_name = names_.sent,
                             .verified_name = names_.verified,

@@ -13,7 +13,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace holdfast::redis {
 
@@ -32,7 +31,7 @@ public:
         , names_(names_for(host, source_->options())) {}
 
     std::unique_ptr<stream> make_stream(asio::any_io_executor const&,
-                                        std::vector<asio::ip::tcp::endpoint>);
+                                        asio::ip::tcp::endpoint const&);
 
     /// Whether the files have changed since the last stream was made.
     bool files_changed() const noexcept {

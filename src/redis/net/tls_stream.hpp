@@ -22,13 +22,13 @@ struct tls_setup {
     bool certified = false; ///< the client has a certificate
 };
 
-/// Tries the endpoints one after the other, and then does the handshake. The certificate must be
-/// valid for `verified_name`. Whether certificates are verified at all is up to the context.
+/// Connects, and then does the handshake. The certificate must be valid for `verified_name`.
+/// Whether certificates are verified at all is up to the context.
 ///
 /// If the peer closes the connection, the error is asio::error::eof, with or without TLS's own end
 /// (close_notify). All other errors are those of Asio and OpenSSL.
 std::unique_ptr<stream> make_tls_stream(asio::any_io_executor const&,
-                                        std::vector<asio::ip::tcp::endpoint>, tls_setup);
+                                        asio::ip::tcp::endpoint const&, tls_setup);
 
 } // namespace holdfast::redis
 

@@ -43,9 +43,12 @@ public:
     } catch (...) {
         return false;
     }
-    void cancel() {
+    void cancel() noexcept {
         forget();
-        timer_.cancel();
+        try {
+            timer_.cancel();
+        } catch (...) { // only if the system refuses: the handler then finds a later alarm
+        }
     }
     /// As cancel(), for a context that is being destroyed.
     void forget() noexcept { ++alarms_; }

@@ -44,11 +44,9 @@ sentinel_instance::sentinel_instance(asio::any_io_executor executor, unsigned nu
              .primary_name = options_.address.primary_name(),
              .on_restart = options_.on_restart,
              .max_ttl = options_.max_ttl})
-    , timer_(executor) {
-    auto link_options = options_;
-    link_options.rules = static_cast<link_rules*>(this);
-    link_ = std::make_shared<server_link>(executor, number, std::move(link_options),
-                                          static_cast<instance_owner&>(*this), factory_);
+    , timer_(executor, owner) {
+    link_ = std::make_shared<server_link>(executor, number, options_, owner, factory_,
+                                          link_deployment{.policy = *this});
 }
 
 sentinel_instance::~sentinel_instance() {
@@ -69,6 +67,7 @@ void sentinel_instance::stop() {
 
 void sentinel_instance::abandon() noexcept {
     stopped_ = true;
+    timer_.forget();
     for (auto const& l : sentinels_) l->close();
     link_->abandon();
 }
@@ -217,7 +216,7 @@ std::shared_ptr<sentinel_link> sentinel_instance::link_to(sentinel_view::sentine
                               .answer_timeout = confirmation_time,
                               .connect_timeout = options_.connect_timeout,
                               .max_reconnect_delay = options_.max_reconnect_delay},
-        static_cast<instance_owner&>(*this), static_cast<sentinel_link_user&>(*this), factory_);
+        owner_, static_cast<sentinel_link_user&>(*this), factory_);
 }
 
 //
@@ -225,8 +224,7 @@ std::shared_ptr<sentinel_link> sentinel_instance::link_to(sentinel_view::sentine
 //
 
 // A primary that restarts before Sentinel notices stays the primary.
-void sentinel_instance::on_age(unsigned i, lease_clock::time_point start) {
-    owner_.on_age(i, start);
+void sentinel_instance::on_age(lease_clock::time_point start) {
     if (!protocol::restarted_since(view_.named_since(owner_.time()), start)) return;
     link_->shown_restarted("the sentinels have named it for longer, so it has been restarted");
 }
@@ -257,20 +255,11 @@ void sentinel_instance::arm() noexcept {
     if (stopped_) return;
     auto when = view_.next_round();
     if (confirmed_) when = std::min(when, view_.confirmed_until());
-    try {
-        timer_.expires_after(std::max(when - owner_.time(), lease_clock::duration::zero()));
-        timer_.async_wait([weak = weak_from_this()](error_code ec) {
-            auto const self = weak.lock();
-            if (!ec && self && !self->stopped_)
-                redis::in_turn(self->owner_, [&] { self->on_time(); });
-        });
-        needs_timer_ = false;
-    } catch (...) {
-        needs_timer_ = true;
-    }
+    needs_timer_ = !timer_.arm(when - owner_.time(), weak_from_this(), &sentinel_instance::on_time);
 }
 
 void sentinel_instance::on_time() noexcept try {
+    if (stopped_) return;
     needs_timer_ = true; // until the timer is armed, at the end of this turn at the latest
     auto const now = owner_.time();
     if (now >= view_.next_round()) {

@@ -13,14 +13,14 @@
 #ifndef HOLDFAST_REDIS_SENTINEL_INSTANCE_HPP
 #define HOLDFAST_REDIS_SENTINEL_INSTANCE_HPP
 
+#include "redis/net/turn_timer.hpp"
 #include "redis/sentinel/sentinel_link.hpp"
 #include "redis/sentinel/sentinel_view.hpp"
 #include "redis/server/instance.hpp"
-#include "redis/server/link_rules.hpp"
+#include "redis/server/link_policy.hpp"
 #include "redis/server/server_link.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -33,8 +33,7 @@ namespace holdfast::redis {
 
 class sentinel_instance final : public instance,
                                 public std::enable_shared_from_this<sentinel_instance>,
-                                private instance_owner,
-                                private link_rules,
+                                private link_policy,
                                 private sentinel_link_user {
 public:
     /// `options.address` is that of a Sentinel deployment.
@@ -78,30 +77,7 @@ public:
     instance_counts const& counts() const override { return link_->counts(); }
 
 private:
-    // instance_owner, for the link and for those to sentinels
-    void in_turn(turn_work& work) override { owner_.in_turn(work); }
-    lease_clock::time_point time() const noexcept override { return owner_.time(); }
-    bool is_new_server(unsigned i, std::string_view run_id) override {
-        return owner_.is_new_server(i, run_id);
-    }
-    void on_push(unsigned i, std::string_view key) override { owner_.on_push(i, key); }
-    void on_push_for_all(unsigned i) override { owner_.on_push_for_all(i); }
-    void on_unavailable(unsigned i) override { owner_.on_unavailable(i); }
-    void on_available(unsigned i) override { owner_.on_available(i); }
-    void on_round_trip(unsigned i, lease_clock::duration took) override {
-        owner_.on_round_trip(i, took);
-    }
-    void on_clock_reading(unsigned i, protocol::clock_reading const& r) override {
-        owner_.on_clock_reading(i, r);
-    }
-    void on_age(unsigned, lease_clock::time_point start) override;
-    bool awaits_ages(unsigned i) const override { return owner_.awaits_ages(i); }
-    void on_forgotten(unsigned i) override { owner_.on_forgotten(i); }
-    std::uint64_t random_bits() override { return owner_.random_bits(); }
-    void on_change() override { owner_.on_change(); }
-    void on_idle() override { owner_.on_idle(); }
-
-    // link_rules
+    // link_policy
     errc objection(protocol::command c, lease_clock::time_point) noexcept override {
         return is_linked() ? view_.objection(c, owner_.time()) : errc::no_sentinel_majority;
     }
@@ -111,6 +87,7 @@ private:
     bool may_connect() noexcept override { return is_linked() && is_confirmed(); }
     bool leaves_suspects() const noexcept override { return true; }
     void on_link_lost(errc cause) noexcept override;
+    void on_age(lease_clock::time_point start) override;
 
     // sentinel_link_user
     void on_asked(unsigned sentinel) override { view_.asked(sentinel); }
@@ -143,9 +120,9 @@ private:
     std::shared_ptr<server_link> link_;
     std::optional<protocol::named_primary> linked_;    ///< to which the link is set
     std::optional<protocol::named_primary> succeeded_; ///< of which the link's guards know
-    asio::steady_timer timer_; ///< for the next round, or for the end of the confirmation
-    bool confirmed_ = false;   ///< as the owner and the status know it
-    std::string vain_search_;  ///< as the status shows it; empty while there is a primary
+    turn_timer timer_;        ///< for the next round, or for the end of the confirmation
+    bool confirmed_ = false;  ///< as the owner and the status know it
+    std::string vain_search_; ///< as the status shows it; empty while there is a primary
     bool needs_timer_ = false;
     bool stopped_ = false;
 };

@@ -2,7 +2,6 @@
 
 #include "redis/wire/server_info.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace holdfast::redis {
@@ -18,8 +17,8 @@ sentinel_link::sentinel_link(asio::any_io_executor executor, unsigned number,
     , secret_(options_.address.password())
     , location_(executor, options_.address, std::move(factory), options_.tls)
     , replies_(options_.primary_name)
-    , policy_(options_.max_reconnect_delay)
-    , timer_(executor) {}
+    , reconnector_(executor, owner, options_.max_reconnect_delay)
+    , limit_timer_(executor, owner) {}
 
 sentinel_link::~sentinel_link() {
     close();
@@ -28,10 +27,8 @@ sentinel_link::~sentinel_link() {
 void sentinel_link::close() noexcept {
     user_ = nullptr;
     if (auto const s = std::exchange(session_, nullptr)) s->close();
-    try {
-        timer_.cancel();
-    } catch (...) { // the handler finds no user
-    }
+    reconnector_.cancel();
+    limit_timer_.cancel();
 }
 
 void sentinel_link::connect() noexcept {
@@ -71,9 +68,8 @@ void sentinel_link::ask() noexcept {
 void sentinel_link::begin_round(batch& b) {
     begun_ = b.sent = owner_.time();
     waits_ = true;
-    next_ = begun_ + options_.answer_timeout;
     session_->write(b);
-    arm();
+    limit_answers();
 }
 
 void sentinel_link::on_bytes(std::string_view& bytes) {
@@ -92,12 +88,11 @@ void sentinel_link::on_reply(pending_command c) {
         refused_ = true;
         return;
     }
-    waits_ = false;
+    end_limit();
     if (up_since_ == lease_clock::time_point{}) {
         up_since_ = owner_.time();
         session_->accepted();
     }
-    arm();
     user_->on_report(number_, replies_.report(), begun_);
     if (asks_again_) ask();
 }
@@ -125,54 +120,48 @@ void sentinel_link::fail(errc cause, std::string_view message, protocol::fault f
     auto const now = owner_.time();
     auto const since = std::exchange(up_since_, {});
     auto const was_up = since != lease_clock::time_point{};
-    policy_.ended(was_up ? now - since : lease_clock::duration::zero(), f);
-    waits_ = false;
-    next_ = now + policy_.next(owner_.random_bits());
-    arm();
+    end_limit();
+    reconnector_.ended(was_up ? now - since : lease_clock::duration::zero(), f);
+    reconnector_.begin_pause();
+    arm_reconnect();
     try {
         user_->on_failure(number_, cause, message);
     } catch (...) { // memory ran out for the text: the sentinel still does not answer
     }
 }
 
-// One timer: for the end of the pause, or for answers that are overdue.
-void sentinel_link::arm() noexcept {
-    if (user_ == nullptr) return;
-    auto const idle = session_ && !waits_;
-    try {
-        if (idle) {
-            timer_.cancel();
-        } else {
-            // While a person has to mend the setup, the files are asked more often than the
-            // sentinel.
-            constexpr std::chrono::seconds between_file_checks{1};
-            auto pause = std::max(next_ - owner_.time(), lease_clock::duration::zero());
-            if (!session_ && location_.has_files())
-                pause = std::min<lease_clock::duration>(pause, between_file_checks);
-            timer_.expires_after(pause);
-            timer_.async_wait([weak = weak_from_this()](error_code ec) {
-                auto const self = weak.lock();
-                if (!ec && self && self->user_ != nullptr)
-                    in_turn(self->owner_, [&] { self->on_time(); });
-            });
-        }
-        needs_timer_ = false;
-    } catch (...) {
-        needs_timer_ = true;
-    }
+void sentinel_link::arm_reconnect() noexcept {
+    reconnector_.arm({.files = location_.has_files()}, weak_from_this(), &sentinel_link::on_pause);
 }
 
-void sentinel_link::on_time() noexcept {
-    if (user_ == nullptr) return;
-    if (!session_ && location_.files_changed() && policy_.mended()) next_ = owner_.time();
-    if (owner_.time() < next_) return arm();
-    if (!session_) return connect();
-    if (waits_) fail(errc::instance_timeout, "does not answer", protocol::fault::broken);
+void sentinel_link::on_pause() noexcept {
+    if (user_ == nullptr || session_) return;
+    if (location_.files_changed() && reconnector_.mended()) reconnector_.end_pause();
+    if (!reconnector_.due()) return arm_reconnect();
+    connect();
+}
+
+void sentinel_link::limit_answers() noexcept {
+    auto const left = begun_ + options_.answer_timeout - owner_.time();
+    needs_limit_ = !limit_timer_.arm(left, weak_from_this(), &sentinel_link::on_limit);
+}
+
+/// The answers have come, or will not come.
+void sentinel_link::end_limit() noexcept {
+    waits_ = needs_limit_ = false;
+    limit_timer_.cancel();
+}
+
+void sentinel_link::on_limit() noexcept {
+    if (user_ == nullptr || !waits_) return;
+    fail(errc::instance_timeout, "does not answer", protocol::fault::broken);
 }
 
 bool sentinel_link::mend() noexcept {
-    if (needs_timer_) arm();
-    return !needs_timer_;
+    if (user_ == nullptr) return true;
+    if (reconnector_.unarmed()) arm_reconnect();
+    if (needs_limit_) limit_answers();
+    return !reconnector_.unarmed() && !needs_limit_;
 }
 
 } // namespace holdfast::redis

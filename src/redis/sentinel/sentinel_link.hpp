@@ -6,15 +6,15 @@
 #include <holdfast/address.hpp>
 #include <holdfast/error.hpp>
 
-#include "protocol/server/reconnect.hpp"
 #include "redis/net/session.hpp"
+#include "redis/net/turn_timer.hpp"
 #include "redis/sentinel/sentinel_replies.hpp"
 #include "redis/server/instance.hpp"
+#include "redis/server/reconnector.hpp"
 #include "redis/wire/pipeline.hpp"
 #include "redis/wire/secret_list.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include <chrono>
 #include <memory>
@@ -75,8 +75,11 @@ private:
     void fail(errc, std::string_view message, protocol::fault) noexcept;
     void fail_refused();
     void begin_round(batch&);
-    void arm() noexcept;
-    void on_time() noexcept;
+    void arm_reconnect() noexcept;
+    void on_pause() noexcept;
+    void limit_answers() noexcept;
+    void end_limit() noexcept;
+    void on_limit() noexcept;
 
     void on_connected() override;
     void on_bytes(std::string_view& bytes) override;
@@ -100,15 +103,14 @@ private:
     std::shared_ptr<session> session_;
     pipeline pipeline_;
     sentinel_replies replies_;
-    protocol::reconnect_policy policy_;
-    asio::steady_timer timer_;
-    lease_clock::time_point next_{};  ///< the next connection, or the limit of the present round
+    reconnector reconnector_;
+    turn_timer limit_timer_;          ///< of the present round
     lease_clock::time_point begun_{}; ///< of the present round
     lease_clock::time_point up_since_{};
     bool waits_ = false;      ///< for answers
     bool asks_again_ = false; ///< after these answers
     bool refused_ = false;
-    bool needs_timer_ = false;
+    bool needs_limit_ = false; ///< memory ran out for its timer
 };
 
 } // namespace holdfast::redis

@@ -8,7 +8,6 @@
 
 #include "redis/net/tls_context_source.hpp"
 #include "redis/server/instance.hpp"
-#include "redis/server/link_rules.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -30,8 +29,6 @@ struct connection_options {
     credentials_source source{};
     /// As client_options::replicas.
     unsigned replicas = 0;
-    /// Null: the rules of a plain server. They live longer than the connection.
-    link_rules* rules = nullptr;
     /// The server belongs to a Cluster: all keys of a command have one hash slot.
     bool in_cluster = false;
     std::string tls_name{};            ///< of the server; empty: the host of the address

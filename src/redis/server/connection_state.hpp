@@ -10,6 +10,7 @@
 #include "protocol/server/reconnect.hpp"
 #include "redis/server/connection_options.hpp"
 #include "redis/server/instance.hpp"
+#include "redis/server/link_policy.hpp"
 #include "redis/server/missing_services.hpp"
 #include "redis/server/status_board.hpp"
 #include "redis/wire/pipeline.hpp"
@@ -39,9 +40,12 @@ struct session_refusal {
 
 struct connection_state {
     connection_state(unsigned the_number, connection_options the_options, instance_owner& the_owner,
-                     secret_list const& the_secrets)
+                     secret_list const& the_secrets, link_deployment const& deployment = {})
         : options(std::move(the_options))
         , owner(the_owner)
+        , policy(deployment.policy)
+        , listener(deployment.listener)
+        , redirects(deployment.redirects)
         , number(the_number)
         , secrets(the_secrets)
         , shared_status(std::make_shared<status_board>(options.address.to_string()))
@@ -56,10 +60,20 @@ struct connection_state {
     bool available() const { return live.available(); }
     bool connected() const { return live.is_probed(); }
     bool relies_on_pushes() const { return words.tracked && !services.has(degradation::no_push); }
-    link_rules* rules() const { return options.rules; }
+    bool awaits_ages() const { return policy.awaits_ages(owner.awaits_ages(number)); }
+
+    void tell_available() {
+        if (policy.on_available()) owner.on_available(number);
+    }
+    void tell_unavailable() {
+        if (policy.on_unavailable()) owner.on_unavailable(number);
+    }
 
     connection_options const options;
     instance_owner& owner;
+    link_policy& policy;
+    link_listener& listener;
+    redirect_policy& redirects;
     unsigned const number;
     secret_list const& secrets;
 

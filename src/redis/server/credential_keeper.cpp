@@ -2,8 +2,8 @@
 
 #include <boost/asio/post.hpp>
 
-#include <algorithm>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 namespace holdfast::redis {
@@ -62,7 +62,7 @@ credential_keeper::credential_keeper(asio::any_io_executor const& executor, cred
     , owner_(owner)
     , user_(&user)
     , executor_(executor)
-    , timer_(executor)
+    , timer_(executor, owner)
     , complete_(!source_) {
     secrets_.add(current_.password);
 }
@@ -74,20 +74,7 @@ credential_keeper::~credential_keeper() {
 void credential_keeper::close() noexcept {
     user_ = nullptr;
     if (auto const m = std::exchange(mailbox_, nullptr)) m->close();
-    ++alarms_;
-    try {
-        timer_.cancel();
-    } catch (...) { // only if the system refuses: the handler then finds a later alarm
-    }
-}
-
-template <class Work>
-void credential_keeper::in_turn(Work work) {
-    if (user_ == nullptr) return;
-    auto const alive = shared_from_this();
-    redis::in_turn(owner_, [&] {
-        if (user_ != nullptr) work();
-    });
+    timer_.cancel();
 }
 
 // The source is the user's. It may throw anything, and may reply at once.
@@ -115,7 +102,8 @@ void credential_keeper::ask() noexcept {
 }
 
 void credential_keeper::on_reply(error_code ec, credentials c, bool threw) {
-    in_turn([&] {
+    in_turn(owner_, [&] {
+        if (user_ == nullptr) return;
         mailbox_.reset();
         if (threw) return fail("it threw an exception");
         if (ec) return fail(ec.message());
@@ -148,22 +136,13 @@ void credential_keeper::refused() {
 }
 
 void credential_keeper::arm(lease_clock::time_point when) noexcept {
-    auto const alarm = ++alarms_;
-    try {
-        if (when == lease_clock::time_point::max()) {
-            timer_.cancel();
-            return;
-        }
-        timer_.expires_after(std::max(when - owner_.time(), lease_clock::duration::zero()));
-        timer_.async_wait([weak = weak_from_this(), alarm](error_code) {
-            auto const self = weak.lock();
-            if (self && self->alarms_ == alarm) self->in_turn([&] { self->on_time(); });
-        });
-    } catch (...) { // memory ran out: the next connection asks
-    }
+    if (when == lease_clock::time_point::max()) return timer_.cancel();
+    // If memory runs out, the next connection asks.
+    std::ignore = timer_.arm(when - owner_.time(), weak_from_this(), &credential_keeper::on_time);
 }
 
 void credential_keeper::on_time() {
+    if (user_ == nullptr) return;
     if (!mailbox_) return ask();
     std::exchange(mailbox_, nullptr)->close();
     fail("no reply in time");

@@ -6,11 +6,11 @@
 #include <holdfast/credentials.hpp>
 
 #include "protocol/server/credential_schedule.hpp"
+#include "redis/net/turn_timer.hpp"
 #include "redis/server/instance.hpp"
 #include "redis/wire/secret_list.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/system/error_code.hpp>
 
 #include <chrono>
@@ -70,8 +70,6 @@ private:
     void fail(std::string_view problem);
     void arm(lease_clock::time_point) noexcept;
     void on_time();
-    template <class Work>
-    void in_turn(Work);
 
     credentials_source source_;
     credentials current_;
@@ -80,8 +78,7 @@ private:
     instance_owner& owner_;
     credential_user* user_;
     asio::any_io_executor executor_;
-    asio::steady_timer timer_;
-    unsigned alarms_ = 0;              ///< set so far; the handler of an earlier one is ignored
+    turn_timer timer_;
     std::shared_ptr<mailbox> mailbox_; ///< while the source is being asked
     protocol::credential_schedule schedule_;
     bool complete_;

@@ -44,12 +44,11 @@ void lock_replies::begin() {
 
 void lock_replies::take_part(pending_command& c, element const& e) {
     if (!c.owner || taken_over_) return;
-    auto* const rules = state_.rules();
+    auto& redirects = state_.redirects;
     if (is_reply_to_asking(c)) {
-        if (rules != nullptr) rules->on_asking(is_error(e.type) ? e.value : std::string_view());
-        return;
+        return redirects.on_asking(is_error(e.type) ? e.value : std::string_view());
     }
-    if (rules != nullptr && decides(c) && is_error(e.type) && rules->refuses(e.value)) {
+    if (decides(c) && is_error(e.type) && redirects.refuses(e.value)) {
         taken_over_ = true;
         return;
     }
@@ -72,7 +71,7 @@ void lock_replies::on_reply(pending_command c) {
     auto const taken_over = std::exchange(taken_over_, false);
     if (!c.owner) return;
     if (taken_over) {
-        state_.rules()->take_over(std::move(c));
+        state_.redirects.take_over(std::move(c));
     } else {
         take_answer(std::move(c));
     }
@@ -130,7 +129,7 @@ void lock_replies::on_release(pending_command const& c) {
 }
 
 void lock_replies::answer(pending_command const& c, redis::answer const& a) {
-    if (auto* const rules = state_.rules()) rules->on_answered(c);
+    state_.redirects.on_answered(c);
     if (state_.options.in_cluster && a.cause != errc{}) return answer_for_node(c, a);
     c.owner->on_answer(state_.number, c.command, c.round, a);
 }
@@ -152,10 +151,9 @@ lock_replies::objection(protocol::command c, lease_clock::time_point sent) const
     using protocol::command;
     auto const grants = c == command::acquire || c == command::contend || c == command::raise;
     if (grants && server_.quarantined()) return {errc::quarantined, server_.reason()};
-    auto* const rules = state_.rules();
-    if (rules != nullptr && (grants || c == command::extend || c == command::heal)) {
-        auto const cause = rules->objection(c, sent);
-        if (cause != errc{}) return {cause, rules->objection_text(cause)};
+    if (grants || c == command::extend || c == command::heal) {
+        auto const cause = state_.policy.objection(c, sent);
+        if (cause != errc{}) return {cause, state_.policy.objection_text(cause)};
     }
     return {};
 }

@@ -73,7 +73,7 @@ private:
     kept_releases& kept_;
     expiry_check expiry_;
     lock_reply reply_;
-    bool taken_over_ = false; ///< the rules take the command whose replies are being read
+    bool taken_over_ = false; ///< another server gets the command whose replies are being read
 };
 
 } // namespace holdfast::redis

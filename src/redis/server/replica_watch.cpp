@@ -64,8 +64,8 @@ void replica_watch::on_change(bool voted) {
         state_.needs_watch = true;
     }
     if (!state_.connected() || voted == now_votes) return;
-    if (!now_votes) state_.owner.on_unavailable(state_.number);
-    if (now_votes && state_.available()) state_.owner.on_available(state_.number);
+    if (!now_votes) state_.tell_unavailable();
+    if (now_votes && state_.available()) state_.tell_available();
 }
 
 // After 100 ms, and with growing pauses up to a second. WAIT tells whether it is allowed again.

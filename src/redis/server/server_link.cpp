@@ -9,13 +9,13 @@ namespace holdfast::redis {
 
 server_link::server_link(asio::any_io_executor executor, unsigned number,
                          connection_options options, instance_owner& owner,
-                         location::stream_factory factory)
+                         location::stream_factory factory, link_deployment const& deployment)
     : executor_(executor)
     , credentials_(std::make_shared<credential_keeper>(
           executor,
           credentials{.user = options.address.user(), .password = options.address.password()},
           options.source, options.connect_timeout, owner, static_cast<credential_user&>(*this)))
-    , state_(number, std::move(options), owner, credentials_->secrets())
+    , state_(number, std::move(options), owner, credentials_->secrets(), deployment)
     , server_(state_)
     , replicas_(state_, server_)
     , kept_(state_)
@@ -62,14 +62,13 @@ void server_link::abandon() noexcept {
 //
 
 void server_link::connect() noexcept {
-    auto* const rules = state_.rules();
-    if (state_.stopped || session_ || (rules != nullptr && !rules->may_connect())) return;
+    if (state_.stopped || session_ || !state_.policy.may_connect()) return;
     if (credentials_->has_source()) return credentials_->ask();
     open_session();
 }
 
 void server_link::open_session() noexcept {
-    if (auto* const rules = state_.rules(); rules != nullptr && !rules->may_connect()) return;
+    if (!state_.policy.may_connect()) return;
     try {
         auto s = std::make_shared<session>(executor_, *location_, state_.options.connect_timeout,
                                            state_.owner, static_cast<session_user&>(*this));
@@ -85,7 +84,7 @@ void server_link::on_connected() {
     state_.refusal = {};
     state_.words = {};
     state_.services.clear();
-    if (auto* const rules = state_.rules()) rules->on_connection();
+    state_.listener.on_connection();
     locks_.begin();
     pushes_.connected();
     server_.begin();
@@ -98,7 +97,7 @@ void server_link::on_connected() {
 
 void server_link::on_session_end(errc cause, std::string message, protocol::fault f) {
     end_session(cause, message, f);
-    if (auto* const rules = state_.rules()) rules->on_link_lost(cause);
+    state_.policy.on_link_lost(cause);
     connect_later();
 }
 
@@ -113,7 +112,7 @@ void server_link::end_session(errc cause, std::string_view message, protocol::fa
     state_.live.lost();
     state_.live.none_queued();
     server_.lost();
-    if (auto* const rules = state_.rules()) rules->on_connection_lost();
+    state_.listener.on_connection_lost();
     tell_state(cause, message);
     locks_.fail_sent(cause);
     locks_.fail_unsent(cause);
@@ -151,7 +150,6 @@ void server_link::on_pause() {
 
 introduction server_link::introduce() const {
     auto const& c = credentials_->current();
-    auto* const rules = state_.rules();
     return {.user = c.user,
             .password = c.password,
             .name = state_.options.name,
@@ -159,7 +157,7 @@ introduction server_link::introduce() const {
             .asks_time = state_.options.detect_clock_jumps,
             .resp2 = hello_.skips(),
             .waits = replicas_.on(),
-            .votes = rules == nullptr || rules->votes()};
+            .votes = state_.policy.votes()};
 }
 
 // Questions of the probe, before all commands of callers.
@@ -190,7 +188,8 @@ void server_link::on_probed() {
                                   "connections are closed at HELLO: to try it once more");
     }
     auto const& info = probe_.info();
-    if (!info.run_id.empty() && !state_.owner.is_new_server(state_.number, info.run_id)) {
+    if (state_.policy.votes() && !info.run_id.empty() &&
+        !state_.owner.is_new_server(state_.number, info.run_id)) {
         return state_.refusal.set(errc::duplicate_instance,
                                   "another configured address leads to the same server");
     }
@@ -208,7 +207,7 @@ void server_link::on_probed() {
     }
     server_.probed(info, probe_.logs_each_write(), probe_.tracking_limit());
     replicas_.found(info.replicas);
-    if (auto* const rules = state_.rules()) rules->on_probe(info);
+    state_.listener.on_probe(info);
     state_.live.probed(state_.now());
     state_.live.none_queued();
     tell_state(errc{}, {});
@@ -216,7 +215,7 @@ void server_link::on_probed() {
     kept_.drop_expired();
     kept_.send();
     reauthentication_.after_probe();
-    state_.owner.on_available(state_.number);
+    state_.tell_available();
 }
 
 //

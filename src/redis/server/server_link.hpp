@@ -45,7 +45,7 @@ class server_link final : public instance,
                           private credential_user {
 public:
     server_link(asio::any_io_executor, unsigned number, connection_options, instance_owner&,
-                location::stream_factory = make_plain_stream);
+                location::stream_factory = make_plain_stream, link_deployment const& = {});
     ~server_link() override;
 
     void start() override;
@@ -86,7 +86,7 @@ public:
     instance_counts const& counts() const override { return state_.counts; }
 
     //
-    // For the owner of link_rules: see server_link_deployment.cpp
+    // For a deployment: see server_link_deployment.cpp
     //
 
     /// Ends the connection, if there is one. From now on connections lead to this server; its
@@ -96,7 +96,7 @@ public:
     void succeed(lease_clock::time_point quarantined_until, std::string_view reason);
     /// Ends the connection, if there is one: for now there is no server, for this reason.
     void leave(errc cause, std::string_view message);
-    /// Connects, unless there is a connection, a pause is under way, or the rules forbid it.
+    /// Connects, unless there is a connection, a pause is under way, or the policy forbids it.
     void connect_if_due() noexcept;
     /// Ends the pause, if there is one: the next turn connects.
     void end_pause() noexcept;
@@ -112,8 +112,8 @@ public:
     /// forgets it.
     void show_lack(degradation, std::string_view reason) noexcept;
 
-    /// Asks the server. The rules get the reply, with `round` as the number of the question. The
-    /// connection must be up.
+    /// Asks the server. The listener gets the reply, with `round` as the number of the question.
+    /// The connection must be up.
     template <class... Words>
     void ask(std::uint32_t question, Words const&... words) {
         state_.commands.add({.round = question, .type = command_type::question}, words...);

@@ -1,4 +1,4 @@
-// A server_link as the link to a server of a deployment: see redis/server/link_rules.hpp.
+// A server_link as the link to a server of a deployment: see redis/server/link_policy.hpp.
 #include "redis/server/server_link.hpp"
 
 #include <utility>

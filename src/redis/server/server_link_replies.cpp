@@ -24,7 +24,7 @@ void server_link::on_part(pending_command& c, element const& e) {
     case command_type::load_script:
         break;
     case command_type::question:
-        if (auto* const rules = state_.rules()) rules->take_part(c, e);
+        state_.listener.take_part(c, e);
         break;
     case command_type::time:
         server_.take_time(e);
@@ -53,15 +53,14 @@ void server_link::on_reply(pending_command c) {
     // The round trip is that of the whole batch, so it counts at the last reply.
     if (front.answered()) state_.owner.on_round_trip(state_.number, now - front.sent);
     replied_at_ = now;
-    auto* const rules = state_.rules();
-    if (rules != nullptr) rules->on_heard(front.sent);
+    state_.listener.on_heard(front.sent);
     if (state_.live.answered(now)) came_back();
     switch (c.type) {
     case command_type::lock:
         locks_.on_reply(std::move(c));
         break;
     case command_type::question:
-        if (rules != nullptr) rules->on_reply(c);
+        state_.listener.on_reply(c);
         break;
     case command_type::ping:
     case command_type::load_script:

@@ -37,7 +37,7 @@ void server_link::on_watch() {
     // Until the timer is armed, at the end of this turn at the latest.
     state_.needs_watch = true;
     server_.tell_of_end();
-    if (std::exchange(tells_no_push_, false)) state_.owner.on_unavailable(state_.number);
+    if (std::exchange(tells_no_push_, false)) state_.tell_unavailable();
     using action = protocol::liveness::action;
     auto const found = state_.live.check(state_.now());
     try {
@@ -54,7 +54,6 @@ void server_link::on_watch() {
 
 void server_link::act_on(protocol::liveness::action found) {
     using action = protocol::liveness::action;
-    auto* const rules = state_.rules();
     switch (found) {
     case action::none:
         break;
@@ -68,7 +67,7 @@ void server_link::act_on(protocol::liveness::action found) {
         state_.owner.on_change();
         break;
     case action::suspect:
-        if (rules != nullptr && rules->leaves_suspects()) {
+        if (state_.policy.leaves_suspects()) {
             return on_session_end(errc::instance_timeout, "an answer is overdue",
                                   protocol::fault::broken);
         }
@@ -91,7 +90,7 @@ void server_link::came_back() {
     // too.
     kept_.send();
     reauthentication_.came_back();
-    state_.owner.on_available(state_.number);
+    state_.tell_available();
 }
 
 void server_link::tell_state(errc cause, std::string_view message) noexcept {
@@ -112,7 +111,7 @@ void server_link::tell_state(errc cause, std::string_view message) noexcept {
     }
     state_.owner.on_change();
     if (state_.live.current() != protocol::liveness::state::up) {
-        state_.owner.on_unavailable(state_.number);
+        state_.tell_unavailable();
     }
 }
 

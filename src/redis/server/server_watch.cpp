@@ -51,7 +51,7 @@ void server_watch::excuse_jump() {
 void server_watch::tell_of_end() {
     if (!guard_.ends(state_.now())) return;
     state_.status.set_quarantine({}, {});
-    if (state_.connected() && state_.available()) state_.owner.on_available(state_.number);
+    if (state_.connected() && state_.available()) state_.tell_available();
 }
 
 void server_watch::wake_at_end() {
@@ -61,7 +61,7 @@ void server_watch::wake_at_end() {
 
 void server_watch::on_quarantine() {
     show();
-    if (state_.connected()) state_.owner.on_unavailable(state_.number);
+    if (state_.connected()) state_.tell_unavailable();
 }
 
 // Leases of this client may be lost as well: their holders have to hear of it soon.
@@ -79,7 +79,10 @@ void server_watch::shown_restarted(std::string_view evidence) {
 void server_watch::tell_age() {
     auto const start = guard_.start();
     if (!start) return;
-    if (!std::exchange(told_age_, true)) state_.owner.on_age(state_.number, *start);
+    if (!std::exchange(told_age_, true)) {
+        state_.owner.on_age(state_.number, *start);
+        state_.policy.on_age(*start);
+    }
     hold_for_ages();
 }
 
@@ -87,7 +90,7 @@ void server_watch::tell_age() {
 // at once. A server that hangs must not cost more than a part of the time that it has.
 void server_watch::hold_for_ages() {
     auto const now = state_.now();
-    if (!guard_.is_young(now) || !state_.owner.awaits_ages(state_.number)) return;
+    if (!guard_.is_young(now) || !state_.awaits_ages()) return;
     held_until_ = now + lease_clock::duration(state_.options.instance_timeout) / 4;
     state_.live.check_by(held_until_);
     state_.needs_watch = true;
@@ -125,7 +128,7 @@ void server_watch::mind_tracking(server_info const& info) {
                             "CLIENT TRACKING: the server's table of tracked keys is full "
                             "(tracking-table-max-keys " +
                                 std::to_string(tracking_limit_) + ")");
-        if (state_.connected()) state_.owner.on_unavailable(state_.number);
+        if (state_.connected()) state_.tell_unavailable();
     } else {
         cannot_track_ = false;
         state_.words.tracked = true;
@@ -235,9 +238,12 @@ void server_watch::on_time() {
     state_.services.remove(degradation::no_clock_check);
     note_clock_offset(*shown);
     auto const doubted = guard_.told_time(time_asked_, state_.now(), *shown);
-    if (auto* const rules = state_.rules()) rules->on_time_shown(time_asked_, *shown);
+    state_.listener.on_time_shown(time_asked_, *shown);
     // The owner may find that our clock stood still, and excuse the jump.
-    state_.owner.on_clock_reading(state_.number, guard_.last_clock_reading());
+    auto const& reading = guard_.last_clock_reading();
+    if (state_.policy.on_clock_reading(reading)) {
+        state_.owner.on_clock_reading(state_.number, reading);
+    }
     if (doubted && quarantined()) on_quarantine();
 }
 
@@ -260,9 +266,8 @@ std::optional<server_info> server_watch::on_check() {
         state_.refusal.set(errc::unreachable, "another server answers on the connection");
         return std::nullopt;
     }
-    auto* const rules = state_.rules();
-    if (rules != nullptr) rules->on_check(*info);
-    if (info->replica && (rules == nullptr || rules->votes())) {
+    state_.listener.on_check(*info);
+    if (info->replica && state_.policy.votes()) {
         guard_.is_replica();
         state_.refusal.set(errc::read_only, "the instance is a replica");
         return std::nullopt;

@@ -44,7 +44,7 @@ public:
     /// True while commands have to wait for that.
     bool holds() const {
         auto const now = state_.now();
-        return now < held_until_ && guard_.is_young(now) && state_.owner.awaits_ages(state_.number);
+        return now < held_until_ && guard_.is_young(now) && state_.awaits_ages();
     }
     /// The server has turned out to be a replica.
     void is_replica() noexcept { guard_.is_replica(); }

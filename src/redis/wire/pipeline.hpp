@@ -49,7 +49,7 @@ struct pending_command {
     bool answered : 1 = false; ///< the owner was told before the reply came
     bool fenced : 1 = false;   ///< a grant comes with a number
     bool loaded : 1 = false;   ///< its scripts were loaded for it
-    bool asking : 1 = false;   ///< ASKING goes before it, see redis/server/link_rules.hpp
+    bool asking : 1 = false;   ///< ASKING goes before it, see redis/server/link_policy.hpp
     std::uint8_t hops : 2 = 0; ///< the redirects that it has followed
     wording words{};           ///< of a lock's command: as it was sent
     /// For the rules: short_time() at which the command began to wait. 0: it has not waited.

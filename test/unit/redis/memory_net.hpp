@@ -48,7 +48,8 @@ public:
         : context_(c) {}
 
     redis::location::stream_factory factory() {
-        return [this](asio::any_io_executor const&, address const& a, redis::location::endpoints) {
+        return [this](asio::any_io_executor const&, address const& a,
+                      redis::location::endpoint const&) {
             return std::make_unique<end>(*this, lines_[a.port()]);
         };
     }

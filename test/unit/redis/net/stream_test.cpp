@@ -65,8 +65,6 @@ std::ostream& operator<<(std::ostream& out, runner r) {
 constexpr std::array kinds{kind::tcp, kind::unix_socket};
 constexpr std::array runners{runner::context, runner::strand, runner::erased_strand};
 
-using endpoints = std::vector<tcp::endpoint>;
-
 tcp::endpoint const any_port{asio::ip::address_v4::loopback(), 0};
 
 /// A folder that is removed at the end of the test.
@@ -115,7 +113,7 @@ struct loopback {
 
     stream_ptr make() {
         if (kind_ == kind::unix_socket) return make_unix_stream(executor(), folder_ / "socket");
-        return make_tcp_stream(executor(), {at_port_.local_endpoint()});
+        return make_tcp_stream(executor(), at_port_.local_endpoint());
     }
 
     asio::generic::stream_protocol::socket accept() {
@@ -217,20 +215,7 @@ BOOST_DATA_TEST_CASE(carries_much_in_order_while_a_read_waits, data::make(kinds)
     BOOST_TEST(u->bytes() == "!");
 }
 
-BOOST_AUTO_TEST_CASE(tries_the_endpoints_in_order) {
-    loopback lo(kind::tcp);
-    tcp::acceptor closed(lo.io_, any_port);
-    auto const nobody = closed.local_endpoint();
-    closed.close();
-    auto const u = std::make_shared<user>(
-        make_tcp_stream(lo.executor(), {nobody, lo.at_port_.local_endpoint(), nobody}));
-    u->connect();
-    lo.run_until([&] { return u->connected.has_value(); });
-    BOOST_TEST(!*u->connected);
-    lo.accept();
-}
-
-BOOST_AUTO_TEST_CASE(tells_why_no_endpoint_accepts) {
+BOOST_AUTO_TEST_CASE(tells_why_there_is_no_connection) {
     loopback lo(kind::tcp);
     auto const at = lo.at_port_.local_endpoint();
     lo.at_port_.close();
@@ -240,8 +225,7 @@ BOOST_AUTO_TEST_CASE(tells_why_no_endpoint_accepts) {
         lo.run_until([&] { return u->connected.has_value(); });
         return *u->connected;
     };
-    BOOST_TEST(result(make_tcp_stream(lo.executor(), {at, at})) == asio::error::connection_refused);
-    BOOST_TEST(result(make_tcp_stream(lo.executor(), {})) == asio::error::host_not_found);
+    BOOST_TEST(result(make_tcp_stream(lo.executor(), at)) == asio::error::connection_refused);
     auto const nowhere = lo.folder_ / "nowhere";
     BOOST_TEST(result(make_unix_stream(lo.executor(), nowhere)) ==
                boost::system::errc::no_such_file_or_directory);
@@ -432,7 +416,7 @@ BOOST_DATA_TEST_CASE(a_context_may_be_destroyed_with_operations_under_way,
         auto other = std::make_shared<user>(lo.make());
         other->connect();
         connecting = other;
-        auto none = std::make_shared<user>(make_tcp_stream(lo.executor(), {}));
+        auto none = std::make_shared<user>(make_unix_stream(lo.executor(), std::string(500, 'x')));
         none->connect();
     }
     BOOST_TEST(connecting.expired());

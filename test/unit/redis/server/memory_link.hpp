@@ -28,6 +28,7 @@ struct memory_link_options {
     // Replies to the probe: to WAIT, if there are replicas, and to INFO.
     std::string may_wait = ":0\r\n";
     std::string info = resp::bulk("redis_version:7.0.15\r\nrun_id:a\r\nrole:master\r\n");
+    redis::link_deployment deployment{};
 };
 
 /// Probed and up once it is made.
@@ -47,9 +48,11 @@ public:
                                         .name = "unit",
                                         .replicas = o.replicas},
               static_cast<redis::instance_owner&>(*this),
-              [this](asio::any_io_executor const&, address const&, redis::location::endpoints) {
+              [this](asio::any_io_executor const&, address const&,
+                     redis::location::endpoint const&) {
                   return std::make_unique<memory_stream>(wire_);
-              })) {
+              },
+              o.deployment)) {
         redis::in_turn(*this, [&] { connection_->start(); });
         wire_.context.poll();
         wire_.take_written();
