@@ -1,7 +1,7 @@
 // The order in which commands leave their lanes.
 #include "protocol/server/lanes.hpp"
 
-#include "../../bench/allocation_counter.hpp"
+#include "../../../../bench/allocation_counter.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,7 +1,7 @@
 // Streams over TCP and Unix sockets: bytes, ends, and the cost of an operation.
 #include "redis/net/stream.hpp"
 
-#include "../../bench/allocation_counter.hpp"
+#include "../../../../bench/allocation_counter.hpp"
 #include "unit/redis/net/stream_user.hpp"
 
 #include <boost/asio/generic/stream_protocol.hpp>
