@@ -11,7 +11,7 @@
 #ifndef HOLDFAST_REDIS_INSTANCE_CONNECTION_HPP
 #define HOLDFAST_REDIS_INSTANCE_CONNECTION_HPP
 
-#include "protocol/server/hello_choice.hpp"
+#include "protocol/server/reconnect.hpp"
 #include "protocol/waiting/push_trust.hpp"
 #include "redis/net/session.hpp"
 #include "redis/net/turn_timer.hpp"
