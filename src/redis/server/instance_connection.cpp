@@ -18,7 +18,8 @@ instance_connection::instance_connection(asio::any_io_executor executor, unsigne
     , state_(number, std::move(options), owner, credentials_->secrets())
     , server_(state_)
     , replicas_(state_, server_)
-    , kept_(state_)
+    , kept_(state_.options.max_pending_releases, state_.counts,
+            [this](std::size_t count) { state_.status.set_pending_releases(count); })
     , locks_(state_, server_, replicas_, kept_)
     , reauthentication_(state_, *credentials_)
     , factory_(std::move(factory))
@@ -42,8 +43,8 @@ void instance_connection::stop() {
     credentials_->close();
     reconnector_.cancel();
     watch_timer_.cancel();
+    kept_.stop();
     end_session(errc::shut_down, "the client was shut down");
-    kept_.clear();
 }
 
 void instance_connection::abandon() noexcept {
@@ -54,7 +55,7 @@ void instance_connection::abandon() noexcept {
     if (auto const s = std::exchange(session_, nullptr)) s->close();
     state_.commands.clear();
     locks_.clear();
-    kept_.clear();
+    kept_.stop();
 }
 
 //
@@ -109,7 +110,7 @@ void instance_connection::end_session(errc cause, std::string_view message, prot
     reconnector_.ended(state_.live.up_for(state_.now()), f);
     if (probing_ && !probe_.heard() && cause == errc::unreachable) hello_.closed();
     probing_ = false;
-    if (connected()) kept_.session_ended();
+    if (connected()) kept_.session_ended(state_.now());
     state_.live.lost();
     state_.live.none_queued();
     server_.lost();
@@ -122,7 +123,7 @@ void instance_connection::end_session(errc cause, std::string_view message, prot
 void instance_connection::connect_later() noexcept {
     if (state_.stopped) return;
     try {
-        kept_.drop_expired();
+        kept_.drop_expired(state_.now());
     } catch (...) { // they are dropped later
     }
     reconnector_.begin_pause();
@@ -213,8 +214,8 @@ void instance_connection::on_probed() {
     state_.live.none_queued();
     tell_state(errc{}, {});
     session_->accepted();
-    kept_.drop_expired();
-    kept_.send();
+    kept_.drop_expired(state_.now());
+    send_kept();
     reauthentication_.after_probe();
     state_.owner.on_available(state_.number);
 }
@@ -255,7 +256,7 @@ void instance_connection::submit(encoder& encoded, reply_handler_ptr const& owne
                                  std::uint32_t round) {
     auto const command = encoded.command();
     if (!available()) {
-        if (command == protocol::command::release) kept_.keep(owner);
+        if (command == protocol::command::release) kept_.keep(owner, state_.now());
         return;
     }
     server_.ask_due();
@@ -264,12 +265,27 @@ void instance_connection::submit(encoder& encoded, reply_handler_ptr const& owne
     if (!connected()) state_.live.queued(state_.now());
 }
 
+/// Adds all of them to the batch of this turn. If memory runs out, the next turn sends the rest.
+void instance_connection::send_kept() noexcept try {
+    kept_.take([this](reply_handler_ptr owner, lease_clock::time_point since) {
+        // The owner got its answer when the release was kept. So `round` is free for the time.
+        state_.commands.add_late({.owner = std::move(owner),
+                                  .round = short_time(since),
+                                  .command = protocol::command::release,
+                                  .answered = true});
+    });
+} catch (...) { // take() keeps the rest
+}
+
 bool instance_connection::flush() noexcept {
     if (state_.stopped) return true;
     if (reconnector_.unarmed()) arm_reconnect();
     auto complete = true;
     try {
-        if (available() && connected()) kept_.send_due();
+        if (available() && connected() && kept_.due(state_.now())) {
+            kept_.drop_expired(state_.now());
+            send_kept();
+        }
         auto& commands = state_.commands;
         while (state_.live.current() == protocol::liveness::state::up && !server_.holds() &&
                commands.has_room() && !commands.empty()) {

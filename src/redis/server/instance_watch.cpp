@@ -89,7 +89,7 @@ void instance_connection::came_back() {
     tell_state(errc{}, {});
     // Sends all kept releases, however old: the instance may be late with the SETs of their keys
     // too.
-    kept_.send();
+    send_kept();
     reauthentication_.came_back();
     state_.owner.on_available(state_.number);
 }
