@@ -31,7 +31,7 @@ function(holdfast_write_pc library file)
     get_target_property(form ${library} TYPE)
     set(pc_requires)
     if(form STREQUAL STATIC_LIBRARY)
-        set(pc_requires "Requires: openssl >= 3.0, liburiparser >= 0.9\n")
+        set(pc_requires "Requires: openssl >= 3.0\n")
     endif()
     set(pc_libs "-L\${libdir} -lholdfast")
     if(CMAKE_THREAD_LIBS_INIT)
@@ -58,7 +58,7 @@ function(holdfast_install library folder)
         DESTINATION "${config_dir}" ${ARGN})
     install(FILES "${made}/holdfast-config.cmake"
         "${PROJECT_BINARY_DIR}/holdfast-config-version.cmake"
-        "${PROJECT_SOURCE_DIR}/cmake/Finduriparser.cmake" DESTINATION "${config_dir}" ${ARGN})
+        DESTINATION "${config_dir}" ${ARGN})
     install(FILES "${made}/holdfast.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" ${ARGN})
     install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}"
         RENAME copyright ${ARGN})

@@ -42,7 +42,6 @@ class Holdfast(ConanFile):
         # Public headers include Boost's, and programs need the version that the library has.
         self.requires("boost/1.92.0", transitive_headers=True)
         self.requires("openssl/[>=3 <4]")
-        self.requires("uriparser/[>=0.9 <1]")
 
     def validate(self):
         check_min_cppstd(self, 20)
@@ -75,6 +74,6 @@ class Holdfast(ConanFile):
         self.cpp_info.set_property("cmake_file_name", "holdfast")
         self.cpp_info.set_property("cmake_target_name", "holdfast::holdfast")
         self.cpp_info.set_property("pkg_config_name", "holdfast")
-        self.cpp_info.requires = ["boost::headers", "openssl::openssl", "uriparser::uriparser"]
+        self.cpp_info.requires = ["boost::headers", "openssl::openssl"]
         if self.settings.os == "Linux":
             self.cpp_info.system_libs = ["pthread"]

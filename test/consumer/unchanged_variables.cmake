@@ -3,7 +3,7 @@
 macro(find_holdfast_and_compare_variables)
     # Those that CMake files of the dependencies are known to set.
     foreach(name Boost_FOUND Boost_LIBRARIES Boost_VERSION OPENSSL_FOUND Threads_FOUND
-            uriparser_FOUND PACKAGE_PREFIX_DIR)
+            PACKAGE_PREFIX_DIR)
         set(${name} "the consumer's own")
     endforeach()
     set(CMAKE_MODULE_PATH "${CMAKE_CURRENT_SOURCE_DIR}")
@@ -24,7 +24,7 @@ macro(find_holdfast_and_compare_variables)
         endif()
     endforeach()
     foreach(name Boost_FOUND Boost_LIBRARIES Boost_VERSION OPENSSL_FOUND Threads_FOUND
-            uriparser_FOUND PACKAGE_PREFIX_DIR)
+            PACKAGE_PREFIX_DIR)
         unset(${name})
     endforeach()
 endmacro()

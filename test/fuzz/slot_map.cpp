@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     if (p != reply_reader::progress::complete) return 0;
     if (reader.finish()) {
         check(reader.problem().empty());
-        check_map(reader.map());
+        check_map(reader.take_map());
     } else {
         auto const& problem = reader.problem();
         check(problem.size() > 15 && problem.size() < 200);

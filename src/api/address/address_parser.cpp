@@ -118,26 +118,15 @@ private:
 
     /// Everything but the hosts.
     void check_syntax() const {
-        excerpt e;
-        e.insert("redis://", begin_);
-        e.take(text_, begin_, hosts_);
-        e.insert("host", hosts_);
-        e.take(text_, end_, text_.size());
-        url const parsed(e.characters());
-        if (!parsed.fault()) return;
-        auto const place = percent_before(e.place(*parsed.fault()));
-        if (place >= hosts_) refuse(place, "a URL has no such character; it is written %XX");
-        auto const c = text_[place];
-        refuse(place, c == '%'   ? "'%' is written %25 in a user or password"
-                      : c == ' ' ? "a space is written %20 in a user or password"
-                                 : "this character is written %XX in a user or password");
-    }
-
-    /// uriparser stops behind a % that lacks its two digits.
-    std::size_t percent_before(std::size_t place) const {
-        for (auto const back : {std::size_t{1}, std::size_t{2}})
-            if (place >= begin_ + back && text_[place - back] == '%') return place - back;
-        return place;
+        if (auto const fault = find_url_fault(between(begin_, hosts_)); fault != npos) {
+            auto const c = text_[begin_ + fault];
+            refuse(begin_ + fault, c == '%'   ? "'%' is written %25 in a user or password"
+                                   : c == ' ' ? "a space is written %20 in a user or password"
+                                              : "this character is written %XX in a user or "
+                                                "password");
+        }
+        if (auto const fault = find_url_fault(between(end_, text_.size())); fault != npos)
+            refuse(end_ + fault, "a URL has no such character; it is written %XX");
     }
 
     void take_credentials() {
@@ -165,38 +154,22 @@ private:
     }
 
     void take_host(std::size_t begin, std::size_t end) {
-        auto const in_brackets = between(begin, end).starts_with('[');
-        if (!in_brackets) check_name(begin, end);
-        auto const zone = in_brackets ? find_zone(begin, end) : range{begin, begin};
-        excerpt e;
-        e.insert("redis://", begin);
-        e.take(text_, begin, zone.begin);
-        e.take(text_, zone.end, end);
-        url const parsed(e.characters());
-        if (auto const fault = parsed.fault()) {
-            auto const place = percent_before(e.place(*fault));
-            if (in_brackets) refuse_brackets(place, begin, end);
-            if (place < end && text_[place] == '%')
-                refuse(place, "two hexadecimal digits follow a '%'");
-            refuse_port(begin + between(begin, end).find(':') + 1);
-        }
-        if (parsed.is_future_address()) refuse(begin, "the host is no address of IPv6");
-        host_port found{percent_decoded(parsed.host()), 0};
-        if (zone.begin != zone.end)
-            found.host += '%' + std::string(between(zone.begin + 3, zone.end));
-        if (auto const port = parsed.port()) {
-            if (port->empty()) refuse(end, "the port is empty");
+        host_port found;
+        auto const port = text_.substr(begin).starts_with('[') ? take_v6(begin, end, found.host)
+                                                               : take_name(begin, end, found.host);
+        if (port != npos) {
+            if (port == end) refuse(end, "the port is empty");
             unsigned number = 0;
-            if (!parse_number(*port, number) || number == 0 || number > 65535)
-                refuse_port(end - port->size());
+            if (!parse_number(between(port, end), number) || number == 0 || number > 65535)
+                refuse(port, "the port is not a number from 1 to 65535");
             found.port = static_cast<std::uint16_t>(number);
         }
         parts_.hosts.push_back(std::move(found));
         host_places_.push_back(begin);
     }
 
-    /// Finds more faults than uriparser, and where they are.
-    void check_name(std::size_t begin, std::size_t end) const {
+    /// Returns the place of the port; npos without a colon.
+    std::size_t take_name(std::size_t begin, std::size_t end, std::string& name) const {
         auto const host = between(begin, end);
         auto const colon = std::min(host.find(':'), host.size());
         if (host.find(':', colon + 1) != npos) {
@@ -213,39 +186,33 @@ private:
             auto const reason = fault_of_host_name(host.substr(i, 1));
             if (!reason.empty()) refuse(begin + i, std::string(reason));
         }
+        if (auto const fault = find_url_fault(host.substr(0, colon)); fault != npos)
+            refuse(begin + fault, "two hexadecimal digits follow a '%'");
+        name = percent_decoded(host.substr(0, colon));
+        return colon == host.size() ? npos : begin + colon + 1;
     }
 
-    struct range {
-        std::size_t begin, end;
-    };
-
-    /// The zone in an address of IPv6 (RFC 6874), which uriparser does not know. It may be empty.
-    range find_zone(std::size_t begin, std::size_t end) const {
+    /// As take_name(). The zone is written as RFC 6874 has it.
+    std::size_t take_v6(std::size_t begin, std::size_t end, std::string& address) const {
+        constexpr auto no_address = "the host is no address of IPv6";
         auto const host = between(begin, end);
-        auto const zone = host.find('%');
-        auto const close = host.find(']');
-        if (zone == npos || close == npos || close < zone) return {begin, begin};
+        auto const close = std::min(host.find(']'), host.size());
+        auto const zone = close == host.size() ? close : std::min(host.find('%'), close);
         auto const name = host.substr(zone, close - zone);
-        if (name.size() < 4 || !name.starts_with("%25") ||
-            !std::all_of(name.begin() + 3, name.end(), is_unreserved)) {
+        if (!name.empty() && (name.size() < 4 || !name.starts_with("%25") ||
+                              !std::all_of(name.begin() + 3, name.end(), is_unreserved)))
             refuse(begin + zone, "the zone of an address is written %25eth0");
-        }
-        return {begin + zone, begin + close};
-    }
-
-    [[noreturn]] void refuse_brackets(std::size_t place, std::size_t begin, std::size_t end) const {
-        auto const host = between(begin, end);
-        auto const close = host.find(']');
-        if (close == npos || place <= begin + close)
-            refuse(place, "the host is no address of IPv6");
-        auto const behind = begin + close + 1;
-        if (!host.substr(close + 1).starts_with(':'))
-            refuse(behind, "only ':' and a port may follow ']'");
-        refuse_port(behind + 1);
-    }
-
-    [[noreturn]] void refuse_port(std::size_t place) const {
-        refuse(place, "the port is not a number from 1 to 65535");
+        auto const number = host.substr(1, zone - 1);
+        // [v7.x]: an address of a version that does not exist yet.
+        if (number.starts_with('v')) refuse(begin, no_address);
+        if (auto const fault = find_v6_fault(number); fault != npos)
+            refuse(begin + 1 + fault, no_address);
+        if (close == host.size()) refuse(end, no_address);
+        address = number;
+        if (!name.empty()) address.append("%").append(name.substr(3));
+        if (close + 1 == host.size()) return npos;
+        if (host[close + 1] != ':') refuse(begin + close + 1, "only ':' and a port may follow ']'");
+        return begin + close + 2;
     }
 
     void take_path() {

@@ -1,5 +1,4 @@
-// The text of an address. uriparser splits and checks it as RFC 3986 has it. That standard knows
-// one host, so the other hosts are cut out first.
+// The text of an address: a URL as RFC 3986 has it, but with several hosts.
 #ifndef HOLDFAST_API_ADDRESS_PARSER_HPP
 #define HOLDFAST_API_ADDRESS_PARSER_HPP
 

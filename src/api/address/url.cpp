@@ -2,50 +2,53 @@
 
 #include "api/address/address_checks.hpp"
 
+#include <algorithm>
 #include <charconv>
-#include <new>
+#include <utility>
 
 namespace holdfast::detail {
 
-void excerpt::insert(std::string_view characters, std::size_t place) {
-    characters_ += characters;
-    places_.insert(places_.end(), characters.size(), place);
+namespace {
+
+constexpr auto npos = std::string_view::npos;
+
+bool is_hexadecimal(char c) {
+    return std::string_view("0123456789abcdefABCDEF").find(c) != npos;
 }
 
-void excerpt::take(std::string_view text, std::size_t begin, std::size_t end) {
-    characters_ += text.substr(begin, end - begin);
-    for (auto i = begin; i < end; ++i) places_.push_back(i);
+} // namespace
+
+std::size_t find_url_fault(std::string_view text) {
+    constexpr std::string_view delimiters = "!$&'()*+,;=:@/?";
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] == '%') {
+            auto const digits = text.substr(i + 1, 2);
+            if (digits.size() < 2 || !std::all_of(digits.begin(), digits.end(), is_hexadecimal))
+                return i;
+        } else if (!is_unreserved(text[i]) && delimiters.find(text[i]) == npos) {
+            return i;
+        }
+    }
+    return npos;
 }
 
-std::size_t excerpt::place(std::size_t index) const {
-    return index < places_.size() ? places_[index] : places_.back() + 1;
+std::size_t find_v6_fault(std::string_view number) {
+    auto compressed = false;
+    std::size_t digits = 0;
+    for (std::size_t i = 0; i < number.size(); ++i) {
+        auto const c = number[i];
+        if (c == ':') {
+            auto const doubled = i > 0 && number[i - 1] == ':';
+            if (doubled && std::exchange(compressed, true)) return i;
+        } else if (c != '.' && !is_hexadecimal(c)) {
+            return i;
+        }
+        digits = is_hexadecimal(c) ? digits + 1 : 0;
+        if (digits > 4) return i;
+    }
+    return number.find(':') == npos ? number.size() : npos;
 }
 
-url::url(std::string const& text) {
-    char const* stop = nullptr;
-    auto const* const end = text.data() + text.size();
-    auto const result = uriParseSingleUriExA(&parts_, text.data(), end, &stop);
-    if (result == URI_ERROR_MALLOC) throw std::bad_alloc();
-    if (result == URI_SUCCESS) return;
-    fault_ = static_cast<std::size_t>((stop == nullptr ? end : stop) - text.data());
-}
-
-url::~url() {
-    // It has freed the parts of a text that is no URL.
-    if (!fault_) uriFreeUriMembersA(&parts_);
-}
-
-std::optional<std::string_view> url::port() const {
-    if (parts_.portText.first == nullptr) return std::nullopt;
-    return view(parts_.portText);
-}
-
-std::string_view url::view(UriTextRangeA const& range) {
-    if (range.first == nullptr) return {};
-    return {range.first, static_cast<std::size_t>(range.afterLast - range.first)};
-}
-
-// uriparser's own function stops at a NUL.
 std::string percent_decoded(std::string_view text) {
     std::string result;
     result.reserve(text.size());
@@ -66,7 +69,7 @@ std::string percent_encoded(std::string_view text, std::string_view also) {
     constexpr std::string_view digits = "0123456789ABCDEF";
     std::string result;
     for (char const c : text) {
-        if (is_unreserved(c) || also.find(c) != also.npos) {
+        if (is_unreserved(c) || also.find(c) != npos) {
             result += c;
             continue;
         }

@@ -98,15 +98,12 @@ public:
     void grant_sent(node to) { last_copy_ = to; }
     /// The release is submitted. Returns the node that it goes to. `owner`: the owner of the slot
     /// by the present map.
-    node release(node owner) {
-        released_ = true;
+    node release(node owner) const {
         return Rules::release_follows_grant() && last_copy_ != none ? last_copy_ : owner;
     }
-    bool released() const { return released_; }
 
 private:
     node last_copy_ = none;
-    bool released_ = false;
 };
 
 using cluster_hops = basic_cluster_hops<>;

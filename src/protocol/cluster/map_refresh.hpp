@@ -42,7 +42,6 @@ public:
     /// True if the answer is overdue: another node is to be asked.
     bool overdue(time_point now) const { return under_way_ && now >= asked_ + limit_; }
 
-    bool under_way() const { return under_way_; }
     /// When due() or overdue() may have changed.
     time_point wake() const { return under_way_ ? asked_ + limit_ : due_; }
 

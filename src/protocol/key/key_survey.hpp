@@ -1,7 +1,5 @@
-// Whether a key is locked, by the answers of the instances to a survey.
-//
-// The answers come at slightly different times, and a missing answer may be anything. So each state
-// but `unknown` holds whatever the missing instances would have said.
+// The answers of all instances about a key, for calls that need no lease: is it locked, and has its
+// release succeeded?
 #ifndef HOLDFAST_PROTOCOL_KEY_SURVEY_HPP
 #define HOLDFAST_PROTOCOL_KEY_SURVEY_HPP
 
@@ -39,7 +37,9 @@ struct key_judgement {
     friend bool operator==(key_judgement const&, key_judgement const&) = default;
 };
 
-/// `all` has one answer for each configured instance.
+/// Whether a key is locked. `all` has one answer for each configured instance. The answers come at
+/// slightly different times, and a missing answer may be anything. So each state but `unknown`
+/// holds whatever the missing instances would have said.
 inline key_judgement judge(std::span<key_finding const> all, unsigned quorum) {
     using kind = key_finding::kind;
     using state = key_judgement::state;
@@ -70,6 +70,19 @@ inline key_judgement judge(std::span<key_finding const> all, unsigned quorum) {
     auto const may_be_free = absent + missing >= quorum;
     auto const may_be_foreign = foreign + missing > all.size() - quorum;
     return {.is = may_be_held || may_be_free || may_be_foreign ? state::unknown : state::split};
+}
+
+/// The result of a release that compares and deletes.
+enum class removal : std::uint8_t {
+    done,        ///< deleted, and a quorum is known not to have the key with the token any more
+    had_gone,    ///< a quorum does not have the key with the token, and no instance deleted it
+    unconfirmed, ///< of too few instances it is known
+};
+
+/// `deleted`: the instances that had the key with the token. `without`: those that did not have it.
+constexpr removal judge_removal(unsigned deleted, unsigned without, unsigned quorum) {
+    if (deleted + without < quorum) return removal::unconfirmed;
+    return deleted > 0 ? removal::done : removal::had_gone;
 }
 
 } // namespace holdfast::protocol

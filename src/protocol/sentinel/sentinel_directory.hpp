@@ -72,11 +72,6 @@ enum class directory_action : std::uint8_t {
 template <class Rules>
 class basic_sentinel_directory {
 public:
-    enum class state : std::uint8_t {
-        searching, ///< no majority agrees
-        named,     ///< a majority has named a primary, but too long ago for votes to count
-        confirmed,
-    };
     /// The answer of a sentinel, for reports.
     struct told {
         std::optional<named_primary> primary; ///< empty: it knows no primary of that name
@@ -183,10 +178,6 @@ public:
         return current_ ? asked_ + Rules::confirmation(m_) : time_point{};
     }
     bool confirmed(time_point now) const { return now < confirmed_until(); }
-    state current(time_point now) const {
-        if (!current_) return state::searching;
-        return confirmed(now) ? state::confirmed : state::named;
-    }
     /// The reason of the last leave, while searching.
     std::optional<leave_reason> left() const {
         return current_ ? std::nullopt : std::optional(reason_);

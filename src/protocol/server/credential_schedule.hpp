@@ -46,8 +46,6 @@ public:
     }
     /// There were none, or the server refused them.
     void failed(time_point now) { due_ = now + Rules::retry(failures_++); }
-    /// Nothing is connected: the next connection asks.
-    void stop() { due_ = time_point::max(); }
 
     /// When to ask, if no connection does so before.
     time_point due() const { return due_; }

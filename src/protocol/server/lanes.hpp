@@ -61,7 +61,6 @@ template <class Item, class Rules = lane_rules>
 class lanes {
 public:
     bool empty() const { return size_ == 0; }
-    std::size_t size() const { return size_; }
 
     /// Strong guarantee: if it throws, nothing has changed.
     void push(lane wanted, std::size_t key_hash, Item item) {

@@ -1,4 +1,4 @@
-// The pauses before new connections to an instance.
+// New connections to an instance: the pauses before them, and how they begin.
 #ifndef HOLDFAST_PROTOCOL_RECONNECT_HPP
 #define HOLDFAST_PROTOCOL_RECONNECT_HPP
 
@@ -113,6 +113,39 @@ using reconnect_policy = basic_reconnect_policy<reconnect_rules>;
 constexpr duration handshake_limit(duration connect_timeout, duration left) {
     return std::clamp(connect_timeout * 3 / 4, duration(1), std::max(left, duration(1)));
 }
+
+/// Whether the next connection begins with HELLO. A proxy that does not know it may close the
+/// connection instead of an answer, as any server does that goes down at that moment.
+///
+/// After three connections that were closed at HELLO, every other one goes without. If that works,
+/// the next one has HELLO again: only if it is closed, too, all later ones go without.
+class hello_choice {
+public:
+    /// The next connection goes without.
+    bool skips() const { return sure_ || (closed_ >= patience && closed_ % 2 == 1); }
+
+    /// The connection was closed before any answer.
+    void closed() {
+        if (worked_) sure_ = true;
+        if (!sure_) ++closed_;
+    }
+    /// HELLO was answered.
+    void answered() { *this = {}; }
+    /// A connection without HELLO is up. True: it is to be closed, as HELLO gets one more chance.
+    bool works_without() {
+        if (sure_) return false;
+        worked_ = true;
+        closed_ = patience + 1;
+        return true;
+    }
+
+private:
+    static constexpr unsigned patience = 3;
+
+    unsigned closed_ = 0; ///< in a row
+    bool worked_ = false; ///< without HELLO
+    bool sure_ = false;
+};
 
 } // namespace holdfast::protocol
 

@@ -16,8 +16,8 @@
 #include "protocol/messages.hpp"
 #include "protocol/tenure/round_trips.hpp"
 #include "protocol/tenure/tally.hpp"
-#include "protocol/tenure/tenure_action.hpp"
 #include "protocol/tenure/tenure_number.hpp"
+#include "protocol/tenure/tenure_values.hpp"
 #include "protocol/time.hpp"
 
 #include <cassert>

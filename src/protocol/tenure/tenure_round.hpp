@@ -1,24 +1,156 @@
-// The round of a tenure that was started last. Each round replaces the one before, so a tenure has
-// room for one round.
+// The rounds of a tenure that follow its acquisition: extension, release, inspection. Each round
+// replaces the one before, so a tenure has room for one round, the one that was started last.
 #ifndef HOLDFAST_PROTOCOL_TENURE_ROUND_HPP
 #define HOLDFAST_PROTOCOL_TENURE_ROUND_HPP
 
 #include "protocol/instance_set.hpp"
 #include "protocol/messages.hpp"
 #include "protocol/tenure/acquisition.hpp"
-#include "protocol/tenure/extension.hpp"
-#include "protocol/tenure/inspection.hpp"
-#include "protocol/tenure/release_round.hpp"
+#include "protocol/tenure/key_presence.hpp"
 #include "protocol/tenure/round_trips.hpp"
 #include "protocol/tenure/tally.hpp"
+#include "protocol/tenure/tenure_values.hpp"
 #include "protocol/time.hpp"
 
 #include <cassert>
+#include <cstdint>
 #include <utility>
 #include <variant>
 
 namespace holdfast::protocol {
 
+/// One round that moves a held key's deadline, and the healing that follows it.
+///
+///   idle --begin()--> under way --> won: instances without the key may be healed
+///    ^                   |    +---> denied: a majority has lost the key, so no later try can win
+///    +----- failed ------+
+template <class Rules>
+class extension {
+public:
+    enum class state : std::uint8_t {
+        idle,
+        under_way,
+        won,
+        denied
+    };
+
+    void begin(tally const& votes) {
+        assert(state_ != state::under_way);
+        votes_ = votes;
+        state_ = state::under_way;
+    }
+    /// Stops waiting for answers.
+    void stop() { state_ = state_ == state::won ? state::won : state::idle; }
+
+    /// True if this answer decides the round. The caller then calls decide().
+    bool count(unsigned instance, verdict v) {
+        if (state_ != state::under_way || !votes_.count(instance, v)) return false;
+        return votes_.won() || votes_.impossible();
+    }
+    state decide() {
+        state_ = votes_.won() ? state::won : votes_.denied() ? state::denied : state::idle;
+        return state_;
+    }
+
+    bool under_way() const { return state_ == state::under_way; }
+    /// True if an instance that has lost the key may get it back: see redlock_rules::may_heal().
+    bool may_heal() const { return Rules::may_heal(state_ == state::won); }
+    tally const& votes() const { return votes_; }
+
+private:
+    tally votes_;
+    state state_ = state::idle;
+};
+
+/// One round of releases, and how it ends.
+class release_round {
+public:
+    /// `in_time`: the lease had not ended at `now`.
+    void begin(time_point now, tally const& votes, bool in_time) {
+        asked_ = now;
+        votes_ = votes;
+        in_time_ = in_time;
+    }
+    bool count(unsigned instance, verdict v) { return votes_.count(instance, v); }
+
+    /// `released`: a majority is known not to have the key any more. `lost`: a majority is known
+    /// not to have had the key, or the lease had ended. `release_unconfirmed`: neither can become
+    /// known. `none`: the missing answers will decide.
+    tenure_effect result(key_presence const& key) const {
+        auto const decided = judge(key);
+        return decided == tenure_effect::none || in_time_ ? decided : tenure_effect::lost;
+    }
+    /// The result at patience_ends(). A majority is known not to have the key any more, and the
+    /// missing answers could only show that the lease had been lost.
+    tenure_effect result_without_late() const {
+        return in_time_ ? tenure_effect::released : tenure_effect::lost;
+    }
+    time_point patience_ends(round_trips const& usual, key_presence const& key) const {
+        if (key.absent().size() < votes_.quorum()) return time_point::max();
+        return late_from(usual, asked_, votes_.pending(), 1);
+    }
+    tally const& votes() const { return votes_; }
+
+private:
+    tenure_effect judge(key_presence const& key) const {
+        auto const quorum = votes_.quorum();
+        if (votes_.won()) return tenure_effect::released;
+        auto const unheard = (votes_.failed() | votes_.pending()) & key.possible();
+        if (votes_.yes().size() + unheard.size() < quorum) return tenure_effect::lost;
+        auto const free = key.absent().size();
+        if (votes_.pending().empty()) {
+            return free >= quorum ? tenure_effect::released : tenure_effect::release_unconfirmed;
+        }
+        return free + votes_.pending().size() >= quorum ? tenure_effect::none
+                                                        : tenure_effect::release_unconfirmed;
+    }
+
+    time_point asked_{};
+    tally votes_;
+    bool in_time_ = true;
+};
+
+/// Asks the instances that refused a key: is the key a lock, and how long does it last?
+class inspection {
+public:
+    void begin(time_point now, instance_set asked) {
+        asked_ = now;
+        pending_ = asked;
+        complete_ = !asked.empty();
+        found_lock_ = false;
+    }
+    /// False if no answer of this instance is awaited.
+    bool count(unsigned instance, verdict v) {
+        if (!pending_.contains(instance)) return false;
+        pending_.erase(instance);
+        if (v == verdict::yes) found_lock_ = true;
+        if (v == verdict::unsent || v == verdict::unknown) complete_ = false;
+        return true;
+    }
+    /// Stops waiting for the missing answers.
+    void give_up() {
+        pending_ = {};
+        complete_ = false;
+    }
+
+    instance_set pending() const { return pending_; }
+    /// True if every instance that was asked has answered or still may. False if none was asked.
+    bool complete() const { return complete_; }
+    /// The time from which the missing answers are late.
+    time_point patience_ends(round_trips const& usual) const {
+        return found_lock_ ? late_from(usual, asked_, pending_, 1) : time_point::max();
+    }
+
+private:
+    time_point asked_{};
+    instance_set pending_;
+    bool complete_ = true;
+    /// An instance said that the key is a lock, or is gone. Until then the key may be no lock, and
+    /// a waiter might wait for ever.
+    bool found_lock_ = false;
+};
+
+/// The round that was started last.
 template <class Rules>
 class tenure_round {
 public:

@@ -1,5 +1,4 @@
-// The pause of a queue before its next try. It depends on the results of the last tries, and on how
-// long instances take to answer.
+// When a queue tries again: the pause before its next try, and the rechecks at all instances.
 #ifndef HOLDFAST_PROTOCOL_RETRY_PACE_HPP
 #define HOLDFAST_PROTOCOL_RETRY_PACE_HPP
 
@@ -12,6 +11,8 @@
 
 namespace holdfast::protocol {
 
+/// The pause before the next try. It depends on the results of the last tries, and on how long
+/// instances take to answer.
 template <class Rules>
 class retry_pace {
 public:
@@ -71,6 +72,42 @@ private:
     unsigned missed_ = 0;   ///< turns of other processes since our last turn
     bool pushed_ = false;   ///< since the last try
     bool vanished_ = false; ///< at the last refusal the key was already gone
+};
+
+/// When a queue that waits at the arbiter asks all instances again. A holder that could not reach
+/// the arbiter has left its key there, although a majority may be free.
+template <class Rules>
+class recheck_schedule {
+public:
+    /// The queue begins to wait at the arbiter.
+    void begin(time_point now) {
+        if (next_ != time_point::max()) return;
+        pause_ = Rules::first_recheck;
+        next_ = now + pause_;
+    }
+    void at_once(time_point now) { next_ = now; }
+    /// The arbiter will not push. Each polls_between_rechecks-th of these tries leads to a recheck.
+    void polled(time_point now) {
+        if (++polls_ % Rules::polls_between_rechecks == 0) at_once(now);
+    }
+    void stop() {
+        next_ = time_point::max();
+        polls_ = 0;
+    }
+
+    /// True if a recheck is due. The time of the next one is then set.
+    bool take(time_point now) {
+        if (now < next_) return false;
+        pause_ = std::min<duration>(2 * pause_, Rules::longest_between_rechecks);
+        next_ = now + pause_;
+        return true;
+    }
+    time_point next() const { return next_; }
+
+private:
+    time_point next_ = time_point::max();
+    duration pause_{};
+    unsigned polls_ = 0; ///< tries at an instance that does not push
 };
 
 } // namespace holdfast::protocol

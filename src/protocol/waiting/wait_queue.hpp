@@ -6,7 +6,7 @@
 // its own.
 //
 // The driver tells the queue each event with its time, and then carries out the actions of next()
-// until one is empty: see queue_phase.hpp. The queue does no I/O, reads no clock and allocates
+// until one is empty: see queue_values.hpp. The queue does no I/O, reads no clock and allocates
 // nothing.
 #ifndef HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
 #define HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
@@ -16,17 +16,11 @@
 #include "protocol/tenure/fence.hpp"
 #include "protocol/tenure/tally.hpp"
 #include "protocol/time.hpp"
-#include "protocol/waiting/arbiter_choice.hpp"
-#include "protocol/waiting/folded_queue.hpp"
+#include "protocol/waiting/arbiter.hpp"
 #include "protocol/waiting/key_watch.hpp"
-#include "protocol/waiting/place_in_line.hpp"
-#include "protocol/waiting/queue_action.hpp"
-#include "protocol/waiting/queue_counts.hpp"
-#include "protocol/waiting/queue_phase.hpp"
-#include "protocol/waiting/recheck_schedule.hpp"
+#include "protocol/waiting/queue_values.hpp"
 #include "protocol/waiting/retry_pace.hpp"
 #include "protocol/waiting/rivals.hpp"
-#include "protocol/waiting/stand_back.hpp"
 #include "protocol/waiting/waiter.hpp"
 #include "protocol/waiting/waiting_rules.hpp"
 

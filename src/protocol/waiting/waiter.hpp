@@ -48,7 +48,7 @@ struct attempt {
     bool fenced = false;
     bool adopts = false;   ///< asks for the key that has the waiter's token already
     bool asks_all = false; ///< at once, and not the arbiter first
-    bool reserved = false; ///< the arbiter has reserved the key: see place_in_line.hpp
+    bool reserved = false; ///< the arbiter has reserved the key: see place_in_line
     time_point begun{};
 };
 

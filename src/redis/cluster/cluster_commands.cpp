@@ -324,8 +324,7 @@ void cluster_instance::keep(reply_handler_ptr owner, lease_clock::time_point sin
     if (auto* const to = nodes_.owner_of(slot)) {
         return to->link().keep_release(std::move(owner), since);
     }
-    if (!unrouted_.keep(std::move(owner), since)) counts_.releases_dropped.fetch_add(1);
-    board_.set_unrouted_releases(unrouted_.size());
+    unrouted_.keep(std::move(owner), since);
 }
 
 /// To be called when owners of slots have changed.
@@ -352,7 +351,6 @@ void cluster_instance::route_kept() {
     taken.reserve(unrouted_.size());
     unrouted_.take(gather);
     for (auto& [owner, since] : taken) keep(std::move(owner), since);
-    board_.set_unrouted_releases(unrouted_.size());
 }
 
 //

@@ -22,7 +22,8 @@ cluster_instance::cluster_instance(asio::any_io_executor executor, unsigned numb
     , number_(number)
     , board_(options_.address.to_string())
     , nodes_(executor_, static_cast<cluster_node_user&>(*this), options_, std::move(factory))
-    , unrouted_(options_.max_pending_releases)
+    , unrouted_(options_.max_pending_releases, counts_,
+                [this](std::size_t count) { board_.set_unrouted_releases(count); })
     , patience_{.instance_timeout = options_.instance_timeout, .sole = sole}
     , refresh_(options_.instance_timeout)
     , clocks_(options_.max_ttl, owner, number)
@@ -48,7 +49,7 @@ void cluster_instance::stop() {
     });
     board_.set_problem(errc::shut_down, "the client was shut down");
     routes_.clear();
-    unrouted_.clear();
+    unrouted_.stop();
 }
 
 void cluster_instance::abandon() noexcept {
@@ -58,7 +59,7 @@ void cluster_instance::abandon() noexcept {
     nodes_.for_each([](cluster_node& n) { n.link().abandon(); });
     waiting_.clear();
     routes_.clear();
-    unrouted_.clear();
+    unrouted_.stop();
 }
 
 bool cluster_instance::flush() noexcept {

@@ -119,8 +119,6 @@ public:
     bool waits_to_connect() const { return waits_to_connect_; }
     /// When the link was lost, or could not be made for the last time.
     lease_clock::time_point down_since() const { return down_since_; }
-    /// The node could not be connected, or was lost, since this was made.
-    bool failed() const { return failed_; }
 
     // The map
 
@@ -221,7 +219,8 @@ private:
     connection_options const options_;
     std::shared_ptr<server_link> link_;
     bool connecting_ = false, waits_to_connect_ = false;
-    bool was_up_ = false, failed_ = false;
+    bool was_up_ = false;
+    bool failed_ = false; ///< could not be connected, or was lost, since the link was made
     lease_clock::time_point down_since_{};
     unsigned slots_ = 0;
     lease_clock::time_point unused_since_;

@@ -39,7 +39,6 @@ public:
         return {.node = to, .asking = at->second.asking};
     }
     void clear() noexcept { all_.clear(); }
-    std::size_t size() const { return all_.size(); }
 
 private:
     struct entry {

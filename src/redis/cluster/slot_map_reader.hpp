@@ -40,7 +40,6 @@ public:
     /// short and printable.
     std::string const& problem() const { return problem_; }
     /// Valid if finish() returned true.
-    protocol::slot_map const& map() const { return map_; }
     protocol::slot_map take_map() { return std::move(map_); }
 
 private:

@@ -29,8 +29,6 @@ class waiting_commands {
 public:
     /// Strong exception guarantee.
     void add(waiting_command w) { all_.push_back(std::move(w)); }
-    bool empty() const { return all_.empty(); }
-    std::size_t size() const { return all_.size(); }
     /// True if no command waits that could still be answered.
     bool settled() const {
         return std::ranges::all_of(all_, [](auto const& w) { return w.command.answered; });

@@ -1,7 +1,9 @@
 // Finds the endpoints of a host's name, independently of all other names.
 //
-// Asio has one resolver thread for each execution context, so a name that DNS does not answer would
-// stop all others. Here each look-up has a thread of its own.
+// DNS may take many seconds to give up a name. Asio's resolver threads belong to the program's
+// context. There are as many as its configuration says, by default one, so as many dead names stop
+// all others. The destruction of the context and a fork join these threads, and so wait for DNS.
+// Here each look-up has a thread of its own, for which nothing waits.
 #ifndef HOLDFAST_REDIS_RESOLVER_HPP
 #define HOLDFAST_REDIS_RESOLVER_HPP
 

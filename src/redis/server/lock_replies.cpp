@@ -26,7 +26,7 @@ bool releases(pending_command const& c) {
 } // namespace
 
 lock_replies::lock_replies(connection_state& state, server_watch& server, replica_watch& replicas,
-                           kept_releases& kept)
+                           pending_releases& kept)
     : state_(state)
     , server_(server)
     , replicas_(replicas)
@@ -123,9 +123,12 @@ void lock_replies::on_release(pending_command const& c) {
     auto const said = reply_.result().verdict;
     if (said == verdict::yes || said == verdict::no) return kept_.accepted();
     // The reply was that of another command. The session ends, and the next one sends it again.
-    if (said != verdict::refused) return kept_.keep(c.owner);
+    if (said != verdict::refused) return kept_.keep(c.owner, state_.now());
     // If the ACL forbids the release, it will forbid the next try too. The key goes with its ttl.
-    if (!state_.services.has(degradation::no_release)) kept_.keep_refused(c);
+    if (state_.services.has(degradation::no_release)) return;
+    auto const now = state_.now();
+    auto const since = c.answered ? time_of(c.round, now) : now;
+    if (kept_.keep_refused(c.owner, since, now)) state_.needs_watch = true;
 }
 
 void lock_replies::answer(pending_command const& c, redis::answer const& a) {
@@ -288,7 +291,7 @@ void lock_replies::send_again(pending_command c, rewording again) {
         auto const owner = copy.owner;
         auto const was_release = releases(copy);
         fail(std::move(copy), protocol::verdict::unsent, errc::out_of_memory);
-        if (was_release) kept_.keep(owner);
+        if (was_release) kept_.keep(owner, state_.now());
     }
 }
 
@@ -314,7 +317,7 @@ void lock_replies::fail_sent(errc cause) {
         auto const owner = c.owner;
         auto const was_release = releases(c);
         fail(std::move(c), protocol::verdict::unknown, cause);
-        if (was_release) kept_.keep(owner);
+        if (was_release) kept_.keep(owner, state_.now());
     });
 }
 
@@ -325,7 +328,7 @@ void lock_replies::fail_unsent(errc cause) {
         auto const owner = c.owner;
         auto const was_release = releases(c);
         fail(std::move(c), protocol::verdict::unsent, cause);
-        if (was_release) kept_.keep(owner);
+        if (was_release) kept_.keep(owner, state_.now());
     });
 }
 
@@ -335,7 +338,7 @@ void lock_replies::fail_sent_to_suspect() {
         auto copy = c;
         c.answered = true;
         if (c.command == protocol::command::release) {
-            c.round = short_time(state_.now()); // for keep_refused()
+            c.round = short_time(state_.now()); // for on_release()
         } else {
             c.owner.reset();
         }

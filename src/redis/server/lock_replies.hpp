@@ -9,7 +9,7 @@
 #include "protocol/messages.hpp"
 #include "redis/server/connection_state.hpp"
 #include "redis/server/expiry_check.hpp"
-#include "redis/server/kept_releases.hpp"
+#include "redis/server/pending_releases.hpp"
 #include "redis/server/replica_watch.hpp"
 #include "redis/server/server_watch.hpp"
 #include "redis/wire/lock_kind.hpp"
@@ -23,7 +23,7 @@ namespace holdfast::redis {
 /// All calls are made within a turn.
 class lock_replies {
 public:
-    lock_replies(connection_state&, server_watch&, replica_watch&, kept_releases&);
+    lock_replies(connection_state&, server_watch&, replica_watch&, pending_releases&);
 
     /// A new connection.
     void begin();
@@ -70,7 +70,7 @@ private:
     connection_state& state_;
     server_watch& server_;
     replica_watch& replicas_;
-    kept_releases& kept_;
+    pending_releases& kept_;
     expiry_check expiry_;
     lock_reply reply_;
     bool taken_over_ = false; ///< another server gets the command whose replies are being read

@@ -1,18 +1,18 @@
-// The pending releases of an instance: the instance could not be reached, or refused them. They are
-// kept until they can be sent, or until their keys have expired.
+// The pending releases of an instance: the instance could not be reached, or refused them for now.
+// They are kept until they can be sent, or until their keys have expired.
 #ifndef HOLDFAST_REDIS_PENDING_RELEASES_HPP
 #define HOLDFAST_REDIS_PENDING_RELEASES_HPP
 
 #include <holdfast/clock.hpp>
 
-#include "protocol/rules.hpp"
+#include "redis/server/instance.hpp"
 #include "redis/wire/reply_handler.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <utility>
 
 namespace holdfast::redis {
@@ -29,43 +29,52 @@ inline lease_clock::time_point time_of(std::uint32_t t, lease_clock::time_point 
 
 class pending_releases {
 public:
-    explicit pending_releases(std::size_t most)
-        : most_(most) {}
+    /// `show` is called with the number of releases when it may have changed.
+    pending_releases(std::size_t most, instance_counts& counts,
+                     std::function<void(std::size_t)> show)
+        : most_(most)
+        , counts_(counts)
+        , show_(std::move(show)) {}
 
     std::size_t size() const { return all_.size(); }
 
-    /// False if the oldest release was dropped to make room, or if memory ran out for this one.
-    /// `since`: the key got its ttl before that time.
-    bool keep(reply_handler_ptr owner, lease_clock::time_point since) noexcept {
-        auto const full = all_.size() >= most_;
-        if (full) all_.pop_front();
-        try {
-            all_.push_back({std::move(owner), since});
-        } catch (...) {
-            return false;
-        }
-        return !full;
-    }
+    /// `since`: the key got its ttl before that time. If there are too many, the oldest is dropped;
+    /// if memory runs out, this one.
+    void keep(reply_handler_ptr owner, lease_clock::time_point since);
+    /// As keep(), for a release that the server may accept a moment later: it may lack a replica or
+    /// memory, or load its data. True if retry_at() has moved.
+    bool keep_refused(reply_handler_ptr owner, lease_clock::time_point since,
+                      lease_clock::time_point now);
+    /// The server has carried out a release.
+    void accepted() { refusals_ = 0; }
+    /// When refused releases are tried again.
+    lease_clock::time_point retry_at() const { return retry_at_; }
+    bool due(lease_clock::time_point now) const { return !all_.empty() && now >= retry_at_; }
 
     /// The session has ended. The server has carried out by now all releases that were sent in it,
     /// or never will.
     void session_ended(lease_clock::time_point now) { session_ended_ = now; }
-
     /// Drops the releases of keys that have expired.
-    void drop_expired(lease_clock::time_point now) {
-        std::erase_if(all_, [&](release const& r) { return gone_by(r) <= now; });
-    }
+    void drop_expired(lease_clock::time_point now);
 
     /// Takes out all releases, and calls `send(reply_handler_ptr, since)` for each, oldest first.
+    /// Those that `send` has not taken when it throws stay.
     template <class Send>
     void take(Send&& send) {
-        while (!all_.empty()) {
-            send(all_.front().owner, all_.front().since);
-            all_.pop_front();
+        try {
+            for (; !all_.empty(); all_.pop_front()) send(all_.front().owner, all_.front().since);
+        } catch (...) {
+            show_(all_.size());
+            throw;
         }
+        show_(0);
     }
 
-    void clear() noexcept { all_.clear(); }
+    /// Lets all go, and keeps no more.
+    void stop() noexcept {
+        most_ = 0;
+        all_.clear();
+    }
 
 private:
     struct release {
@@ -73,15 +82,16 @@ private:
         lease_clock::time_point since;
     };
 
-    // The time by which the key has expired on the instance.
-    lease_clock::time_point gone_by(release const& r) const {
-        auto const ttl = r.owner->arguments(protocol::command::release).ttl;
-        return std::max(r.since, session_ended_) + ttl + protocol::redlock_rules::drift(ttl);
-    }
+    /// The time by which the key has expired on the instance.
+    lease_clock::time_point gone_by(release const&) const;
 
-    std::size_t most_;
+    std::size_t most_; ///< 0: stopped
+    instance_counts& counts_;
+    std::function<void(std::size_t)> show_;
     std::deque<release> all_;
     lease_clock::time_point session_ended_{};
+    lease_clock::time_point retry_at_{};
+    unsigned refusals_ = 0; ///< in a row
 };
 
 } // namespace holdfast::redis

@@ -18,7 +18,8 @@ server_link::server_link(asio::any_io_executor executor, unsigned number,
     , state_(number, std::move(options), owner, credentials_->secrets(), deployment)
     , server_(state_)
     , replicas_(state_, server_)
-    , kept_(state_)
+    , kept_(state_.options.max_pending_releases, state_.counts,
+            [this](std::size_t count) { state_.status.set_pending_releases(count); })
     , locks_(state_, server_, replicas_, kept_)
     , reauthentication_(state_, *credentials_)
     , factory_(std::move(factory))
@@ -42,8 +43,8 @@ void server_link::stop() {
     credentials_->close();
     reconnector_.cancel();
     watch_timer_.cancel();
+    kept_.stop();
     end_session(errc::shut_down, "the client was shut down");
-    kept_.clear();
 }
 
 void server_link::abandon() noexcept {
@@ -54,7 +55,7 @@ void server_link::abandon() noexcept {
     if (auto const s = std::exchange(session_, nullptr)) s->close();
     state_.commands.clear();
     locks_.clear();
-    kept_.clear();
+    kept_.stop();
 }
 
 //
@@ -108,7 +109,7 @@ void server_link::end_session(errc cause, std::string_view message, protocol::fa
     reconnector_.ended(state_.live.up_for(state_.now()), f);
     if (probing_ && !probe_.heard() && cause == errc::unreachable) hello_.closed();
     probing_ = false;
-    if (connected()) kept_.session_ended();
+    if (connected()) kept_.session_ended(state_.now());
     state_.live.lost();
     state_.live.none_queued();
     server_.lost();
@@ -121,7 +122,7 @@ void server_link::end_session(errc cause, std::string_view message, protocol::fa
 void server_link::connect_later() noexcept {
     if (state_.stopped) return;
     try {
-        kept_.drop_expired();
+        kept_.drop_expired(state_.now());
     } catch (...) { // they are dropped later
     }
     reconnector_.begin_pause();
@@ -212,8 +213,8 @@ void server_link::on_probed() {
     state_.live.none_queued();
     tell_state(errc{}, {});
     session_->accepted();
-    kept_.drop_expired();
-    kept_.send();
+    kept_.drop_expired(state_.now());
+    send_kept();
     reauthentication_.after_probe();
     state_.tell_available();
 }
@@ -253,7 +254,7 @@ void server_link::on_credentials(std::string_view problem, bool changed) {
 void server_link::submit(encoder& encoded, reply_handler_ptr const& owner, std::uint32_t round) {
     auto const command = encoded.command();
     if (!available()) {
-        if (command == protocol::command::release) kept_.keep(owner);
+        if (command == protocol::command::release) kept_.keep(owner, state_.now());
         return;
     }
     server_.ask_due();
@@ -262,12 +263,27 @@ void server_link::submit(encoder& encoded, reply_handler_ptr const& owner, std::
     if (!connected()) state_.live.queued(state_.now());
 }
 
+/// Adds all of them to the batch of this turn. If memory runs out, the next turn sends the rest.
+void server_link::send_kept() noexcept try {
+    kept_.take([this](reply_handler_ptr owner, lease_clock::time_point since) {
+        // The owner got its answer when the release was kept. So `round` is free for the time.
+        state_.commands.add_late({.owner = std::move(owner),
+                                  .round = short_time(since),
+                                  .command = protocol::command::release,
+                                  .answered = true});
+    });
+} catch (...) { // take() keeps the rest
+}
+
 bool server_link::flush() noexcept {
     if (state_.stopped) return true;
     if (reconnector_.unarmed()) arm_reconnect();
     auto complete = true;
     try {
-        if (available() && connected()) kept_.send_due();
+        if (available() && connected() && kept_.due(state_.now())) {
+            kept_.drop_expired(state_.now());
+            send_kept();
+        }
         auto& commands = state_.commands;
         while (state_.live.current() == protocol::liveness::state::up && !server_.holds() &&
                commands.has_room() && !commands.empty()) {

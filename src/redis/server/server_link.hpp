@@ -11,7 +11,7 @@
 #ifndef HOLDFAST_REDIS_SERVER_LINK_HPP
 #define HOLDFAST_REDIS_SERVER_LINK_HPP
 
-#include "protocol/server/hello_choice.hpp"
+#include "protocol/server/reconnect.hpp"
 #include "protocol/waiting/push_trust.hpp"
 #include "redis/net/session.hpp"
 #include "redis/net/turn_timer.hpp"
@@ -19,8 +19,8 @@
 #include "redis/server/connection_state.hpp"
 #include "redis/server/credential_keeper.hpp"
 #include "redis/server/instance.hpp"
-#include "redis/server/kept_releases.hpp"
 #include "redis/server/lock_replies.hpp"
+#include "redis/server/pending_releases.hpp"
 #include "redis/server/reauthentication.hpp"
 #include "redis/server/reconnector.hpp"
 #include "redis/server/replica_watch.hpp"
@@ -169,6 +169,7 @@ private:
     void ask_first(std::unique_ptr<batch>);
     void on_probe_reply();
     void on_probed();
+    void send_kept() noexcept;
 
     // credentials
     void on_credentials(std::string_view problem, bool changed) override;
@@ -192,7 +193,7 @@ private:
     connection_state state_;
     server_watch server_;
     replica_watch replicas_;
-    kept_releases kept_;
+    pending_releases kept_;
     lock_replies locks_;
     reauthentication reauthentication_;
 

@@ -88,7 +88,7 @@ void server_link::came_back() {
     tell_state(errc{}, {});
     // Sends all kept releases, however old: the instance may be late with the SETs of their keys
     // too.
-    kept_.send();
+    send_kept();
     reauthentication_.came_back();
     state_.tell_available();
 }

@@ -102,7 +102,7 @@ public:
         std::lock_guard const lock(mutex_);
         status_.primary = std::move(server);
     }
-    void set_kept_releases(std::size_t count) {
+    void set_pending_releases(std::size_t count) {
         std::lock_guard const lock(mutex_);
         status_.pending_releases = count;
     }

@@ -8,7 +8,6 @@
 #include <holdfast/options.hpp>
 
 #include "protocol/quarantine.hpp"
-#include "protocol/server/clock_doubt.hpp"
 #include "protocol/server/clock_guard.hpp"
 #include "protocol/server/clock_reading.hpp"
 #include "protocol/server/restart_guard.hpp"

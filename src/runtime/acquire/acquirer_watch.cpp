@@ -65,7 +65,7 @@ void acquirer::on_inspected(active_queue& q) {
 //
 // Watches: ask instances to push when a key changes. A queue with waiters asks instances other than
 // the arbiter, to notice a majority that becomes free before the arbiter does. A queue that stands
-// back, and knows of no contender, asks the arbiter (protocol/waiting/stand_back.hpp).
+// back, and knows of no contender, asks the arbiter (protocol/waiting/rivals.hpp).
 //
 
 void acquirer::listen(active_queue& q) {

@@ -1,5 +1,5 @@
 // The keys that a client wants or has. A key stands there with its queue, or with its tenure alone
-// while the queue is folded (protocol/waiting/folded_queue.hpp). So a held key costs one pointer
+// while the queue is folded (protocol/waiting/queue_values.hpp). So a held key costs one pointer
 // here.
 #ifndef HOLDFAST_RUNTIME_KEY_TABLE_HPP
 #define HOLDFAST_RUNTIME_KEY_TABLE_HPP

@@ -1,6 +1,6 @@
 #include "runtime/keys/key_remover.hpp"
 
-#include "protocol/key/key_removal.hpp"
+#include "protocol/key/key_survey.hpp"
 #include "protocol/rules.hpp"
 #include "protocol/tenure/tally.hpp"
 #include "redis/wire/token.hpp"

@@ -134,6 +134,7 @@ private:
         time_point deadline{};
         bool held = false;
         bool over = false;
+        bool released = false;
         bool extends = false; ///< for as long as it can
         unsigned pending = 0;
     };
@@ -332,6 +333,7 @@ private:
         auto& s = tenures_[t];
         s.held = false;
         if (std::exchange(s.over, true)) return;
+        s.released = true;
         auto const to = s.route.release(static_cast<std::uint16_t>(clients_[s.client].owner));
         send({t, to, command::release, local(), local()});
     }
@@ -432,7 +434,7 @@ private:
         auto& t = tenures_[s.tenure];
         ++seen_.refused;
         auto const grant = s.op == command::acquire;
-        auto const wanted = grant ? !t.route.released() : s.op == command::release || !t.over;
+        auto const wanted = grant ? !t.released : s.op == command::release || !t.over;
         auto const next = s.hops.refused(*r.refused, s.op, wanted, r.target == s.node);
         if (next.set_owner) set_owner(t.client, r.target, s.node);
         if (next.refresh_map) ask_map(t.client);
@@ -492,7 +494,7 @@ private:
             auto& it = tenures_[s.tenure];
             --it.pending;
             // Nobody wants the grant any more.
-            if (s.op == command::acquire && it.route.released()) return check_clean(s.tenure);
+            if (s.op == command::acquire && it.released) return check_clean(s.tenure);
             s.node = clients_[it.client].owner;
             s.hops = protocol::basic_cluster_hops<Route>{};
             s.asking = false;

@@ -4,7 +4,7 @@
 
 #include "protocol/tenure/round_trips.hpp"
 #include "protocol/tenure/tenure.hpp"
-#include "protocol/waiting/folded_queue.hpp"
+#include "protocol/waiting/queue_values.hpp"
 #include "protocol/waiting/waiter.hpp"
 #include "protocol/waiting/waiting_rules.hpp"
 

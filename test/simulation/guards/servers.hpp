@@ -3,7 +3,6 @@
 #define HOLDFAST_TEST_SIMULATION_GUARDS_SERVERS_HPP
 
 #include "protocol/quarantine.hpp"
-#include "protocol/server/clock_doubt.hpp"
 #include "protocol/server/clock_guard.hpp"
 #include "protocol/server/restart_guard.hpp"
 #include "protocol/server/server_ages.hpp"

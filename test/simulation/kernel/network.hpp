@@ -8,7 +8,7 @@
 
 #include "protocol/instance_set.hpp"
 #include "protocol/messages.hpp"
-#include "protocol/tenure/tenure_action.hpp"
+#include "protocol/tenure/tenure_values.hpp"
 
 #include "simulation/kernel/instance.hpp"
 #include "simulation/kernel/timeline.hpp"

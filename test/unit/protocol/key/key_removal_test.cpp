@@ -1,5 +1,5 @@
 // The result of a release without a lease.
-#include "protocol/key/key_removal.hpp"
+#include "protocol/key/key_survey.hpp"
 
 #include <boost/test/unit_test.hpp>
 

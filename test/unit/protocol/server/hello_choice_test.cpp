@@ -1,5 +1,5 @@
 // The choice of the first command when servers close connections at HELLO.
-#include "protocol/server/hello_choice.hpp"
+#include "protocol/server/reconnect.hpp"
 
 #include <boost/test/unit_test.hpp>
 

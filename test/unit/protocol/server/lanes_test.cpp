@@ -57,11 +57,9 @@ BOOST_AUTO_TEST_CASE(extensions_leave_before_acquires_and_these_before_releases)
     l.push(lane::leave, 1, "r");
     l.push(lane::take, 2, "a");
     l.push(lane::keep, 3, "e");
-    BOOST_TEST(l.size() == 3U);
     BOOST_TEST(!l.empty());
     BOOST_TEST(all_of(l) == "ear");
     BOOST_TEST(l.empty());
-    BOOST_TEST(l.size() == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(within_a_lane_the_first_to_come_is_the_first_to_leave) {
@@ -128,7 +126,6 @@ BOOST_AUTO_TEST_CASE(a_push_that_fails_has_changed_nothing) {
     BOOST_CHECK_THROW(l.push(lane::leave, 2, 2), std::bad_alloc);
     BOOST_CHECK_THROW(l.push(lane::leave, 1, 3), std::bad_alloc);
     brittle::fails = false;
-    BOOST_TEST(l.size() == 1U);
     // The failed pushes left no lane for key 2, and key 1 still has its lane.
     l.push(lane::leave, 3, 6);
     l.push(lane::take, 2, 4);

@@ -166,17 +166,6 @@ BOOST_AUTO_TEST_CASE(a_command_that_is_not_wanted_any_more_is_not_sent_again) {
                 cluster_step{step::not_executed, true, true}));
 }
 
-BOOST_AUTO_TEST_CASE(a_grant_is_not_sent_again_after_its_release) {
-    grant_route route;
-    route.grant_sent(1);
-    BOOST_TEST(!route.released());
-    route.release(1);
-    BOOST_TEST(route.released());
-    cluster_hops hops;
-    auto const next = hops.refused(moved_to_b, command::acquire, !route.released(), false);
-    BOOST_TEST((next.type == step::not_executed));
-}
-
 BOOST_AUTO_TEST_CASE(a_release_follows_the_last_copy_of_its_grant) {
     grant_route route;
     route.grant_sent(1);

@@ -1,10 +1,12 @@
 // The releases that are kept for an instance: their number, their life, and the order in which they
 // leave.
+#include "protocol/rules.hpp"
 #include "redis/server/pending_releases.hpp"
 
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -12,7 +14,6 @@ using namespace holdfast::redis;
 using namespace std::chrono_literals;
 using holdfast::lease_clock;
 using holdfast::protocol::command;
-using release_store = holdfast::redis::pending_releases;
 
 namespace {
 
@@ -34,6 +35,18 @@ private:
     std::chrono::milliseconds ttl_;
 };
 
+struct counted {
+    instance_counts counts;
+    std::size_t shown = 77;
+};
+
+/// With the count of those that it dropped, and the number that it has shown last.
+struct release_store : counted, holdfast::redis::pending_releases {
+    explicit release_store(std::size_t most)
+        : pending_releases(most, counts, [this](std::size_t count) { shown = count; }) {}
+    std::uint64_t dropped() const { return counts.releases_dropped; }
+};
+
 lease_clock::time_point const t0{1h};
 constexpr lease_clock::duration tick{1};
 constexpr auto ttl = 1'000ms;
@@ -46,6 +59,7 @@ std::string taken(release_store& k) {
         names += owner->arguments(command::release).key;
     });
     BOOST_TEST(k.size() == 0U);
+    BOOST_TEST(k.shown == 0U);
     return names;
 }
 
@@ -56,8 +70,10 @@ BOOST_AUTO_TEST_SUITE(pending_releases)
 BOOST_AUTO_TEST_CASE(they_leave_in_the_order_in_which_they_came) {
     lock a('a', ttl), b('b', ttl), c('c', ttl);
     release_store k(3);
-    for (auto* l : {&b, &c, &a}) BOOST_TEST(k.keep(l, t0));
+    for (auto* l : {&b, &c, &a}) k.keep(l, t0);
     BOOST_TEST(k.size() == 3U);
+    BOOST_TEST(k.shown == 3U);
+    BOOST_TEST(k.dropped() == 0U);
     BOOST_TEST(taken(k) == "bca");
     BOOST_TEST(taken(k).empty());
 }
@@ -65,10 +81,13 @@ BOOST_AUTO_TEST_CASE(they_leave_in_the_order_in_which_they_came) {
 BOOST_AUTO_TEST_CASE(the_oldest_goes_for_one_too_many) {
     lock a('a', ttl), b('b', ttl), c('c', ttl);
     release_store k(2);
-    BOOST_TEST(k.keep(&a, t0));
-    BOOST_TEST(k.keep(&b, t0));
-    BOOST_TEST(!k.keep(&c, t0));
+    k.keep(&a, t0);
+    k.keep(&b, t0);
+    BOOST_TEST(k.dropped() == 0U);
+    k.keep(&c, t0);
+    BOOST_TEST(k.dropped() == 1U);
     BOOST_TEST(k.size() == 2U);
+    BOOST_TEST(k.shown == 2U);
     BOOST_TEST(taken(k) == "bc");
 }
 
@@ -82,6 +101,7 @@ BOOST_AUTO_TEST_CASE(a_release_goes_when_its_key_has_expired_at_the_latest) {
     BOOST_TEST(k.size() == 3U);
     k.drop_expired(t0 + life);
     BOOST_TEST(k.size() == 2U);
+    BOOST_TEST(k.shown == 2U);
     k.drop_expired(t0 + life + tick);
     BOOST_TEST(taken(k) == "b");
 }
@@ -112,6 +132,7 @@ BOOST_AUTO_TEST_CASE(a_release_that_cannot_be_sent_stays) {
     };
     BOOST_CHECK_THROW(k.take(send), int);
     BOOST_TEST(sent == "a");
+    BOOST_TEST(k.shown == 2U);
     BOOST_TEST(taken(k) == "bc");
 }
 
@@ -128,11 +149,30 @@ BOOST_AUTO_TEST_CASE(since_when_it_is_kept_travels_with_it) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(they_can_be_let_go_without_a_word) {
+BOOST_AUTO_TEST_CASE(refused_ones_are_due_after_pauses_that_grow_until_one_is_accepted) {
     lock a('a', ttl);
+    release_store k(9);
+    BOOST_TEST(!k.due(t0));
+    BOOST_TEST(k.keep_refused(&a, t0, t0));
+    auto const first = k.retry_at() - t0;
+    BOOST_TEST(!k.keep_refused(&a, t0, t0)); // one pause for all
+    BOOST_TEST(!k.due(t0 + first - tick));
+    BOOST_TEST(k.due(t0 + first));
+    BOOST_TEST(k.keep_refused(&a, t0, t0 + first));
+    BOOST_TEST((k.retry_at() == t0 + 3 * first));
+    k.accepted();
+    BOOST_TEST(k.keep_refused(&a, t0, t0 + 3 * first));
+    BOOST_TEST((k.retry_at() == t0 + 4 * first));
+    BOOST_TEST(k.size() == 4U);
+}
+
+BOOST_AUTO_TEST_CASE(after_the_end_none_is_kept_and_none_counts_as_dropped) {
+    lock a('a', ttl), b('b', ttl);
     release_store k(3);
     k.keep(&a, t0);
-    k.clear();
+    k.stop();
+    k.keep(&b, t0);
+    BOOST_TEST(k.dropped() == 0U);
     BOOST_TEST(taken(k).empty());
 }
 

@@ -1,12 +1,22 @@
-// The actions of a tenure.
-#ifndef HOLDFAST_PROTOCOL_TENURE_ACTION_HPP
-#define HOLDFAST_PROTOCOL_TENURE_ACTION_HPP
+// The values of a tenure: its phases (see the diagram in tenure.hpp) and its actions.
+#ifndef HOLDFAST_PROTOCOL_TENURE_VALUES_HPP
+#define HOLDFAST_PROTOCOL_TENURE_VALUES_HPP
 
 #include "protocol/action.hpp"
 
 #include <cstdint>
 
 namespace holdfast::protocol {
+
+enum class tenure_phase : std::uint8_t {
+    acquiring,
+    held,
+    /// The holder has been told of its loss, ahead of the deadline. The key is not free before the
+    /// deadline.
+    ending,
+    releasing,
+    over
+};
 
 enum class tenure_effect : std::uint8_t {
     none,
