@@ -116,6 +116,10 @@ public:
         std::lock_guard const lock(mutex_);
         note_wrong(std::move(text));
     }
+    void paused(milliseconds length) {
+        std::lock_guard const lock(mutex_);
+        longest_pause_ = std::max(longest_pause_, length);
+    }
     void granted() { ++grants_; }
     void lost() { ++losses_; }
     std::uint64_t grants() const { return grants_; }
@@ -129,6 +133,7 @@ public:
             if (count.failed > 0) std::cout << ", not carried out: " << count.failed;
             std::cout << '\n';
         }
+        std::cout << "longest pause of a client: " << longest_pause_.count() << " ms\n";
         for (auto const& [name, took] : longest_)
             std::cout << "longest " << name << ": " << took.count() << " ms\n";
         for (auto const& [name, count] : outcomes_) std::cout << count << " x " << name << '\n';
@@ -154,6 +159,7 @@ private:
     mutable std::mutex mutex_;
     std::uint64_t calls_ = 0;
     std::atomic<std::uint64_t> grants_{0}, losses_{0};
+    milliseconds longest_pause_{0};
     std::map<std::string, milliseconds> longest_;
     std::map<std::string, std::uint64_t> outcomes_;
     std::vector<std::string> wrong_;
@@ -210,10 +216,10 @@ private:
         asio::post(context_, [&] { begin(done); });
         if (!wait_until([&] { return done->load(); }, 30s))
             results_.wrong(std::string(name) + " has not ended after 30 s");
-        results_.call(name, since(began), bound + slack + pause_.load(), error());
+        results_.call(name, since(began), bound + slack + lately_paused(), error());
     }
 
-    /// The longest time for which this thread has not run lately.
+    /// Notes for how long this thread does not run. The note of a pause shrinks to a third in 20 s.
     asio::awaitable<void> watch_pauses() {
         asio::steady_timer timer(context_);
         auto const quietly = asio::as_tuple(asio::deferred);
@@ -221,10 +227,14 @@ private:
             auto const due = clock_type::now() + 5ms;
             timer.expires_at(due);
             co_await timer.async_wait(quietly);
-            auto const late = since(due);
-            pause_ = std::max(pause_.load() - pause_.load() / 4'000, late);
+            auto const late = clock_type::now() - due;
+            pause_ = std::max<clock_type::duration>(pause_.load() - pause_.load() / 4'000, late);
+            results_.paused(std::chrono::duration_cast<milliseconds>(late));
         }
     }
+
+    /// The longest time for which this thread has not run lately.
+    milliseconds lately_paused() const { return std::chrono::ceil<milliseconds>(pause_.load()); }
 
     unsigned draw(unsigned below) { return static_cast<unsigned>(random_() % below); }
 
@@ -268,7 +278,7 @@ private:
                 l = std::move(std::get<1>(acquired));
             }
             }
-            results_.call(name, since(began), bound + slack + pause_.load(), e);
+            results_.call(name, since(began), bound + slack + lately_paused(), e);
             if (e) {
                 timer.expires_after(milliseconds(2 + draw(40)));
                 co_await timer.async_wait(quietly);
@@ -283,8 +293,8 @@ private:
             judge_.ends(key, l);
             auto const released = clock_type::now();
             co_await l.release();
-            results_.call("release", since(released), 2 * instance_timeout + slack + pause_.load(),
-                          error());
+            results_.call("release", since(released),
+                          2 * instance_timeout + slack + lately_paused(), error());
         }
     }
 
@@ -298,7 +308,7 @@ private:
         auto const began = clock_type::now();
         milliseconds const other(draw(2) == 0 ? 500 : 2'000);
         auto extended = co_await l.extend(other, quietly);
-        results_.call("extend", since(began), 2 * instance_timeout + slack + pause_.load(),
+        results_.call("extend", since(began), 2 * instance_timeout + slack + lately_paused(),
                       std::get<0>(extended));
     }
 
@@ -307,7 +317,7 @@ private:
     client locks_;
     referee& judge_;
     record& results_;
-    std::atomic<milliseconds> pause_{milliseconds(0)};
+    std::atomic<clock_type::duration> pause_{clock_type::duration::zero()};
     std::atomic<bool> stopping_{false};
     std::atomic<int> running_{0};
     std::jthread thread_;
