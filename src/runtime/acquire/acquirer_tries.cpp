@@ -23,7 +23,8 @@ std::uint64_t common_hash(std::string_view key) {
     return hash.result();
 }
 
-/// Safety does not depend on the wall clock. A correct clock saves rounds.
+/// Mutual exclusion does not depend on the wall clock. Fences depend on it where counters were
+/// lost. Otherwise a right clock only saves rounds.
 std::uint64_t fence_hint() {
     using namespace std::chrono;
     return protocol::fence_hint(

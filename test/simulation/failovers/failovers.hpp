@@ -5,10 +5,14 @@
 // may hear nothing for long. Clients are cut off from servers and from sentinels. Messages of a cut
 // are lost, or arrive when it ends. Clients stop for a while. Wall clocks of servers differ.
 //
-// Each client has the real sentinel_directory and promotion_guard, and one lease at a time.
+// Each client has the real sentinel_directory and promotion_guard, and one lease at a time. Leases
+// may have fences: a fail-over may lose the last numbers, as it may lose grants, and then only the
+// hints of clients keep fences growing (fences.hpp).
 //
 // Properties:
 //   S1      no two leases are valid at once, each by its holder's clock;
+//   S2      no two leases have the same fence, and a tenure that began after another one was won
+//           has the greater number;
 //   live    when all is well again for the longest ttl and the confirmation time, each client has
 //           a confirmed primary, and its grants and extensions count.
 #ifndef HOLDFAST_TEST_SIMULATION_FAILOVERS_FAILOVERS_HPP
@@ -18,6 +22,7 @@
 #include "protocol/sentinel/promotion_guard.hpp"
 #include "protocol/sentinel/sentinel_directory.hpp"
 
+#include "simulation/failovers/fences.hpp"
 #include "simulation/failovers/servers.hpp"
 
 #include <algorithm>
@@ -34,11 +39,11 @@
 namespace holdfast::test {
 
 template <class Parts>
-class failover_world : failover_servers {
+class failover_world : failover_fences {
 public:
     failover_world(std::uint64_t seed, failover_tally& seen, failover_setup const& setup,
                    std::ostream* story = nullptr)
-        : failover_servers(seed, seen, setup, story) {
+        : failover_fences(seed, seen, setup, story) {
         auto const wait = (max_ttl_ + m).count();
         auto const warm = wait + 2 * second;
         horizon_ = warm + 4 * wait;
@@ -320,7 +325,8 @@ private:
         }
         // Mostly only when it can count.
         auto const counts = counts_grants(c) && me.replicas.votes();
-        if (counts || one_in(setup_.harsh ? 2 : 4)) submit(c, command::acquire, ++tokens_);
+        if (counts || (setup_.asks_early && one_in(setup_.harsh ? 2 : 4)))
+            submit(c, command::acquire, ++tokens_);
     }
 
     void submit(unsigned c, command op, unsigned token) {
@@ -333,6 +339,7 @@ private:
         r.token = token;
         r.ttl = me.ttl;
         r.sent = local(c);
+        if (op == command::acquire) begin_tenure(r);
         if (setup_.waits() && me.replicas.votes()) r.replicas = me.replicas.needed();
         me.trying = r;
         carry(c, i, [this, i, r] { execute(i, r); });
@@ -420,10 +427,12 @@ private:
         me.held = r.token;
         me.deadline = deadline;
         tell_story("client ", c, " wins ", r.token);
+        issue(r);
         check_overlap(c);
     }
 
     void check_overlap(unsigned c) {
+        if (!setup_.one_holder) return;
         for (unsigned other = 0; other < clients_.size(); ++other) {
             if (other != c && is_valid(c) && is_valid(other))
                 fail("S1", "clients " + std::to_string(c) + " and " + std::to_string(other) +

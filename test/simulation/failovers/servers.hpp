@@ -39,6 +39,10 @@ struct request {
     unsigned replicas = 0;     ///< WAIT for so many; zero: the answer comes at once
     unsigned told = 0;         ///< the answer to WAIT
     std::uint64_t history = 0; ///< of the server that answers
+    // Of the fence of an acquire:
+    std::uint64_t hint = 0, number = 0;
+    std::uint64_t greatest = 0; ///< the greatest number of the tenures that were won before
+    bool lacked = false;        ///< the server had not counted that far
 };
 
 /// Keys expire by its wall clock, which its replicas do not share.
@@ -75,6 +79,8 @@ protected:
 
     static constexpr duration m = std::chrono::seconds(2);
     static constexpr true_time second = 1'000'000'000;
+    /// The time of a right wall clock when a schedule begins: 54 years after 1970.
+    static constexpr true_time beginning = true_time{54} * 365 * 24 * 3'600 * second;
 
     failover_servers(std::uint64_t seed, failover_tally& seen, failover_setup const& setup,
                      std::ostream* story)
@@ -121,6 +127,7 @@ protected:
         s.expire(wall(s));
         auto const done = carry_out(s.has, r.op, r.token, wall(s) + r.ttl.count());
         r.said = done.said;
+        if (setup_.fences && r.op == command::acquire && done.changed) give_number(i, r);
         tell_story("server ", i, " answers ", r.client, ": ", name(r.op), " for ", r.token, ": ",
                    name(r.said));
         if (!done.changed) return answer(r);
@@ -130,6 +137,32 @@ protected:
         auto const id = ++waits_;
         s.waiting.push_back({s.written, id, r});
         at(second / 8 + some(second / 10), [this, i, id] { end_wait(i, id); });
+    }
+
+    /// Numbers the tenure that has just been granted the key.
+    void give_number(unsigned i, request& r) {
+        auto& s = servers_[i];
+        auto const seconds = static_cast<double>(beginning + wall(s)) / second;
+        auto const next =
+            next_number(s.has.counter, r.hint, seconds, setup_.fences->counts_up ? 1 : 0);
+        switch (next.how) {
+        case numbering::exhausted:
+            return;
+        case numbering::hinted:
+            ++seen_.hinted;
+            break;
+        case numbering::hint_ignored:
+            ++seen_.hints_ignored;
+            break;
+        case numbering::hint_behind:
+            ++seen_.hints_behind;
+            break;
+        }
+        tell_story("server ", i, " numbers ", r.token, " with hint ", r.hint, " after ",
+                   s.has.counter, ": ", next.number);
+        r.lacked = s.has.counter < r.greatest;
+        r.number = s.has.counter = next.number;
+        if (r.number <= r.greatest) ++seen_.low_numbers;
     }
 
     unsigned replicas_with(unsigned i, std::uint64_t written) const {
@@ -210,6 +243,7 @@ protected:
             auto& replica = servers_[i];
             auto const& from = servers_[primary];
             if (replica.role_changes != role || !from.is_primary()) return;
+            if (from.has.counter < replica.has.counter) ++seen_.counts_dropped;
             replica.has = from.has;
             replica.history = from.history;
             replica.applied = from.written;
@@ -240,6 +274,7 @@ protected:
         if (candidates.empty() || static_cast<unsigned>(voters) < quorum()) return;
         ++seen_.failovers;
         auto const chosen = candidates[below(candidates.size())];
+        if (servers_[chosen].has.counter < servers_[old].has.counter) ++seen_.counts_lost;
         elected_ = chosen;
         auto const primary = named_primary{.server = chosen, .epoch = ++epoch_};
         promote(chosen);
