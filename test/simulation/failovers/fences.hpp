@@ -21,8 +21,8 @@
 #ifndef HOLDFAST_TEST_SIMULATION_FAILOVERS_FENCES_HPP
 #define HOLDFAST_TEST_SIMULATION_FAILOVERS_FENCES_HPP
 
-#include "protocol/tenure/fence.hpp"
 #include "protocol/rules.hpp"
+#include "protocol/tenure/fence.hpp"
 
 #include "simulation/failovers/servers.hpp"
 
