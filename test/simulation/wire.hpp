@@ -67,7 +67,7 @@ public:
             if (storm_) {
                 for (unsigned m = 0; m < batch_size; ++m)
                     submit(protocol::command::extend, none, 0);
-            } else if (one_in(10) && waiting_.size() < 100) {
+            } else if (one_in(10) && in_lanes_ < 100) {
                 ++seen_.bursts;
                 auto const many = 20 + below(200);
                 for (std::uint64_t m = 0; m < many; ++m)
@@ -134,12 +134,14 @@ private:
         item const i{c, key, token, left_};
         if (waiting_.empty() && open_.size() < batch_size) return open_.push_back(i);
         ++seen_.waited;
+        ++in_lanes_;
         waiting_.push(Rules::of(c), key != none ? key : first_other_key + other_keys_++, i);
     }
 
     void flush() {
         while (in_flight_.size() < 2 && !(open_.empty() && waiting_.empty())) {
-            while (!waiting_.empty() && open_.size() < batch_size) open_.push_back(waiting_.pop());
+            for (; !waiting_.empty() && open_.size() < batch_size; --in_lanes_)
+                open_.push_back(waiting_.pop());
             for (auto const& i : open_) leaves(i);
             ++left_;
             in_flight_.push_back(std::exchange(open_, {}));
@@ -210,6 +212,7 @@ private:
     std::vector<item> open_;
     std::deque<std::vector<item>> in_flight_;
     protocol::lanes<item, Rules> waiting_;
+    std::size_t in_lanes_ = 0;
 };
 
 //
