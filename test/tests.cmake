@@ -1,6 +1,6 @@
 # Which tests there are. A line here is all that a new one needs.
 holdfast_test(unit SOURCES
-    unit/redis/cluster/cluster_identity_test.cpp
+    unit/redis/cluster/cluster_identities_test.cpp
     ../src/command/diagnosis.cpp
     ../src/command/table.cpp
     ../bench/allocation_counter.cpp
@@ -42,7 +42,7 @@ holdfast_test(unit SOURCES
     unit/protocol/server/lanes_test.cpp
     unit/protocol/tenure/late_answers_test.cpp
     unit/runtime/lease/lease_keeper_test.cpp
-    unit/redis/server/link_policy_test.cpp
+    unit/redis/server/link_policies_test.cpp
     unit/protocol/server/liveness_test.cpp
     unit/redis/wire/lock_command_test.cpp
     unit/redis/wire/lock_kind_test.cpp
@@ -71,14 +71,14 @@ holdfast_test(unit SOURCES
     unit/protocol/rules_test.cpp
     unit/redis/wire/secret_list_test.cpp
     unit/protocol/sentinel/sentinel_directory_test.cpp
-    unit/redis/sentinel/sentinel_link_test.cpp
+    unit/redis/sentinel/sentinel_links_test.cpp
     unit/redis/sentinel/sentinel_replies_test.cpp
     unit/redis/sentinel/sentinel_steps_test.cpp
     unit/redis/sentinel/sentinel_view_test.cpp
     unit/bench/series_test.cpp
     unit/protocol/server/server_ages_test.cpp
     unit/redis/wire/server_info_test.cpp
-    unit/redis/server/server_link_replicas_test.cpp
+    unit/redis/server/link_replicas_test.cpp
     unit/redis/server/server_watch_test.cpp
     unit/redis/net/session_test.cpp
     unit/redis/net/shared_source_test.cpp
