@@ -123,9 +123,10 @@ std::string fake_cluster::answer(std::size_t node, command_line const& words) {
                             resp::bulk(std::to_string(us % 1'000'000))});
     }
     if (is_command(words, "INFO")) {
+        // As young as the servers beside it: else those would have restarted.
         return resp::bulk("# Server\r\nredis_version:7.0.15\r\nrun_id:" + std::string(39, 'f') +
                           std::to_string(node) +
-                          "\r\nuptime_in_seconds:1000\r\n# Replication\r\nrole:master\r\n");
+                          "\r\nuptime_in_seconds:1\r\n# Replication\r\nrole:master\r\n");
     }
     if (is_command(words, "PING")) return resp::simple("PONG");
     if (is_command(words, "SET")) {

@@ -58,7 +58,7 @@ public:
     }
     bool flush() noexcept override { return true; }
     bool available() const override { return up; }
-    bool may_grant() const override { return up; }
+    bool may_grant() const override { return up && votes; }
     bool connected() const override { return up; }
     errc reason() const override { return up ? errc{} : errc::unreachable; }
     std::string reason_message() const override { return up ? "" : "unplugged"; }
@@ -95,6 +95,7 @@ public:
     std::string const id = "server-" + std::to_string(number);
     bool starved = false; ///< there is no memory for commands
     bool up = true;
+    bool votes = true; ///< false: in quarantine
     int missed = 0; ///< pushes
     std::deque<question> questions;
     redis::instance_counts counted;

@@ -76,6 +76,20 @@ constexpr lock_options impatient{.on_outage = outage_policy::fail};
 
 BOOST_AUTO_TEST_SUITE(acquirer)
 
+// The order of fences behind Sentinel rests on this (G54): hints are read when the quarantine is
+// over.
+BOOST_AUTO_TEST_CASE(an_instance_in_quarantine_is_asked_for_no_grant) {
+    for (bool const fenced : {false, true}) {
+        acquirer_alone a;
+        a.fakes[2]->votes = false;
+        acquirer_alone::call c;
+        a.at(0ms, [&] { a.start(c, 0s, {.fencing = fenced}); });
+        BOOST_TEST(a.fakes[0]->questions.size() == 1U);
+        BOOST_TEST(a.fakes[1]->questions.size() == 1U);
+        BOOST_TEST(a.fakes[2]->questions.empty());
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_majority_makes_a_winner) {
     acquirer_alone a;
     acquirer_alone::call c;
