@@ -96,7 +96,7 @@ public:
     bool starved = false; ///< there is no memory for commands
     bool up = true;
     bool votes = true; ///< false: in quarantine
-    int missed = 0; ///< pushes
+    int missed = 0;    ///< pushes
     std::deque<question> questions;
     redis::instance_counts counted;
 };
