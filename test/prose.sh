@@ -22,7 +22,7 @@ files() { # project pattern folder...
 }
 markdown() {
     find "$1" -maxdepth 1 -type f -name '*.md' | LC_ALL=C sort
-    files "$1" '*.md' doc example
+    files "$1" '*.md' doc example src
 }
 code() { files "$1" '*.[ch]pp' include src test example bench; }
 # Also those without an extension, by their first two characters.
