@@ -199,7 +199,6 @@ holdfast_test(exceptions SOURCES
     integration/acl_log.cpp
     support/failing_new.cpp
     unit/runtime/services/completer_test.cpp
-    unit/runtime/acquire/folded_queues_memory_test.cpp
     unit/runtime/engine/operation_timers_test.cpp)
 set_target_properties(exceptions PROPERTIES ENABLE_EXPORTS ON)
 # Its own executable, as its servers need a few seconds to find each other.

@@ -58,10 +58,12 @@ namespace holdfast {
 /// @par Thread safety  Safe, one object or many, unless client_options::thread_safe is off.
 ///     Construction and destruction are not.
 /// @par Exception safety  A call that throws was not made: its handler is destroyed and not called.
-///     An acquire that runs out of memory later completes with errc::out_of_memory. A handler that
-///     throws, or whose allocator throws, is lost, and all other operations go on. As with Asio's
-///     own operations, the exception then leaves through `run()` of the client's context. If
-///     several throw in one turn, the first leaves; of those called in place, each.
+///     A call that runs out of memory later completes with errc::out_of_memory, and has changed
+///     nothing. If memory runs out elsewhere, a connection is lost, or the client ends as by
+///     shutdown(): G30 of doc/guarantees.md. A handler that throws, or whose allocator throws, is
+///     lost, and all other operations go on. As with Asio's own operations, the exception then
+///     leaves through `run()` of the client's context. If several throw in one turn, the first
+///     leaves; of those called in place, each.
 class HOLDFAST_API client {
 public:
     /// Begins to connect. `instances`: 1 to max_instances, each given once.

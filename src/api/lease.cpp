@@ -6,6 +6,8 @@
 #include "runtime/lease/lease_record.hpp"
 #include "runtime/services/call.hpp"
 
+#include <boost/scope/scope_fail.hpp>
+
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -51,12 +53,8 @@ void lease::detach() {
     if (!lock->executor()) return;
     // Before the call, so that no other thread releases the lease meanwhile.
     auto const was_detached = data->detached.exchange(true);
-    try {
-        lock->engine().submit(runtime::detach_call{data});
-    } catch (...) {
-        data->detached.store(was_detached);
-        throw;
-    }
+    boost::scope::scope_fail const undo([&] { data->detached.store(was_detached); });
+    lock->engine().submit(runtime::detach_call{data});
     data->over.store(true);
 }
 
@@ -92,23 +90,20 @@ void async_release(lease_ref lease, share_ref share, release_handler handler, co
     if (shared && again)
         return std::move(handler)(by_executor, release_result(errc::lease_released));
     auto const last = !shared || lease->shares.fetch_sub(1) == 1;
-    try {
-        if (last) {
-            return lock->engine().submit(
-                runtime::release_call{.handler = std::move(handler), .lease = lease});
-        }
-        if (lease->detached)
-            return std::move(handler)(by_executor, release_result(errc::lease_released));
-        auto const lasted = !lease->over && lease_clock::now() < lease->deadline.load();
-        std::move(handler)(by_executor,
-                           lasted ? release_result() : release_result(errc::lease_lost));
-    } catch (...) {
-        // The release failed, so the share is not given up. If another share was given up as the
-        // last one meanwhile, the lease ends anyway.
+    // If the release fails, the share is not given up. If another share was given up as the last
+    // one meanwhile, the lease ends anyway.
+    boost::scope::scope_fail const undo([&] {
         if (shared) lease->shares.fetch_add(1);
         share->released.store(again);
-        throw;
+    });
+    if (last) {
+        return lock->engine().submit(
+            runtime::release_call{.handler = std::move(handler), .lease = lease});
     }
+    if (lease->detached)
+        return std::move(handler)(by_executor, release_result(errc::lease_released));
+    auto const lasted = !lease->over && lease_clock::now() < lease->deadline.load();
+    std::move(handler)(by_executor, lasted ? release_result() : release_result(errc::lease_lost));
 }
 
 void async_extend(lease_ref lease, wait_limit ttl, error_handler handler, configuration) {

@@ -97,7 +97,7 @@ public:
     void submit(command c, asker& a, std::uint32_t round) {
         redis::in_turn(*this, [&] {
             encoder_.start(c, a);
-            connection_->submit(encoder_, redis::reply_handler_ptr(&a), round);
+            BOOST_TEST(connection_->submit(encoder_, redis::reply_handler_ptr(&a), round));
         });
     }
     /// A lock of this key is acquired and released.

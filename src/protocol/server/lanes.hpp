@@ -62,23 +62,23 @@ class lanes {
 public:
     bool empty() const { return size_ == 0; }
 
-    /// Strong guarantee: if it throws, nothing has changed.
     void push(lane wanted, std::size_t key_hash, Item item) {
-        auto const [at, fresh] = keys_.try_emplace(key_hash, place{wanted, 0});
-        try {
-            queue_of(Rules::joins() ? at->second.assigned : wanted)
-                .items.push_back({std::move(item), key_hash});
-        } catch (...) {
-            if (fresh) keys_.erase(at);
-            throw;
-        }
+        auto const at = keys_.try_emplace(key_hash, place{wanted, 0}).first;
+        queue_of(Rules::joins() ? at->second.assigned : wanted)
+            .items.push_back({std::move(item), key_hash});
         ++at->second.waiting;
         ++size_;
     }
 
-    /// Takes out the command that leaves next. The lanes must not be empty.
+    /// The command that leaves next. The lanes must not be empty.
+    Item const& front() const noexcept {
+        auto const& q = queue_of(lane_of_turn(next_turn()));
+        return q.items[q.first].item;
+    }
+    /// Takes it out.
     Item pop() noexcept {
-        auto& q = queue_of(next());
+        turn_ = next_turn();
+        auto& q = queue_of(lane_of_turn(turn_));
         auto [item, key_hash] = std::move(q.items[q.first]);
         q.drop_first();
         --size_;
@@ -114,11 +114,12 @@ private:
     using keys = boost::unordered_flat_map<std::size_t, place>;
 
     queue& queue_of(lane l) { return queues_[static_cast<std::size_t>(l)]; }
+    queue const& queue_of(lane l) const { return queues_[static_cast<std::size_t>(l)]; }
 
+    unsigned next_turn() const { return (turn_ + 1) % Rules::turns; }
     /// The lane that goes first in this turn. If that lane is empty, the first lane that is not.
-    lane next() {
-        turn_ = (turn_ + 1) % Rules::turns;
-        if (auto const l = Rules::first(turn_); !queue_of(l).empty()) return l;
+    lane lane_of_turn(unsigned turn) const {
+        if (auto const l = Rules::first(turn); !queue_of(l).empty()) return l;
         return !queue_of(lane::keep).empty()   ? lane::keep
                : !queue_of(lane::take).empty() ? lane::take
                                                : lane::leave;

@@ -1,6 +1,7 @@
 // The ways of commands through a Cluster.
 #include "protocol/cluster/hash_slot.hpp"
 #include "redis/cluster/cluster_instance.hpp"
+#include "redis/wire/optional_text.hpp"
 #include "redis/wire/server_info.hpp"
 
 #include <algorithm>
@@ -29,28 +30,33 @@ bool is_guarded(command c) {
 
 } // namespace
 
-void cluster_instance::submit(encoder& encoded, reply_handler_ptr const& owner,
-                              std::uint32_t round) {
+bool cluster_instance::submit(encoder& encoded, reply_handler_ptr const& owner,
+                              std::uint32_t round) noexcept {
     auto const c = encoded.command();
     if (!available()) {
         if (c == command::release) keep(owner, owner_.time());
-        return;
+        return true;
     }
+    auto submitted = false;
+    return boundary_.run([&] { submitted = route(encoded, owner, round); }) && submitted;
+}
+
+bool cluster_instance::route(encoder& encoded, reply_handler_ptr const& owner,
+                             std::uint32_t round) {
+    auto const c = encoded.command();
     auto const slot = protocol::hash_slot(encoded.arguments().key);
     pending_command pending{.owner = owner, .round = round, .command = c};
     auto* const to = node_for(pending, slot);
     if (auto const o = obstacle_of(to, c); o != obstacle::none) {
-        return wait(std::move(pending), o, slot);
+        wait(std::move(pending), o, slot);
+        return true;
     }
-    if (pending.asking) return send(*to, std::move(pending));
+    if (pending.asking) return send(*to, pending);
     if (!protocol::is_grant(c)) return to->link().submit(encoded, owner, round);
     routes_.sent(owner.get(), to->number(), false);
-    try {
-        to->link().submit(encoded, owner, round);
-    } catch (...) {
-        routes_.ended(owner.get());
-        throw;
-    }
+    if (to->link().submit(encoded, owner, round)) return true;
+    routes_.ended(owner.get());
+    return false;
 }
 
 /// The node for a command. A release follows its grant.
@@ -78,17 +84,14 @@ cluster_instance::obstacle cluster_instance::obstacle_of(cluster_node const* to,
     return to->ready(owner_.time()) ? obstacle::none : obstacle::connecting;
 }
 
-/// The node is available.
-void cluster_instance::send(cluster_node& to, pending_command c) {
-    auto const* const owner = c.owner.get();
+/// The node is available. False if its link has failed, or memory ran out for the route.
+bool cluster_instance::send(cluster_node& to, pending_command const& c) noexcept {
     auto const grants = protocol::is_grant(c.command);
-    if (grants) routes_.sent(owner, to.number(), c.asking);
-    try {
-        to.link().submit(std::move(c));
-    } catch (...) {
-        if (grants) routes_.ended(owner);
-        throw;
-    }
+    auto const note = [&] { routes_.sent(c.owner.get(), to.number(), c.asking); };
+    if (grants && !boundary_.run(note)) return false;
+    if (to.link().submit(c)) return true;
+    if (grants) routes_.ended(c.owner.get());
+    return false;
 }
 
 //
@@ -99,31 +102,18 @@ void cluster_instance::on_command_answered(pending_command const& c) noexcept {
     if (protocol::is_grant(c.command)) routes_.ended(c.owner.get());
 }
 
-void cluster_instance::on_refused(cluster_node& from, pending_command c,
-                                  protocol::cluster_refusal const& by,
-                                  lease_clock::time_point sent) {
-    auto const copy = c;
-    try {
-        follow(from, std::move(c), by, sent);
-    } catch (...) { // memory ran out before the command was sent again
-        answer_unsent(copy, obstacle::none, 0);
-    }
-}
-
 void cluster_instance::on_asking_denied(cluster_node& by, pending_command const& c,
                                         std::string_view error) {
-    std::string text;
-    try {
-        text = by.name() + ": ASKING: " + presentable(error, by.link().secrets());
-    } catch (...) { // memory ran out: without the words
-    }
+    auto const text = text_if_memory(
+        [&] { return by.name() + ": ASKING: " + presentable(error, by.link().secrets()); });
     c.owner->on_answer(
         number_, c.command, c.round,
         {.verdict = verdict::refused, .cause = errc::access_denied, .message = text});
 }
 
-void cluster_instance::follow(cluster_node& from, pending_command c,
-                              protocol::cluster_refusal const& by, lease_clock::time_point sent) {
+void cluster_instance::on_refused(cluster_node& from, pending_command c,
+                                  protocol::cluster_refusal const& by,
+                                  lease_clock::time_point sent) {
     using kind = protocol::cluster_refusal::kind;
     using step = protocol::cluster_step::kind;
     auto const now = owner_.time();
@@ -168,13 +158,9 @@ void cluster_instance::follow(cluster_node& from, pending_command c,
             c.asking = false;
             return wait_after_refusal(std::move(c), asked ? behind(o) : o, slot);
         }
-        auto copy = c;
-        try {
-            return send(*to, std::move(copy));
-        } catch (...) { // memory ran out
-            c.asking = false;
-            return wait_after_refusal(std::move(c), obstacle::refused, slot);
-        }
+        if (send(*to, c)) return;
+        c.asking = false;
+        return wait_after_refusal(std::move(c), obstacle::refused, slot);
     }
     bool const unknown = c.asking && resends; // too many nodes were named
     c.asking = false;
@@ -243,13 +229,8 @@ bool cluster_instance::try_again(waiting_command& w) noexcept {
     auto* const to = node_for(c, slot);
     auto const o = obstacle_of(to, c.command);
     if (o == obstacle::none && now >= w.next) {
-        auto copy = c;
-        try {
-            send(*to, std::move(copy));
-            return true;
-        } catch (...) { // memory ran out: it is tried again, or answered
-            w.next = now + std::chrono::milliseconds(1);
-        }
+        if (send(*to, c)) return true;
+        w.next = now + std::chrono::milliseconds(1);
     }
     if (o != obstacle::none && o != w.obstacle) {
         // Another obstacle, another patience.
@@ -277,14 +258,14 @@ void cluster_instance::answer_unsent(pending_command const& c, obstacle o, unsig
         if (o == obstacle::connecting) cause = errc::instance_timeout;
         if (o == obstacle::down && told != errc{}) cause = told;
         if (o == obstacle::none) cause = errc{};
-        auto const message = explain(o, slot);
+        auto const message = text_if_memory([&] { return explain(o, slot); });
         c.owner->on_answer(number_, c.command, c.round,
                            {.verdict = verdict::unsent, .cause = cause, .message = message});
         if (releases) keep(c.owner, owner_.time());
     }
 }
 
-std::string cluster_instance::explain(obstacle o, unsigned slot) const noexcept try {
+std::string cluster_instance::explain(obstacle o, unsigned slot) const {
     auto const* const to = nodes_.owner_of(slot);
     auto const node = to == nullptr ? std::string() : to->name() + ": ";
     if (to != nullptr && to->foreign) return to->name() + std::string(foreign_text);
@@ -308,8 +289,6 @@ std::string cluster_instance::explain(obstacle o, unsigned slot) const noexcept 
         return node + "slot " + std::to_string(slot) +
                " migrates, and the node that gets it cannot be asked now";
     }
-    return {};
-} catch (...) { // memory ran out
     return {};
 }
 
@@ -369,11 +348,10 @@ void cluster_instance::on_node_down(cluster_node& n) noexcept {
     refresh_.want(owner_.time());
     if (n.link().reason() == errc::read_only) nodes_.demoted(n);
     if (!nodes_.has_map() && !available()) owner_.on_unavailable(number_);
-    try {
+    boundary_.run([&] {
         show_map_problem();
         if (n.link().kept() > 0) route_kept();
-    } catch (...) { // memory ran out: with the next map
-    }
+    });
     try_waiting();
 }
 

@@ -34,9 +34,11 @@ cluster_instance::~cluster_instance() {
 }
 
 void cluster_instance::start() {
-    nodes_.use_seeds();
-    board_.set_nodes(nodes_.board());
-    arm();
+    boundary_.run([this] {
+        nodes_.use_seeds();
+        board_.set_nodes(nodes_.board());
+        arm();
+    });
 }
 
 void cluster_instance::stop() {
@@ -64,10 +66,11 @@ void cluster_instance::abandon() noexcept {
 
 bool cluster_instance::flush() noexcept {
     if (stopped_) return true;
-    auto complete = true;
+    auto complete = !boundary_.broken();
+    // What the nodes have in common has failed.
+    if (boundary_.take()) nodes_.for_each([](cluster_node& n) { n.link().break_off(); });
     nodes_.for_each([&](cluster_node& n) { complete = n.link().flush() && complete; });
-    arm();
-    return complete && rings_;
+    return boundary_.run([this] { arm(); }) && complete;
 }
 
 //
@@ -196,7 +199,7 @@ bool cluster_instance::awaits_ages() const {
 //
 
 // One timer: commands that wait, the map, pings, and nodes that are of no use any more.
-void cluster_instance::arm() noexcept {
+void cluster_instance::arm() {
     if (stopped_) return;
     auto const now = owner_.time();
     auto when = std::min(waiting_.wake(now), refresh_.wake());
@@ -209,14 +212,19 @@ void cluster_instance::arm() noexcept {
                                            now + std::chrono::seconds(1)));
     });
     if (rings_ && armed_for_ <= when) return;
+    rings_ = false;
+    timer_.arm(when - now, weak_from_this(), &cluster_instance::on_time);
+    rings_ = true;
     armed_for_ = when;
-    rings_ = timer_.arm(when - now, weak_from_this(), &cluster_instance::on_time);
 }
 
-// If memory runs out, the next turn goes on.
-void cluster_instance::on_time() noexcept try {
-    if (stopped_) return;
+void cluster_instance::on_time() {
     rings_ = false;
+    boundary_.run([this] { do_what_is_due(); });
+}
+
+void cluster_instance::do_what_is_due() {
+    if (stopped_) return;
     auto const now = owner_.time();
     if (refresh_.overdue(now)) {
         question_.give_up();
@@ -237,7 +245,6 @@ void cluster_instance::on_time() noexcept try {
     if (now < compared_at_ + compare_interval) return;
     compared_at_ = now;
     board_.set_clocks_apart(nodes_.clocks_apart());
-} catch (...) {
 }
 
 } // namespace holdfast::redis

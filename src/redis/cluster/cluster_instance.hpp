@@ -21,6 +21,7 @@
 #include "redis/cluster/map_question.hpp"
 #include "redis/cluster/node_table.hpp"
 #include "redis/cluster/waiting_commands.hpp"
+#include "redis/net/link_boundary.hpp"
 #include "redis/net/turn_timer.hpp"
 #include "redis/server/instance.hpp"
 #include "redis/server/pending_releases.hpp"
@@ -52,7 +53,8 @@ public:
     void stop() override;
     void abandon() noexcept override;
 
-    void submit(encoder&, reply_handler_ptr const&, std::uint32_t round) override;
+    [[nodiscard]] bool submit(encoder&, reply_handler_ptr const&,
+                              std::uint32_t round) noexcept override;
     [[nodiscard]] bool flush() noexcept override;
 
     bool available() const override;
@@ -113,19 +115,18 @@ private:
     // Commands: cluster_commands.cpp
     cluster_node* node_for(pending_command&, unsigned slot);
     obstacle obstacle_of(cluster_node const*, protocol::command) const;
-    void send(cluster_node&, pending_command);
+    bool route(encoder&, reply_handler_ptr const&, std::uint32_t round);
+    bool send(cluster_node&, pending_command const&) noexcept;
     void wait(pending_command, obstacle, unsigned slot, lease_clock::time_point next = {});
     void wait_after_refusal(pending_command, obstacle, unsigned slot);
     static obstacle behind(obstacle at_target);
-    void follow(cluster_node& from, pending_command, protocol::cluster_refusal const&,
-                lease_clock::time_point sent);
     bool try_again(waiting_command&) noexcept;
     void try_waiting() noexcept;
     lease_clock::time_point lost_since(unsigned slot) const;
     void answer_unsent(pending_command const&, obstacle, unsigned slot) noexcept;
     void keep(reply_handler_ptr, lease_clock::time_point since);
     void route_kept();
-    std::string explain(obstacle, unsigned slot) const noexcept;
+    std::string explain(obstacle, unsigned slot) const;
 
     // The map: cluster_map.cpp
     void ask_for_map();
@@ -143,10 +144,12 @@ private:
     void judge_ages();
 
     // The timer
-    void arm() noexcept;
-    void on_time() noexcept;
+    void arm();
+    void on_time();
+    void do_what_is_due();
 
     asio::any_io_executor executor_;
+    link_boundary boundary_;
     connection_options const options_;
     instance_owner& owner_;
     unsigned const number_;

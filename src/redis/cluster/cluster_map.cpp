@@ -2,8 +2,10 @@
 #include "redis/cluster/cluster_instance.hpp"
 #include "redis/wire/server_info.hpp"
 
+#include <boost/scope/scope_exit.hpp>
+#include <boost/scope/scope_fail.hpp>
+
 #include <algorithm>
-#include <new>
 #include <utility>
 
 namespace holdfast::redis {
@@ -52,15 +54,14 @@ void cluster_instance::ask_for_map() {
     ask_next_ = node_table::none;
 }
 
-void cluster_instance::on_map_part(cluster_node& from, pending_command const& c,
-                                   element const& e) try {
+void cluster_instance::on_map_part(cluster_node& from, pending_command const& c, element const& e) {
     if (question_.is_to(from)) question_.take_part(c, e);
-} catch (std::bad_alloc const&) { // the other commands of the connection do not suffer
-    ask_again();
 }
 
-void cluster_instance::on_map_reply(cluster_node& from, pending_command const& c) try {
-    if (!question_.is_to(from) || !question_.took_reply(c)) return;
+void cluster_instance::on_map_reply(cluster_node& from, pending_command const& c) {
+    if (!question_.is_to(from)) return;
+    boost::scope::scope_fail const failed([this] { ask_again(); });
+    if (!question_.took_reply(c)) return;
     refresh_.ended();
     auto const now = owner_.time();
     map_problem_ = question_.problem();
@@ -82,8 +83,6 @@ void cluster_instance::on_map_reply(cluster_node& from, pending_command const& c
     show_map_problem();
     if (!available()) owner_.on_unavailable(number_);
     try_waiting();
-} catch (std::bad_alloc const&) { // the next map completes the rest
-    ask_again();
 }
 
 /// Once no seed is left that might tell a map.
@@ -146,13 +145,14 @@ void cluster_instance::ask_seeds() {
 void cluster_instance::take_map(cluster_node& from) {
     auto const was_available = available();
     auto const had_map = nodes_.has_map();
-    try {
+    {
+        // If a map is adopted only in part, the next one completes the rest.
+        boost::scope::scope_exit const tell([&] {
+            if (was_available && !available()) owner_.on_unavailable(number_);
+            if (!had_map && nodes_.has_map()) owner_.on_available(number_);
+        });
         adopt_map(from);
-    } catch (std::bad_alloc const&) { // the next map completes the rest
-        refresh_.want_urgently(owner_.time());
     }
-    if (was_available && !available()) owner_.on_unavailable(number_);
-    if (!had_map && nodes_.has_map()) owner_.on_available(number_);
     route_kept();
     ask_seeds();
     ask_for_map();

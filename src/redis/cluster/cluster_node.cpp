@@ -1,9 +1,12 @@
 #include "redis/cluster/cluster_node.hpp"
 
 #include "redis/cluster/slot_redirect.hpp"
+#include "redis/wire/optional_text.hpp"
 #include "redis/wire/server_info.hpp"
 #include "redis/wire/slot_text.hpp"
 #include "redis/wire/text_hash.hpp"
+
+#include <boost/scope/scope_fail.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -184,11 +187,7 @@ void cluster_node::distrust(bool promoted, std::string_view reason) noexcept {
     distrusts_ = true;
     promoted_ = promoted;
     distrusted_ = time();
-    try {
-        distrust_ = reason;
-    } catch (...) {
-        distrust_.clear();
-    }
+    distrust_ = text_if_memory([&] { return reason; });
     begin_distrust();
 }
 
@@ -199,7 +198,7 @@ void cluster_node::begin_distrust() noexcept {
     if (promoted_) succession_.promoted(distrusted_, user_.node_timeout());
 }
 
-void cluster_node::inherits_from(cluster_node const& from, bool told) noexcept {
+void cluster_node::inherits_from(cluster_node const& from, bool told) {
     predecessor_ = from.number();
     if (told || from.link().reason() == errc::read_only) predecessor_retired();
     auto const inherited =
@@ -209,11 +208,9 @@ void cluster_node::inherits_from(cluster_node const& from, bool told) noexcept {
     }
     if (!options_.detect_clock_jumps || !from.clock_) return;
     if (clock_) return judge_clock(*from.clock_);
-    try {
-        clocks_before_.push_back(*from.clock_);
-    } catch (...) { // memory ran out, so the clocks will not be compared
-        link_->begin_quarantine(options_.max_ttl, {});
-    }
+    boost::scope::scope_fail const not_compared(
+        [&] { link_->begin_quarantine(options_.max_ttl, {}); });
+    clocks_before_.push_back(*from.clock_);
 }
 
 void cluster_node::judge_clock(protocol::clock_offset const& before) {
@@ -303,7 +300,7 @@ bool cluster_node::refuses(std::string_view error) {
     return true;
 }
 
-void cluster_node::take_over(pending_command c) {
+void cluster_node::take_over(pending_command& c) {
     auto const error = std::exchange(refusal_, {}); // the next command may be refused meanwhile
     auto const refusal = parse_cluster_refusal(error);
     user_.on_command_answered(c);
@@ -316,7 +313,7 @@ void cluster_node::take_over(pending_command c) {
         // The migration may end before the key does. So a release is tried on.
         if (c.command != protocol::command::release) return;
     }
-    user_.on_refused(*this, std::move(c), *refusal, heard_sent_);
+    user_.on_refused(*this, c, *refusal, heard_sent_);
 }
 
 } // namespace holdfast::redis

@@ -141,7 +141,7 @@ public:
     /// The node owned slots before the client came, so it may have restarted before that.
     bool in_first_map() const { return in_first_map_; }
     /// A slot came from this node. `told`: by its own word.
-    void inherits_from(cluster_node const&, bool told) noexcept;
+    void inherits_from(cluster_node const&, bool told);
     /// The node from which the last slot came; none if that is not known.
     index predecessor() const { return predecessor_; }
     void forget_predecessor() noexcept { predecessor_ = protocol::slot_map::none; }
@@ -193,7 +193,7 @@ private:
     // redirect_policy
     void on_asking(std::string_view error) override { asking_error_ = error; }
     bool refuses(std::string_view error) override;
-    void take_over(pending_command) override;
+    void take_over(pending_command&) override;
     void on_answered(pending_command const& c) noexcept override { user_.on_command_answered(c); }
 
     lease_clock::time_point time() const noexcept { return user_.owner().time(); }

@@ -9,6 +9,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/query.hpp>
+#include <boost/scope/scope_fail.hpp>
 
 #include <csignal>
 #include <list>
@@ -129,27 +130,23 @@ public:
             room_->waiters.splice(room_->waiters.end(), fresh);
             if (std::exchange(running_, true)) return;
         }
-        try {
-            start();
-        } catch (...) {
-            cancel();
-            throw;
-        }
+        boost::scope::scope_fail const undo([this] { cancel(); });
+        start();
     }
 
     void cancel() noexcept { auto const dropped = leave({}); }
 
 private:
     void start() {
+        boost::scope::scope_fail const undo([this] {
+            std::lock_guard const lock(room_->mutex);
+            running_ = false;
+        });
         try {
             signals_blocked const blocked;
             std::thread([self = shared_from_this()] { self->run(); }).detach();
         } catch (std::system_error const& e) {
             end({e.code().value(), boost::system::system_category()}, {});
-        } catch (...) {
-            std::lock_guard const lock(room_->mutex);
-            running_ = false;
-            throw;
         }
     }
 

@@ -1,9 +1,10 @@
 #include "redis/net/session.hpp"
 
+#include "redis/net/link_boundary.hpp"
+
 #include <algorithm>
 #include <array>
 #include <exception>
-#include <new>
 #include <utility>
 
 namespace holdfast::redis {
@@ -69,6 +70,7 @@ void location::find_numeric() {
 void location::found(endpoints all) {
     known = with_families_in_turn(all);
     if (known.size() > most_known) known.resize(most_known);
+    failed_.reserve(known.size());
     std::erase_if(failed_, [this](auto const& e) {
         return std::find(known.begin(), known.end(), e) == known.end();
     });
@@ -84,11 +86,11 @@ location::endpoints location::to_try() const {
     return order;
 }
 
-void location::failed(endpoint const& e) noexcept try {
+// found() has made room for all of them.
+void location::failed(endpoint const& e) noexcept {
     if (known.size() < 2) return;
     std::erase(failed_, e);
     failed_.push_back(e);
-} catch (...) { // memory ran out: the order stays
 }
 
 std::unique_ptr<stream> make_plain_stream(asio::any_io_executor const& executor, address const& a,
@@ -138,15 +140,11 @@ void session::in_turn(Work work) {
     redis::in_turn(owner_, [&] { guard(work); });
 }
 
-// Does nothing if the user has gone. If memory runs out, only the connection ends.
+// Does nothing if the user has gone. What fails in a session ends the connection.
 template <class Work>
 void session::guard(Work work) {
-    if (user_ == nullptr) return;
-    try {
-        work();
-    } catch (...) {
-        end(errc::out_of_memory, {});
-    }
+    link_boundary boundary;
+    if (user_ != nullptr && !boundary.run(work)) end(errc::out_of_memory, {});
 }
 
 //
@@ -220,7 +218,7 @@ void session::leave_endpoint() noexcept {
 
 void session::limit_time(clock::duration limit, void (session::*late)()) {
     late_at_ = clock::now() + limit;
-    if (!timer_.arm(limit, weak_from_this(), late)) throw std::bad_alloc();
+    timer_.arm(limit, weak_from_this(), late);
 }
 
 void session::on_handshake() {
@@ -296,13 +294,9 @@ void session::write_some() {
             std::shift_left(unwritten_.begin(), unwritten_.end(), 1);
             unwritten_.back() = nullptr;
         } else if (size == 0 && !write_error_) {
-            try {
-                stream_->wait_writable(shared_from_this());
-                waits_for_room_ = true;
-                return;
-            } catch (...) {
-                write_error_ = asio::error::no_memory;
-            }
+            stream_->wait_writable(shared_from_this());
+            waits_for_room_ = true;
+            return;
         }
     }
     // The read that is under way then ends, and tells the user, perhaps in the server's own words.
@@ -310,10 +304,11 @@ void session::write_some() {
 }
 
 void session::on_writable(error_code ec) {
-    waits_for_room_ = false;
-    if (user_ == nullptr) return;
-    if (ec) write_error_ = ec;
-    write_some();
+    in_turn([&] {
+        waits_for_room_ = false;
+        if (ec) write_error_ = ec;
+        write_some();
+    });
 }
 
 //

@@ -81,7 +81,7 @@ private:
 std::unique_ptr<stream> make_plain_stream(asio::any_io_executor const&, address const&,
                                           location::endpoint const&);
 
-/// The functions are called within a turn.
+/// The functions are called within a turn. If one throws, the session ends.
 class session_user {
 public:
     /// The connection is made. Bytes can be written.
@@ -91,7 +91,7 @@ public:
     virtual void on_bytes(std::string_view& bytes) = 0;
     /// The connection is gone, or could not be made. Called once, but not after close(). The fault
     /// decides about the pause before the next connection.
-    virtual void on_session_end(errc cause, std::string message, protocol::fault) = 0;
+    virtual void on_session_end(errc cause, std::string message, protocol::fault) noexcept = 0;
 
 protected:
     ~session_user() = default;

@@ -27,10 +27,9 @@ public:
         , timer_(executor) {}
 
     /// Calls `(user.*work)()` after the pause, unless the user has gone or the timer was armed
-    /// again or cancelled. False if memory ran out: the timer is not armed.
+    /// again or cancelled. Throws std::bad_alloc; the timer is then not armed.
     template <class User>
-    [[nodiscard]] bool arm(lease_clock::duration pause, std::weak_ptr<User> user,
-                           void (User::*work)()) noexcept try {
+    void arm(lease_clock::duration pause, std::weak_ptr<User> user, void (User::*work)()) {
         timer_.expires_after(std::max(pause, lease_clock::duration::zero()));
         timer_.async_wait([this, user = std::move(user), work, alarm = ++alarms_](error_code ec) {
             auto const alive = user.lock();
@@ -39,16 +38,10 @@ public:
             if (ec || !alive || alarm != alarms_) return;
             in_turn(owner_, [&] { (*alive.*work)(); });
         });
-        return true;
-    } catch (...) {
-        return false;
     }
     void cancel() noexcept {
         forget();
-        try {
-            timer_.cancel();
-        } catch (...) { // only if the system refuses: the handler then finds a later alarm
-        }
+        timer_.cancel();
     }
     /// As cancel(), for a context that is being destroyed.
     void forget() noexcept { ++alarms_; }

@@ -2,6 +2,8 @@
 
 #include "protocol/server/server_ages.hpp"
 
+#include <boost/scope/scope_fail.hpp>
+
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -74,9 +76,14 @@ void sentinel_instance::abandon() noexcept {
 
 bool sentinel_instance::flush() noexcept {
     if (stopped_) return link_->flush();
-    if (needs_timer_) arm();
-    auto complete = !needs_timer_;
-    for (auto const& l : sentinels_) complete = l->mend() && complete;
+    auto complete = true;
+    if (boundary_.take()) {
+        // What the links have in common has failed. The sentinels are asked again.
+        for (auto const& l : sentinels_) l->break_off();
+        link_->break_off();
+        complete = boundary_.run([this] { arm(); });
+    }
+    for (auto const& l : sentinels_) complete = l->flush() && complete;
     return link_->flush() && complete;
 }
 
@@ -132,17 +139,21 @@ void sentinel_instance::carry_out(sentinel_view::action a, std::string_view reas
     }
 }
 
-// If memory runs out, or the address is invalid, the client searches again. So the link never leads
-// to another server than the one that is named.
-void sentinel_instance::move_link() noexcept {
+// If that fails, the client searches again. So the link never leads to another server than the one
+// that is named.
+void sentinel_instance::move_link() {
     linked_.reset();
-    auto const give_up = [&](char const* reason) {
+    auto const search_again = [&] {
         std::ignore = view_.leave(protocol::leave_reason::connection_lost, owner_.time());
+    };
+    boost::scope::scope_fail const failed(search_again);
+    auto const give_up = [&](char const* reason) {
+        search_again();
         leave_primary(reason);
     };
+    auto const to = view_.primary();
+    if (!to) return give_up("");
     try {
-        auto const to = view_.primary();
-        if (!to) return give_up("");
         address const server(parts_for(options_.address, *to));
         link_->move_to(server);
         if (succeeded_ != view_.named())
@@ -150,20 +161,15 @@ void sentinel_instance::move_link() noexcept {
         succeeded_ = view_.named();
         link_->show_primary(server.to_string());
         linked_ = view_.named();
-    } catch (system_error const& e) {
+    } catch (system_error const& e) { // the address is invalid
         give_up(e.what());
-    } catch (...) {
-        give_up("");
     }
 }
 
-void sentinel_instance::leave_primary(std::string_view reason) noexcept {
+void sentinel_instance::leave_primary(std::string_view reason) {
     linked_.reset();
-    try {
-        link_->show_primary({});
-        link_->leave(errc::no_sentinel_majority, reason);
-    } catch (...) { // memory ran out for the connections' users; the connection itself has ended
-    }
+    link_->show_primary({});
+    link_->leave(errc::no_sentinel_majority, reason);
 }
 
 /// The sentinels' answers have changed something.
@@ -234,7 +240,7 @@ void sentinel_instance::on_link_lost(errc cause) noexcept {
     linked_.reset();
     std::ignore = view_.leave(reason_of(cause), owner_.time());
     link_->show_primary({});
-    arm();
+    boundary_.run([this] { arm(); });
 }
 
 /// Tells the owner, and the status, when the answers of the primary begin to count, or stop.
@@ -251,16 +257,19 @@ void sentinel_instance::judge_confirmation() {
 }
 
 // One timer: for the next round, or for the end of the confirmation.
-void sentinel_instance::arm() noexcept {
+void sentinel_instance::arm() {
     if (stopped_) return;
     auto when = view_.next_round();
     if (confirmed_) when = std::min(when, view_.confirmed_until());
-    needs_timer_ = !timer_.arm(when - owner_.time(), weak_from_this(), &sentinel_instance::on_time);
+    timer_.arm(when - owner_.time(), weak_from_this(), &sentinel_instance::on_time);
 }
 
-void sentinel_instance::on_time() noexcept try {
+void sentinel_instance::on_time() {
+    boundary_.run([this] { do_what_is_due(); });
+}
+
+void sentinel_instance::do_what_is_due() {
     if (stopped_) return;
-    needs_timer_ = true; // until the timer is armed, at the end of this turn at the latest
     auto const now = owner_.time();
     if (now >= view_.next_round()) {
         view_.begin_round(now);
@@ -269,7 +278,6 @@ void sentinel_instance::on_time() noexcept try {
     }
     judge_confirmation();
     arm();
-} catch (...) { // memory ran out for a text
 }
 
 } // namespace holdfast::redis

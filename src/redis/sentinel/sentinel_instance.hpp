@@ -13,6 +13,7 @@
 #ifndef HOLDFAST_REDIS_SENTINEL_INSTANCE_HPP
 #define HOLDFAST_REDIS_SENTINEL_INSTANCE_HPP
 
+#include "redis/net/link_boundary.hpp"
 #include "redis/net/turn_timer.hpp"
 #include "redis/sentinel/sentinel_link.hpp"
 #include "redis/sentinel/sentinel_view.hpp"
@@ -45,8 +46,9 @@ public:
     void stop() override;
     void abandon() noexcept override;
 
-    void submit(encoder& e, reply_handler_ptr const& h, std::uint32_t round) override {
-        link_->submit(e, h, round);
+    [[nodiscard]] bool submit(encoder& e, reply_handler_ptr const& h,
+                              std::uint32_t round) noexcept override {
+        return link_->submit(e, h, round);
     }
     [[nodiscard]] bool flush() noexcept override;
 
@@ -100,14 +102,15 @@ private:
     /// The link is set to the primary that is named now.
     bool is_linked() const { return linked_.has_value() && linked_ == view_.named(); }
     void carry_out(sentinel_view::action, std::string_view reason);
-    void move_link() noexcept;
-    void leave_primary(std::string_view reason) noexcept;
+    void move_link();
+    void leave_primary(std::string_view reason);
     void after_news();
     void link_sentinels();
     std::shared_ptr<sentinel_link> link_to(sentinel_view::sentinel const&);
     void judge_confirmation();
-    void arm() noexcept;
-    void on_time() noexcept;
+    void arm();
+    void on_time();
+    void do_what_is_due();
 
     asio::any_io_executor executor_;
     connection_options const options_;
@@ -115,6 +118,7 @@ private:
     unsigned const number_;
     location::stream_factory const factory_;
 
+    link_boundary boundary_;
     sentinel_view view_;
     std::vector<std::shared_ptr<sentinel_link>> sentinels_;
     std::shared_ptr<server_link> link_;
@@ -123,7 +127,6 @@ private:
     turn_timer timer_;        ///< for the next round, or for the end of the confirmation
     bool confirmed_ = false;  ///< as the owner and the status know it
     std::string vain_search_; ///< as the status shows it; empty while there is a primary
-    bool needs_timer_ = false;
     bool stopped_ = false;
 };
 

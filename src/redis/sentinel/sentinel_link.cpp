@@ -31,16 +31,12 @@ void sentinel_link::close() noexcept {
     limit_timer_.cancel();
 }
 
-void sentinel_link::connect() noexcept {
+void sentinel_link::connect() {
     if (user_ == nullptr || session_) return;
-    try {
-        user_->on_asked(number_);
-        session_ = std::make_shared<session>(executor_, location_, options_.connect_timeout, owner_,
-                                             static_cast<session_user&>(*this));
-        session_->start();
-    } catch (...) {
-        fail(errc::out_of_memory, {}, protocol::fault::broken);
-    }
+    user_->on_asked(number_);
+    session_ = std::make_shared<session>(executor_, location_, options_.connect_timeout, owner_,
+                                         static_cast<session_user&>(*this));
+    session_->start();
 }
 
 void sentinel_link::on_connected() {
@@ -53,31 +49,26 @@ void sentinel_link::on_connected() {
     begin_round(pipeline_.send_first(std::move(questions)));
 }
 
-void sentinel_link::ask() noexcept {
+void sentinel_link::ask_round() {
     asks_again_ = waits_;
     if (user_ == nullptr || !session_ || waits_ || up_since_ == lease_clock::time_point{}) return;
-    try {
-        replies_.ask(pipeline_);
-        user_->on_asked(number_);
-        begin_round(pipeline_.send({}));
-    } catch (...) {
-        fail(errc::out_of_memory, {}, protocol::fault::broken);
-    }
+    replies_.ask(pipeline_);
+    user_->on_asked(number_);
+    begin_round(pipeline_.send({}));
 }
 
 void sentinel_link::begin_round(batch& b) {
     begun_ = b.sent = owner_.time();
     waits_ = true;
     session_->write(b);
-    limit_answers();
+    limit_timer_.arm(options_.answer_timeout, weak_from_this(), &sentinel_link::on_limit);
 }
 
 void sentinel_link::on_bytes(std::string_view& bytes) {
     auto const alive = shared_from_this(); // the user may drop this sentinel
     if (!pipeline_.read(bytes, *this)) {
-        return on_session_end(errc::not_redis,
-                              "does not speak RESP3 as Redis and Valkey do: " + pipeline_.problem(),
-                              protocol::fault::broken);
+        return fail(errc::not_redis,
+                    "does not speak RESP3 as Redis and Valkey do: " + pipeline_.problem());
     }
     if (user_ != nullptr && refused_) fail_refused();
 }
@@ -102,9 +93,11 @@ void sentinel_link::on_push(element const& e) {
 }
 
 // A server in protected mode, or with too many clients, refuses and closes.
-void sentinel_link::on_session_end(errc cause, std::string message, protocol::fault f) {
-    if (waits_ && replies_.report().refused != errc{}) return fail_refused();
-    fail(cause, presentable(message, secret_), f);
+void sentinel_link::on_session_end(errc cause, std::string message, protocol::fault f) noexcept {
+    boundary_.run([&] {
+        if (waits_ && replies_.report().refused != errc{}) return fail_refused();
+        fail(cause, presentable(message, secret_), f);
+    });
 }
 
 void sentinel_link::fail_refused() {
@@ -114,7 +107,7 @@ void sentinel_link::fail_refused() {
     fail(r.refused, "refuses: " + presentable(r.message, secret_), f);
 }
 
-void sentinel_link::fail(errc cause, std::string_view message, protocol::fault f) noexcept {
+void sentinel_link::fail(errc cause, std::string_view message, protocol::fault f) {
     if (auto const s = std::exchange(session_, nullptr)) s->close();
     if (user_ == nullptr) return;
     auto const now = owner_.time();
@@ -124,44 +117,37 @@ void sentinel_link::fail(errc cause, std::string_view message, protocol::fault f
     reconnector_.ended(was_up ? now - since : lease_clock::duration::zero(), f);
     reconnector_.begin_pause();
     arm_reconnect();
-    try {
-        user_->on_failure(number_, cause, message);
-    } catch (...) { // memory ran out for the text: the sentinel still does not answer
-    }
+    user_->on_failure(number_, cause, message);
 }
 
-void sentinel_link::arm_reconnect() noexcept {
+void sentinel_link::arm_reconnect() {
     reconnector_.arm({.files = location_.has_files()}, weak_from_this(), &sentinel_link::on_pause);
 }
 
-void sentinel_link::on_pause() noexcept {
+void sentinel_link::on_pause() {
     if (user_ == nullptr || session_) return;
-    if (location_.files_changed() && reconnector_.mended()) reconnector_.end_pause();
-    if (!reconnector_.due()) return arm_reconnect();
-    connect();
-}
-
-void sentinel_link::limit_answers() noexcept {
-    auto const left = begun_ + options_.answer_timeout - owner_.time();
-    needs_limit_ = !limit_timer_.arm(left, weak_from_this(), &sentinel_link::on_limit);
+    boundary_.run([this] {
+        if (location_.files_changed() && reconnector_.mended()) reconnector_.end_pause();
+        if (!reconnector_.due()) return arm_reconnect();
+        connect();
+    });
 }
 
 /// The answers have come, or will not come.
 void sentinel_link::end_limit() noexcept {
-    waits_ = needs_limit_ = false;
+    waits_ = false;
     limit_timer_.cancel();
 }
 
-void sentinel_link::on_limit() noexcept {
+void sentinel_link::on_limit() {
     if (user_ == nullptr || !waits_) return;
-    fail(errc::instance_timeout, "does not answer", protocol::fault::broken);
+    boundary_.run([this] { fail(errc::instance_timeout, "does not answer"); });
 }
 
-bool sentinel_link::mend() noexcept {
-    if (user_ == nullptr) return true;
-    if (reconnector_.unarmed()) arm_reconnect();
-    if (needs_limit_) limit_answers();
-    return !reconnector_.unarmed() && !needs_limit_;
+bool sentinel_link::flush() noexcept {
+    if (user_ == nullptr || !boundary_.take()) return true;
+    boundary_.run([this] { fail(errc::out_of_memory, {}); });
+    return false;
 }
 
 } // namespace holdfast::redis

@@ -6,6 +6,7 @@
 #include <holdfast/address.hpp>
 #include <holdfast/error.hpp>
 
+#include "redis/net/link_boundary.hpp"
 #include "redis/net/session.hpp"
 #include "redis/net/turn_timer.hpp"
 #include "redis/sentinel/sentinel_replies.hpp"
@@ -59,31 +60,38 @@ public:
 
     unsigned number() const { return number_; }
 
-    void start() noexcept { connect(); }
+    void start() noexcept {
+        boundary_.run([this] { connect(); });
+    }
     /// Asks a round of questions: at once, or after the answers to the round that is under way.
     /// Does nothing without a connection: a new one asks by itself.
-    void ask() noexcept;
-    /// To be called at the end of a turn. False if memory ran out: another turn must follow.
-    [[nodiscard]] bool mend() noexcept;
+    void ask() noexcept {
+        boundary_.run([this] { ask_round(); });
+    }
+    /// To be called at the end of a turn. False if the connection has failed, so that another turn
+    /// must follow.
+    [[nodiscard]] bool flush() noexcept;
+    /// Ends the connection with this turn: the user has failed.
+    void break_off() noexcept { boundary_.break_off(); }
     /// The user gets no more calls.
     void close() noexcept;
 
 private:
     friend class pipeline;
 
-    void connect() noexcept;
-    void fail(errc, std::string_view message, protocol::fault) noexcept;
+    void connect();
+    void ask_round();
+    void fail(errc, std::string_view message, protocol::fault = protocol::fault::broken);
     void fail_refused();
     void begin_round(batch&);
-    void arm_reconnect() noexcept;
-    void on_pause() noexcept;
-    void limit_answers() noexcept;
+    void arm_reconnect();
+    void on_pause();
     void end_limit() noexcept;
-    void on_limit() noexcept;
+    void on_limit();
 
     void on_connected() override;
     void on_bytes(std::string_view& bytes) override;
-    void on_session_end(errc cause, std::string message, protocol::fault) override;
+    void on_session_end(errc cause, std::string message, protocol::fault) noexcept override;
 
     // for pipeline::read
     void on_part(pending_command& c, element const& e) { replies_.take_part(c, e); }
@@ -93,6 +101,7 @@ private:
     bool ends() const { return user_ == nullptr || refused_; }
 
     asio::any_io_executor executor_;
+    link_boundary boundary_;
     unsigned const number_;
     sentinel_link_options const options_;
     instance_owner& owner_;
@@ -110,7 +119,6 @@ private:
     bool waits_ = false;      ///< for answers
     bool asks_again_ = false; ///< after these answers
     bool refused_ = false;
-    bool needs_limit_ = false; ///< memory ran out for its timer
 };
 
 } // namespace holdfast::redis

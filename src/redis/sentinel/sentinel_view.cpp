@@ -1,5 +1,7 @@
 #include "redis/sentinel/sentinel_view.hpp"
 
+#include "redis/wire/optional_text.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -237,20 +239,19 @@ void sentinel_view::begin_use(time_point now) noexcept {
         auto const strict = options_.on_restart == restart_policy::strict;
         guard_.named(*used_, before ? now : strict ? named_since(now) : now - pause);
     }
-    try {
+    quarantine_reason_ = text_if_memory([&] {
         auto const to = primary();
         auto const from =
             std::exchange(used_text_, to ? to_text(*to) : std::string("another server"));
-        quarantine_reason_ =
+        auto const change =
             before ? "the sentinels name " + used_text_ + " as primary, after " + from
                    : "the sentinels have not named " + used_text_ + " as primary for long";
-        quarantine_reason_ += ": it may lack locks of its predecessor (on_restart); its votes do "
-                              "not count for max_ttl and " +
-                              std::to_string(confirmation_time.count()) + " ms, " +
-                              std::to_string(pause.count()) + " ms";
-    } catch (...) { // memory ran out for the words
-        quarantine_reason_.clear();
-    }
+        return change +
+               ": it may lack locks of its predecessor (on_restart); its votes do not count for "
+               "max_ttl and " +
+               std::to_string(confirmation_time.count()) + " ms, " + std::to_string(pause.count()) +
+               " ms";
+    });
 }
 
 protocol::time_point sentinel_view::named_since(time_point now) const {

@@ -3,7 +3,6 @@
 #include <boost/asio/post.hpp>
 
 #include <mutex>
-#include <tuple>
 #include <utility>
 
 namespace holdfast::redis {
@@ -55,12 +54,14 @@ private:
 
 credential_keeper::credential_keeper(asio::any_io_executor const& executor, credentials fixed,
                                      credentials_source source, std::chrono::milliseconds timeout,
-                                     instance_owner& owner, credential_user& user)
+                                     instance_owner& owner, credential_user& user,
+                                     link_boundary& boundary)
     : source_(std::move(source))
     , current_(std::move(fixed))
     , timeout_(timeout)
     , owner_(owner)
     , user_(&user)
+    , boundary_(boundary)
     , executor_(executor)
     , timer_(executor, owner)
     , complete_(!source_) {
@@ -78,44 +79,37 @@ void credential_keeper::close() noexcept {
 }
 
 // The source is the user's. It may throw anything, and may reply at once.
-void credential_keeper::ask() noexcept {
+void credential_keeper::ask() {
     if (mailbox_ || user_ == nullptr) return;
+    arm(owner_.time() + timeout_);
+    auto const m = mailbox_ = std::make_shared<mailbox>(executor_, weak_from_this());
+    auto threw = false;
     try {
-        mailbox_ = std::make_shared<mailbox>(executor_, weak_from_this());
-        arm(owner_.time() + timeout_);
-        source_(
-            [m = mailbox_](error_code ec, credentials c) { mailbox::put(m, ec, std::move(c)); });
+        source_([m](error_code ec, credentials c) { mailbox::put(m, ec, std::move(c)); });
     } catch (...) {
-        if (mailbox_) {
-            try {
-                mailbox::put(mailbox_, {}, {}, true);
-                return;
-            } catch (...) {
-                mailbox_->close();
-                mailbox_.reset();
-            }
-        }
-        // Memory ran out: the timer asks again.
-        schedule_.failed(owner_.time());
-        arm(schedule_.due());
+        threw = true;
     }
+    if (threw) mailbox::put(m, {}, {}, true);
 }
 
 void credential_keeper::on_reply(error_code ec, credentials c, bool threw) {
     in_turn(owner_, [&] {
         if (user_ == nullptr) return;
-        mailbox_.reset();
-        if (threw) return fail("it threw an exception");
-        if (ec) return fail(ec.message());
-        // A client without a password would be the default user.
-        if (c.password.empty()) return fail("the password is empty");
-        auto const changed =
-            !complete_ || c.user != current_.user || c.password != current_.password;
-        keep(std::move(c));
-        schedule_.obtained(owner_.time(), lifetime_of(current_), owner_.random_bits());
-        arm(schedule_.due());
-        user_->on_credentials({}, changed);
+        boundary_.run([&] { take(ec, std::move(c), threw); });
     });
+}
+
+void credential_keeper::take(error_code ec, credentials c, bool threw) {
+    mailbox_.reset();
+    if (threw) return fail("it threw an exception");
+    if (ec) return fail(ec.message());
+    // A client without a password would be the default user.
+    if (c.password.empty()) return fail("the password is empty");
+    auto const changed = !complete_ || c.user != current_.user || c.password != current_.password;
+    keep(std::move(c));
+    schedule_.obtained(owner_.time(), lifetime_of(current_), owner_.random_bits());
+    arm(schedule_.due());
+    user_->on_credentials({}, changed);
 }
 
 void credential_keeper::keep(credentials c) {
@@ -135,17 +129,18 @@ void credential_keeper::refused() {
     if (source_ && !mailbox_) arm(schedule_.due());
 }
 
-void credential_keeper::arm(lease_clock::time_point when) noexcept {
+void credential_keeper::arm(lease_clock::time_point when) {
     if (when == lease_clock::time_point::max()) return timer_.cancel();
-    // If memory runs out, the next connection asks.
-    std::ignore = timer_.arm(when - owner_.time(), weak_from_this(), &credential_keeper::on_time);
+    timer_.arm(when - owner_.time(), weak_from_this(), &credential_keeper::on_time);
 }
 
 void credential_keeper::on_time() {
     if (user_ == nullptr) return;
-    if (!mailbox_) return ask();
-    std::exchange(mailbox_, nullptr)->close();
-    fail("no reply in time");
+    boundary_.run([&] {
+        if (!mailbox_) return ask();
+        std::exchange(mailbox_, nullptr)->close();
+        fail("no reply in time");
+    });
 }
 
 } // namespace holdfast::redis

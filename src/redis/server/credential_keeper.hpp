@@ -6,6 +6,7 @@
 #include <holdfast/credentials.hpp>
 
 #include "protocol/server/credential_schedule.hpp"
+#include "redis/net/link_boundary.hpp"
 #include "redis/net/turn_timer.hpp"
 #include "redis/server/instance.hpp"
 #include "redis/wire/secret_list.hpp"
@@ -27,7 +28,7 @@ class credential_user {
 public:
     /// The source was asked, and has replied or failed. `problem`: the failure in words, or empty.
     /// `changed`: current() is new.
-    virtual void on_credentials(std::string_view problem, bool changed) = 0;
+    virtual void on_credentials(std::string_view problem, bool changed) noexcept = 0;
 
 protected:
     ~credential_user() = default;
@@ -39,9 +40,10 @@ protected:
 /// @par Thread safety  Use it on the executor only. The reply of the source comes on any thread.
 class credential_keeper : public std::enable_shared_from_this<credential_keeper> {
 public:
-    /// `timeout`: for the reply of the source, which may be empty.
+    /// `timeout`: for the reply of the source, which may be empty. The boundary is the user's.
     credential_keeper(asio::any_io_executor const&, credentials fixed, credentials_source,
-                      std::chrono::milliseconds timeout, instance_owner&, credential_user&);
+                      std::chrono::milliseconds timeout, instance_owner&, credential_user&,
+                      link_boundary&);
     ~credential_keeper();
     credential_keeper(credential_keeper const&) = delete;
     credential_keeper& operator=(credential_keeper const&) = delete;
@@ -49,7 +51,7 @@ public:
     bool has_source() const { return static_cast<bool>(source_); }
     /// Ends with on_credentials(), and never within the call. One question at a time: while it is
     /// under way, a further call does nothing.
-    void ask() noexcept;
+    void ask();
 
     credentials const& current() const { return current_; }
     /// The source has given some, or there is none.
@@ -66,9 +68,10 @@ private:
     class mailbox;
 
     void on_reply(error_code, credentials, bool threw);
+    void take(error_code, credentials, bool threw);
     void keep(credentials);
     void fail(std::string_view problem);
-    void arm(lease_clock::time_point) noexcept;
+    void arm(lease_clock::time_point);
     void on_time();
 
     credentials_source source_;
@@ -77,6 +80,7 @@ private:
     std::chrono::milliseconds timeout_;
     instance_owner& owner_;
     credential_user* user_;
+    link_boundary& boundary_;
     asio::any_io_executor executor_;
     turn_timer timer_;
     std::shared_ptr<mailbox> mailbox_; ///< while the source is being asked

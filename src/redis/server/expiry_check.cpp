@@ -13,13 +13,9 @@ bool expiry_check::hold(pending_command const& c, std::uint64_t number,
     if (state_.services.has(degradation::no_expiry_times)) return false;
     auto const ttl = c.owner->arguments(c.command).ttl;
     if (ttl % std::chrono::seconds(1) == milliseconds(0)) return false;
-    held_.push_back({.command = c, .number = number, .sent = sent});
-    try {
-        if (held_.size() == 1) ask(held_.front());
-    } catch (...) {
-        held_.pop_back();
-        throw;
-    }
+    held_grant const h{.command = c, .number = number, .sent = sent};
+    if (held_.empty()) ask(h);
+    held_.push_back(h);
     return true;
 }
 

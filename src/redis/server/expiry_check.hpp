@@ -43,7 +43,7 @@ public:
         return due_ && (c == command::acquire || c == command::contend || c == command::heal ||
                         c == command::extend);
     }
-    /// False if the ttl has no fraction of a second. Strong exception guarantee.
+    /// False if the ttl has no fraction of a second. If this throws, the answer is not held.
     bool hold(pending_command const&, std::uint64_t number, lease_clock::time_point sent);
     void take_part(element const&);
     /// The reply is complete.

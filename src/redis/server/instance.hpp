@@ -73,10 +73,12 @@ public:
 
     /// Adds the encoder's command to the batch of this turn. The answer comes later, never from
     /// within submit(). An instance that is not available keeps releases and ignores other
-    /// commands; neither gets an answer. If submit() throws, nothing was submitted.
-    virtual void submit(encoder&, reply_handler_ptr const&, std::uint32_t round) = 0;
+    /// commands; neither gets an answer. False if that failed: the command gets no answer, and the
+    /// connection ends with this turn.
+    [[nodiscard]] virtual bool submit(encoder&, reply_handler_ptr const&,
+                                      std::uint32_t round) noexcept = 0;
     /// Called at the end of a turn: sends the submitted commands, as far as the pipeline has room.
-    /// False if memory ran out: another turn must follow.
+    /// False if the connection has failed, so that another turn must follow.
     [[nodiscard]] virtual bool flush() noexcept = 0;
 
     /// True if the instance takes commands.

@@ -87,7 +87,7 @@ public:
     /// The server has answered ASKING, which came before this command. Empty: it has accepted it.
     virtual void on_asking(std::string_view /*error*/) {}
     /// Sends the command elsewhere, or answers it. May add commands to the connection.
-    virtual void take_over(pending_command) {}
+    virtual void take_over(pending_command&) {}
     /// The command gets its answer now.
     virtual void on_answered(pending_command const&) noexcept {}
 

@@ -1,5 +1,9 @@
 #include "redis/server/lock_replies.hpp"
 
+#include "redis/wire/optional_text.hpp"
+
+#include <boost/scope/scope_fail.hpp>
+
 #include <tuple>
 #include <utility>
 
@@ -67,24 +71,27 @@ void lock_replies::take_part(pending_command& c, element const& e) {
     }
 }
 
+// The pipeline has given the command away. So if anything fails here, the command gets its answer
+// as those do that the lost connection leaves.
 void lock_replies::on_reply(pending_command c) {
     auto const taken_over = std::exchange(taken_over_, false);
     if (!c.owner) return;
+    boost::scope::scope_fail const unanswered([&] { fail_lost(c, errc::out_of_memory); });
     if (taken_over) {
-        state_.redirects.take_over(std::move(c));
+        state_.redirects.take_over(c);
     } else {
-        take_answer(std::move(c));
+        take_answer(c);
     }
 }
 
-void lock_replies::take_answer(pending_command c) {
+void lock_replies::take_answer(pending_command const& c) {
     using protocol::command;
     using protocol::verdict;
     // Scripts are loaded for a command once, and only where EVALSHA is allowed.
     auto const again = reply_.again();
     auto const in_vain =
         again == rewording::load_scripts && (c.loaded || state_.words.whole_script);
-    if (again != rewording::none && !in_vain) return send_again(std::move(c), again);
+    if (again != rewording::none && !in_vain) return send_again(c, again);
     if (in_vain) state_.services.add(lack_of(c.command, c.fenced), reply_.message());
     if (auto const cause = reply_.ends_session(); cause != errc{}) {
         if (cause == errc::read_only) server_.is_replica();
@@ -112,7 +119,7 @@ void lock_replies::take_answer(pending_command c) {
         if (cause != errc{}) {
             return answer(c, {.verdict = verdict::unknown, .cause = cause, .message = reason});
         }
-        if (holds(c.command)) return state_.commands.hold(std::move(c), a.number);
+        if (holds(c.command)) return state_.commands.hold(c, a.number);
         if (awaits_expiry(c, a.number, sent)) return;
     }
     answer(c, a);
@@ -131,21 +138,20 @@ void lock_replies::on_release(pending_command const& c) {
     if (kept_.keep_refused(c.owner, since, now)) state_.needs_watch = true;
 }
 
-void lock_replies::answer(pending_command const& c, redis::answer const& a) {
+void lock_replies::answer(pending_command const& c, redis::answer const& a) noexcept {
     state_.redirects.on_answered(c);
     if (state_.options.in_cluster && a.cause != errc{}) return answer_for_node(c, a);
     c.owner->on_answer(state_.number, c.command, c.round, a);
 }
 
 // The message names the node of the Cluster.
-void lock_replies::answer_for_node(pending_command const& c, redis::answer a) {
-    std::string text;
-    try {
-        text = state_.options.address.to_string();
-        if (!a.message.empty()) text.append(": ").append(a.message);
-        a.message = text;
-    } catch (...) { // memory ran out: without the name
-    }
+void lock_replies::answer_for_node(pending_command const& c, redis::answer a) noexcept {
+    auto const text = text_if_memory([&] {
+        auto node = state_.options.address.to_string();
+        if (!a.message.empty()) node.append(": ").append(a.message);
+        return node;
+    });
+    a.message = text;
     c.owner->on_answer(state_.number, c.command, c.round, a);
 }
 
@@ -186,6 +192,7 @@ void lock_replies::tell_held() {
 void lock_replies::tell(held_answer const& h) {
     auto const& c = h.command;
     if (!c.owner) return; // told before: the instance was suspect
+    boost::scope::scope_fail const unanswered([&] { fail_lost(c, errc::out_of_memory); });
     auto const sent = state_.commands.front().sent;
     auto [cause, reason] = objection(c.command, sent);
     if (cause == errc{} && !replicas_.covered()) {
@@ -209,16 +216,9 @@ void lock_replies::answer_held(pending_command const& c, std::uint64_t number, e
 // Expiry
 //
 
-// If memory runs out, the answer is not held, and the key counts as not granted.
 bool lock_replies::awaits_expiry(pending_command const& c, std::uint64_t number,
                                  lease_clock::time_point sent) {
-    if (!expiry_.concerns(c.command)) return false;
-    try {
-        return expiry_.hold(c, number, sent);
-    } catch (...) {
-        fail(c, protocol::verdict::unknown, errc::out_of_memory);
-        return true;
-    }
+    return expiry_.concerns(c.command) && expiry_.hold(c, number, sent);
 }
 
 void lock_replies::on_expiry() {
@@ -237,11 +237,7 @@ void lock_replies::on_expiry() {
         if (auto const h = expiry_.take_asked(); h && h->command.owner) {
             answer_held(h->command, h->number, errc::rejected, expiry_.problem());
         }
-        try {
-            expiry_.ask_next();
-        } catch (...) { // memory ran out
-            fail_held(errc::out_of_memory);
-        }
+        expiry_.ask_next();
         break;
     }
 }
@@ -252,7 +248,7 @@ void lock_replies::refuse_held() {
     }
 }
 
-void lock_replies::fail_held(errc cause) {
+void lock_replies::fail_held(errc cause) noexcept {
     for (auto const& h : expiry_.take_held()) fail(h.command, protocol::verdict::unknown, cause);
 }
 
@@ -281,18 +277,10 @@ void lock_replies::send_again(pending_command c, rewording again) {
     }
     // A command that sets the key must not come after the release that undoes it.
     if (!c.owner->still_wants(c.command)) {
-        return fail(std::move(c), protocol::verdict::unsent, errc{});
+        return fail(c, protocol::verdict::unsent, errc{});
     }
-    auto copy = c;
-    try {
-        if (again == rewording::load_scripts) load_scripts(c.owner->kind());
-        state_.commands.add(std::move(c), state_.words);
-    } catch (...) {
-        auto const owner = copy.owner;
-        auto const was_release = releases(copy);
-        fail(std::move(copy), protocol::verdict::unsent, errc::out_of_memory);
-        if (was_release) kept_.keep(owner, state_.now());
-    }
+    if (again == rewording::load_scripts) load_scripts(c.owner->kind());
+    state_.commands.add(c, state_.words);
 }
 
 void lock_replies::load_scripts(lock_kind const& kind) {
@@ -306,29 +294,28 @@ void lock_replies::load_scripts(lock_kind const& kind) {
 //
 
 // Unless the command was answered before.
-void lock_replies::fail(pending_command c, protocol::verdict v, errc cause) {
+void lock_replies::fail(pending_command const& c, protocol::verdict v, errc cause) noexcept {
     if (!c.owner || c.answered) return;
     answer(c, {.verdict = v, .cause = cause, .message = state_.reason_message});
 }
 
-void lock_replies::fail_sent(errc cause) {
-    fail_held(cause);
-    state_.commands.take_sent([&](pending_command c) {
-        auto const owner = c.owner;
-        auto const was_release = releases(c);
-        fail(std::move(c), protocol::verdict::unknown, cause);
-        if (was_release) kept_.keep(owner, state_.now());
-    });
+/// The command was sent on a connection that is lost.
+void lock_replies::fail_lost(pending_command const& c, errc cause) noexcept {
+    fail(c, protocol::verdict::unknown, cause);
+    if (releases(c)) kept_.keep(c.owner, state_.now());
 }
 
-void lock_replies::fail_unsent(errc cause) {
-    state_.commands.take_unsent([&](pending_command c) {
+void lock_replies::fail_sent(errc cause) noexcept {
+    fail_held(cause);
+    state_.commands.take_sent([&](pending_command const& c) { fail_lost(c, cause); });
+}
+
+void lock_replies::fail_unsent(errc cause) noexcept {
+    state_.commands.take_unsent([&](pending_command const& c) {
         server_.unsent(c.type);
         if (c.type == command_type::expiry) fail_held(cause);
-        auto const owner = c.owner;
-        auto const was_release = releases(c);
-        fail(std::move(c), protocol::verdict::unsent, cause);
-        if (was_release) kept_.keep(owner, state_.now());
+        fail(c, protocol::verdict::unsent, cause);
+        if (releases(c)) kept_.keep(c.owner, state_.now());
     });
 }
 
@@ -342,7 +329,7 @@ void lock_replies::fail_sent_to_suspect() {
         } else {
             c.owner.reset();
         }
-        fail(std::move(copy), protocol::verdict::unknown, errc::instance_timeout);
+        fail(copy, protocol::verdict::unknown, errc::instance_timeout);
     };
     expiry_.visit_held(tell);
     state_.commands.visit_sent(tell);

@@ -42,30 +42,31 @@ public:
     /// Forgets the held answers, and tells no owner.
     void clear() noexcept { expiry_.take_held(); }
     /// The connection is gone. The server may have carried out the commands that were sent.
-    void fail_sent(errc cause);
-    void fail_unsent(errc cause);
+    void fail_sent(errc cause) noexcept;
+    void fail_unsent(errc cause) noexcept;
     /// Tells the owners of commands that were sent to a suspect instance. The commands stay,
     /// because the replies may still come. The server will carry out the releases among them in
     /// their order.
     void fail_sent_to_suspect();
 
 private:
-    void take_answer(pending_command);
+    void take_answer(pending_command const&);
     void on_release(pending_command const&);
     bool holds(protocol::command) const;
     std::pair<errc, std::string_view> objection(protocol::command,
                                                 lease_clock::time_point sent) const noexcept;
     std::pair<errc, std::string_view> missing_replicas(protocol::command) const noexcept;
-    void answer(pending_command const&, redis::answer const&);
-    void answer_for_node(pending_command const&, redis::answer);
+    void answer(pending_command const&, redis::answer const&) noexcept;
+    void answer_for_node(pending_command const&, redis::answer) noexcept;
     void tell(held_answer const&);
     void answer_held(pending_command const&, std::uint64_t number, errc, std::string_view reason);
     bool awaits_expiry(pending_command const&, std::uint64_t number, lease_clock::time_point sent);
     void refuse_held();
-    void fail_held(errc cause);
+    void fail_held(errc cause) noexcept;
     void send_again(pending_command, rewording);
     void load_scripts(lock_kind const&);
-    void fail(pending_command, protocol::verdict, errc cause);
+    void fail(pending_command const&, protocol::verdict, errc cause) noexcept;
+    void fail_lost(pending_command const&, errc cause) noexcept;
 
     connection_state& state_;
     server_watch& server_;

@@ -22,15 +22,10 @@ public:
     bool any() const { return all_ != 0; }
     bool has(degradation d) const { return (all_ & bit(d)) != 0; }
 
-    /// If memory runs out, the text is left out.
-    void add(degradation d, std::string_view reason) noexcept {
+    void add(degradation d, std::string_view reason) {
         if (has(d)) return;
         all_ |= bit(d);
-        try {
-            status_.add_degradation(d, presentable(reason, secrets_));
-        } catch (...) {
-            status_.add_degradation(d, {});
-        }
+        status_.add_degradation(d, presentable(reason, secrets_));
     }
     void remove(degradation d) noexcept {
         if (!has(d)) return;

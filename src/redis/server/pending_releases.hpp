@@ -8,6 +8,8 @@
 #include "redis/server/instance.hpp"
 #include "redis/wire/reply_handler.hpp"
 
+#include <boost/scope/scope_exit.hpp>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -61,13 +63,8 @@ public:
     /// Those that `send` has not taken when it throws stay.
     template <class Send>
     void take(Send&& send) {
-        try {
-            for (; !all_.empty(); all_.pop_front()) send(all_.front().owner, all_.front().since);
-        } catch (...) {
-            show_(all_.size());
-            throw;
-        }
-        show_(0);
+        boost::scope::scope_exit const shown([this] { show_(all_.size()); });
+        for (; !all_.empty(); all_.pop_front()) send(all_.front().owner, all_.front().since);
     }
 
     /// Lets all go, and keeps no more.

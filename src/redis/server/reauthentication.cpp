@@ -4,7 +4,7 @@
 
 namespace holdfast::redis {
 
-void reauthentication::start() noexcept try {
+void reauthentication::start() {
     outdated_ = false;
     auto const& c = credentials_.current();
     if (c.password.empty()) return;
@@ -15,8 +15,6 @@ void reauthentication::start() noexcept try {
     } else {
         state_.commands.add(command, "AUTH", c.user, c.password);
     }
-} catch (...) { // memory ran out
-    credentials_.refused();
 }
 
 void reauthentication::on_reply() {

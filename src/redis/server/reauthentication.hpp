@@ -30,7 +30,7 @@ public:
         if (unanswered_) start();
     }
     /// The command has its place among the others of the connection.
-    void start() noexcept;
+    void start();
 
     void take_part(element const& e) {
         if (e.depth == 0) error_ = is_error(e.type) ? e.value : std::string_view();

@@ -45,11 +45,9 @@ public:
 
     /// Calls `(user.*work)()` at the end of the pause, or earlier to look at the sources.
     template <class User>
-    void arm(mending_sources sources, std::weak_ptr<User> user, void (User::*work)()) noexcept {
-        unarmed_ = !timer_.arm(pause(sources), std::move(user), work);
+    void arm(mending_sources sources, std::weak_ptr<User> user, void (User::*work)()) {
+        timer_.arm(pause(sources), std::move(user), work);
     }
-    /// Memory ran out in arm().
-    bool unarmed() const { return unarmed_; }
     void cancel() { timer_.cancel(); }
     void forget_timer() noexcept { timer_.forget(); }
 
@@ -62,7 +60,6 @@ private:
     turn_timer timer_;
     lease_clock::time_point at_{}; ///< the end of the pause
     unsigned file_checks_ = 0;     ///< in pauses
-    bool unarmed_ = false;
 };
 
 } // namespace holdfast::redis

@@ -29,7 +29,7 @@ void replica_watch::listed(std::optional<protocol::replica_list> const& list) {
     warn_of_spare(list);
 }
 
-void replica_watch::warn_of_spare(std::optional<protocol::replica_list> const& list) noexcept try {
+void replica_watch::warn_of_spare(std::optional<protocol::replica_list> const& list) {
     if (!list) return;
     auto const wanted = state_.options.replicas;
     auto const there = list->acknowledged.size();
@@ -40,7 +40,6 @@ void replica_watch::warn_of_spare(std::optional<protocol::replica_list> const& l
                                                          " replicas are attached, and grants wait "
                                                          "for " +
                                                          std::to_string(wanted));
-} catch (...) { // memory ran out: the next list warns
 }
 
 void replica_watch::on_reply(std::uint32_t asked) {
@@ -69,7 +68,7 @@ void replica_watch::on_change(bool voted) {
 }
 
 // After 100 ms, and with growing pauses up to a second. WAIT tells whether it is allowed again.
-void replica_watch::ask_again() noexcept try {
+void replica_watch::ask_again() {
     if (votes() || !state_.connected()) return;
     auto const now = state_.now();
     if (!server_.checking() && now - server_.checked_at() >= pause_) {
@@ -83,8 +82,6 @@ void replica_watch::ask_again() noexcept try {
         state_.commands.add({.type = command_type::wait}, "WAIT", 0, 1);
     }
     state_.live.check_by((server_.checking() ? now : server_.checked_at()) + pause_);
-} catch (...) { // memory ran out
-    state_.live.check_by(state_.now() + longest_pause);
 }
 
 } // namespace holdfast::redis

@@ -42,11 +42,11 @@ public:
     bool covered() const { return waits_.covered(); }
 
     /// Part of the watch: asks whether the replicas are back.
-    void ask_again() noexcept;
+    void ask_again();
 
 private:
     void on_change(bool voted);
-    void warn_of_spare(std::optional<protocol::replica_list> const&) noexcept;
+    void warn_of_spare(std::optional<protocol::replica_list> const&);
 
     connection_state& state_;
     server_watch& server_;

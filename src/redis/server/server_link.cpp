@@ -14,7 +14,8 @@ server_link::server_link(asio::any_io_executor executor, unsigned number,
     , credentials_(std::make_shared<credential_keeper>(
           executor,
           credentials{.user = options.address.user(), .password = options.address.password()},
-          options.source, options.connect_timeout, owner, static_cast<credential_user&>(*this)))
+          options.source, options.connect_timeout, owner, static_cast<credential_user&>(*this),
+          boundary_))
     , state_(number, std::move(options), owner, credentials_->secrets(), deployment)
     , server_(state_)
     , replicas_(state_, server_)
@@ -34,8 +35,10 @@ server_link::~server_link() {
 
 void server_link::start() {
     state_.live.start(state_.now());
-    connect();
-    arm_watch();
+    boundary_.run([&] {
+        connect();
+        arm_watch();
+    });
 }
 
 void server_link::stop() {
@@ -44,7 +47,8 @@ void server_link::stop() {
     reconnector_.cancel();
     watch_timer_.cancel();
     kept_.stop();
-    end_session(errc::shut_down, "the client was shut down");
+    if (!boundary_.run([&] { end_session(errc::shut_down, "the client was shut down"); }))
+        boundary_.run([&] { lose(errc::shut_down, {}); });
 }
 
 void server_link::abandon() noexcept {
@@ -62,23 +66,17 @@ void server_link::abandon() noexcept {
 // Session
 //
 
-void server_link::connect() noexcept {
+void server_link::connect() {
     if (state_.stopped || session_ || !state_.policy.may_connect()) return;
     if (credentials_->has_source()) return credentials_->ask();
     open_session();
 }
 
-void server_link::open_session() noexcept {
+void server_link::open_session() {
     if (!state_.policy.may_connect()) return;
-    try {
-        auto s = std::make_shared<session>(executor_, *location_, state_.options.connect_timeout,
-                                           state_.owner, static_cast<session_user&>(*this));
-        session_ = std::move(s);
-        session_->start();
-    } catch (...) {
-        if (session_) end_session(errc::out_of_memory, {});
-        connect_later();
-    }
+    session_ = std::make_shared<session>(executor_, *location_, state_.options.connect_timeout,
+                                         state_.owner, static_cast<session_user&>(*this));
+    session_->start();
 }
 
 void server_link::on_connected() {
@@ -96,7 +94,8 @@ void server_link::on_connected() {
     ask_first(probe_.begin(introduce()));
 }
 
-void server_link::on_session_end(errc cause, std::string message, protocol::fault f) {
+/// Ends the session, and makes another one later.
+void server_link::give_up(errc cause, std::string_view message, protocol::fault f) {
     end_session(cause, message, f);
     state_.policy.on_link_lost(cause);
     connect_later();
@@ -110,26 +109,28 @@ void server_link::end_session(errc cause, std::string_view message, protocol::fa
     if (probing_ && !probe_.heard() && cause == errc::unreachable) hello_.closed();
     probing_ = false;
     if (connected()) kept_.session_ended(state_.now());
-    state_.live.lost();
-    state_.live.none_queued();
     server_.lost();
     state_.listener.on_connection_lost();
+    lose(cause, message);
+}
+
+/// There is no session. Commands that were sent, or that wait for one, get their answers.
+void server_link::lose(errc cause, std::string_view message) {
+    state_.live.lost();
+    state_.live.none_queued();
     tell_state(cause, message);
     locks_.fail_sent(cause);
     locks_.fail_unsent(cause);
 }
 
-void server_link::connect_later() noexcept {
+void server_link::connect_later() {
     if (state_.stopped) return;
-    try {
-        kept_.drop_expired(state_.now());
-    } catch (...) { // they are dropped later
-    }
+    kept_.drop_expired(state_.now());
     reconnector_.begin_pause();
     arm_reconnect();
 }
 
-void server_link::arm_reconnect() noexcept {
+void server_link::arm_reconnect() {
     reconnector_.arm({.files = location_->has_files(), .credentials = credentials_->has_source()},
                      weak_from_this(), &server_link::on_pause);
 }
@@ -137,6 +138,10 @@ void server_link::arm_reconnect() noexcept {
 // While a person has to mend the setup, the files and the source of credentials are asked more
 // often than the server.
 void server_link::on_pause() {
+    boundary_.run([&] { try_to_connect(); });
+}
+
+void server_link::try_to_connect() {
     if (state_.stopped) return;
     if (location_->files_changed() && reconnector_.mended()) reconnector_.end_pause();
     auto const asks = reconnector_.asks_for_credentials(
@@ -223,7 +228,7 @@ void server_link::on_probed() {
 // Credentials
 //
 
-void server_link::on_credentials(std::string_view problem, bool changed) {
+void server_link::use_credentials(std::string_view problem, bool changed) {
     if (state_.stopped) return;
     source_failure_.clear();
     if (!problem.empty()) source_failure_.append("credentials_source: ").append(problem);
@@ -235,10 +240,7 @@ void server_link::on_credentials(std::string_view problem, bool changed) {
         return;
     }
     if (!credentials_->complete()) {
-        state_.live.lost();
-        state_.live.none_queued();
-        tell_state(errc::access_denied, "no credentials: " + source_failure_);
-        locks_.fail_unsent(errc::access_denied);
+        lose(errc::access_denied, "no credentials: " + source_failure_);
         reconnector_.ended(lease_clock::duration::zero(), protocol::fault::busy);
         return connect_later();
     }
@@ -251,20 +253,26 @@ void server_link::on_credentials(std::string_view problem, bool changed) {
 // Commands
 //
 
-void server_link::submit(encoder& encoded, reply_handler_ptr const& owner, std::uint32_t round) {
+bool server_link::submit(encoder& encoded, reply_handler_ptr const& owner,
+                         std::uint32_t round) noexcept {
     auto const command = encoded.command();
+    auto const releases = command == protocol::command::release;
     if (!available()) {
-        if (command == protocol::command::release) kept_.keep(owner, state_.now());
-        return;
+        if (releases) kept_.keep(owner, state_.now());
+        return true;
     }
-    server_.ask_due();
-    state_.commands.add(encoded, {.owner = owner, .round = round, .command = command},
-                        state_.words);
+    auto const added = boundary_.run([&] {
+        server_.ask_due();
+        state_.commands.add(encoded, {.owner = owner, .round = round, .command = command},
+                            state_.words);
+    });
+    if (!added && releases) kept_.keep(owner, state_.now());
     if (!connected()) state_.live.queued(state_.now());
+    return added;
 }
 
-/// Adds all of them to the batch of this turn. If memory runs out, the next turn sends the rest.
-void server_link::send_kept() noexcept try {
+/// Adds all of them to the batch of this turn.
+void server_link::send_kept() {
     kept_.take([this](reply_handler_ptr owner, lease_clock::time_point since) {
         // The owner got its answer when the release was kept. So `round` is free for the time.
         state_.commands.add_late({.owner = std::move(owner),
@@ -272,33 +280,44 @@ void server_link::send_kept() noexcept try {
                                   .command = protocol::command::release,
                                   .answered = true});
     });
-} catch (...) { // take() keeps the rest
 }
 
 bool server_link::flush() noexcept {
     if (state_.stopped) return true;
-    if (reconnector_.unarmed()) arm_reconnect();
-    auto complete = true;
-    try {
-        if (available() && connected() && kept_.due(state_.now())) {
-            kept_.drop_expired(state_.now());
-            send_kept();
-        }
-        auto& commands = state_.commands;
-        while (state_.live.current() == protocol::liveness::state::up && !server_.holds() &&
-               commands.has_room() && !commands.empty()) {
-            auto& b = commands.send(state_.words);
-            b.sent = state_.now();
-            state_.live.sent(b.sent);
-            state_.counts.commands.fetch_add(b.commands.size(), std::memory_order_relaxed);
-            state_.counts.batches.fetch_add(1, std::memory_order_relaxed);
-            session_->write(b);
-        }
-    } catch (...) {
-        complete = false;
+    if (!boundary_.broken()) {
+        boundary_.run([&] {
+            send_batches();
+            if (state_.live.needs_earlier_check() || state_.needs_watch) arm_watch();
+        });
     }
-    if (state_.live.needs_earlier_check() || state_.needs_watch) arm_watch();
-    return complete && !state_.needs_watch && !reconnector_.unarmed();
+    if (!boundary_.take()) return true;
+    boundary_.run([&] {
+        if (session_) {
+            give_up(errc::out_of_memory, {});
+        } else {
+            lose(errc::out_of_memory, {});
+            connect_later();
+        }
+        arm_watch();
+    });
+    return false;
+}
+
+void server_link::send_batches() {
+    if (available() && connected() && kept_.due(state_.now())) {
+        kept_.drop_expired(state_.now());
+        send_kept();
+    }
+    auto& commands = state_.commands;
+    while (state_.live.current() == protocol::liveness::state::up && !server_.holds() &&
+           commands.has_room() && !commands.empty()) {
+        auto& b = commands.send(state_.words);
+        b.sent = state_.now();
+        state_.live.sent(b.sent);
+        state_.counts.commands.fetch_add(b.commands.size(), std::memory_order_relaxed);
+        state_.counts.batches.fetch_add(1, std::memory_order_relaxed);
+        session_->write(b);
+    }
 }
 
 //

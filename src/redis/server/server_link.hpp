@@ -13,6 +13,7 @@
 
 #include "protocol/server/reconnect.hpp"
 #include "protocol/waiting/push_trust.hpp"
+#include "redis/net/link_boundary.hpp"
 #include "redis/net/session.hpp"
 #include "redis/net/turn_timer.hpp"
 #include "redis/server/connection_options.hpp"
@@ -52,7 +53,8 @@ public:
     void stop() override;
     void abandon() noexcept override;
 
-    void submit(encoder&, reply_handler_ptr const&, std::uint32_t round) override;
+    [[nodiscard]] bool submit(encoder&, reply_handler_ptr const&,
+                              std::uint32_t round) noexcept override;
     [[nodiscard]] bool flush() noexcept override;
 
     bool available() const override { return state_.available(); }
@@ -65,15 +67,19 @@ public:
     std::optional<lease_clock::time_point> waits_since() const override;
     bool settled() const override;
 
-    void ask_time_now() override { server_.ask_time_now(); }
-    void excuse_jump() override { server_.excuse_jump(); }
+    void ask_time_now() override {
+        boundary_.run([&] { server_.ask_time_now(); });
+    }
+    void excuse_jump() override {
+        boundary_.run([&] { server_.excuse_jump(); });
+    }
     void our_clock_stood_still(lease_clock::time_point from, lease_clock::time_point until,
                                lease_clock::duration least, lease_clock::duration most) override {
         server_.our_clock_stood_still(from, until, least, most);
     }
 
     void on_older_server() override {
-        server_.shown_restarted("another server is older, so it has been restarted");
+        shown_restarted("another server is older, so it has been restarted");
     }
     void push_missed(protocol::breach) override;
 
@@ -96,12 +102,16 @@ public:
     void succeed(lease_clock::time_point quarantined_until, std::string_view reason);
     /// Ends the connection, if there is one: for now there is no server, for this reason.
     void leave(errc cause, std::string_view message);
+    /// Ends the connection with this turn: a part of the deployment has failed.
+    void break_off() noexcept { boundary_.break_off(); }
     /// Connects, unless there is a connection, a pause is under way, or the policy forbids it.
     void connect_if_due() noexcept;
     /// Ends the pause, if there is one: the next turn connects.
     void end_pause() noexcept;
     /// If the server is young, this proves that it has been restarted.
-    void shown_restarted(std::string_view evidence) { server_.shown_restarted(evidence); }
+    void shown_restarted(std::string_view evidence) noexcept {
+        boundary_.run([&] { server_.shown_restarted(evidence); });
+    }
     /// Commands of a young server wait for the ages of others that are being connected.
     void hold_for_ages() { server_.hold_for_ages(); }
     /// The status shows this server as the present primary; empty if there is none.
@@ -127,8 +137,8 @@ public:
     /// False: the options need no server check, or the server does not answer it.
     bool checks_data() const { return server_.checks_data(); }
     /// Adds a command of a lock that another server refused, or that had to wait. The instance must
-    /// be available. If this throws, nothing was added.
-    void submit(pending_command);
+    /// be available. False if that failed, as for the other submit().
+    [[nodiscard]] bool submit(pending_command const&) noexcept;
     /// Keeps a release, whose owner has its answer.
     void keep_release(reply_handler_ptr owner, lease_clock::time_point since) {
         kept_.keep(std::move(owner), since);
@@ -141,7 +151,7 @@ public:
     std::size_t kept() const { return kept_.size(); }
     /// The server may lack grants: its grants do not count for this long.
     void begin_quarantine(lease_clock::duration how_long, std::string_view reason) noexcept {
-        server_.distrust(how_long, reason);
+        boundary_.run([&] { server_.distrust(how_long, reason); });
     }
     /// The end of the quarantine; in the past if there is none.
     lease_clock::time_point quarantined_until() const { return server_.until(); }
@@ -153,26 +163,35 @@ private:
     friend class pipeline;
 
     // session
-    void connect() noexcept;
-    void open_session() noexcept;
+    void connect();
+    void open_session();
     void end_session(errc cause, std::string_view message,
                      protocol::fault = protocol::fault::broken);
-    void connect_later() noexcept;
-    void arm_reconnect() noexcept;
+    void lose(errc cause, std::string_view message);
+    void give_up(errc cause, std::string_view message, protocol::fault = protocol::fault::broken);
+    void connect_later();
+    void arm_reconnect();
     void on_pause();
+    void try_to_connect();
     void on_connected() override;
     void on_bytes(std::string_view& bytes) override;
-    void on_session_end(errc cause, std::string message, protocol::fault) override;
+    void on_session_end(errc cause, std::string message, protocol::fault f) noexcept override {
+        boundary_.run([&] { give_up(cause, message, f); });
+    }
 
     // probe
     introduction introduce() const;
     void ask_first(std::unique_ptr<batch>);
     void on_probe_reply();
     void on_probed();
-    void send_kept() noexcept;
+    void send_kept();
+    void send_batches();
 
     // credentials
-    void on_credentials(std::string_view problem, bool changed) override;
+    void on_credentials(std::string_view problem, bool changed) noexcept override {
+        boundary_.run([&] { use_credentials(problem, changed); });
+    }
+    void use_credentials(std::string_view problem, bool changed);
 
     // replies, for pipeline::read: server_link_replies.cpp
     void on_part(pending_command&, element const&);
@@ -182,13 +201,15 @@ private:
     bool ends() const { return state_.refusal || state_.stopped; }
 
     // watch: server_link_watch.cpp
-    void arm_watch() noexcept;
+    void arm_watch();
     void on_watch();
+    void check();
     void act_on(protocol::liveness::action);
     void came_back();
     void tell_state(errc cause, std::string_view message) noexcept;
 
     asio::any_io_executor executor_;
+    link_boundary boundary_;
     std::shared_ptr<credential_keeper> credentials_;
     connection_state state_;
     server_watch server_;

@@ -26,26 +26,26 @@ void server_link::leave(errc cause, std::string_view message) {
         end_session(cause, message);
         return connect_later();
     }
-    state_.live.lost();
-    state_.live.none_queued();
-    tell_state(cause, message);
-    locks_.fail_unsent(cause);
+    lose(cause, message);
 }
 
 void server_link::connect_if_due() noexcept {
-    if (!session_ && reconnector_.due()) connect();
+    if (!session_ && reconnector_.due()) boundary_.run([&] { connect(); });
 }
 
 void server_link::end_pause() noexcept {
     if (session_ || state_.stopped) return;
     reconnector_.end_pause();
-    arm_reconnect();
+    boundary_.run([&] { arm_reconnect(); });
 }
 
-void server_link::submit(pending_command c) {
-    server_.ask_due();
-    state_.commands.add(std::move(c), state_.words);
+bool server_link::submit(pending_command const& c) noexcept {
+    auto const added = boundary_.run([&] {
+        server_.ask_due();
+        state_.commands.add(c, state_.words);
+    });
     if (!connected()) state_.live.queued(state_.now());
+    return added;
 }
 
 void server_link::show_primary(std::string server) {
@@ -58,11 +58,8 @@ void server_link::show_doubt(errc cause, std::string_view message) noexcept {
 }
 
 void server_link::show_lack(degradation d, std::string_view reason) noexcept {
-    if (reason.empty()) {
-        state_.services.remove(d);
-    } else {
-        state_.services.add(d, reason);
-    }
+    if (reason.empty()) return state_.services.remove(d);
+    boundary_.run([&] { state_.services.add(d, reason); });
 }
 
 } // namespace holdfast::redis

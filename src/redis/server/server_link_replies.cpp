@@ -7,12 +7,11 @@ namespace holdfast::redis {
 
 void server_link::on_bytes(std::string_view& bytes) {
     if (!state_.commands.read(bytes, *this)) {
-        return on_session_end(errc::not_redis,
-                              "the instance does not speak RESP3 as Redis and Valkey do: " +
-                                  state_.commands.problem(),
-                              protocol::fault::broken);
+        return give_up(errc::not_redis,
+                       "the instance does not speak RESP3 as Redis and Valkey do: " +
+                           state_.commands.problem());
     }
-    if (auto const& r = state_.refusal) on_session_end(r.cause, r.message, r.fault);
+    if (auto const& r = state_.refusal) give_up(r.cause, r.message, r.fault);
 }
 
 void server_link::on_part(pending_command& c, element const& e) {
@@ -124,8 +123,10 @@ void server_link::push_missed(protocol::breach b) {
     pushes_.missed(b);
     if (pushes_.trusted()) return;
     // The server goes on to track keys, so that a push can restore the trust.
-    state_.services.add(degradation::no_push,
-                        "CLIENT TRACKING: it was accepted, but changes of keys were not told");
+    boundary_.run([&] {
+        state_.services.add(degradation::no_push,
+                            "CLIENT TRACKING: it was accepted, but changes of keys were not told");
+    });
     // In a turn of its own, those that wait for a push try again, and poll.
     tells_no_push_ = state_.needs_watch = true;
     state_.live.check_by(state_.now());

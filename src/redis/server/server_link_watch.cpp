@@ -1,6 +1,7 @@
 // Watches an instance: overdue answers, the end of a quarantine, and whether an idle instance still
 // answers.
 #include "redis/server/server_link.hpp"
+#include "redis/wire/optional_text.hpp"
 
 #include <utility>
 
@@ -24,29 +25,23 @@ instance_state state_of(protocol::liveness const& l) {
 
 } // namespace
 
-void server_link::arm_watch() noexcept {
+void server_link::arm_watch() {
     if (state_.stopped) return;
     auto const now = state_.now();
     if (kept_.retry_at() > now) state_.live.check_by(kept_.retry_at());
-    state_.needs_watch =
-        !watch_timer_.arm(state_.live.next_check() - now, weak_from_this(), &server_link::on_watch);
+    watch_timer_.arm(state_.live.next_check() - now, weak_from_this(), &server_link::on_watch);
+    state_.needs_watch = false;
 }
 
 void server_link::on_watch() {
+    boundary_.run([&] { check(); });
+}
+
+void server_link::check() {
     if (state_.stopped) return;
-    // Until the timer is armed, at the end of this turn at the latest.
-    state_.needs_watch = true;
     server_.tell_of_end();
     if (std::exchange(tells_no_push_, false)) state_.tell_unavailable();
-    using action = protocol::liveness::action;
-    auto const found = state_.live.check(state_.now());
-    try {
-        act_on(found);
-    } catch (...) { // memory ran out, so there is no message
-        if (found == action::give_up)
-            on_session_end(errc::instance_timeout, {}, protocol::fault::broken);
-        if (found == action::fail_waiting) locks_.fail_unsent(errc::instance_timeout);
-    }
+    act_on(state_.live.check(state_.now()));
     replicas_.ask_again();
     if (server_.quarantined()) server_.wake_at_end();
     arm_watch();
@@ -68,18 +63,16 @@ void server_link::act_on(protocol::liveness::action found) {
         break;
     case action::suspect:
         if (state_.policy.leaves_suspects()) {
-            return on_session_end(errc::instance_timeout, "an answer is overdue",
-                                  protocol::fault::broken);
+            return give_up(errc::instance_timeout, "an answer is overdue");
         }
         tell_state(errc::instance_timeout, "an answer is overdue");
         locks_.fail_sent_to_suspect();
         locks_.fail_unsent(errc::instance_timeout);
         break;
     case action::give_up:
-        on_session_end(errc::instance_timeout,
-                       connected() ? "no answer for so long that the connection was given up"
-                                   : "connected, but the probe was not answered in time",
-                       protocol::fault::broken);
+        give_up(errc::instance_timeout,
+                connected() ? "no answer for so long that the connection was given up"
+                            : "connected, but the probe was not answered in time");
         break;
     }
 }
@@ -94,21 +87,14 @@ void server_link::came_back() {
 }
 
 void server_link::tell_state(errc cause, std::string_view message) noexcept {
+    constexpr auto most = 16 * longest_text; // the texts of all sentinels
     reason_ = cause;
-    auto& text = state_.reason_message;
-    try {
-        constexpr auto most = 16 * longest_text; // the texts of all sentinels
-        text = presentable(message, state_.secrets, most);
-    } catch (...) {
-        text.clear();
-    }
-    try {
-        state_.status.set_state(state_of(state_.live), cause, text);
-        state_.status.set_tls(session_ ? session_->security() : std::string(),
-                              location_->problem());
-    } catch (...) { // without a message: memory ran out
-        state_.status.set_state(state_of(state_.live), cause, {});
-    }
+    state_.reason_message =
+        text_if_memory([&] { return presentable(message, state_.secrets, most); });
+    state_.status.set_state(state_of(state_.live), cause,
+                            text_if_memory([&] { return state_.reason_message; }));
+    state_.status.set_tls(text_if_memory([&] { return session_ ? session_->security() : ""; }),
+                          text_if_memory([&] { return location_->problem(); }));
     state_.owner.on_change();
     if (state_.live.current() != protocol::liveness::state::up) {
         state_.tell_unavailable();

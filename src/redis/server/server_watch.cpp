@@ -17,15 +17,11 @@ server_watch::server_watch(connection_state& state)
 // The quarantine
 //
 
-void server_watch::distrust(lease_clock::duration how_long, std::string_view reason) noexcept {
+void server_watch::distrust(lease_clock::duration how_long, std::string_view reason) {
     auto const now = state_.now();
     if (now + how_long <= guard_.until()) return;
     guard_.distrust(how_long, reason, now);
-    try {
-        on_quarantine();
-    } catch (...) { // memory ran out: the grants do not count all the same
-        state_.status.set_quarantine(guard_.until(), guard_.reason());
-    }
+    on_quarantine();
 }
 
 void server_watch::succeed(lease_clock::time_point until, std::string_view reason) {

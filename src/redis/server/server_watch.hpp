@@ -31,7 +31,7 @@ public:
     std::string const& reason() const { return guard_.reason(); }
 
     /// The server may lack grants: its grants do not count for this long.
-    void distrust(lease_clock::duration, std::string_view reason) noexcept;
+    void distrust(lease_clock::duration, std::string_view reason);
     /// The server takes the place of another one. Its grants do not count until then.
     void succeed(lease_clock::time_point until, std::string_view reason);
     /// The server says that all its keys may be gone. True if a quarantine has begun.

@@ -6,10 +6,11 @@
 #include <holdfast/clock.hpp>
 #include <holdfast/error.hpp>
 
+#include "redis/wire/optional_text.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <mutex>
-#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,13 +42,13 @@ public:
         return s;
     }
 
-    void set_state(instance_state state, errc cause, std::string_view message) {
+    void set_state(instance_state state, errc cause, std::string message) noexcept {
         std::lock_guard const lock(mutex_);
         status_.state = state;
         status_.reason = cause == errc{} ? error_code{} : make_error_code(cause);
-        status_.message = message;
+        status_.message = std::move(message);
     }
-    void set_tls(std::string text, std::string problem) {
+    void set_tls(std::string text, std::string problem) noexcept {
         std::lock_guard const lock(mutex_);
         status_.tls = std::move(text);
         status_.tls_problem = std::move(problem);
@@ -62,14 +63,9 @@ public:
         std::lock_guard const lock(mutex_);
         status_.degradations.swap(all);
     }
-    /// If memory runs out, the message or all of it is left out.
-    void add_degradation(degradation kind, std::string_view message) noexcept {
+    void add_degradation(degradation kind, std::string message) {
         std::lock_guard const lock(mutex_);
-        try {
-            status_.degradations.push_back({.kind = kind, .message = {}});
-            status_.degradations.back().message = message;
-        } catch (std::bad_alloc const&) {
-        }
+        status_.degradations.push_back({.kind = kind, .message = std::move(message)});
     }
     void remove_degradation(degradation kind) noexcept {
         std::lock_guard const lock(mutex_);
@@ -113,14 +109,9 @@ private:
         errc cause{}; ///< errc{}: they do
         std::string text;
 
-        /// If memory runs out, the cause is still reported.
         void set(errc c, std::string_view message) noexcept {
             cause = c;
-            try {
-                text = message;
-            } catch (std::bad_alloc const&) {
-                text.clear();
-            }
+            text = text_if_memory([&] { return message; });
         }
     };
 

@@ -12,6 +12,7 @@
 #include "protocol/server/clock_reading.hpp"
 #include "protocol/server/restart_guard.hpp"
 #include "protocol/server/server_ages.hpp"
+#include "redis/wire/optional_text.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -53,11 +54,7 @@ public:
         quarantine_.extend(until);
         begun_ = true;
         jumped_ = false;
-        try {
-            reason_ = reason;
-        } catch (...) {
-            reason_.clear();
-        }
+        reason_ = text_if_memory([&] { return reason; });
     }
 
     /// This server has answered the probe. `uptime`: in seconds; empty if it tells none. True if a
@@ -147,14 +144,12 @@ public:
         quarantine_.begin(now, how_long);
         begun_ = true;
         jumped_ = false;
-        try {
+        reason_ = text_if_memory([&] {
             using namespace std::chrono;
             auto const left = duration_cast<milliseconds>(how_long).count();
-            reason_ = std::string(reason) + "; its votes do not count for " + std::to_string(left) +
-                      " ms";
-        } catch (...) {
-            reason_.clear();
-        }
+            return std::string(reason) + "; its votes do not count for " + std::to_string(left) +
+                   " ms";
+        });
     }
 
     /// The reading of the last answer to TIME.
@@ -189,14 +184,12 @@ private:
         begun_ = true;
         if (longer) return;
         jumped_ = false;
-        try {
-            reason_ = "up for less than max_ttl, " + std::to_string(max_ttl_.count()) +
-                      " ms, and " + std::string(evidence) +
-                      ": it may have forgotten locks (on_restart); its votes do not count for " +
-                      std::to_string(ceil<milliseconds>(until - now).count()) + " ms";
-        } catch (...) {
-            reason_.clear();
-        }
+        reason_ = text_if_memory([&] {
+            return "up for less than max_ttl, " + std::to_string(max_ttl_.count()) + " ms, and " +
+                   std::string(evidence) +
+                   ": it may have forgotten locks (on_restart); its votes do not count for " +
+                   std::to_string(ceil<milliseconds>(until - now).count()) + " ms";
+        });
     }
 
     bool heed(protocol::forgetting loss, std::optional<std::int64_t> uptime,
@@ -241,13 +234,10 @@ private:
     }
     template <class Words>
     void put(std::string& reason, Words&& words) noexcept {
-        try {
-            reason = words() + "; its votes do not count for max_ttl, " +
-                     std::to_string(max_ttl_.count()) + " ms";
-            if (evicting_) reason += " after that";
-        } catch (...) {
-            reason.clear();
-        }
+        reason = text_if_memory([&] {
+            return words() + "; its votes do not count for max_ttl, " +
+                   std::to_string(max_ttl_.count()) + " ms" + (evicting_ ? " after that" : "");
+        });
     }
 
     std::chrono::milliseconds max_ttl_;

@@ -29,14 +29,8 @@ pipeline::pipeline()
 }
 
 void append(batch& target, pending_command c, std::string_view bytes) {
-    auto const size = target.bytes.size();
     target.bytes.append(bytes);
-    try {
-        target.commands.push_back(std::move(c));
-    } catch (...) {
-        target.bytes.resize(size);
-        throw;
-    }
+    target.commands.push_back(std::move(c));
 }
 
 void pipeline::add(encoder& encoded, pending_command c, wording w) {
@@ -105,16 +99,16 @@ batch& pipeline::send_first(std::unique_ptr<batch> b) {
 }
 
 // Fills the open batch from the lanes. A waiting command is small, because it is encoded only when
-// it leaves. If memory runs out, the command that has left its lane goes first the next time.
+// it leaves. If that fails, it stays in its lane.
 void pipeline::refill(wording w) {
     while (waits() && open_->commands.size() < max_commands) {
-        if (!stranded_.owner) stranded_ = waiting_.pop();
-        auto const args = stranded_.owner->arguments(stranded_.command);
-        w.tracked = stranded_.words.tracked;
-        describe(stranded_, args, w);
-        encode(stranded_, args);
-        append(*open_, stranded_, scratch_.payload());
-        stranded_ = {};
+        auto c = waiting_.front();
+        auto const args = c.owner->arguments(c.command);
+        w.tracked = c.words.tracked;
+        describe(c, args, w);
+        encode(c, args);
+        append(*open_, std::move(c), scratch_.payload());
+        waiting_.pop();
     }
 }
 
@@ -153,7 +147,6 @@ void pipeline::clear() noexcept {
     in_flight_.clear();
     open_->commands.clear();
     open_->bytes.clear();
-    stranded_ = {};
     while (!waiting_.empty()) waiting_.pop();
 }
 

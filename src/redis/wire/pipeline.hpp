@@ -74,9 +74,10 @@ struct batch {
     std::vector<held_answer> held; ///< the answers that wait for that; has room for all
 };
 
-/// Strong exception guarantee.
 void append(batch&, pending_command, std::string_view bytes);
 
+/// If a function that adds or sends throws, the connection has to end: take_unsent() and
+/// take_sent() give each command back once, and nothing else is certain.
 class pipeline {
 public:
     static constexpr std::size_t max_commands = 2048; ///< of a batch
@@ -87,14 +88,13 @@ public:
     // Sending
 
     /// Adds a lock's command to the open batch or to a lane. The pipeline itself sets the members
-    /// of pending_command that follow from the lock's kind and from the wording. Strong exception
-    /// guarantee.
+    /// of pending_command that follow from the lock's kind and from the wording.
     void add(encoder&, pending_command, wording);
     void add(pending_command, wording);
     /// Adds a pending release. It leaves after other commands, but before any later command on its
     /// key.
     void add_late(pending_command);
-    /// Adds a command that belongs to no lock. Strong exception guarantee.
+    /// Adds a command that belongs to no lock.
     template <class... Words>
     void add(pending_command c, Words const&... words) {
         scratch_.clear();
@@ -156,7 +156,7 @@ public:
 
 private:
     /// True if there are commands that no batch has taken yet.
-    bool waits() const { return stranded_.owner || !waiting_.empty(); }
+    bool waits() const { return !waiting_.empty(); }
     void wait_in_lane(pending_command, std::string_view key);
     void encode(pending_command const&, command_args const&);
     void refill(wording);
@@ -171,7 +171,6 @@ private:
     std::vector<std::unique_ptr<batch>> in_flight_;
     std::vector<std::unique_ptr<batch>> spare_;
     protocol::lanes<pending_command> waiting_;
-    pending_command stranded_; ///< left a lane, but memory ran out for the batch
     replica_wait wait_;
     codec::request scratch_;
     reply_reader reader_;
@@ -231,7 +230,10 @@ template <class Tell>
 void pipeline::take_held(Tell&& tell) {
     auto& held = in_flight_.front()->held;
     // `tell` may add commands to the open batch, but holds none.
-    for (auto& h : held) tell(std::move(h));
+    for (auto& h : held) {
+        auto const told = std::move(h);
+        tell(told);
+    }
     held.clear();
 }
 
@@ -239,10 +241,8 @@ template <class Fail>
 void pipeline::take_unsent(Fail&& fail) {
     auto open = std::exchange(open_->commands, {});
     open_->bytes.clear();
-    auto stranded = std::exchange(stranded_, {});
     auto waiting = std::exchange(waiting_, {});
     for (auto& c : open) fail(std::move(c));
-    if (stranded.owner) fail(std::move(stranded));
     while (!waiting.empty()) fail(waiting.pop());
 }
 

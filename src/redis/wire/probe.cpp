@@ -372,7 +372,7 @@ void server_check::ask(pipeline& connection) {
                    "commandstats");
 }
 
-void server_check::take_part(element const& e) noexcept try {
+void server_check::take_part(element const& e) {
     info_.reset();
     if (e.depth > 0) return;
     // Before Redis 7, INFO takes at most one section. The next server check then asks for all.
@@ -383,8 +383,6 @@ void server_check::take_part(element const& e) noexcept try {
     } else {
         info_ = parse_info(e.value);
     }
-} catch (...) { // memory ran out: the next server check counts
-    info_.reset();
 }
 
 void time_reply::take_part(element const& e) {

@@ -143,7 +143,7 @@ private:
 class server_check {
 public:
     void ask(pipeline&);
-    void take_part(element const&) noexcept;
+    void take_part(element const&);
     /// The contents of INFO; empty if the reply had none. The next reply may come after this call.
     std::optional<server_info> take_reply() { return std::exchange(info_, std::nullopt); }
     /// Not empty: the server refuses to be asked, now and later.

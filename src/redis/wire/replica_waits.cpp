@@ -52,17 +52,17 @@ errc replica_waits::cause() const {
     return {};
 }
 
-void replica_waits::connected(std::optional<protocol::replica_list> const& list) noexcept {
+void replica_waits::connected(std::optional<protocol::replica_list> const& list) {
     guard_.connected(list);
     tell();
 }
 
-void replica_waits::listed(std::optional<protocol::replica_list> const& list) noexcept {
+void replica_waits::listed(std::optional<protocol::replica_list> const& list) {
     guard_.listed(list);
     tell();
 }
 
-void replica_waits::take_part(element const& e, secret_list const& secrets) noexcept {
+void replica_waits::take_part(element const& e, secret_list const& secrets) {
     told_ = 0;
     if (is_error(e.type)) return take_error(e.value, secrets);
     refused_ = {};
@@ -72,15 +72,13 @@ void replica_waits::take_part(element const& e, secret_list const& secrets) noex
     told_ = static_cast<unsigned>(std::clamp<std::int64_t>(number_of(e.value), 0, most));
 }
 
-void replica_waits::take_error(std::string_view error, secret_list const& secrets) noexcept try {
+void replica_waits::take_error(std::string_view error, secret_list const& secrets) {
     demoted_ = is_demotion(error);
     refused_ = demoted_ ? errc::read_only : classify(error);
     refusal_ = "WAIT: " + presentable(error, secrets);
-} catch (...) { // memory ran out
-    refusal_.clear();
 }
 
-void replica_waits::take_reply(unsigned asked, bool grants) noexcept {
+void replica_waits::take_reply(unsigned asked, bool grants) {
     covered_ = false;
     if (refused_ != errc{}) {
         guard_.refuses(true);
@@ -92,7 +90,7 @@ void replica_waits::take_reply(unsigned asked, bool grants) noexcept {
     tell();
 }
 
-void replica_waits::tell() noexcept try {
+void replica_waits::tell() {
     switch (guard_.current()) {
     case state::votes:
         reason_.clear();
@@ -112,8 +110,6 @@ void replica_waits::tell() noexcept try {
         reason_ = refusal_ + "; without it no grant counts (replicas)";
         break;
     }
-} catch (...) { // memory ran out
-    reason_.clear();
 }
 
 } // namespace holdfast::redis

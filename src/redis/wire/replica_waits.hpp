@@ -36,7 +36,7 @@ public:
     bool votes() const { return guard_.votes(); }
     /// Why not; errc{} if it may.
     errc cause() const;
-    /// The same in words. Empty if it may, or if memory ran out for the text.
+    /// The same in words. Empty if it may.
     std::string const& reason() const { return reason_; }
     /// The end of a batch with grants. None while the server may not be asked for votes: their
     /// answers do not count then.
@@ -45,14 +45,14 @@ public:
     }
 
     /// A new connection, or a server check. `list` is empty if the server does not tell.
-    void connected(std::optional<protocol::replica_list> const&) noexcept;
-    void listed(std::optional<protocol::replica_list> const&) noexcept;
+    void connected(std::optional<protocol::replica_list> const&);
+    void listed(std::optional<protocol::replica_list> const&);
 
     /// An element of the reply to WAIT.
-    void take_part(element const&, secret_list const&) noexcept;
+    void take_part(element const&, secret_list const&);
     /// The reply is complete. `asked`: the number of replicas; zero: whether WAIT is allowed at
     /// all. `grants`: grants waited for it.
-    void take_reply(unsigned asked, bool grants) noexcept;
+    void take_reply(unsigned asked, bool grants);
     /// Whether the grants that waited for the last reply count.
     bool covered() const { return covered_; }
     /// The server has become a replica; refusal() has its words.
@@ -60,8 +60,8 @@ public:
     std::string const& refusal() const { return refusal_; }
 
 private:
-    void take_error(std::string_view, secret_list const&) noexcept;
-    void tell() noexcept;
+    void take_error(std::string_view, secret_list const&);
+    void tell();
 
     protocol::replica_guard guard_;
     std::chrono::milliseconds timeout_;

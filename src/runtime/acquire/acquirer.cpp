@@ -3,6 +3,8 @@
 
 #include "protocol/tenure/fence.hpp"
 
+#include <boost/scope/scope_fail.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -90,22 +92,17 @@ bool acquirer::admit(operation& op) {
     return true;
 }
 
-// Returns null if memory ran out.
 active_queue* acquirer::make_queue(detail::lock_state_ptr const& lock, std::size_t hash) {
-    queue* q = nullptr;
-    auto const made = turn_.attempt([&] {
-        q = &queues_.take(*this);
-        q->machine = protocol::wait_queue(instances_.size());
-        q->lock = lock;
-        q->hash = hash;
-        keys_.insert(*q);
+    auto& q = queues_.take(*this);
+    boost::scope::scope_fail const undo([&] {
+        q.lock.reset();
+        queues_.give_back(q);
     });
-    if (made) return q;
-    if (q != nullptr) {
-        q->lock.reset();
-        queues_.give_back(*q);
-    }
-    return nullptr;
+    q.machine = protocol::wait_queue(instances_.size());
+    q.lock = lock;
+    q.hash = hash;
+    keys_.insert(q);
+    return &q;
 }
 
 void acquirer::join(operation& op, active_queue& q) {
@@ -180,7 +177,7 @@ void acquirer::fail(operation& op, errc cause) {
     auto const& call = op.as<acquire_call>();
     std::shared_ptr<acquire_report const> report;
     if (call.queue != nullptr && cause != errc::shut_down && cause != errc::out_of_memory) {
-        // If memory runs out for the report, the handler gets the code alone.
+        // If that fails, the handler gets the code alone.
         turn_.attempt([&] { report = make_report(op); });
     }
     auto const took = turn_.time() - call.started();
@@ -289,9 +286,8 @@ void acquirer::fold(active_queue& q) noexcept {
     put_back(q);
 }
 
-active_queue* acquirer::unfold(active_tenure& t) noexcept {
-    queue* q = nullptr;
-    if (!turn_.attempt([&] { q = &queues_.take(*this); })) return nullptr;
+active_queue* acquirer::unfold(active_tenure& t) {
+    auto* const q = &queues_.take(*this);
     protocol::folded_queue const folded{.held_since = t.machine.lease_began(),
                                         .round_trip = t.round_trip,
                                         .fenced = t.machine.fenced()};

@@ -107,7 +107,7 @@ public:
     // Folded queues
     //
 
-    active_queue* unfold(active_tenure&) noexcept override;
+    active_queue* unfold(active_tenure&) override;
     void forget(active_tenure&) noexcept override;
 
     //
@@ -219,7 +219,6 @@ void acquirer::start(operation& op, LetGo&& let_go) {
     auto* const q = at.is_folded()          ? unfold(*at.tenure())
                     : at.queue() != nullptr ? at.queue()
                                             : make_queue(lock, hash);
-    if (q == nullptr) return fail(op, errc::out_of_memory);
     join(op, *q);
 }
 

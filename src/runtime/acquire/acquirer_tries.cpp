@@ -206,7 +206,7 @@ void acquirer::on_arbiter_refused(active_tenure& t, active_queue& q, redis::answ
     auto const arbiter = q.machine.arbiter();
     instances_[arbiter].push_missed(q.machine.take_breach());
     if (t.fair) {
-        turn_.attempt([&] { line_.enter(q, q.in_line, t.own_token(), arbiter); });
+        line_.enter(q, q.in_line, t.own_token(), arbiter);
         if (a.called) q.machine.called(turn_.time(), arbiter, !instances_[arbiter].moves_keys());
     }
     if (op.cancel_requested) leave(op, errc::cancelled);
@@ -218,7 +218,7 @@ void acquirer::leave_line(active_queue& q) noexcept {
     auto const at = protocol::instance_set::only(q.in_line.instance);
     auto const token = line_.leave(q.in_line);
     if (!token) return;
-    turn_.attempt([&] {
+    turn_.run([&] {
         active_tenure_ptr const t(&tenures_.take());
         auto const& options = q.lock->options();
         auto const stays = std::max<protocol::duration>(

@@ -30,16 +30,15 @@ void acquirer::on_inspection(active_tenure& t, unsigned instance, redis::answer 
     if (t.queue == nullptr) return;
     auto& q = *t.queue;
     if (a.cause == errc::wrong_type) ++q.round.wrong_types;
-    if (auto* const vote = q.round.record(instance, instances_.size())) {
-        if (a.verdict == protocol::verdict::yes) {
-            vote->ttl_known = a.ttl_known;
-            vote->ttl_left = a.ttl_left;
-            turn_.attempt([&] { vote->holder = a.holder; });
-        } else if (a.cause == errc::wrong_type) {
-            vote->held = false;
-            vote->cause = a.cause;
-            turn_.attempt([&] { vote->message = a.message; });
-        }
+    auto& vote = q.round.record(instance, instances_.size());
+    if (a.verdict == protocol::verdict::yes) {
+        vote.ttl_known = a.ttl_known;
+        vote.ttl_left = a.ttl_left;
+        vote.holder = a.holder;
+    } else if (a.cause == errc::wrong_type) {
+        vote.held = false;
+        vote.cause = a.cause;
+        vote.message = a.message;
     }
     auto const action =
         t.machine.answer(protocol::command::inspect, 0, instance, a.verdict, turn_.time());
@@ -77,17 +76,15 @@ void acquirer::listen(active_queue& q) {
 
 void acquirer::ask_to_push(active_queue& q, protocol::instance_set asked) {
     auto const round = q.machine.watch_round();
-    auto const ready = q.watch || turn_.attempt([&] {
+    if (!q.watch) {
         auto& t = tenures_.take();
         t.machine = protocol::tenure(instances_.size(), {}, false);
         t.lock = q.lock;
         t.fair = false; // its questions are those of any lock
         t.queue = &q;
         q.watch = &t;
-    });
-    if (ready) return tenures_.send(*q.watch, protocol::command::watch, asked, round);
-    auto const now = turn_.time();
-    asked.for_each([&](unsigned i) { q.machine.watched(now, i, round, {}, random_.pause_bits()); });
+    }
+    tenures_.send(*q.watch, protocol::command::watch, asked, round);
 }
 
 void acquirer::on_watched(active_tenure& t, unsigned instance, std::uint32_t round,

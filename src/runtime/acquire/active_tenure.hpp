@@ -33,13 +33,12 @@ using active_tenure_ptr = boost::intrusive_ptr<active_tenure>;
 /// healing has no answer that anybody waits for. Of the other commands, only a release may be owed
 /// together with one more: a later one makes the answers to an earlier one useless.
 struct owed_answers {
-    protocol::instance_set unsent;   ///< of `command`, because memory ran out
+    protocol::instance_set unsent;   ///< of `command`, because a link has failed
     protocol::instance_set releases; ///< the same, of releases
     protocol::instance_set gone;     ///< raise: these were not reachable
     std::uint32_t round = 0;         ///< of `command`
     protocol::command command{};
-    std::uint8_t release_retries = 0; ///< how often a release was tried again
-    bool listed = false;              ///< in the driver's list
+    bool listed = false; ///< in the driver's list
 };
 
 /// The parts that few tenures need. Made when they are first needed.

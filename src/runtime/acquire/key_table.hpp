@@ -107,8 +107,8 @@ private:
 /// Folded queues, as the lease keeper needs them.
 class folded_queues {
 public:
-    /// Makes the queue of a tenure again. Returns null if memory ran out; the tenure then goes on.
-    virtual active_queue* unfold(active_tenure&) noexcept = 0;
+    /// Makes the queue of a tenure again.
+    virtual active_queue* unfold(active_tenure&) = 0;
     /// The tenure has ended, so its key needs a new queue.
     virtual void forget(active_tenure&) noexcept = 0;
 

@@ -12,7 +12,6 @@ void tenure_driver::recycle(active_tenure& t) noexcept {
     timers_.cancel(t);
     t.lock.reset();
     t.drop_extras();
-    t.owed.release_retries = 0;
     tenures_.give_back(t);
 }
 
@@ -39,8 +38,7 @@ void tenure_driver::send(active_tenure& t, command c, protocol::instance_set to,
     encoder_.start(c, t);
     redis::reply_handler_ptr const asking(&t);
     to.for_each([&](unsigned i) {
-        if (turn_.attempt([&] { instances_[i].submit(encoder_, asking, round); })) return;
-        note_unsent(t, c, i, round);
+        if (!instances_[i].submit(encoder_, asking, round)) note_unsent(t, c, i, round);
     });
 }
 
@@ -82,16 +80,6 @@ void tenure_driver::answer_owed() {
         auto const answer = [&](unsigned i, command c, std::uint32_t round, errc cause) {
             t.on_answer(i, c, round, {.verdict = protocol::verdict::unsent, .cause = cause});
         };
-        if (!owed.releases.empty() && owed.release_retries < release_retries) {
-            t.owed.release_retries = static_cast<std::uint8_t>(owed.release_retries + 1);
-            auto const again = std::exchange(owed.releases, {});
-            send(t, command::release, again, 0);
-            // An instance that is unreachable now keeps the release as pending, and does not
-            // answer.
-            (again - instances_.reachable()).for_each([&](unsigned i) {
-                answer(i, command::release, 0, instances_.cause_of(i));
-            });
-        }
         owed.gone.for_each(
             [&](unsigned i) { answer(i, command::raise, 0, instances_.cause_of(i)); });
         owed.unsent.for_each(

@@ -80,10 +80,6 @@ public:
     }
 
 private:
-    /// If memory runs out, a release is tried again this often. After that the key stays until its
-    /// ttl ends.
-    static constexpr std::uint8_t release_retries = 3;
-
     void note_unsent(active_tenure&, protocol::command, unsigned instance,
                      std::uint32_t round) noexcept;
     void owe(active_tenure&) noexcept;

@@ -24,8 +24,7 @@ public:
         unsigned instance = 0;
     };
 
-    /// The queue stands in line at `instance`. If memory runs out, it hears of its turn when it
-    /// asks again.
+    /// The queue stands in line at `instance`.
     void enter(active_queue& q, place& p, redis::token const& t, unsigned instance) {
         p = {t, instance};
         queues_.emplace(t, &q);

@@ -163,8 +163,7 @@ client_stats engine::statistics() const {
 
 void engine::tell_states() noexcept {
     states_changed_ = false;
-    // If memory runs out, the next change tells this one too.
-    turn_.attempt([&] { states_.tell_changes(instances(), events_); });
+    turn_.run([&] { states_.tell_changes(instances(), events_); });
 }
 
 void engine::on_change() {
@@ -180,16 +179,20 @@ void engine::on_idle() {
 void engine::on_unavailable(unsigned instance) {
     instances_.changed();
     states_changed_ = static_cast<bool>(events_);
-    judge_clock();
-    acquirer_.on_unavailable(instance);
-    watcher_.on_came_or_went(instance);
+    turn_.run([&] {
+        judge_clock();
+        acquirer_.on_unavailable(instance);
+        watcher_.on_came_or_went(instance);
+    });
 }
 
 void engine::on_available(unsigned instance) {
     instances_.changed();
     states_changed_ = static_cast<bool>(events_);
-    acquirer_.on_available();
-    watcher_.on_came_or_went(instance);
+    turn_.run([&] {
+        acquirer_.on_available();
+        watcher_.on_came_or_went(instance);
+    });
 }
 
 void engine::on_removed(unsigned instance, std::string_view key) {
@@ -254,8 +257,18 @@ struct engine::canceller {
     }
 };
 
+// A call that has not changed anything yet fails alone.
 void engine::start_operation(operation& op) {
-    std::visit(starter{*this, op}, op.call);
+    auto const generation = op.generation;
+    if (turn_.attempt([&] { std::visit(starter{*this, op}, op.call); })) return;
+    auto const open = op.generation == generation;
+    open&& op.stage == operation_stage::starting ? refuse(op) : turn_.fail();
+}
+
+void engine::refuse(operation& op) {
+    if (std::holds_alternative<acquire_call>(op.call))
+        return acquirer_.fail(op, errc::out_of_memory);
+    completer_.complete(op, errc::out_of_memory);
 }
 
 void engine::cancel_operation(operation& op, asio::cancellation_type_t type) {

@@ -13,11 +13,11 @@
 // machines decide. It ends by sending to each instance the commands that were gathered for it, in
 // one batch.
 //
-// An exception concerns one operation only. If memory runs out for an operation, the operation ends
-// with errc::out_of_memory. A command that cannot be submitted counts as never sent. If a handler
-// or its allocator throws, the exception is kept until the turn is over. Then the first of these
-// exceptions leaves through the executor. A noexcept function that allocates catches the failure
-// itself.
+// Failures, mostly of memory, end at two boundaries. What fails while a link works ends that link,
+// as any lost connection does. What fails in a turn outside of a link ends the client, as
+// shutdown() does. Before that, a call whose own memory is not to be had completes with
+// errc::out_of_memory, and has changed nothing. If a handler or its allocator throws, the exception
+// is kept until the turn is over, and then leaves through the executor.
 #ifndef HOLDFAST_RUNTIME_ENGINE_HPP
 #define HOLDFAST_RUNTIME_ENGINE_HPP
 
@@ -128,17 +128,14 @@ private:
     // Each begins or cancels a call with the part that serves it.
     struct starter;
     struct canceller;
-    /// Takes the calls that the inbox delivers. An exception in one call does not affect the
-    /// others.
+    /// Takes the calls that the inbox delivers.
     struct receiver {
-        void start(operation& op) {
-            owner.turn_.attempt([&] { owner.start_operation(op); });
-        }
+        void start(operation& op) { owner.start_operation(op); }
         void cancel(operation& op, asio::cancellation_type_t type) {
-            owner.turn_.attempt([&] { owner.cancel_operation(op, type); });
+            owner.turn_.run([&] { owner.cancel_operation(op, type); });
         }
         void drop(lease_record& l, bool dropped) {
-            owner.turn_.attempt([&] { owner.leader_.settle(owner.keeper_.let_go(l, dropped)); });
+            owner.turn_.run([&] { owner.leader_.settle(owner.keeper_.let_go(l, dropped)); });
         }
         engine& owner;
     };
@@ -172,12 +169,16 @@ private:
         return instances_.is_new_server(instance, run_id);
     }
     void on_push(unsigned instance, std::string_view key) override {
-        acquirer_.on_push(instance, key);
-        watcher_.on_push(instance, key);
+        turn_.run([&] {
+            acquirer_.on_push(instance, key);
+            watcher_.on_push(instance, key);
+        });
     }
     void on_push_for_all(unsigned instance) override {
-        acquirer_.on_push_for_all(instance);
-        watcher_.on_push_for_all(instance);
+        turn_.run([&] {
+            acquirer_.on_push_for_all(instance);
+            watcher_.on_push_for_all(instance);
+        });
     }
     void on_unavailable(unsigned instance) override;
     void on_available(unsigned instance) override;
@@ -187,7 +188,9 @@ private:
     void on_clock_reading(unsigned instance, protocol::clock_reading const&) override;
     void on_age(unsigned, lease_clock::time_point start) override;
     bool awaits_ages(unsigned instance) const override;
-    void on_forgotten(unsigned) override { keeper_.check_all(); }
+    void on_forgotten(unsigned) override {
+        turn_.run([&] { keeper_.check_all(); });
+    }
     std::uint64_t random_bits() override { return random_.pause_bits(); }
     void on_change() override;
     void on_idle() override;
@@ -202,6 +205,7 @@ private:
     void call_handlers();
     void take_calls(inbox::arrivals);
     void start_operation(operation&);
+    void refuse(operation&);
     void cancel_operation(operation&, asio::cancellation_type_t);
     bool take_let_go(lease_record&);
 
@@ -219,6 +223,7 @@ private:
     void refuse_waiting();
     void start_shutdown(operation&);
     void start_drain(operation&);
+    void end_at_once() noexcept;
     void end_drain_if_done();
     void finish_shutdown_if_done() noexcept;
 

@@ -20,8 +20,10 @@ bool is_a_try(active_tenure const& t) {
 } // namespace
 
 void engine::on_clock_reading(unsigned instance, protocol::clock_reading const& reading) {
-    standstill_.observed(instance, reading);
-    judge_clock();
+    turn_.run([&] {
+        standstill_.observed(instance, reading);
+        judge_clock();
+    });
 }
 
 void engine::judge_clock() {
@@ -29,8 +31,7 @@ void engine::judge_clock() {
     auto const there = instances_.usable_now();
     // Asks the instances for their time at once, because their next regular checks may come seconds
     // later.
-    standstill_.to_ask(there).for_each(
-        [&](unsigned i) { turn_.attempt([&] { instances_[i].ask_time_now(); }); });
+    standstill_.to_ask(there).for_each([&](unsigned i) { instances_[i].ask_time_now(); });
     auto const found = standstill_.judge(there);
     if (found.is_new) {
         tenures_.for_each([&](active_tenure& t) {
@@ -39,18 +40,18 @@ void engine::judge_clock() {
     }
     if (!found.is_ours) return;
     for (unsigned i = 0; i < instances_.size(); ++i) {
-        turn_.attempt([&] {
-            if (found.instances.contains(i)) return instances_[i].excuse_jump();
+        if (found.instances.contains(i)) {
+            instances_[i].excuse_jump();
+        } else {
             instances_[i].our_clock_stood_still(found.from, found.to, found.least, found.most);
-        });
+        }
     }
 }
 
 void engine::on_age(unsigned, lease_clock::time_point start) {
     ages_.told(start, turn_.time());
     if (!ages_.some_old()) return;
-    for (unsigned i = 0; i < instances_.size(); ++i)
-        turn_.attempt([&] { instances_[i].on_older_server(); });
+    for (unsigned i = 0; i < instances_.size(); ++i) instances_[i].on_older_server();
 }
 
 // An instance that is down, or overdue, is waited for no longer.

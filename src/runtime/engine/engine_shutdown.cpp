@@ -3,8 +3,27 @@
 #include "runtime/engine/engine.hpp"
 
 #include <algorithm>
+#include <type_traits>
+#include <variant>
 
 namespace holdfast::runtime {
+
+namespace {
+
+/// True for a call that has begun and waits for its result. Shutdowns and drains complete at the
+/// end.
+bool is_open(operation const& op) {
+    if (op.stage == operation_stage::starting) return false;
+    return std::visit(
+        []<class Call>(Call const&) {
+            return call_with_handler<Call> && !std::is_same_v<Call, shutdown_call> &&
+                   !std::is_same_v<Call, drain_call> && !std::is_same_v<Call, ended_acquire> &&
+                   !std::is_same_v<Call, ended_release>;
+        },
+        op.call);
+}
+
+} // namespace
 
 // `left_over`: the result of a drain if leases are still held.
 void engine::begin_shutdown(errc left_over) {
@@ -67,6 +86,15 @@ void engine::drain_limit::on_time(lease_clock::time_point) {
 // Instances that answer late, one after another, would otherwise keep a client from ending.
 void engine::shutdown_limit::on_time(lease_clock::time_point) {
     engine_.shutdown_overdue_ = true;
+}
+
+// A part of the client has failed. So it waits for nothing more.
+void engine::end_at_once() noexcept {
+    turn_.attempt([&] { begin_shutdown(); });
+    shutdown_overdue_ = true;
+    inbox_.for_each([&](operation& op) {
+        if (is_open(op)) completer_.complete(op, errc::shut_down);
+    });
 }
 
 // Called at the end of each turn.

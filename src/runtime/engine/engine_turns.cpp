@@ -5,6 +5,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/query.hpp>
+#include <boost/scope/scope_fail.hpp>
 
 namespace holdfast::runtime {
 
@@ -54,13 +55,11 @@ void engine::in_a_turn(Work&& work) {
         ~on_stack() { --count; }
         unsigned& count;
     } const counted(turns_on_stack_);
-    try {
-        in_one_turn(work);
-        call_handlers();
-    } catch (...) {
+    boost::scope::scope_fail const rest([this] {
         if (completer_.owes_calls()) inbox_.ask_for_turn();
-        throw;
-    }
+    });
+    in_one_turn(work);
+    call_handlers();
 }
 
 // Calls the handlers that were kept for a call in place. The next turn follows at once with the
@@ -88,15 +87,14 @@ void engine::in_one_turn(Work&& work) {
     keeper_.destroy_retired();
     timers_.mend();
     tenures_.answer_owed();
-    try {
+    turn_.run([&] {
         work();
         end_drain_if_done();
-    } catch (...) {
-        turn_.keep_exception();
-    }
-    turn_.attempt([&] { acquirer_.leave_late_instances(); });
+        acquirer_.leave_late_instances();
+    });
     if (turn_.began() >= next_give_back_) give_back_memory();
     if (states_changed_) tell_states();
+    if (turn_.take_failure()) end_at_once();
     if (!instances_.flush()) turn_.ask_for_another();
     turn_.end();
     inbox_.mend();

@@ -13,6 +13,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/cancellation_type.hpp>
+#include <boost/scope/scope_fail.hpp>
 
 #include <array>
 #include <atomic>
@@ -120,6 +121,11 @@ public:
         basic_inbox* inbox_;
     };
 
+    /// Calls `function(operation&)` for each operation that the pool has made, used or not.
+    template <class Function>
+    void for_each(Function&& function) {
+        operations_.for_each(function);
+    }
     /// Called at the end of a turn. Asks again if the executor did not take an earlier turn.
     void mend() noexcept {
         if (turn_lost_.load(std::memory_order_relaxed) && turn_lost_.exchange(false)) {
@@ -233,28 +239,22 @@ void basic_inbox<Owner>::submit(any_call&& call) {
         auto guard = lock();
         if (dead_) return;
         auto& op = operations_.take(first_generation_);
-        try {
-            op.prepare(call);
-        } catch (...) {
+        auto moved = false;
+        // The caller gets its call back, as if it had not called.
+        boost::scope::scope_fail const undo([&] {
+            if (moved) call = std::exchange(op.call, {});
+            if (thread_safe_ && !guard) guard.lock();
             operations_.give_back(op);
-            throw;
-        }
+        });
+        op.prepare(call);
         op.stage = operation_stage::starting;
         op.cancel_requested = false;
         op.call = std::move(call);
+        moved = true;
         if (slot.is_connected()) {
             // Without the mutex: emplace() may destroy an older handler of the user.
             if (guard) guard.unlock();
-            try {
-                asio::cancellation_slot(slot).template emplace<canceller>(owner_.weak_from_this(),
-                                                                          op);
-            } catch (...) {
-                // The caller gets its call back, as if it had not called.
-                call = std::exchange(op.call, {});
-                if (thread_safe_) guard.lock();
-                operations_.give_back(op);
-                throw;
-            }
+            asio::cancellation_slot(slot).template emplace<canceller>(owner_.weak_from_this(), op);
             if (thread_safe_) guard.lock();
         }
         starts_.push_back(op);

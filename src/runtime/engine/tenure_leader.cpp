@@ -26,14 +26,12 @@ public:
 
     void on_answer(unsigned instance, command c, std::uint32_t round,
                    redis::answer const& a) override {
-        try {
+        leader_.services_.turn.run([&] {
             auto const writes = !protocol::only_reads(c);
             if (writes && (a.verdict == verdict::yes || a.verdict == verdict::unknown))
                 leader_.watcher_.on_own_write(instance, lock->key());
             leader_.on_answer(*this, instance, c, round, a);
-        } catch (...) {
-            leader_.services_.turn.keep_exception();
-        }
+        });
     }
 
     void on_time(lease_clock::time_point now) override { leader_.on_time(*this, now); }

@@ -1,5 +1,7 @@
 #include "runtime/keys/inspector.hpp"
 
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+
 #include <chrono>
 #include <utility>
 
@@ -20,7 +22,9 @@ public:
     bool still_wants(protocol::command) const noexcept override { return op != nullptr; }
     void on_answer(unsigned instance, protocol::command, std::uint32_t,
                    redis::answer const& a) override {
-        inspector_.on_answer(*this, instance, a);
+        if (op == nullptr) return;
+        if (!inspector_.turn_.attempt([&] { inspector_.on_answer(*this, instance, a); }))
+            inspector_.fail(*this);
     }
 
     operation* op; ///< null after a cancellation
@@ -35,18 +39,12 @@ private:
 };
 
 void inspector::start(operation& op) {
-    redis::reply_handler_ptr alive;
-    question* q = nullptr;
-    auto const made = turn_.attempt([&] {
-        q = new question(*this, op);
-        alive = q;
-    });
-    if (!made) return completer_.complete(op, errc::out_of_memory);
+    boost::intrusive_ptr<question> const q(new question(*this, op));
     op.stage = operation_stage::attached;
-    op.as<inspect_call>().question = q;
+    op.as<inspect_call>().question = q.get();
     auto const asked = surveyor_.reachable();
     q->pending = asked - surveyor_.ask(*q, protocol::command::survey, asked, 0);
-    if (q->pending.empty()) conclude(*q);
+    if (q->pending.empty() && !turn_.attempt([&] { conclude(*q); })) fail(*q);
 }
 
 void inspector::cancel(operation& op) {
@@ -55,18 +53,18 @@ void inspector::cancel(operation& op) {
 }
 
 void inspector::on_answer(question& q, unsigned instance, redis::answer const& a) {
-    if (q.op == nullptr) return;
     q.pending.erase(instance);
-    surveyor_.take(q.report, instance, a, q.began); // if memory runs out, the answer is missing
+    surveyor_.take(q.report, instance, a, q.began);
     if (q.pending.empty()) conclude(q);
 }
 
 void inspector::conclude(question& q) {
-    auto& op = *std::exchange(q.op, nullptr);
-    if (!turn_.attempt([&] { judge(q.report); })) {
-        return completer_.complete(op, errc::out_of_memory);
-    }
-    completer_.complete(op, errc{}, std::move(q.report));
+    judge(q.report);
+    completer_.complete(*std::exchange(q.op, nullptr), errc{}, std::move(q.report));
+}
+
+void inspector::fail(question& q) {
+    if (q.op != nullptr) completer_.complete(*std::exchange(q.op, nullptr), errc::out_of_memory);
 }
 
 } // namespace holdfast::runtime

@@ -28,6 +28,7 @@ private:
 
     void on_answer(question&, unsigned instance, redis::answer const&);
     void conclude(question&);
+    void fail(question&);
 
     turn& turn_;
     surveyor& surveyor_;

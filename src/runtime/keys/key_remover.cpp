@@ -36,7 +36,9 @@ public:
     }
     bool still_wants(command) const noexcept override { return op != nullptr; }
     void on_answer(unsigned instance, command, std::uint32_t, redis::answer const& a) override {
-        remover_.on_survey(*this, instance, a);
+        if (op == nullptr) return;
+        if (!remover_.turn_.attempt([&] { remover_.on_survey(*this, instance, a); }))
+            remover_.fail(*this);
     }
 
     operation* op; ///< null once the call is over
@@ -69,7 +71,8 @@ public:
     }
     bool still_wants(command) const noexcept override { return true; }
     void on_answer(unsigned instance, command, std::uint32_t, redis::answer const& a) override {
-        remover_.on_removal(*job_, instance, a);
+        if (!remover_.turn_.attempt([&] { remover_.on_removal(*job_, instance, a); }))
+            remover_.fail(*job_);
     }
 
 private:
@@ -98,19 +101,23 @@ bool may_delete(operation const& op, key_answer const& found) {
 
 void key_remover::start_release(operation& op) {
     auto const& call = op.as<release_key_call>();
-    boost::intrusive_ptr<job> j;
-    boost::intrusive_ptr<removal> r;
-    auto const made = turn_.attempt([&] {
-        j = new job(*this, op, *call.key);
-        r = new removal(*this, *j, call.token);
-    });
-    if (!made) return completer_.complete(op, errc::out_of_memory);
+    boost::intrusive_ptr<job> const j(new job(*this, op, *call.key));
+    boost::intrusive_ptr<removal> const r(new removal(*this, *j, call.token));
     op.stage = operation_stage::attached;
     auto const quorum = protocol::redlock_rules::quorum(instances_.size(), 0);
     j->round.votes = protocol::tally(instances_.size(), quorum, instances_.reachable());
     // The others keep the release until they are back.
-    remove(*j, *r, instance_set::first(instances_.size()));
-    conclude(*j);
+    if (!turn_.attempt([&] {
+            remove(*j, *r, instance_set::first(instances_.size()));
+            conclude(*j);
+        })) {
+        fail(*j);
+    }
+}
+
+// Instances may have been told to delete the key.
+void key_remover::fail(job& j) {
+    if (j.op != nullptr) completer_.complete(*std::exchange(j.op, nullptr), errc::out_of_memory);
 }
 
 void key_remover::remove(job& j, removal& r, instance_set from) {
@@ -127,18 +134,14 @@ void key_remover::remove(job& j, removal& r, instance_set from) {
 
 void key_remover::start_force(operation& op) {
     auto& call = op.as<force_release_call>();
-    boost::intrusive_ptr<job> j;
-    auto const made = turn_.attempt([&] {
-        j = new job(*this, op, *call.key);
-        j->report = surveyor_.begin(j->key);
-        j->tokens.resize(instances_.size());
-    });
-    if (!made) return completer_.complete(op, errc::out_of_memory);
+    boost::intrusive_ptr<job> const j(new job(*this, op, *call.key));
+    j->report = surveyor_.begin(j->key);
+    j->tokens.resize(instances_.size());
     op.stage = operation_stage::attached;
     call.job = j.get();
     auto const asked = surveyor_.reachable();
     j->surveyed = asked - surveyor_.ask(*j, command::survey, asked, 0);
-    if (j->surveyed.empty()) remove_seen(*j);
+    if (j->surveyed.empty() && !turn_.attempt([&] { remove_seen(*j); })) fail(*j);
 }
 
 void key_remover::cancel(operation& op) {
@@ -149,30 +152,25 @@ void key_remover::cancel(operation& op) {
 }
 
 void key_remover::on_survey(job& j, unsigned instance, redis::answer const& a) {
-    if (j.op == nullptr) return;
     j.surveyed.erase(instance);
-    // If memory runs out, the answer is missing, and nothing is deleted there.
-    if (surveyor_.take(j.report, instance, a, j.began) && a.present && a.value) {
+    surveyor_.take(j.report, instance, a, j.began);
+    if (a.present && a.value) {
         auto& answer = j.report.instances[instance];
-        turn_.attempt([&] {
-            // No more was read, so there is nothing to compare with.
-            if (a.value->size() > redis::token::max_size) {
-                answer.message = "not deleted: the value is longer than a token";
-            } else if (!may_delete(*j.op, answer)) {
-                j.others.insert(instance);
-                answer.message = "not deleted: another lock than the one seen before";
-            } else {
-                j.tokens[instance] = *a.value;
-            }
-        });
+        // No more was read, so there is nothing to compare with.
+        if (a.value->size() > redis::token::max_size) {
+            answer.message = "not deleted: the value is longer than a token";
+        } else if (!may_delete(*j.op, answer)) {
+            j.others.insert(instance);
+            answer.message = "not deleted: another lock than the one seen before";
+        } else {
+            j.tokens[instance] = *a.value;
+        }
     }
     if (j.surveyed.empty()) remove_seen(j);
 }
 
 void key_remover::remove_seen(job& j) {
-    if (!turn_.attempt([&] { judge(j.report); })) {
-        return completer_.complete(*std::exchange(j.op, nullptr), errc::out_of_memory);
-    }
+    judge(j.report);
     instance_set holding;
     for (unsigned i = 0; i < j.tokens.size(); ++i) {
         if (j.tokens[i]) holding.insert(i);
@@ -188,12 +186,8 @@ void key_remover::remove_seen(job& j) {
             if (*j.tokens[i] == token) same.insert(i);
         });
         holding = holding - same;
-        boost::intrusive_ptr<removal> r;
-        if (turn_.attempt([&] { r = new removal(*this, j, token); })) {
-            remove(j, *r, same);
-        } else {
-            same.for_each([&](unsigned i) { j.round.votes.count(i, verdict::unsent); });
-        }
+        boost::intrusive_ptr<removal> const r(new removal(*this, j, token));
+        remove(j, *r, same);
     }
     conclude(j);
 }
@@ -212,42 +206,42 @@ void key_remover::on_removal(job& j, unsigned instance, redis::answer const& a) 
 
 void key_remover::conclude(job& j) {
     if (j.op == nullptr || !j.round.votes.pending().empty()) return;
-    auto& op = *std::exchange(j.op, nullptr);
-    if (std::holds_alternative<release_key_call>(op.call)) {
-        conclude_release(j, op);
+    if (std::holds_alternative<release_key_call>(j.op->call)) {
+        conclude_release(j);
     } else {
-        conclude_force(j, op);
+        conclude_force(j);
     }
 }
 
-void key_remover::conclude_release(job& j, operation& op) {
+void key_remover::conclude_release(job& j) {
     using protocol::removal;
     auto const& votes = j.round.votes;
+    auto& op = *j.op;
     switch (protocol::judge_removal(votes.yes().size(), votes.no().size(), votes.quorum())) {
     case removal::done:
+        j.op = nullptr;
         return completer_.complete(op, errc{});
     case removal::had_gone:
+        j.op = nullptr;
         return completer_.complete(op, errc::lease_lost);
     case removal::unconfirmed:
         break;
     }
     auto const causes = instances_.causes();
     auto const cause = common_cause(j.round, causes);
-    std::shared_ptr<acquire_report const> report;
-    turn_.attempt([&] {
-        report = std::make_shared<acquire_report const>(
-            build_report({.key = j.key,
-                          .call = reported_call::release,
-                          .attempts = 1,
-                          .waited = turn_.time() - j.began,
-                          .asked = {},
-                          .round = j.round,
-                          .instances = instances_.snapshots(j.round, j.key)}));
-    });
+    auto report = std::make_shared<acquire_report const>(
+        build_report({.key = j.key,
+                      .call = reported_call::release,
+                      .attempts = 1,
+                      .waited = turn_.time() - j.began,
+                      .asked = {},
+                      .round = j.round,
+                      .instances = instances_.snapshots(j.round, j.key)}));
+    j.op = nullptr;
     completer_.complete(op, cause, std::move(report));
 }
 
-void key_remover::conclude_force(job& j, operation& op) {
+void key_remover::conclude_force(job& j) {
     using protocol::removal;
     auto const& votes = j.round.votes;
     auto& all = j.report.instances;
@@ -263,14 +257,12 @@ void key_remover::conclude_force(job& j, operation& op) {
         votes.failed().for_each([&](unsigned i) {
             if (!j.tokens[i]) return;
             auto const& vote = j.round.of(i);
-            turn_.attempt([&] {
-                all[i].message =
-                    "not deleted: " +
-                    (vote.message.empty() ? make_error_code(vote.cause).message() : vote.message);
-            });
+            all[i].message =
+                "not deleted: " +
+                (vote.message.empty() ? make_error_code(vote.cause).message() : vote.message);
         });
     }
-    completer_.complete(op, cause, std::move(j.report));
+    completer_.complete(*std::exchange(j.op, nullptr), cause, std::move(j.report));
 }
 
 } // namespace holdfast::runtime

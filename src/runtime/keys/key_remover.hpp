@@ -53,8 +53,9 @@ private:
     void remove(job&, removal&, protocol::instance_set);
     void on_removal(job&, unsigned instance, redis::answer const&);
     void conclude(job&);
-    void conclude_release(job&, operation&);
-    void conclude_force(job&, operation&);
+    void conclude_release(job&);
+    void conclude_force(job&);
+    void fail(job&);
 
     turn& turn_;
     instance_group& instances_;

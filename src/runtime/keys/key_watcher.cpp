@@ -28,15 +28,14 @@ public:
     bool still_wants(command) const noexcept override { return !dropped; }
     void on_answer(unsigned instance, command c, std::uint32_t of,
                    redis::answer const& a) override {
-        watcher_.on_answer(*this, instance, c, of, a);
+        if (!watcher_.turn_.attempt([&] { watcher_.on_answer(*this, instance, c, of, a); }))
+            watcher_.fail(*this);
     }
     void on_time(lease_clock::time_point) override { watcher_.on_time(*this); }
 
     std::string const key;
     operation_list calls;
-    key_report report;    ///< of the present round
-    bool starved = false; ///< memory ran out for an answer of this round
-    bool again = false;   ///< memory ran out for this round, and not for the one before
+    key_report report; ///< of the present round
     bool dropped = false;
     std::uint32_t round = 0;
     lease_clock::time_point began{}; ///< of the present round
@@ -74,25 +73,21 @@ key_watcher::~key_watcher() = default;
 
 void key_watcher::start(operation& op) {
     auto* const w = find_or_make(op);
-    if (w == nullptr) return completer_.complete(op, errc::out_of_memory);
     op.stage = operation_stage::attached;
     auto& call = op.as<wait_change_call>();
     call.watch = w;
     call.round = w->round + 1;
     w->calls.push_back(op);
-    schedule(*w);
+    if (!turn_.attempt([&] { schedule(*w); })) fail(*w);
 }
 
 key_watcher::watch* key_watcher::find_or_make(operation const& op) {
     auto const key = op.as<wait_change_call>().key->key();
     auto const found = watches_.find(key);
     if (found != watches_.end()) return found->second.get();
-    watch_ptr made;
-    auto const ready = turn_.attempt([&] {
-        made = new watch(*this, key);
-        watches_.emplace(made->key, made);
-    });
-    return ready ? made.get() : nullptr;
+    watch_ptr const made(new watch(*this, key));
+    watches_.emplace(made->key, made);
+    return made.get();
 }
 
 void key_watcher::cancel(operation& op) {
@@ -117,13 +112,12 @@ void key_watcher::begin_round(watch& w) {
     auto const now = turn_.time();
     ++w.round;
     w.began = now;
-    w.starved = !turn_.attempt([&] { w.report = surveyor_.begin(w.key); });
-    auto const asked = w.starved ? protocol::instance_set() : surveyor_.reachable();
+    w.report = surveyor_.begin(w.key);
+    auto const asked = surveyor_.reachable();
     w.machine.begin(now, asked, random_.pause_bits());
     // If an instance is not asked to push, it counts as one that does not.
     surveyor_.ask(w, command::watch, asked, w.round);
     auto const failed = surveyor_.ask(w, command::survey, asked, w.round);
-    w.starved = w.starved || !failed.empty();
     failed.for_each([&](unsigned i) { w.machine.answered(now, i, {}); });
     if (!w.machine.in_round()) conclude(w);
 }
@@ -140,43 +134,39 @@ void key_watcher::on_answer(watch& w, unsigned instance, command c, std::uint32_
         instances_[instance].push_missed(w.machine.registered(now, instance, a.push_follows, left));
         return;
     }
-    if (!surveyor_.take(w.report, instance, a, w.began)) w.starved = true;
+    surveyor_.take(w.report, instance, a, w.began);
     if (w.machine.answered(now, instance, a.present ? left : std::nullopt)) conclude(w);
 }
 
 void key_watcher::conclude(watch& w) {
     watch_ptr const alive(&w);
-    if (!w.starved) w.starved = !turn_.attempt([&] { judge(w.report); });
-    // One lack of memory must not end all calls that share the round, so another round follows.
-    w.again = w.starved && !w.again;
-    for (auto it = w.calls.begin(); !w.again && it != w.calls.end();) {
+    judge(w.report);
+    for (auto it = w.calls.begin(); it != w.calls.end();) {
         auto& op = *it++;
         if (is_later_than(op, w.round)) continue;
-        if (w.starved) {
-            completer_.complete(op, errc::out_of_memory);
-        } else if (shows_change(*op.as<wait_change_call>().last, w.report)) {
-            tell(op, w.report);
-        }
+        if (shows_change(*op.as<wait_change_call>().last, w.report))
+            completer_.complete(op, errc{}, key_report(w.report));
     }
     w.report = {};
     schedule(w);
 }
 
-void key_watcher::tell(operation& op, key_report const& r) {
-    key_report copy;
-    if (!turn_.attempt([&] { copy = r; })) return completer_.complete(op, errc::out_of_memory);
-    completer_.complete(op, errc{}, std::move(copy));
+// All calls share the round.
+void key_watcher::fail(watch& w) {
+    watch_ptr const alive(&w);
+    while (!w.calls.empty()) completer_.complete(w.calls.front(), errc::out_of_memory);
+    if (!w.dropped) drop(w);
 }
 
 void key_watcher::on_time(watch& w) {
     if (w.calls.empty()) return drop(w);
-    begin_round(w);
+    if (!turn_.attempt([&] { begin_round(w); })) fail(w);
 }
 
 void key_watcher::schedule(watch& w) {
     if (w.dropped || w.machine.in_round()) return;
     if (w.began == lease_clock::time_point()) return begin_round(w);
-    auto const soon = w.again || w.calls.empty() || is_later_than(w.calls.back(), w.round);
+    auto const soon = w.calls.empty() || is_later_than(w.calls.back(), w.round);
     timers_.schedule(w, w.machine.next(soon));
 }
 

@@ -62,7 +62,7 @@ private:
     void on_answer(watch&, unsigned instance, protocol::command, std::uint32_t round,
                    redis::answer const&);
     void conclude(watch&);
-    void tell(operation&, key_report const&);
+    void fail(watch&);
     void on_time(watch&);
     void schedule(watch&);
     void drop(watch&) noexcept;

@@ -135,19 +135,17 @@ protocol::instance_set surveyor::ask(redis::reply_handler& asking, protocol::com
     redis::reply_handler_ptr const alive(&asking);
     encoder_.start(c, asking);
     to.for_each([&](unsigned i) {
-        if (!turn_.attempt([&] { instances_[i].submit(encoder_, alive, round); })) failed.insert(i);
+        if (!instances_[i].submit(encoder_, alive, round)) failed.insert(i);
     });
     return failed;
 }
 
-bool surveyor::take(key_report& r, unsigned instance, redis::answer const& a,
+void surveyor::take(key_report& r, unsigned instance, redis::answer const& a,
                     lease_clock::time_point asked) {
     auto& to = r.instances[instance];
-    return turn_.attempt([&] {
-        auto filled = answer_of(instance, a, r.key, asked);
-        filled.address = std::move(to.address);
-        to = std::move(filled);
-    });
+    auto filled = answer_of(instance, a, r.key, asked);
+    filled.address = std::move(to.address);
+    to = std::move(filled);
 }
 
 key_answer surveyor::answer_of(unsigned instance, redis::answer const& a, std::string const& key,

@@ -38,12 +38,12 @@ public:
     key_report begin(std::string_view key);
     /// The instances that can be asked.
     protocol::instance_set reachable() const { return instances_.reachable(); }
-    /// Sends a command about the key. Returns the instances for which memory ran out: they do not
+    /// Sends a command about the key. Returns the instances whose link has failed: they do not
     /// answer.
     protocol::instance_set ask(redis::reply_handler&, protocol::command, protocol::instance_set,
                                std::uint32_t round);
-    /// Notes the answer of an instance to command::survey. False if memory ran out.
-    bool take(key_report&, unsigned instance, redis::answer const&, lease_clock::time_point asked);
+    /// Notes the answer of an instance to command::survey.
+    void take(key_report&, unsigned instance, redis::answer const&, lease_clock::time_point asked);
 
 private:
     key_answer answer_of(unsigned instance, redis::answer const&, std::string const& key,

@@ -304,7 +304,6 @@ active_queue* lease_keeper::release(active_tenure& t, operation* op, bool gives_
     t.gives_back = gives_back;
     t.asked = now;
     t.clear_failures();
-    // Without memory this process does not stand back.
     if (t.queue == nullptr && t.machine.opposed()) folded_.unfold(t);
     active_tenure_ptr const alive(&t);
     auto* const q = leave_queue(t);

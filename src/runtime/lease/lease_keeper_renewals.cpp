@@ -143,8 +143,7 @@ void lease_keeper::destroy_retired() noexcept {
 //
 
 void lease_keeper::note(active_tenure& t, unsigned instance, redis::answer const& a) {
-    turn_.attempt(
-        [&] { t.failures().note(instance, instances_.size(), a, turn_.time() - t.asked); });
+    t.failures().note(instance, instances_.size(), a, turn_.time() - t.asked);
 }
 
 // The cause that the instances share which kept the call from a quorum.
@@ -152,7 +151,7 @@ std::pair<errc, std::shared_ptr<acquire_report const>>
 lease_keeper::failure_of(active_tenure& t, reported_call call) {
     auto cause = errc::no_quorum;
     std::shared_ptr<acquire_report const> report;
-    // If memory runs out, the code is told without a report.
+    // If that fails, the code is told without a report.
     turn_.attempt([&] {
         auto& round = t.failures();
         round.votes = t.machine.votes();

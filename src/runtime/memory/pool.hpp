@@ -5,6 +5,7 @@
 #include "runtime/memory/memory_block.hpp"
 
 #include <boost/intrusive/set.hpp>
+#include <boost/scope/scope_fail.hpp>
 
 #include <algorithm>
 #include <cassert>
@@ -177,12 +178,8 @@ private:
 
     void add_block() {
         auto* const b = ::new (memory_block::allocate()) block;
-        try {
-            blocks_.insert(std::upper_bound(blocks_.begin(), blocks_.end(), b, std::less<>()), b);
-        } catch (...) {
-            destroy(*b);
-            throw;
-        }
+        boost::scope::scope_fail const undo([&] { destroy(*b); });
+        blocks_.insert(std::upper_bound(blocks_.begin(), blocks_.end(), b, std::less<>()), b);
         with_room_.insert(*b);
     }
     void destroy(block& b) noexcept {

@@ -9,7 +9,6 @@
 #include "redis/wire/reply_handler.hpp"
 
 #include <chrono>
-#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,36 +33,24 @@ struct round_record {
     unsigned wrong_types = 0;           ///< instances at which the key is no lock
     protocol::instance_set inspected;   ///< instances that were asked for that
 
-    /// `count`: the number of configured instances. Returns null if memory ran out.
-    vote_record* record(unsigned instance, unsigned count) noexcept {
-        if (instances.size() < count) {
-            try {
-                instances.resize(count);
-            } catch (std::bad_alloc const&) {
-                return nullptr;
-            }
-        }
-        return &instances[instance];
+    /// `count`: the number of configured instances.
+    vote_record& record(unsigned instance, unsigned count) {
+        if (instances.size() < count) instances.resize(count);
+        return instances[instance];
     }
-    /// Notes the answer of an instance that took so long and did not grant. The message may be
-    /// lost if memory runs out.
+    /// Notes the answer of an instance that took so long and did not grant.
     void note(unsigned instance, unsigned count, redis::answer const& a,
-              std::chrono::nanoseconds took) noexcept {
-        auto* const vote = record(instance, count);
-        if (vote == nullptr) return;
-        vote->noted = true;
-        vote->held = a.verdict == protocol::verdict::no;
-        vote->cause = a.cause;
-        vote->ttl_known = a.ttl_known;
-        vote->ttl_left = a.ttl_left;
+              std::chrono::nanoseconds took) {
+        auto& vote = record(instance, count);
+        vote.noted = true;
+        vote.held = a.verdict == protocol::verdict::no;
+        vote.cause = a.cause;
+        vote.ttl_known = a.ttl_known;
+        vote.ttl_left = a.ttl_left;
         if (a.verdict == protocol::verdict::no || a.verdict == protocol::verdict::refused) {
-            vote->round_trip = took;
+            vote.round_trip = took;
         }
-        try {
-            vote->message = a.message;
-        } catch (std::bad_alloc const&) {
-            vote->message.clear();
-        }
+        vote.message = a.message;
     }
     bool empty() const { return votes.quorum() == 0 && instances.empty() && wrong_types == 0; }
     vote_record const& of(unsigned instance) const {

@@ -78,26 +78,19 @@ public:
     }
 
     /// Calls all timers that are due, and all coarse timers that are due within the next
-    /// millisecond. So their commands leave in the same batch. If a timer throws, the others are
-    /// still called, and the first exception is then rethrown.
+    /// millisecond. So their commands leave in the same batch.
     void run_due(lease_clock::time_point now) {
         armed_for_ = lease_clock::time_point::max();
         run_now_ = now;
         run_horizon_ = now + coarseness;
-        std::exception_ptr thrown;
         while (!queue_.empty()) {
             auto& t = *queue_.begin();
             if (t.when_ > (t.exact() ? run_now_ : run_horizon_)) break;
             queue_.erase(queue_.begin());
-            try {
-                t.on_time(std::max(now, t.when_));
-            } catch (...) {
-                if (!thrown) thrown = std::current_exception();
-            }
+            t.on_time(std::max(now, t.when_));
         }
         run_now_ = run_horizon_ = none;
         arm();
-        if (thrown) std::rethrow_exception(thrown);
     }
 
     /// Calls the timers that are late, if there are any: before calls of users, which may depend on

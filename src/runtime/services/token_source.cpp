@@ -23,27 +23,30 @@ void count_fork() {
 
 } // namespace
 
-std::uint64_t token_source::next_bits() {
+/// False if the operating system has no random numbers.
+bool token_source::fill() noexcept {
     auto const forked = forks.load(std::memory_order_relaxed);
-    if (used_ == pool_.size() || forks_ != forked) {
-        // OpenSSL's generator is seeded by the operating system and notices a fork.
-        if (RAND_bytes(reinterpret_cast<unsigned char*>(pool_.data()),
-                       static_cast<int>(sizeof pool_)) != 1) {
-            throw std::runtime_error("no random numbers are to be had from the operating system");
-        }
-        used_ = 0;
-        forks_ = forked;
+    if (used_ < pool_.size() && forks_ == forked) return true;
+    // OpenSSL's generator is seeded by the operating system and notices a fork.
+    if (RAND_bytes(reinterpret_cast<unsigned char*>(pool_.data()),
+                   static_cast<int>(sizeof pool_)) != 1) {
+        return false;
     }
+    used_ = 0;
+    forks_ = forked;
+    return true;
+}
+
+std::uint64_t token_source::next_bits() {
+    if (!fill())
+        throw std::runtime_error("no random numbers are to be had from the operating system");
     return std::exchange(pool_[used_++], 0);
 }
 
 std::uint64_t token_source::pause_bits() noexcept {
-    try {
-        return next_bits();
-    } catch (...) {
-        auto const now = lease_clock::now().time_since_epoch().count();
-        return static_cast<std::uint64_t>(now) * 0x9e3779b97f4a7c15;
-    }
+    if (fill()) return std::exchange(pool_[used_++], 0);
+    auto const now = lease_clock::now().time_since_epoch().count();
+    return static_cast<std::uint64_t>(now) * 0x9e3779b97f4a7c15;
 }
 
 redis::token token_source::next_token() {

@@ -27,6 +27,8 @@ public:
     std::uint64_t pause_bits() noexcept;
 
 private:
+    bool fill() noexcept;
+
     std::string const label_;
     std::array<std::uint64_t, 256> pool_{};
     std::size_t used_ = pool_.size();

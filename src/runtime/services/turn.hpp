@@ -22,8 +22,8 @@ protected:
 /// All events of a turn have the time at which the turn began. That is before the turn sends its
 /// first byte, and after the submission of each operation that it starts.
 ///
-/// An exception concerns one operation only. attempt() catches it. The caller handles a lack of
-/// memory; any other exception is kept, and rethrown when the turn is over.
+/// Each step of a turn runs in run() or in attempt(). An exception of a user's function is kept,
+/// and rethrown when the turn is over.
 class turn {
 public:
     explicit turn(turn_source& source) noexcept
@@ -61,19 +61,31 @@ public:
         again_ = true;
     }
 
-    /// Runs `work`. Returns false if `work` threw.
+    /// Runs a step that may be left unfinished. False if it threw: mostly memory ran out, and the
+    /// caller completes the operation concerned.
     template <class Work>
     bool attempt(Work&& work) noexcept {
         try {
             work();
             return true;
         } catch (std::bad_alloc const&) {
-            // The caller completes the operations for which memory ran out.
         } catch (...) {
             keep_exception();
         }
         return false;
     }
+    /// Runs a step of the client. If that throws, what the client knows may be wrong: it ends with
+    /// this turn.
+    template <class Work>
+    void run(Work&& work) noexcept {
+        if (!attempt(work)) fail();
+    }
+    void fail() noexcept {
+        failed_ = true;
+        ask();
+    }
+    /// True once after a failure.
+    bool take_failure() noexcept { return std::exchange(failed_, false); }
     /// Keeps the exception that is being handled until the turn is over. Of several exceptions it
     /// keeps the first.
     void keep_exception() noexcept {
@@ -90,6 +102,7 @@ private:
     std::exception_ptr thrown_;
     unsigned depth_ = 0;
     bool again_ = false;
+    bool failed_ = false;
 };
 
 } // namespace holdfast::runtime

@@ -51,10 +51,10 @@ public:
     void start() override {}
     void stop() override {}
     void abandon() noexcept override {}
-    void submit(redis::encoder& e, redis::reply_handler_ptr const& asking,
-                std::uint32_t round) override {
-        if (starved) throw std::bad_alloc();
-        questions.push_back({e.command(), round, asking});
+    bool submit(redis::encoder& e, redis::reply_handler_ptr const& asking,
+                std::uint32_t round) noexcept override {
+        if (!starved) questions.push_back({e.command(), round, asking});
+        return !starved;
     }
     bool flush() noexcept override { return true; }
     bool available() const override { return up; }

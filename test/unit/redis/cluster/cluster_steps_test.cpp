@@ -110,7 +110,7 @@ public:
     void submit(command c, asker& a) {
         holdfast::redis::in_turn(*this, [&] {
             encoder_.start(c, a);
-            cluster_->submit(encoder_, &a, 0);
+            BOOST_TEST(cluster_->submit(encoder_, &a, 0));
         });
         run();
     }

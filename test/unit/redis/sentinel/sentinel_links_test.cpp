@@ -62,7 +62,7 @@ public:
 private:
     void in_turn(turn_work& work) override {
         work.run();
-        BOOST_TEST(link_->mend());
+        BOOST_TEST(link_->flush());
     }
     void on_asked(unsigned) override { ++asked; }
     void on_report(unsigned sentinel, sentinel_report const&, lease_clock::time_point) override {

@@ -103,7 +103,7 @@ public:
     void submit(command c, asker& a) {
         holdfast::redis::in_turn(*this, [&] {
             encoder_.start(c, a);
-            instance_->submit(encoder_, &a, 0);
+            BOOST_TEST(instance_->submit(encoder_, &a, 0));
         });
         run();
     }

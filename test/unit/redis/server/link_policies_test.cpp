@@ -59,7 +59,7 @@ public:
     void on_probe(server_info const& info) override { run_id = info.run_id; }
 
     bool refuses(std::string_view error) override { return error.starts_with("MOVED"); }
-    void take_over(pending_command) override { ++taken; }
+    void take_over(pending_command&) override { ++taken; }
     void on_answered(pending_command const&) noexcept override { ++answered; }
 
     memory_link_options options() {

@@ -73,7 +73,7 @@ public:
         redis::in_turn(*this, [&] {
             for (auto const& [c, owner] : all) {
                 encoder_.start(c, *owner);
-                connection_->submit(encoder_, owner, 0);
+                BOOST_TEST(connection_->submit(encoder_, owner, 0));
             }
         });
         return wire_.take_written();

@@ -24,7 +24,7 @@ namespace {
 class quiet_owner final : public lone_owner {};
 
 class keeper_user final : public credential_user {
-    void on_credentials(std::string_view, bool) override {}
+    void on_credentials(std::string_view, bool) noexcept override {}
 };
 
 struct fixture {
@@ -36,10 +36,11 @@ struct fixture {
     asio::io_context context;
     quiet_owner owner;
     keeper_user user;
+    link_boundary boundary;
     std::shared_ptr<credential_keeper> const keeper = std::make_shared<credential_keeper>(
         context.get_executor(), credentials{.user = "app", .password = "secret"},
         holdfast::credentials_source(), 1s, static_cast<instance_owner&>(owner),
-        static_cast<credential_user&>(user));
+        static_cast<credential_user&>(user), boundary);
     connection_state state{0,
                            {.address = address("127.0.0.1:1"),
                             .instance_timeout = 1s,

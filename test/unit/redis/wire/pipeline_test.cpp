@@ -406,50 +406,6 @@ BOOST_AUTO_TEST_CASE(a_waiting_command_is_written_as_the_server_understands_it_w
 }
 
 //
-// Want of memory
-//
-
-BOOST_AUTO_TEST_CASE(a_command_that_cannot_be_written_now_is_written_later_in_its_place) {
-    locks of;
-    wire p;
-    for (std::size_t n = 0; n < 3; ++n) p.add_late(pending(command::release, of[n]));
-    of[1].too_long = true;
-    for (int n = 0; n < 2; ++n) {
-        BOOST_CHECK_THROW(p.send({}), std::length_error);
-        BOOST_TEST(!p.empty());
-        BOOST_TEST(p.idle());
-    }
-    add(p, command::acquire, of[1]); // it waits behind the release of its key
-    of[1].too_long = false;
-    BOOST_TEST(content(send_written(p)) == "r0 r1 a1 r2 ");
-    BOOST_TEST(p.empty());
-}
-
-BOOST_AUTO_TEST_CASE(the_last_command_that_cannot_be_written_is_not_forgotten) {
-    locks of;
-    wire p;
-    p.add_late(pending(command::release, of[0]));
-    of[0].too_long = true;
-    BOOST_CHECK_THROW(p.send({}), std::length_error);
-    BOOST_TEST(!p.empty());
-    of[0].too_long = false;
-    p.add(pending(command::acquire, of[0]), wording{});
-    auto const& b = send_written(p);
-    BOOST_TEST(content(b) == "r0 a0 ");
-    BOOST_TEST(b.bytes == encoded(command::release, of[0]) + encoded(command::acquire, of[0]));
-}
-
-BOOST_AUTO_TEST_CASE(a_command_that_cannot_be_added_changes_nothing) {
-    locks of;
-    wire p;
-    of[0].too_long = true;
-    BOOST_CHECK_THROW(p.add(pending(command::acquire, of[0]), wording{}), std::length_error);
-    BOOST_TEST(p.empty());
-    add(p, command::acquire, of[1]);
-    BOOST_TEST(p.send({}).bytes == encoded(command::acquire, of[1]));
-}
-
-//
 // Answers that will not come
 //
 
@@ -546,20 +502,6 @@ BOOST_AUTO_TEST_CASE(wait_ends_a_batch_with_grants_and_covers_what_leaves_the_la
     BOOST_TEST(b.bytes.ends_with(wait));
     full.wait_for({});
     BOOST_TEST(send_written(full).bytes == encoded(command::extend, of[wire::max_commands]));
-}
-
-BOOST_AUTO_TEST_CASE(a_batch_that_memory_does_not_suffice_for_gets_no_wait_before_its_end) {
-    locks of;
-    wire p;
-    p.wait_for({.replicas = 1, .timeout = 1ms});
-    add(p, command::acquire, of[0]);
-    p.add_late(pending(command::release, of[1]));
-    of[1].too_long = true;
-    BOOST_CHECK_THROW(p.send({}), std::length_error);
-    of[1].too_long = false;
-    BOOST_TEST(send_written(p).bytes == encoded(command::acquire, of[0]) +
-                                            encoded(command::release, of[1]) +
-                                            "*3\r\n$4\r\nWAIT\r\n$1\r\n1\r\n$1\r\n1\r\n");
 }
 
 namespace {

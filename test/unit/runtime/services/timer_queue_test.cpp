@@ -315,35 +315,6 @@ BOOST_AUTO_TEST_CASE(nothing_comes_after_stop) {
     BOOST_TEST(context.stopped());
 }
 
-BOOST_AUTO_TEST_CASE(what_one_throws_keeps_no_other_from_being_called) {
-    for (auto* n : {&b, &d}) {
-        n->then = [n] { throw std::runtime_error(std::string(1, n->name)); };
-    }
-    for (auto* n : {&a, &b, &c, &d}) queue.schedule(*n, now + 1h);
-    note later(log, 'e');
-    queue.schedule(later, lease_clock::now() + 5ms);
-    queue.schedule(later, now + 2h);
-    auto const first = [](std::runtime_error const& e) {
-        return std::string_view(e.what()) == "b";
-    };
-    BOOST_CHECK_EXCEPTION(queue.run_due(now + 1h), std::runtime_error, first);
-    BOOST_TEST(log == "abcd");
-    // The timer goes on for old and new entries.
-    queue.schedule(later, lease_clock::now() + 5ms);
-    BOOST_TEST(run_until_logged(5));
-    BOOST_TEST(log == "abcde");
-}
-
-BOOST_AUTO_TEST_CASE(the_timer_goes_on_after_one_has_thrown) {
-    a.then = [] { throw std::runtime_error("a"); };
-    auto const soon = lease_clock::now();
-    queue.schedule(a, soon + 5ms);
-    queue.schedule(b, soon + 10ms);
-    BOOST_CHECK_THROW(run_until_logged(1), std::runtime_error);
-    BOOST_TEST(run_until_logged(2));
-    BOOST_TEST(log == "ab");
-}
-
 // Only one wait exists at a time, however often the timer is armed. Its memory is reserved for one.
 BOOST_AUTO_TEST_CASE(an_earlier_time_takes_the_place_of_the_wait) {
     for (auto hours = 9; hours > 1; --hours) {
