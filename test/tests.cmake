@@ -100,7 +100,7 @@ holdfast_test(unit SOURCES
     unit/redis/net/turn_timer_test.cpp
     unit/redis/server/vote_guard_test.cpp
     unit/protocol/waiting/wait_queue_test.cpp)
-holdfast_test(simulation SECONDS 0 SOURCES
+holdfast_test(simulation OPTIMISED SECONDS 0 SOURCES
     simulation/cluster_test.cpp
     simulation/contention_test.cpp
     simulation/failovers_test.cpp
@@ -193,7 +193,7 @@ holdfast_test(cluster SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/cluster_use_test.cpp
     integration/acl_log.cpp)
 # Its own executable, as it replaces operator new; its functions' names are to be had at run time.
-holdfast_test(exceptions SOURCES
+holdfast_test(exceptions OPTIMISED SOURCES
     integration/exceptions_test.cpp
     integration/key_calls_test.cpp
     integration/acl_log.cpp

@@ -1,0 +1,51 @@
+# Test files include the same headers, and instantiate the same templates of Asio and Boost.Test:
+# that is most of what their compilation takes. In groups of a few it takes less than half as long.
+#
+# A group is a generated file. It includes what its files include, and then each file in a namespace
+# of its own, as their helpers have the same names. Boost.Test does not see these namespaces.
+option(HOLDFAST_TEST_GROUPS
+    "Compile the test files in groups. Off: an edited file compiles sooner, and all of them later" ON)
+
+# holdfast_group_tests(out name SIZE n SOURCES ...): sets `out` to the files to compile for the
+# executable `name`. A file that does not end in _test.cpp is compiled alone.
+function(holdfast_group_tests out name)
+    cmake_parse_arguments(arg "" "SIZE" "SOURCES" ${ARGN})
+    if(NOT HOLDFAST_TEST_GROUPS)
+        set(${out} ${arg_SOURCES} PARENT_SCOPE)
+        return()
+    endif()
+    set(rest ${arg_SOURCES})
+    list(FILTER rest EXCLUDE REGEX "_test\\.cpp$")
+    set(tests ${arg_SOURCES})
+    list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+    list(LENGTH tests count)
+    math(EXPR groups "(${count} + ${arg_SIZE} - 1) / ${arg_SIZE}")
+    set(group 0)
+    while(group LESS groups)
+        math(EXPR first "${group} * ${arg_SIZE}")
+        list(SUBLIST tests ${first} ${arg_SIZE} members)
+        set(includes)
+        set(bodies)
+        foreach(member ${members})
+            file(STRINGS "${CMAKE_CURRENT_SOURCE_DIR}/${member}" lines REGEX "^#include ")
+            list(APPEND includes ${lines})
+            get_filename_component(stem "${member}" NAME_WE)
+            string(APPEND bodies "namespace in_${stem} {\n"
+                "#include \"${CMAKE_CURRENT_SOURCE_DIR}/${member}\"\n}\n")
+            # With another #include in it, the group is generated again.
+            set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${member}")
+        endforeach()
+        list(REMOVE_DUPLICATES includes)
+        list(JOIN includes "\n" includes)
+        set(file "${CMAKE_CURRENT_BINARY_DIR}/groups/${name}_${group}.cpp")
+        file(CONFIGURE OUTPUT "${file}" CONTENT "@includes@\n@bodies@" @ONLY)
+        list(APPEND rest "${file}")
+        if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+            # It gives this warning about all that is not in the main file.
+            set_source_files_properties("${file}" PROPERTIES
+                COMPILE_OPTIONS -Wno-subobject-linkage)
+        endif()
+        math(EXPR group "${group} + 1")
+    endwhile()
+    set(${out} ${rest} PARENT_SCOPE)
+endfunction()
