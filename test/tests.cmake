@@ -51,6 +51,7 @@ holdfast_test(unit SOURCES
     unit/api/log_lines_test.cpp
     unit/protocol/cluster/map_refresh_test.cpp
     unit/api/metrics_test.cpp
+    unit/redis/cluster/node_tables_test.cpp
     unit/api/option_texts_test.cpp
     unit/redis/server/pending_releases_test.cpp
     unit/redis/wire/pipeline_test.cpp
