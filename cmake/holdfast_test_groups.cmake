@@ -4,7 +4,7 @@
 # A group is a generated file. It includes what its files include, and then each file in a namespace
 # of its own, as their helpers have the same names. Boost.Test does not see these namespaces.
 option(HOLDFAST_TEST_GROUPS
-    "Compile the test files in groups. Off: an edited file compiles sooner, and all of them later" ON)
+    "Compile the test files in groups; without, one file compiles sooner, and all of them later" ON)
 
 # holdfast_group_tests(out name SIZE n SOURCES ...): sets `out` to the files to compile for the
 # executable `name`. A file that does not end in _test.cpp is compiled alone.
