@@ -92,9 +92,12 @@ void engine::shutdown_limit::on_time(lease_clock::time_point) {
 void engine::end_at_once() noexcept {
     turn_.attempt([&] { begin_shutdown(); });
     shutdown_overdue_ = true;
-    inbox_.for_each([&](operation& op) {
-        if (is_open(op)) completer_.complete(op, errc::shut_down);
-    });
+    if (!instances_.flush()) turn_.ask_for_another();
+    for (auto const& i : instances_) turn_.attempt([&] { i->stop(); });
+    turn_.attempt([&] { tenures_.answer_owed(); });
+    // Those that a step took out of their place, and did not bring to another.
+    auto open = inbox_.take_if(is_open);
+    while (!open.empty()) completer_.complete(open.front(), errc::shut_down);
 }
 
 // Called at the end of each turn.

@@ -121,10 +121,18 @@ public:
         basic_inbox* inbox_;
     };
 
-    /// Calls `function(operation&)` for each operation that the pool has made, used or not.
-    template <class Function>
-    void for_each(Function&& function) {
-        operations_.for_each(function);
+    /// The operations of which `wanted(operation const&)` is true, used or not, taken out of their
+    /// lists.
+    template <class Wanted>
+    operation_list take_if(Wanted&& wanted) {
+        operation_list found;
+        auto const guard = lock();
+        operations_.for_each([&](operation& op) {
+            if (!wanted(op)) return;
+            static_cast<operation_hook&>(op).unlink();
+            found.push_back(op);
+        });
+        return found;
     }
     /// Called at the end of a turn. Asks again if the executor did not take an earlier turn.
     void mend() noexcept {

@@ -25,6 +25,10 @@ void completer::complete(operation& op, errc cause, report_ptr report) {
                 send<Call>(op, make_error(cause, std::move(report)));
             } else if constexpr (call_with<Call, detail::inspect_handler>) {
                 send<Call>(op, error(cause), key_report());
+            } else if constexpr (call_with<Call, detail::release_handler>) {
+                send<Call>(op, release_result(cause));
+            } else {
+                finish(op);
             }
         },
         op.call);
