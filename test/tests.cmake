@@ -121,7 +121,6 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/adoptions_test.cpp
     integration/bad_input_test.cpp
     integration/bursts_test.cpp
-    integration/cancellation_test.cpp
     integration/clock_jumps_test.cpp
     integration/cluster_groups_test.cpp
     integration/cluster_repairs_test.cpp
@@ -129,7 +128,6 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/contention_test.cpp
     integration/credentials_test.cpp
     integration/crowd_test.cpp
-    integration/drain_test.cpp
     integration/fair_locks_test.cpp
     integration/faults_test.cpp
     integration/fence_counters_test.cpp
@@ -152,15 +150,12 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/leftovers_test.cpp
     integration/lifetimes_test.cpp
     integration/losses_test.cpp
-    integration/minority_test.cpp
     integration/names_test.cpp
     integration/observer_events_test.cpp
     integration/outages_test.cpp
     integration/proxies_test.cpp
-    integration/refusals_test.cpp
     integration/replicas_test.cpp
     integration/replicated_test.cpp
-    integration/reports_test.cpp
     integration/restart_load_test.cpp
     integration/restarts_test.cpp
     integration/rights_test.cpp
@@ -181,6 +176,13 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/wakeups_test.cpp
     integration/watchdog_test.cpp
     integration/acl_log.cpp)
+# Its own executable, so that tools/test quick need not compile the rest.
+holdfast_test(basics NAMED integration SOURCES
+    integration/cancellation_test.cpp
+    integration/drain_test.cpp
+    integration/minority_test.cpp
+    integration/refusals_test.cpp
+    integration/reports_test.cpp)
 # Its own executable: its tests are long, and start groups of servers.
 holdfast_test(cluster SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/cluster_failovers_test.cpp

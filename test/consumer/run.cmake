@@ -97,7 +97,9 @@ if(way MATCHES "^(install|subdirectory|fetched|shared_form)$")
                 message(FATAL_ERROR "no archive of ${source}")
             endif()
             set(source "file://${archive}")
-            list(APPEND arguments -DHOLDFAST_FETCH=ON)
+            # The library is compiled in a few large files, in half the time.
+            list(APPEND arguments -DHOLDFAST_FETCH=ON -DCMAKE_UNITY_BUILD=ON
+                -DCMAKE_CXX_FLAGS_DEBUG=-O0)
         endif()
         list(APPEND arguments "-DHOLDFAST_SOURCE=${source}")
     endif()

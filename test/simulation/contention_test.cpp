@@ -1,6 +1,6 @@
 // The wait queue and the tenure in many processes that want one key.
 //
-// HOLDFAST_SCHEDULES sets the number of schedules (20,000 by default; millions for a night).
+// HOLDFAST_SCHEDULES sets the number of schedules (5,000 by default; millions for a night).
 // HOLDFAST_SEED sets the first seed. A failure names the seed that reproduces it.
 #include "simulation/contest/contest.hpp"
 #include "simulation/kernel/search.hpp"

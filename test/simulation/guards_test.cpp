@@ -1,6 +1,6 @@
 // The guards in a world in which instances forget keys and their clocks jump.
 //
-// HOLDFAST_SCHEDULES sets the number of schedules (20,000 by default; millions for a night).
+// HOLDFAST_SCHEDULES sets the number of schedules (5,000 by default; millions for a night).
 // HOLDFAST_SEED sets the first seed. A failure names the seed that reproduces it.
 #include "simulation/guards/guards.hpp"
 #include "simulation/kernel/search.hpp"

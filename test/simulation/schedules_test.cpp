@@ -1,7 +1,7 @@
 // The protocol's classes in a world of delays, losses, crashes, stopped processes and drifting
 // clocks.
 //
-// HOLDFAST_SCHEDULES sets the number of schedules (20,000 by default; millions for a night).
+// HOLDFAST_SCHEDULES sets the number of schedules (5,000 by default; millions for a night).
 // HOLDFAST_SEED sets the first seed. A failure names the seed that reproduces it.
 #include "simulation/kernel/search.hpp"
 #include "simulation/world.hpp"

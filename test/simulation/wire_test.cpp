@@ -1,7 +1,7 @@
 // The classes that manage connections, in worlds of their own. Broken rules must violate a
 // property.
 //
-// HOLDFAST_SCHEDULES sets the number of schedules (20,000 by default). HOLDFAST_SEED sets the first
+// HOLDFAST_SCHEDULES sets the number of schedules (5,000 by default). HOLDFAST_SEED sets the first
 // seed.
 #include "simulation/kernel/search.hpp"
 #include "simulation/wire.hpp"

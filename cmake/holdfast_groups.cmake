@@ -1,16 +1,37 @@
-# Test files include the same headers, and instantiate the same templates of Asio and Boost.Test:
-# that is most of what their compilation takes. In groups of a few it takes less than half as long.
-#
-# A group is a generated file. It includes what its files include, and then each file in a namespace
-# of its own, as their helpers have the same names. Boost.Test does not see these namespaces.
-option(HOLDFAST_TEST_GROUPS
-    "Compile the test files in groups; without, one file compiles sooner, and all of them later" ON)
+# The files of a target include the same headers, and instantiate the same templates of Asio and
+# Boost.Test: that is most of what their compilation takes. In groups of a few it takes less than
+# half as long. Builds for use, and those of other projects, compile each file alone.
+if(PROJECT_IS_TOP_LEVEL AND CMAKE_BUILD_TYPE STREQUAL "Debug")
+    set(groups ON)
+else()
+    set(groups OFF)
+endif()
+option(HOLDFAST_GROUPS
+    "Compile files in groups. Off: an edited file compiles sooner, and all of them later" ${groups})
 
+# holdfast_group(target): compiles its files in groups of eight.
+function(holdfast_group target)
+    if(NOT HOLDFAST_GROUPS)
+        return()
+    endif()
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    # Names of one file shadow those of another; and g++ warns about all types with parts in an
+    # anonymous namespace that are not in the main file.
+    target_compile_options(${target} PRIVATE -Wno-shadow)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+        target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+    endif()
+endfunction()
+
+# A group of tests is a generated file. It includes what its files include, and then each file in a
+# namespace of its own, as their helpers have the same names. Boost.Test does not see these
+# namespaces.
+#
 # holdfast_group_tests(out name SIZE n SOURCES ...): sets `out` to the files to compile for the
 # executable `name`. A file that does not end in _test.cpp is compiled alone.
 function(holdfast_group_tests out name)
     cmake_parse_arguments(arg "" "SIZE" "SOURCES" ${ARGN})
-    if(NOT HOLDFAST_TEST_GROUPS)
+    if(NOT HOLDFAST_GROUPS)
         set(${out} ${arg_SOURCES} PARENT_SCOPE)
         return()
     endif()
@@ -41,7 +62,6 @@ function(holdfast_group_tests out name)
         file(CONFIGURE OUTPUT "${file}" CONTENT "@includes@\n@bodies@" @ONLY)
         list(APPEND rest "${file}")
         if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-            # It gives this warning about all that is not in the main file.
             set_source_files_properties("${file}" PROPERTIES
                 COMPILE_OPTIONS -Wno-subobject-linkage)
         endif()
