@@ -1,17 +1,13 @@
 # The files of a target include the same headers, and instantiate the same templates of Asio and
 # Boost.Test: that is most of what their compilation takes. In groups of a few it takes less than
-# half as long. Builds for use, and those of other projects, compile each file alone.
-if(PROJECT_IS_TOP_LEVEL AND CMAKE_BUILD_TYPE STREQUAL "Debug")
-    set(groups ON)
-else()
-    set(groups OFF)
-endif()
+# half as long. Other projects, and builds for use, compile each file of the library alone.
 option(HOLDFAST_GROUPS
-    "Compile files in groups. Off: an edited file compiles sooner, and all of them later" ${groups})
+    "Compile files in groups. Off: an edited file compiles sooner, and all of them later"
+    ${PROJECT_IS_TOP_LEVEL})
 
 # holdfast_group(target): compiles its files in groups of eight.
 function(holdfast_group target)
-    if(NOT HOLDFAST_GROUPS)
+    if(NOT HOLDFAST_GROUPS OR NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
         return()
     endif()
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)

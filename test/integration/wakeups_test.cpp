@@ -30,6 +30,53 @@ constexpr auto clock_slack = 20ms;
 // The checks of all instances begin later than this.
 constexpr auto before_any_look = 5s;
 
+// A client that waits for a key of a foreign client.
+struct waiting_client {
+    explicit waiting_client(fleet& all, client_options const& options = patient())
+        : servers(all)
+        , foreign(all)
+        , client(all, options) {
+        foreign.hold("k");
+        w.start(client.locks.make_lock("k", long_lived));
+    }
+
+    // Waits until the servers report the key's changes to the client.
+    void listens() {
+        BOOST_REQUIRE(waits_for_push(client, servers));
+        BOOST_TEST(!w.done);
+    }
+    // The same, from enough servers to watch the key beside its arbiter.
+    void listens_widely() {
+        BOOST_REQUIRE(client.all_up());
+        BOOST_REQUIRE(waits(client));
+        BOOST_REQUIRE(client.until([&] { return tracked_keys(servers) >= 3; }));
+        BOOST_TEST(!w.done);
+    }
+    // Waits until the client has the lock, and for less than until it looks by itself.
+    void is_woken() {
+        BOOST_TEST(run_until(
+            client.context, [&] { return w.done; }, before_any_look));
+        BOOST_TEST(w.won(), w.how.what());
+    }
+    // Ends with nothing left, though instances may have kept the foreign key.
+    void ends() {
+        if (w.held) BOOST_TEST(client.releases(w.held));
+        foreign.flush();
+        w.held = {};
+        check_nothing_left(client, servers);
+    }
+    void gets_the_key() {
+        check_gets(client, w);
+        check_nothing_left(client, servers);
+    }
+    void loses_its_key(std::size_t i) { BOOST_TEST(foreign.clis[i % servers.size()].del("k")); }
+
+    fleet& servers;
+    foreign_client foreign;
+    test_client client;
+    attempt w;
+};
+
 // A client waits for a key that a foreign client holds on five instances, for long enough to watch
 // it beside its arbiter. Then a majority becomes free, and two instances keep the key: each of the
 // five is one of those in one of the rounds.
@@ -38,32 +85,20 @@ void check_noticed_without(Free free, bool expires = false) {
     fleet servers(5);
     for (std::size_t kept = 0; kept < servers.size(); ++kept) {
         BOOST_TEST_CONTEXT("kept by instance " << kept << " and the next") {
-            foreign_client foreign(servers);
-            foreign.hold("k");
-            test_client client(servers, trusting(patient()));
-            attempt w;
-            w.start(client.locks.make_lock("k", long_lived));
-            BOOST_REQUIRE(waits(client));
-            BOOST_REQUIRE(client.until([&] { return tracked_keys(servers) >= 3; }));
-            BOOST_TEST(!w.done);
+            waiting_client it(servers, trusting(patient()));
+            it.listens_widely();
             for (std::size_t n = 2; n < servers.size(); ++n) {
-                auto const i = (kept + n) % servers.size();
-                free(foreign.clis[i], n);
+                free(it.foreign.clis[(kept + n) % servers.size()], n);
                 // One after the other: the first free instance does not decide.
-                if (!expires) client.pass(lease_clock::now() + 20ms);
+                if (!expires) it.client.pass(lease_clock::now() + 20ms);
             }
             auto const freed = lease_clock::now();
-            BOOST_TEST(run_until(
-                client.context, [&] { return w.done; }, before_any_look));
-            BOOST_TEST(w.won(), w.how.what());
+            it.is_woken();
             BOOST_TEST_MESSAGE(
                 "noticed after "
-                << std::chrono::duration_cast<std::chrono::milliseconds>(w.when - freed).count()
+                << std::chrono::duration_cast<std::chrono::milliseconds>(it.w.when - freed).count()
                 << " ms");
-            if (w.held) BOOST_TEST(client.releases(w.held));
-            foreign.flush();
-            w.held = {};
-            check_nothing_left(client, servers);
+            it.ends();
         }
     }
 }
@@ -106,32 +141,21 @@ BOOST_AUTO_TEST_CASE(the_key_of_a_holder_that_was_killed_goes_on_at_its_ttl) {
 
 BOOST_AUTO_TEST_CASE(a_foreign_del_wakes_the_waiter) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
-        foreign_client foreign(servers);
-        foreign.hold("k");
-        test_client client(servers);
-        attempt w;
-        w.start(client.locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(waits_for_push(client, servers));
-        BOOST_TEST(!w.done);
-        foreign.del("k");
-        check_gets(client, w);
-        BOOST_TEST(client.locks.stats().pushes > 0U);
-        check_nothing_left(client, servers);
+        waiting_client it(servers);
+        it.listens();
+        it.foreign.del("k");
+        check_gets(it.client, it.w);
+        BOOST_TEST(it.client.locks.stats().pushes > 0U);
+        check_nothing_left(it.client, servers);
     });
 }
 
 BOOST_AUTO_TEST_CASE(a_foreign_compare_and_delete_wakes_the_waiter) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
-        foreign_client foreign(servers);
-        foreign.hold("k");
-        test_client client(servers);
-        attempt w;
-        w.start(client.locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(waits_for_push(client, servers));
-        BOOST_TEST(!w.done);
-        foreign.del_by_script("k");
-        check_gets(client, w);
-        check_nothing_left(client, servers);
+        waiting_client it(servers);
+        it.listens();
+        it.foreign.del_by_script("k");
+        it.gets_the_key();
     });
 }
 
@@ -231,17 +255,11 @@ BOOST_AUTO_TEST_CASE(a_key_that_expires_in_three_hundred_years_is_waited_for) {
 
 BOOST_AUTO_TEST_CASE(flushall_wakes_the_waiter) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
-        foreign_client foreign(servers);
-        foreign.hold("k");
-        test_client client(servers,
-                           trusting(patient())); // a flush is no reason for a quarantine here
-        attempt w;
-        w.start(client.locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(waits_for_push(client, servers));
-        BOOST_TEST(!w.done);
-        foreign.flush();
-        check_gets(client, w);
-        check_nothing_left(client, servers);
+        // a flush is no reason for a quarantine here
+        waiting_client it(servers, trusting(patient()));
+        it.listens();
+        it.foreign.flush();
+        it.gets_the_key();
     });
 }
 
@@ -255,22 +273,14 @@ BOOST_AUTO_TEST_CASE(a_key_that_is_left_on_one_instance_keeps_no_waiter) {
     fleet servers(3);
     for (std::size_t i = 0; i < servers.size(); ++i) {
         BOOST_TEST_CONTEXT("left on instance " << i) {
-            foreign_client foreign(servers);
-            foreign.hold("k");
-            test_client client(servers);
-            attempt w;
-            w.start(client.locks.make_lock("k", long_lived));
-            BOOST_REQUIRE(waits_for_push(client, servers));
+            waiting_client it(servers);
+            it.listens();
             for (std::size_t other = 0; other < servers.size(); ++other) {
-                if (other != i) BOOST_TEST(foreign.clis[other].del("k"));
+                if (other != i) BOOST_TEST(it.foreign.clis[other].del("k"));
             }
-            BOOST_TEST(client.until([&] { return w.done; }));
-            BOOST_TEST(w.won(), w.how.what());
-            if (w.held) BOOST_TEST(client.releases(w.held));
-            foreign.flush();
-            BOOST_REQUIRE(client.until([&] { return w.done; }));
-            w.held = {};
-            check_nothing_left(client, servers);
+            BOOST_TEST(it.client.until([&] { return it.w.done; }));
+            BOOST_TEST(it.w.won(), it.w.how.what());
+            it.ends();
         }
     }
 }
@@ -296,34 +306,20 @@ BOOST_AUTO_TEST_CASE(a_majority_that_expires_wakes_whichever_instances_keep_the_
 // Two instances are free, two keep the key, and one that is frozen would complete the quorum.
 BOOST_AUTO_TEST_CASE(an_instance_that_thaws_and_completes_a_quorum_wakes_the_waiter) {
     fleet servers(5);
-    auto soon = hasty();
     for (std::size_t frozen = 0; frozen < servers.size(); ++frozen) {
         BOOST_TEST_CONTEXT("frozen: instance " << frozen) {
-            foreign_client foreign(servers);
-            foreign.hold("k");
-            test_client client(servers, soon);
-            BOOST_REQUIRE(client.all_up());
-            attempt w;
-            w.start(client.locks.make_lock("k", long_lived));
-            BOOST_REQUIRE(waits(client));
-            BOOST_REQUIRE(client.until([&] { return tracked_keys(servers) >= 3; }));
-            BOOST_TEST(foreign.clis[frozen].del("k"));
+            waiting_client it(servers, hasty());
+            it.listens_widely();
+            it.loses_its_key(frozen);
             servers[frozen].freeze();
-            BOOST_REQUIRE(
-                client.until([&] { return client.status(frozen).state != instance_state::up; }));
-            for (std::size_t n = 1; n < 3; ++n) {
-                BOOST_TEST(foreign.clis[(frozen + n) % servers.size()].del("k"));
-            }
-            client.pass(lease_clock::now() + 300ms);
-            BOOST_TEST(!w.done, w.how.what());
+            BOOST_REQUIRE(it.client.until(
+                [&] { return it.client.status(frozen).state != instance_state::up; }));
+            for (std::size_t n = 1; n < 3; ++n) it.loses_its_key(frozen + n);
+            it.client.pass(lease_clock::now() + 300ms);
+            BOOST_TEST(!it.w.done, it.w.how.what());
             servers[frozen].thaw();
-            BOOST_TEST(run_until(
-                client.context, [&] { return w.done; }, before_any_look));
-            BOOST_TEST(w.won(), w.how.what());
-            if (w.held) BOOST_TEST(client.releases(w.held));
-            foreign.flush();
-            w.held = {};
-            check_nothing_left(client, servers);
+            it.is_woken();
+            it.ends();
         }
     }
 }
@@ -334,26 +330,13 @@ BOOST_AUTO_TEST_CASE(a_release_while_the_arbiter_is_frozen_wakes_the_waiter) {
     fleet servers(5);
     for (std::size_t frozen = 0; frozen < servers.size(); ++frozen) {
         BOOST_TEST_CONTEXT("frozen: instance " << frozen) {
-            foreign_client foreign(servers);
-            foreign.hold("k");
-            test_client client(servers);
-            BOOST_REQUIRE(client.all_up());
-            attempt w;
-            w.start(client.locks.make_lock("k", long_lived));
-            BOOST_REQUIRE(waits(client));
-            BOOST_REQUIRE(client.until([&] { return tracked_keys(servers) >= 3; }));
+            waiting_client it(servers);
+            it.listens_widely();
             servers[frozen].freeze();
-            for (std::size_t n = 1; n < servers.size(); ++n) {
-                BOOST_TEST(foreign.clis[(frozen + n) % servers.size()].del("k"));
-            }
-            BOOST_TEST(run_until(
-                client.context, [&] { return w.done; }, before_any_look));
-            BOOST_TEST(w.won(), w.how.what());
+            for (std::size_t n = 1; n < servers.size(); ++n) it.loses_its_key(frozen + n);
+            it.is_woken();
             servers[frozen].thaw();
-            if (w.held) BOOST_TEST(client.releases(w.held));
-            foreign.flush();
-            w.held = {};
-            check_nothing_left(client, servers);
+            it.ends();
         }
     }
 }
@@ -364,56 +347,41 @@ BOOST_AUTO_TEST_CASE(a_release_while_the_arbiter_is_frozen_wakes_the_waiter) {
 
 BOOST_AUTO_TEST_CASE(a_waiter_whose_connections_were_killed_one_by_one_waits_on) {
     fleet servers(3);
-    foreign_client foreign(servers);
-    foreign.hold("k");
-    test_client client(servers);
-    attempt w;
-    w.start(client.locks.make_lock("k", long_lived));
-    BOOST_REQUIRE(waits_for_push(client, servers));
+    waiting_client it(servers);
+    it.listens();
     for (std::size_t i = 0; i < servers.size(); ++i) {
-        auto const before = client.status(i).connections;
-        BOOST_TEST(foreign.clis[i].command({"CLIENT", "KILL", "TYPE", "normal"}).integer() > 0);
-        BOOST_REQUIRE(client.until([&] { return client.status(i).connections > before; }));
-        BOOST_TEST(!w.done);
+        auto const before = it.client.status(i).connections;
+        BOOST_TEST(it.foreign.clis[i].command({"CLIENT", "KILL", "TYPE", "normal"}).integer() > 0);
+        BOOST_REQUIRE(it.client.until([&] { return it.client.status(i).connections > before; }));
+        BOOST_TEST(!it.w.done);
     }
-    foreign.del("k");
-    check_gets(client, w);
-    check_nothing_left(client, servers);
+    it.foreign.del("k");
+    it.gets_the_key();
 }
 
 BOOST_AUTO_TEST_CASE(a_waiter_whose_connections_were_all_killed_is_woken_on_the_new_ones) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
-        foreign_client foreign(servers);
-        foreign.hold("k");
-        test_client client(servers);
-        attempt w;
-        w.start(client.locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(waits_for_push(client, servers));
+        waiting_client it(servers);
+        it.listens();
         auto const already = tracked_keys(servers);
-        BOOST_TEST(foreign.kill_clients() >= static_cast<std::int64_t>(servers.size()));
-        BOOST_REQUIRE(client.until([&] { return client.status(0).connections > 1; }));
-        BOOST_REQUIRE(client.all_up());
-        BOOST_TEST(!w.done, w.how.what());
-        if (!w.done) BOOST_TEST(waits_for_push(client, servers, already));
-        foreign.del("k");
-        check_gets(client, w);
-        check_nothing_left(client, servers);
+        BOOST_TEST(it.foreign.kill_clients() >= static_cast<std::int64_t>(servers.size()));
+        BOOST_REQUIRE(it.client.until([&] { return it.client.status(0).connections > 1; }));
+        BOOST_REQUIRE(it.client.all_up());
+        BOOST_TEST(!it.w.done, it.w.how.what());
+        if (!it.w.done) BOOST_TEST(waits_for_push(it.client, servers, already));
+        it.foreign.del("k");
+        it.gets_the_key();
     });
 }
 
 // The report of the change has no connection to come on.
 BOOST_AUTO_TEST_CASE(a_del_while_there_is_no_connection_is_noticed) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
-        foreign_client foreign(servers);
-        foreign.hold("k");
-        test_client client(servers);
-        attempt w;
-        w.start(client.locks.make_lock("k", long_lived));
-        BOOST_REQUIRE(waits_for_push(client, servers));
-        BOOST_TEST(foreign.kill_clients() >= static_cast<std::int64_t>(servers.size()));
-        foreign.del("k");
-        check_gets(client, w);
-        check_nothing_left(client, servers);
+        waiting_client it(servers);
+        it.listens();
+        BOOST_TEST(it.foreign.kill_clients() >= static_cast<std::int64_t>(servers.size()));
+        it.foreign.del("k");
+        it.gets_the_key();
     });
 }
 
