@@ -48,7 +48,7 @@ function(holdfast_group_tests out name)
             list(APPEND includes ${lines})
             get_filename_component(stem "${member}" NAME_WE)
             string(APPEND bodies "namespace in_${stem} {\n"
-                "#include \"${CMAKE_CURRENT_SOURCE_DIR}/${member}\"\n}\n")
+                "#include \"${member}\"\n}\n")
             # With another #include in it, the group is generated again.
             set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${member}")
         endforeach()

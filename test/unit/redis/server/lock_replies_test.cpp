@@ -33,7 +33,9 @@ public:
     explicit asker(std::string key)
         : key_(std::move(key)) {}
     command_args arguments(command) const noexcept override {
-        return {.key = key_, .token = "t", .ttl = 10s};
+        // No text can be that long, so encoding it throws, as encoding does without memory.
+        auto const size = too_long ? std::string().max_size() : key_.size();
+        return {.key = {key_.data(), size}, .token = "t", .ttl = 10s};
     }
     bool still_wants(command) const noexcept override { return wants; }
     void on_answer(unsigned, command, std::uint32_t, answer const& a) override {
@@ -41,6 +43,7 @@ public:
     }
 
     bool wants = true;
+    bool too_long = false;
     std::vector<heard> answers;
 
 private:
@@ -72,6 +75,20 @@ BOOST_AUTO_TEST_CASE(a_server_that_forgot_a_script_gets_it_whole) {
     BOOST_TEST((a.answers[0].said == verdict::yes));
     // The server has it now.
     BOOST_TEST(contains(l.send({{command::release, &a}}), "EVALSHA"));
+}
+
+BOOST_AUTO_TEST_CASE(a_command_that_cannot_be_sent_again_ends_the_session_and_is_answered_once) {
+    asker a("a");
+    memory_link l;
+    l.send({{command::release, &a}});
+    a.too_long = true;
+    l.receive("-NOSCRIPT No matching script\r\n");
+    a.too_long = false;
+    BOOST_TEST(!l.connection().connected());
+    BOOST_CHECK(l.connection().reason() == errc::out_of_memory);
+    BOOST_REQUIRE(a.answers.size() == 1U);
+    BOOST_TEST((a.answers[0].said == verdict::unknown));
+    BOOST_TEST(l.connection().status().pending_releases == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_grant_that_nobody_wants_is_not_sent_again) {
